@@ -36,4 +36,4 @@ pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
 pub use strip::{Strip, StripStep};
 pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};
-pub use why::{ProcessUse, Why};
+pub use why::{ProcessUse, Why, busiest};

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId};
+use noctule_model::{Comm, Counter, CpuWeight, Events, Level, ProcessId, RealTime};
 
 use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
@@ -54,6 +54,8 @@ pub struct ProcessUse {
     pub comm: String,
     /// Its command line, where it could be read.
     pub command: Option<String>,
+    /// It goes before all ordinary ones; `None` where it does not, and where that was not read.
+    pub real_time: Option<RealTime>,
     /// It has ended.
     pub exited: bool,
     /// Time on a CPU, nanoseconds.
@@ -67,6 +69,7 @@ impl ProcessUse {
             id,
             comm: comm.text(),
             command: None,
+            real_time: None,
             exited: false,
             cpu_ns: 0,
         }
@@ -107,10 +110,10 @@ impl ReportBuilder {
             let worth = row.culprits.iter();
             let worth = worth.filter(|c| row.is_worth_naming(c.blame.wait_ns));
             worth
-                .map(|c| (c.clone(), users(&processes, &c.party, level)))
+                .map(|c| (c.clone(), busiest(&processes, &c.party, level)))
                 .collect()
         });
-        let mut own = users(&processes, party, level);
+        let mut own = busiest(&processes, party, level);
         let asked = asked.map(|asked| {
             let mut ran = processes.rows.iter().filter_map(used);
             ran.find(|process| process.id == asked.id)
@@ -156,8 +159,8 @@ impl ReportBuilder {
     }
 }
 
-/// The processes of a party that used the CPU most.
-fn users(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
+/// The processes of a party that used the CPU most, in a report of processes.
+pub fn busiest(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
     let wanted: Key = party.key(level);
     let belongs = |row: &&Row| match &row.process {
         Some(process) if process.kernel_thread && row.owner.path == "/" => *party == Party::Kernel,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use noctule_model::CpuWeight;
+use noctule_model::{CpuWeight, RealTime};
 
 /// Threads that are asked for their CPUs, at most.
 const THREADS: usize = 256;
@@ -114,6 +114,22 @@ impl SettingFiles {
         (!cpus.is_empty()).then_some(cpus)
     }
 
+    /// By which policy a process goes before all ordinary ones: that of its thread that has used the CPU most
+    /// since it began. `None` where that is an ordinary one.
+    pub fn real_time(&self, pid: u32) -> Option<RealTime> {
+        let threads = fs::read_dir(self.root.join(format!("proc/{pid}/task"))).ok()?;
+        let threads = threads.flatten().take(THREADS).filter_map(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+            // The name, in brackets, can have any characters.
+            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+            let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+            let number = |it: usize| u32::try_from(field(it)?).ok();
+            let used = field(14)?.saturating_add(field(15)?);
+            Some((used, RealTime::new(number(41)?, number(40)?)))
+        });
+        threads.max_by_key(|(used, _)| *used)?.1
+    }
+
     /// The CPUs that are online.
     pub fn online(&self) -> CpuNumbers {
         let file = self.root.join("sys/devices/system/cpu/online");
@@ -214,6 +230,41 @@ mod tests {
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [0, 1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);
         assert_eq!(files.online().len(), 3);
+    }
+
+    #[test]
+    fn a_process_is_scheduled_as_its_busiest_thread() {
+        let stat = |name: &str, ticks: u64, priority: u32, policy: u32| {
+            let between = "0 ".repeat(24);
+            format!(
+                "7 ({name}) R 1 7 7 0 -1 0 0 0 0 0 {ticks} 1 {between}{priority} {policy} 0 0 0\n"
+            )
+        };
+        let threads = [
+            ("proc/7/task/7/stat", stat("main", 5, 0, 0)),
+            ("proc/7/task/8/stat", stat("a) R (b", 90, 10, 1)),
+            ("proc/8/task/8/stat", stat("main", 5, 0, 0)),
+            ("proc/8/task/9/stat", stat("timer", 1, 99, 1)),
+            ("proc/9/task/9/stat", stat("main", 5, 5, 2)),
+            ("proc/10/task/10/stat", stat("main", 5, 0, 6)),
+            ("proc/11/task/11/stat", "11 (short".to_owned()),
+        ];
+        let files = threads
+            .each_ref()
+            .map(|(path, text)| (*path, text.as_str()));
+        let root = hierarchy(&files);
+        let files = SettingFiles::new(root.path(), root.path());
+        let policies =
+            [7, 8, 9, 10, 11, 99].map(|pid| files.real_time(pid).map(|it| it.to_string()));
+        let expected = [
+            Some("FIFO 10"),
+            None,
+            Some("RR 5"),
+            Some("DEADLINE"),
+            None,
+            None,
+        ];
+        assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub use owner::{CgroupEvent, Container, ContainerRole, Owner, Pod, Runtime, Subj
 pub use package::{ByPackage, PackageRow, PackageUse};
 pub use quota::QuotaRow;
 pub use reason::{
-    Affinity, CpuWeight, IdleGroup, QuotaUse, Reason, ReasonCulprit, Rivals, Settings, Unusual,
+    Affinity, CpuWeight, IdleGroup, QuotaUse, RealTime, Reason, ReasonCulprit, Rivals, Settings,
+    Unusual,
 };
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;

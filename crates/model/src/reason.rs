@@ -1,5 +1,7 @@
 //! Why a verdict is what it is.
 
+use std::fmt;
+
 use crate::{VerdictKind, Waiting};
 
 /// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
@@ -56,6 +58,8 @@ pub struct Settings {
     pub affinity: Option<Affinity>,
     /// It gives way to the first culprit whatever the weights are.
     pub idle: Option<IdleGroup>,
+    /// The pid of the busiest process of the first culprit, where that goes before all ordinary ones.
+    pub real_time: Option<(u32, RealTime)>,
     /// Threads of the kernel that ran in the window, the busiest first.
     pub kernel_threads: Vec<String>,
 }
@@ -109,6 +113,39 @@ pub struct Rivals {
 pub struct IdleGroup {
     /// Path of the group that has the setting, where that is one above.
     pub above: Option<String>,
+}
+
+/// By which policy the kernel runs a thread before all ordinary ones, whatever the weights of their groups are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RealTime {
+    /// `SCHED_FIFO`, with its priority.
+    Fifo(u32),
+    /// `SCHED_RR`, with its priority.
+    RoundRobin(u32),
+    /// `SCHED_DEADLINE`.
+    Deadline,
+}
+
+impl RealTime {
+    /// From the numbers of the kernel. `None` for ordinary threads.
+    pub const fn new(policy: u32, priority: u32) -> Option<Self> {
+        match policy {
+            1 => Some(Self::Fifo(priority)),
+            2 => Some(Self::RoundRobin(priority)),
+            6 => Some(Self::Deadline),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RealTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo(priority) => write!(f, "FIFO {priority}"),
+            Self::RoundRobin(priority) => write!(f, "RR {priority}"),
+            Self::Deadline => f.write_str("DEADLINE"),
+        }
+    }
 }
 
 /// The CPUs that threads may use.

@@ -148,6 +148,13 @@ fn share(reason: &Reason) -> String {
         };
         return format!("leave it so if that is meant, or set {whose} to 0");
     }
+    // Nor does a weight hold a process that goes before all ordinary ones.
+    if let Some((pid, policy)) = &reason.settings.real_time {
+        return format!(
+            "lower the real-time priority of process {pid} ({policy}; chrt -a -o -p 0 {pid}), or give \
+             it a CPU of its own"
+        );
+    }
     match &reason.settings.rivals {
         Some(Rivals { own, culprit }) => {
             let (step, first, second) = match culprit.1.value() > own.1.value() {
@@ -177,7 +184,7 @@ fn place(reason: &Reason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CpuWeight, QuotaUse, ReasonCulprit, Settings};
+    use noctule_model::{CpuWeight, QuotaUse, RealTime, ReasonCulprit, Settings};
 
     use super::*;
 
@@ -278,6 +285,18 @@ mod tests {
         assert_eq!(facts(&reason), [fact]);
         let words = "leave it so if that is meant, or set cpu.idle of /batch to 0";
         assert_eq!(advice(&reason).as_deref(), Some(words));
+    }
+
+    #[test]
+    fn no_weight_is_advised_against_a_real_time_process() {
+        let mut reason = reason(VerdictKind::HurtByNeighbour);
+        reason.settings.real_time = Some((4711, RealTime::Fifo(10)));
+        let words = "lower the real-time priority of process 4711 (FIFO 10; chrt -a -o -p 0 4711), or \
+                     give it a CPU of its own";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+        reason.kind = VerdictKind::HurtByNeighbours;
+        let more = format!("{words}, or more CPUs");
+        assert_eq!(advice(&reason), Some(more));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use noctule_analysis::{
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Comm, Counter, Counters, CpuWeight, Energy,
     EnergySource, FeatureState, Group, Histogram, Level, Node, Owner, Pod, ProcessId, ProcessRow,
-    WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
+    RealTime, WaitRow, Waiting, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 use noctule_text::{ascii, width};
 use serde_json::Value;
@@ -293,6 +293,9 @@ fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> 
     let culprits = why.culprits.iter_mut().flat_map(|(_, processes)| processes);
     for (process, command) in why.processes.iter_mut().chain(culprits).zip(commands) {
         process.command = Some(command.to_owned());
+    }
+    if let Some((_, processes)) = why.culprits.first_mut() {
+        processes[0].real_time = RealTime::new(1, 10);
     }
     why_text::draw(&why, paint)
 }

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
-use noctule_analysis::{Party, WaitReport, WaitReportRow};
+use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles};
-use noctule_model::{Affinity, IdleGroup, Rivals, Settings, VerdictKind};
+use noctule_model::{Affinity, Counter, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind};
 
 /// Groups whose settings are read, at most: more are not shown with a sentence.
 const ROWS: usize = 100;
+
+/// Threads of the kernel that are named, at most, and how much of a CPU they must have used.
+const KERNEL_THREADS: usize = 3;
+const BUSY: f64 = 0.01;
 
 /// What is to be known at both ends of a window.
 pub(super) struct Observed {
@@ -34,30 +38,31 @@ impl Observed {
         self.files.cpu_times().idle_since(&self.begin)
     }
 
-    /// The window has ended: reads what the rows with a verdict are allowed.
-    pub(super) fn settle(&self, report: &mut WaitReport, kernel_threads: &[String]) {
-        let idle = self.idle();
-        let online = self.files.online();
+    /// The window has ended: reads what the rows with a verdict are allowed. `processes`: what each of the machine
+    /// used in it.
+    pub(super) fn settle(&self, report: &mut WaitReport, level: Level, processes: &Report) {
+        let meanwhile = Meanwhile {
+            idle: self.idle(),
+            online: self.files.online(),
+            kernel_threads: kernel_threads(processes),
+            processes,
+            level,
+        };
         let hurt = |row: &&mut WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
         for row in report.rows.iter_mut().filter(hurt).take(ROWS) {
-            row.settings = self.of(row, &idle, &online, kernel_threads);
+            row.settings = self.of(row, &meanwhile);
         }
     }
 
     /// What a row is allowed.
-    pub(super) fn of(
-        &self,
-        row: &WaitReportRow,
-        idle: &[(u32, f64)],
-        online: &CpuNumbers,
-        kernel_threads: &[String],
-    ) -> Settings {
+    fn of(&self, row: &WaitReportRow, meanwhile: &Meanwhile<'_>) -> Settings {
         let Party::Group(owner) = &row.party else {
             return Settings::default();
         };
         let kind = row.verdict.kind;
         let allowed = self.files.allowed(&self.files.processes(&owner.path));
-        let affinity = allowed.filter(|cpus| kind.is_contended() && !online.is_subset(cpus));
+        let affinity =
+            allowed.filter(|cpus| kind.is_contended() && !meanwhile.online.is_subset(cpus));
         let by_neighbours = matches!(
             kind,
             VerdictKind::HurtByNeighbour
@@ -70,10 +75,10 @@ impl Observed {
                 .rival()
                 .and_then(|rival| self.rivals(&owner.path, rival)),
             affinity: affinity.map(|cpus| Affinity {
-                idle: idlest(idle, &cpus),
+                idle: idlest(&meanwhile.idle, &cpus),
                 cpus: cpus
                     .into_iter()
-                    .filter(|cpu| online.contains(cpu))
+                    .filter(|cpu| meanwhile.online.contains(cpu))
                     .collect(),
             }),
             idle: match by_neighbours {
@@ -81,10 +86,23 @@ impl Observed {
                 false => None,
             },
             kernel_threads: match by_kernel {
-                true => kernel_threads.to_vec(),
+                true => meanwhile.kernel_threads.clone(),
                 false => Vec::new(),
             },
+            real_time: row
+                .main_culprit()
+                .and_then(|culprit| self.real_time(culprit, meanwhile)),
         }
+    }
+
+    /// The busiest process of a group, if it goes before all ordinary ones.
+    fn real_time(&self, culprit: &Party, meanwhile: &Meanwhile<'_>) -> Option<(u32, RealTime)> {
+        if !matches!(culprit, Party::Group(_)) {
+            return None;
+        }
+        let processes = busiest(meanwhile.processes, culprit, meanwhile.level);
+        let pid = processes.iter().find(|it| !it.exited)?.id.pid;
+        Some((pid, self.files.real_time(pid)?))
     }
 
     /// By whose setting the group gives way to the rival: that of one that holds both does not count.
@@ -108,6 +126,27 @@ impl Observed {
             culprit: with_weight(culprit)?,
         })
     }
+}
+
+/// What the rest of the machine did in the window.
+struct Meanwhile<'a> {
+    /// Part of the window for which each CPU was idle.
+    idle: Vec<(u32, f64)>,
+    online: CpuNumbers,
+    /// The busiest of them.
+    kernel_threads: Vec<String>,
+    processes: &'a Report,
+    level: Level,
+}
+
+/// The busiest threads of the kernel in the window.
+fn kernel_threads(processes: &Report) -> Vec<String> {
+    let least = (processes.window_ns as f64 * BUSY) as u64;
+    let threads = processes.rows.iter().filter_map(|row| {
+        let process = row.process.as_ref().filter(|p| p.kernel_thread)?;
+        (row.counters[Counter::CpuTime] >= least).then(|| process.comm.text())
+    });
+    threads.take(KERNEL_THREADS).collect()
 }
 
 /// The CPU that was idle for longest among those that are not in the set.

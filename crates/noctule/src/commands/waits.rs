@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use noctule_analysis::ReportBuilder;
-use noctule_model::{Counter, FeatureId, Level};
+use noctule_model::{FeatureId, Level};
 
 use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
@@ -33,12 +32,14 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         None => live(args, config, &mut observed)?,
     };
     let thresholds = config.verdicts.thresholds();
-    let kernel_threads = observed.is_some().then(|| kernel_threads(&answer.builder));
+    let processes = observed
+        .is_some()
+        .then(|| answer.builder.report(Level::Process, false));
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.waits(level, answer.followed, &thresholds);
     // Of a recording nobody can read now what groups were allowed then.
-    if let Some((observed, kernel_threads)) = observed.zip(kernel_threads) {
-        observed.settle(&mut report, &kernel_threads);
+    if let Some((observed, processes)) = observed.zip(processes) {
+        observed.settle(&mut report, level, &processes);
     }
     if args.json {
         let json = noctule_sinks::json::waits_json(&report, level);
@@ -82,19 +83,4 @@ pub(super) fn check(config: &Config) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Threads of the kernel that are named, at most, and how much of a CPU they must have used.
-const KERNEL_THREADS: usize = 3;
-const BUSY: f64 = 0.01;
-
-/// The busiest threads of the kernel in the window.
-pub(super) fn kernel_threads(builder: &ReportBuilder) -> Vec<String> {
-    let report = builder.report(Level::Process, false);
-    let least = (report.window_ns as f64 * BUSY) as u64;
-    let threads = report.rows.iter().filter_map(|row| {
-        let process = row.process.as_ref().filter(|p| p.kernel_thread)?;
-        (row.counters[Counter::CpuTime] >= least).then(|| process.comm.text())
-    });
-    threads.take(KERNEL_THREADS).collect()
 }

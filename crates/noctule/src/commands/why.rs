@@ -10,7 +10,7 @@ use noctule_text::escape;
 use super::recorded::Window;
 use super::settings::Observed;
 use super::subject::{Seen, Subject};
-use super::waits::{check, kernel_threads};
+use super::waits::check;
 use super::watch::{Output, Watched, watch_each};
 use super::{subject, why_text};
 use crate::args::{By, Names, WhyArgs};
@@ -143,7 +143,8 @@ fn answer(
         found.process.as_ref(),
         thresholds,
     );
-    observed.settle(&mut why.report, &kernel_threads(builder));
+    let processes = builder.report(Level::Process, false);
+    observed.settle(&mut why.report, found.level, &processes);
     let files = observed.files();
     let path = found.path();
     why.weight = files.weight(path);
@@ -153,6 +154,7 @@ fn answer(
     why.allowed = allowed.map(|cpus| cpus.into_iter().collect());
     let name = |process: &mut ProcessUse| {
         if !process.exited {
+            process.real_time = files.real_time(process.id.pid);
             process.command = commands.line_or_name(process.id.pid);
         }
     };

@@ -252,7 +252,9 @@ fn process_line(process: &ProcessUse, room: Option<usize>) -> String {
         (false, _) => "",
     };
     let used = duration(process.cpu_ns);
-    let head = format!("{used:>7}  {} ", process.id.pid);
+    let policy = process.real_time.map(|policy| format!("[{policy}] "));
+    let policy = policy.unwrap_or_default();
+    let head = format!("{used:>7}  {} {policy}", process.id.pid);
     let taken = text::width(&head) + text::width(state);
     let command = escape(command);
     let command = match room {

@@ -95,6 +95,8 @@ struct ProcessJson<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     command: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    real_time: Option<String>,
     #[serde(rename = "cpu.seconds")]
     cpu: f64,
     exited: bool,
@@ -151,6 +153,7 @@ impl<'a> ProcessJson<'a> {
             pid: process.id.pid,
             name: &process.comm,
             command: process.command.as_deref(),
+            real_time: process.real_time.map(|policy| policy.to_string()),
             cpu: seconds(process.cpu_ns),
             exited: process.exited,
         }
