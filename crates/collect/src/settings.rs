@@ -99,18 +99,35 @@ impl SettingFiles {
         pids
     }
 
-    /// The CPUs that threads of these processes may use, all together: one thread that is pinned does not speak
-    /// for the others. `None` where none is left.
+    /// The CPUs that threads of these processes may use, all together: of those that ran or waited for at least a
+    /// hundredth of what all did since they began, because what only starts and waits for others is mostly free to run
+    /// anywhere. `None` where none is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
-        let mut cpus = CpuNumbers::new();
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
-        for thread in threads.flatten().take(THREADS) {
-            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-            let mut lines = status.lines();
-            let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-            cpus.extend(list.into_iter().flat_map(numbers));
-        }
+        let threads: Vec<(u64, CpuNumbers)> = threads
+            .flatten()
+            .take(THREADS)
+            .map(|thread| {
+                let read = |file| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+                let status = read("status");
+                let mut lines = status.lines();
+                let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+                let cpus = list.into_iter().flat_map(numbers).collect();
+                // How long it ran, and how long it waited.
+                let times = read("schedstat");
+                let times = times
+                    .split_whitespace()
+                    .take(2)
+                    .map_while(|it| it.parse().ok());
+                (times.fold(0, u64::saturating_add), cpus)
+            })
+            .collect();
+        let all = threads
+            .iter()
+            .fold(0_u64, |sum, (ns, _)| sum.saturating_add(*ns));
+        let busy = threads.into_iter().filter(|(ns, _)| *ns >= all / 100);
+        let cpus: CpuNumbers = busy.flat_map(|(_, cpus)| cpus).collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
@@ -202,7 +219,7 @@ mod tests {
             ("cg/cpu.idle", "0\n"),
             ("cg/a/cpu.idle", "0\n"),
             ("cg/b/cpu.idle", "1\n"),
-            // One that is pinned and happens to run now is not all of them.
+            // One that is pinned and happens to run now is not all of them; one that does nothing is none.
             (
                 "proc/7/task/7/status",
                 "State:\tR (running)\nCpus_allowed_list:\t1\n",
@@ -212,6 +229,9 @@ mod tests {
                 "State:\tS (sleeping)\nCpus_allowed_list:\t4-5,7\n",
             ),
             ("proc/8/task/9/status", "Cpus_allowed_list:\t0\n"),
+            ("proc/7/task/7/schedstat", "700000 200000 7\n"),
+            ("proc/8/task/8/schedstat", "10000 90000 7\n"),
+            ("proc/8/task/9/schedstat", "8000 900 7\n"),
             ("sys/devices/system/cpu/online", "0-2\n"),
         ]);
         let files = SettingFiles::new(root.path(), &root.path().join("cg"));
@@ -226,6 +246,12 @@ mod tests {
         assert_eq!(files.pressure("/b"), Some(12.5));
         let pids = files.processes("/b");
         assert_eq!(pids, [7, 8, 9]);
+        let allowed = files.allowed(&pids).expect("some");
+        assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
+        // Without schedstat each counts.
+        fs::remove_file(root.path().join("proc/7/task/7/schedstat")).expect("it is there");
+        fs::remove_file(root.path().join("proc/8/task/8/schedstat")).expect("it is there");
+        fs::remove_file(root.path().join("proc/8/task/9/schedstat")).expect("it is there");
         let allowed = files.allowed(&pids).expect("some");
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [0, 1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);

@@ -110,7 +110,7 @@ impl Observed {
         let rival = rival.map(Path::new);
         let mut apart = Path::new(own)
             .ancestors()
-            .filter(|group| !rival.is_some_and(|rival| rival.starts_with(group)))
+            .filter(|group| rival.is_none_or(|rival| !rival.starts_with(group)))
             .filter_map(Path::to_str);
         let idle = apart.find(|group| self.files.idle(group) == Some(true))?;
         Some(IdleGroup {

@@ -33,7 +33,7 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
     if let Some(asked) = &why.asked {
         let (pid, comm) = (asked.id.pid, &asked.comm);
         let words = format!("{pid} ({comm}) is in {name}: the answer is the group's");
-        out.push_str(&(paint.folded(Tone::Strong, &escape(&words), 2)));
+        out.push_str(&paint.folded(Tone::Strong, &escape(&words), 2));
     }
     out.push_str(&(paint.folded(Tone::Strong, &answer, 2) + "\n"));
     let mut line = |label: &str, words: &str| {
