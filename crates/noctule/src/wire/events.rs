@@ -1,8 +1,10 @@
 //! The events of the pipeline: whose are wanted, when they are read, and what a look at the machine
 //! adds to them.
 
+use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -10,7 +12,7 @@ use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
 use noctule_kernel::{FileEvents, ProgramHandle, Stream, UdpEvents};
-use noctule_model::{Batch, CgroupId, Event, FeatureId, IdSet, Owner, ProcessId, ProcessRow};
+use noctule_model::{Batch, CgroupId, Event, FeatureId, IdMap, Owner, ProcessId, ProcessRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::args::Names;
@@ -78,7 +80,8 @@ impl Scope {
 enum Whose {
     All,
     Tree,
-    Groups(IdSet<CgroupId>),
+    /// With their owners.
+    Groups(IdMap<CgroupId, Arc<Owner>>),
 }
 
 /// The source, with what the stream needs beside it.
@@ -203,8 +206,8 @@ impl EventStream {
         };
         let groups: Vec<String> = match whose {
             // The batch has a group only if something runs in it, not only below it.
-            Whose::Groups(ids) => {
-                let paths = ids.iter().map(|id| names.owner(*id).path.clone());
+            Whose::Groups(wanted) => {
+                let paths = wanted.keys().map(|id| names.owner(*id).path.clone());
                 paths.collect()
             }
             Whose::All | Whose::Tree => Vec::new(),
@@ -224,7 +227,7 @@ impl EventStream {
 
     /// From now on only the events of the groups that fit are reported.
     pub(super) fn want_groups(&mut self, selection: Selection, names: &Registry) -> Result<()> {
-        self.whose = Whose::Groups(IdSet::default());
+        self.whose = Whose::Groups(IdMap::default());
         self.selection = selection;
         self.want_fitting(names)
     }
@@ -252,22 +255,23 @@ impl EventStream {
             return Ok(());
         };
         // One that is gone would take its place in the kernel side's table for good.
-        let owners = names.living_owners().map(|owner| &**owner);
+        let owners = names.living_owners();
         for owner in tops(owners.filter(|owner| selection.fits(owner))) {
-            if !wanted.contains(&owner.cgroup) {
+            if let Entry::Vacant(place) = wanted.entry(owner.cgroup) {
                 source.kernel().want_cgroup(owner.cgroup)?;
-                wanted.insert(owner.cgroup);
+                place.insert(owner.clone());
             }
         }
         Ok(())
     }
 
-    /// Whether the event is of a group that fits: the kernel side lets through what happens below those, in containers
-    /// and units of other names, too. A group that nothing is known of is below one that fits.
+    /// Whether the event is of a group that fits.
     pub(super) fn is_of_wanted(&self, event: &Event) -> bool {
         let owner = event.process.as_ref().and_then(|it| it.owner.as_ref());
         match (&self.whose, owner) {
-            (Whose::Groups(_), Some(owner)) if owner.is_known() => self.selection.fits(owner),
+            (Whose::Groups(wanted), Some(owner)) => {
+                self.selection.fits(owner) || lacks_names(owner, wanted.values())
+            }
             _ => true,
         }
     }
@@ -276,7 +280,7 @@ impl EventStream {
     pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
         if let Whose::Groups(wanted) = &mut self.whose {
             let kernel = self.source.kernel();
-            for id in gone.iter().filter(|id| wanted.remove(id)) {
+            for id in gone.iter().filter(|id| wanted.remove(id).is_some()) {
                 kernel.forget_cgroup(*id);
             }
         }
@@ -311,14 +315,24 @@ impl EventStream {
     }
 }
 
+/// Whether a group of which the kernel side lets events through, because it is below one that is wanted, may only
+/// not be known yet: nothing but its id, or the container that a wanted one has, whose name comes later than its id. Other
+/// containers and units are what they are.
+fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner>>) -> bool {
+    let Some(own) = &owner.container else {
+        return !owner.is_known();
+    };
+    wanted.any(|of| of.container.as_ref().is_some_and(|it| it.id == own.id))
+}
+
 /// The groups that are below none of the others: the kernel side looks at the groups above, too. A
 /// group that is gone can have the path of one that was made again, which is not below it.
-fn tops<'a>(groups: impl Iterator<Item = &'a Owner>) -> Vec<&'a Owner> {
-    let mut groups: Vec<&Owner> = groups.collect();
+fn tops<'a>(groups: impl Iterator<Item = &'a Arc<Owner>>) -> Vec<&'a Arc<Owner>> {
+    let mut groups: Vec<&Arc<Owner>> = groups.collect();
     groups.sort_unstable_by_key(|owner| owner.path.len());
-    let mut tops: Vec<&Owner> = Vec::new();
+    let mut tops: Vec<&Arc<Owner>> = Vec::new();
     for owner in groups {
-        let above = |top: &&Owner| top.path != owner.path && is_below(&owner.path, &top.path);
+        let above = |top: &&Arc<Owner>| top.path != owner.path && is_below(&owner.path, &top.path);
         if !tops.iter().any(above) {
             tops.push(owner);
         }
@@ -353,9 +367,11 @@ mod tests {
 
     #[test]
     fn a_group_that_was_made_again_is_wanted_beside_the_one_that_is_gone() {
-        let owner = |id, path: &str| Owner {
-            path: path.into(),
-            ..Owner::unknown(CgroupId(id))
+        let owner = |id, path: &str| {
+            Arc::new(Owner {
+                path: path.into(),
+                ..Owner::unknown(CgroupId(id))
+            })
         };
         let groups = [
             owner(1, "/a/web.service"),
@@ -370,5 +386,17 @@ mod tests {
             ids.sort_unstable();
             assert_eq!(ids, [1, 3, 4], "{turned}");
         }
+    }
+
+    #[test]
+    fn a_new_group_in_a_wanted_container_belongs_to_it_before_it_has_a_name() {
+        let owner = |path: &str| Arc::new(noctule_identity::classify(CgroupId(1), path));
+        let [outer, inner] = ["a", "b"].map(|digit| digit.repeat(64));
+        let wanted = [owner(&format!("/docker/{outer}"))];
+        let lacks = |path: &str| lacks_names(&owner(path), wanted.iter());
+        assert!(lacks(&format!("/docker/{outer}/init.scope")));
+        assert!(!lacks(&format!("/docker/{outer}/docker/{inner}")));
+        assert!(!lacks("/system.slice/web.service"));
+        assert!(lacks_names(&Owner::unknown(CgroupId(7)), wanted.iter()));
     }
 }
