@@ -1,5 +1,6 @@
 //! `noctule why NAME`: everything about one container, pod, unit, cgroup or process.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -29,7 +30,7 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
         None => live(args, config)?,
     };
     if why.row().is_none() {
-        bail!(Usage(nothing(&found, &why)));
+        bail!(Usage(nothing(&found, &why, args.recorded.from.as_deref())));
     }
     if args.json {
         let json = noctule_sinks::json::why_json(&why);
@@ -40,17 +41,20 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     Ok(code)
 }
 
-/// The words for a group that did nothing itself.
-fn nothing(found: &Subject, why: &Why) -> String {
+/// The words for a group that did nothing itself, live or in a recording.
+fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     let (name, path) = (escape(&found.name), escape(found.path()));
     let window = noctule_text::duration(why.report.window_ns);
     if why.below.is_empty() {
         return format!("{name} neither ran nor waited for a CPU in {window}: try a longer --for");
     }
     let below: Vec<String> = why.below.iter().map(|path| escape(path)).collect();
+    let from = recording.map_or_else(String::new, |folder| {
+        format!(" --from {}", escape(&folder.to_string_lossy()))
+    });
     format!(
         "no process of {name} itself ran or waited for a CPU in {window}; below it: {}: ask for one of \
-         these, or noctule waits --by cgroup --cgroup {path}",
+         these, or noctule waits{from} --by cgroup --cgroup {path}",
         below.join(", ")
     )
 }
