@@ -138,6 +138,12 @@ impl Stretch {
         self.length_ns
     }
 
+    /// What came after the last whole block, and is in no block, nanoseconds.
+    pub fn left_out_ns(&self) -> u64 {
+        let begun = self.window.as_ref();
+        begun.map_or(0, |it| it.ended_ns().saturating_sub(it.started_ns()))
+    }
+
     /// A figure of a group in each block that has it.
     fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
         let blocks = self.groups.get(name).map_or(&[][..], |seen| &seen.blocks);

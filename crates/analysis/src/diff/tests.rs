@@ -132,6 +132,16 @@ fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
 }
 
 #[test]
+fn what_comes_after_the_last_block_is_left_out_and_known() {
+    let mut machine = Machine::new(5);
+    let (odd, even) = (machine.stretch(61, 1, 1), machine.stretch(60, 1, 1));
+    assert_eq!((odd.blocks(), even.blocks()), (30, 30));
+    assert_eq!((odd.length_ns(), odd.left_out_ns()), (60 * SECOND, SECOND));
+    assert_eq!((even.length_ns(), even.left_out_ns()), (60 * SECOND, 0));
+    assert_eq!(Stretch::new(Level::Cgroup, SECOND).left_out_ns(), 0);
+}
+
+#[test]
 fn what_is_0_all_the_time_has_no_test() {
     let mut machine = Machine::new(7);
     let (a, b) = (machine.stretch(60, 1, 1), machine.stretch(60, 1, 1));

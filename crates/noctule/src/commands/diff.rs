@@ -184,6 +184,15 @@ impl Answer<'_> {
             blocks.1,
             duration(self.block_ns)
         );
+        let left_out = [self.before, self.after].map(Stretch::left_out_ns);
+        let lengths = match left_out {
+            [0, 0] => lengths,
+            [before, after] => format!(
+                "{lengths}, without what came after the last block ({} and {})",
+                duration(before),
+                duration(after)
+            ),
+        };
         if blocks.0.min(blocks.1) < LEAST_BLOCKS {
             return vec![format!(
                 "{lengths}: too short to say what is noise ({LEAST_BLOCKS} blocks are needed)"
@@ -205,6 +214,7 @@ impl Answer<'_> {
             json!({
                 "window_seconds": stretch.length_ns() as f64 / 1e9,
                 "blocks": stretch.blocks(),
+                "left_out_seconds": stretch.left_out_ns() as f64 / 1e9,
             })
         };
         let rows = self.rows.iter().map(|row| {
