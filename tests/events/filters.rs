@@ -121,6 +121,54 @@ fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
 }
 
 #[test]
+fn a_container_within_a_container_is_told_to_nobody_who_asked_for_the_outer_one() {
+    let _machine = support::shared();
+    needs!("process_events", "cgroup_events");
+    let (outer, inner) = (hex_id(), hex_id());
+    let inner = Below::new(&format!("docker/{outer}/docker/{inner}"));
+    let part = Below::new(&format!("docker/{outer}/part"));
+    let stream = Stream::start(&["--container", &outer, "--kind", "process"]);
+    let mut ran = Vec::new();
+    for place in [&inner, &part] {
+        let mut load = Load::shell(&place.group, ":");
+        ran.push(load.pid());
+        load.wait_for_end();
+        load.reap();
+    }
+    stream.wait_for("what is part of it", |e| is(e, "process.exit", ran[1]));
+    let (told, _) = stream.end();
+    let pid_of = |e: &serde_json::Value| e["process.pid"].as_u64();
+    let of_inner = |e: &&serde_json::Value| pid_of(e) == Some(ran[0].into());
+    assert_eq!(told.iter().find(of_inner), None);
+}
+
+/// The kernel side has places for 1,024 groups.
+#[test]
+fn chosen_groups_that_are_gone_leave_their_places_to_new_ones() {
+    let _machine = support::shared();
+    needs!("process_events", "cgroup_events");
+    let above = Group::new("places");
+    let unit = |number: u32| {
+        let above = above.path();
+        Group::named(&format!("{}/place-{number}.service", &above[1..]))
+    };
+    let first = unit(0);
+    let stream = Stream::start(&["--unit", "place-*", "--kind", "process"]);
+    drop(first);
+    for round in 0..2 {
+        let many: Vec<Group> = (1..=700).map(|n| unit(round * 700 + n)).collect();
+        let last = many.last().expect("the last one");
+        support::wait_until("events of the last one are seen", || {
+            let mut load = Load::shell(last, ":");
+            load.wait_for_end();
+            load.reap();
+            let id = last.id();
+            !stream.of(|e| e["cgroup.id"] == id).is_empty()
+        });
+    }
+}
+
+#[test]
 fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
     let _machine = support::shared();
     needs!("process_events");
