@@ -93,6 +93,12 @@ impl<T> Record<T> {
         (least - most).max(0.0)
     }
 
+    /// Seconds from the first figure to the last.
+    pub(crate) fn length(&self) -> f64 {
+        let [first, last] = [self.0.first(), self.0.last()].map(|e| e.expect("an entry").before);
+        last - first
+    }
+
     /// Growth of the figure over the whole record.
     pub(crate) fn growth(&self, figure: impl Fn(&T) -> f64) -> f64 {
         let [first, last] =
