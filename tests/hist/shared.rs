@@ -3,6 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -78,6 +81,44 @@ fn events_of_one_name_count_into_one_table() {
         .expect("two tables");
     assert!(first.contains("hitcount:          3\n"), "{text}");
     assert!(second.contains("hitcount:          4\n"), "{text}");
+}
+
+/// To attach or detach one event takes the kernel up to some 70 ms.
+#[test]
+fn many_events_are_counted_in_one_window() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                getppid(1);
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let trigger = format!("keys=event if common_tgid == {}", std::process::id());
+        let all = "name=all:".to_owned() + &trigger;
+        let between = "syscalls:sys_enter_get*";
+        for (trigger, tables) in [(&all, 1), (&trigger, 3)] {
+            let last = "syscalls:sys_exit_getppid";
+            let more = [between, trigger, last, trigger, "--json"];
+            let hist = Hist::start("syscalls:sys_enter_getppid", trigger, &more);
+            thread::sleep(Duration::from_millis(300));
+            let answers = hist.end_all();
+            assert_eq!(answers.len(), tables);
+            let (first, last) = (&answers[0], &answers[tables - 1]);
+            let began = hits(first, "sys_enter_getppid");
+            // The one table has the event twice.
+            let began = if tables == 1 { began / 2 } else { began };
+            let ended = hits(last, "sys_exit_getppid");
+            assert!(began > 100, "{answers:?}");
+            // One call is under way at each end, and the kernel runs no program inside of another.
+            assert!(began.abs_diff(ended) < 10, "{began} began, {ended} ended");
+            let windows = answers.iter().map(|answer| &answer["window_seconds"]);
+            assert!(windows.clone().all(|it| it == &first["window_seconds"]));
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

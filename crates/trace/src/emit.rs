@@ -46,10 +46,12 @@ pub enum MapUse {
     Paused = 7,
     /// What is stored for a key beside its row: variables, and what was tracked.
     Variables = 8,
+    /// One entry: 0 while nothing of the command counts.
+    Gate = 9,
 }
 
 /// Maps of one table: the programs of several have those of the second behind those of the first.
-pub const MAPS: usize = 9;
+pub const MAPS: usize = 10;
 
 /// A program that is complete but for its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -363,6 +365,12 @@ impl Emitter {
             }
             Pair::Second(key) => self.second(key, end)?,
         }
+        if program.gated {
+            self.lookup_first(MapUse::Gate);
+            self.unless_found(end);
+            self.asm.load(Width::B8, Reg::R0, Reg::R0, 0);
+            self.asm.jump(Jump::Eq, Reg::R0, 0, end);
+        }
         if program.switch.is_none() {
             self.unless_paused(program, end);
         }
@@ -439,9 +447,9 @@ impl Emitter {
 
     /// The address of a map.
     fn map(&mut self, dst: Reg, map: MapUse) {
-        // Memory and patterns belong to the program.
+        // Memory and patterns belong to the program, the gate to all of the command.
         let first = match map {
-            MapUse::Memory | MapUse::Globs => 0,
+            MapUse::Memory | MapUse::Globs | MapUse::Gate => 0,
             _ => self.first_map,
         };
         self.asm.map(dst, first + map as u32);

@@ -29,6 +29,8 @@ pub struct Program {
     pub pair: Pair,
     /// The table can be paused while it counts.
     pub pausable: bool,
+    /// It counts only while the gate of the command is open, so that all of its programs count in one window.
+    pub gated: bool,
     /// Variables, and what is done beside counting.
     pub linked: Linked,
     /// It counts nothing, and turns tables of others on or off.

@@ -100,6 +100,31 @@ pub struct Counted {
 /// Attaches a loaded program to its event.
 pub type Attach<'a> = Box<dyn FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error> + 'a>;
 
+/// Lets the programs of a command count in one and the same window. To attach or detach takes the kernel up to
+/// some 70 ms for each event: without a gate the first ones of many events count for longer than the last.
+#[derive(Debug)]
+pub struct Gate(PlainMap);
+
+impl Gate {
+    /// One that is closed.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the map.
+    pub fn closed() -> Result<Self, Error> {
+        PlainMap::create(PlainMapKind::Array, "hist_gate", 4, 8, 1).map(Self)
+    }
+
+    /// From now on the programs count, or do not any more.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn open(&self, open: bool) -> Result<(), Error> {
+        self.0.set(0, &u64::from(open).to_ne_bytes())
+    }
+}
+
 /// A table whose programs are attached to their events; detached when it is dropped.
 #[derive(Debug)]
 pub struct Session {
@@ -132,20 +157,9 @@ pub struct Start<'a> {
 }
 
 impl Session {
-    /// Loads the programs of one table and attaches them in this order. `cpus`: how many can be online.
-    ///
-    /// # Errors
-    ///
-    /// See [`SessionError`]. Nothing stays loaded then.
-    pub fn start(table: Start<'_>, cpus: usize) -> Result<Self, SessionError> {
-        let started = Self::start_all(vec![table], cpus);
-        let mut sessions = started.map_err(|(_, error)| error)?;
-        sessions.pop().ok_or(SessionError::Emit(EmitError::NoPair))
-    }
-
-    /// The same of several tables whose programs have to do with each other: the number of a table
+    /// Loads the programs of tables that have to do with each other, and attaches them: the number of a table
     /// is its place here. They are attached from the last to the first, so that no event misses what one
-    /// before it leaves for it.
+    /// before it leaves for it. `cpus`: how many can be online. `gate`: what the programs that are `gated` ask.
     ///
     /// # Errors
     ///
@@ -153,13 +167,14 @@ impl Session {
     pub fn start_all(
         tables: Vec<Start<'_>>,
         cpus: usize,
+        gate: &Gate,
     ) -> Result<Vec<Self>, (usize, SessionError)> {
         let mut sessions = Vec::new();
         for (at, table) in tables.iter().enumerate() {
             sessions.push(Self::with_maps(table, cpus).map_err(|error| (at, error))?);
         }
         for (at, table) in tables.into_iter().enumerate().rev() {
-            let attached = Self::load_all(&sessions, table.programs);
+            let attached = Self::load_all(&sessions, gate, table.programs);
             let (programs, attached) = attached.map_err(|error| (at, error))?;
             sessions[at].programs = programs;
             sessions[at].attached = attached;
@@ -193,10 +208,12 @@ impl Session {
     /// Loads programs, and then attaches them.
     fn load_all(
         all: &[Self],
+        gate: &Gate,
         programs: Vec<(&Program, Attach<'_>)>,
     ) -> Result<(Vec<LoadedProgram>, Vec<AttachedProgram>), SessionError> {
         let all = all.iter().flat_map(|session| &session.maps);
-        let maps: Vec<_> = all.map(Option::as_ref).collect();
+        let mut maps: Vec<_> = all.map(Option::as_ref).collect();
+        maps[MapUse::Gate as usize] = Some(&gate.0);
         let (mut loaded, mut attaches) = (Vec::new(), Vec::new());
         for (program, attach) in programs {
             loaded.push(load(program, &maps)?);

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use noctule_kernel::{LoadedProgram, TraceEvents};
 use noctule_trace::emit::emit;
 use noctule_trace::program::Program;
-use noctule_trace::session::{Attach, Counted, Session, Start};
+use noctule_trace::session::{Attach, Counted, Gate, Session, Start};
 use noctule_trace::table::{Area, Snapshot, Table};
 
 use self::before::{Before, Wanted};
@@ -76,13 +76,16 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         .as_ref()
         .map(|wanted| wanted.start(args, &node, output.paint()));
     let before = before.transpose()?;
-    let mut running = start(jobs)?;
+    let gate = Gate::closed()?;
+    let mut running = start(jobs, &gate)?;
+    gate.open(true)?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;
     let mut inputs = (control, before);
     watch(args, &signals, &mut inputs, &mut running, live, known)?;
-    running.iter_mut().for_each(|one| one.session.stop());
+    gate.open(false)?;
     let window = began.elapsed();
+    running.iter_mut().for_each(|one| one.session.stop());
     let taken = taken(&running, known.1)?;
     let events = inputs.1.map(|before| before.end(taken)).transpose()?;
     let events = events.unwrap_or_default();
@@ -124,7 +127,7 @@ struct Running {
 }
 
 /// Starts all tables, those that have to do with each other at once.
-fn start(jobs: Vec<Job>) -> Result<Vec<Running>> {
+fn start(jobs: Vec<Job>, gate: &Gate) -> Result<Vec<Running>> {
     let (mut of_others, alone): (Vec<_>, Vec<_>) = jobs
         .into_iter()
         .enumerate()
@@ -135,13 +138,13 @@ fn start(jobs: Vec<Job>) -> Result<Vec<Running>> {
         .into_iter()
         .chain(alone.into_iter().map(|one| vec![one]));
     for group in groups.filter(|group| !group.is_empty()) {
-        running.extend(start_group(group)?);
+        running.extend(start_group(group, gate)?);
     }
     running.sort_by_key(|(place, _)| *place);
     Ok(running.into_iter().map(|(_, running)| running).collect())
 }
 
-fn start_group(mut jobs: Vec<(usize, Job)>) -> Result<Vec<(usize, Running)>> {
+fn start_group(mut jobs: Vec<(usize, Job)>, gate: &Gate) -> Result<Vec<(usize, Running)>> {
     let attach = |target: Target| -> Attach<'_> {
         Box::new(move |program: &LoadedProgram| target.attach(program))
     };
@@ -160,7 +163,7 @@ fn start_group(mut jobs: Vec<(usize, Job)>) -> Result<Vec<(usize, Running)>> {
         size: job.table.size,
         paused: job.paused,
     });
-    let started = Session::start_all(tables.collect(), TraceEvents::possible_cpus());
+    let started = Session::start_all(tables.collect(), TraceEvents::possible_cpus(), gate);
     let sessions = started.map_err(|(at, error)| {
         let job = &jobs[at].1;
         not_started(&job.events, Some(&job.trigger), error)

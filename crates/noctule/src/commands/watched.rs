@@ -204,7 +204,9 @@ pub(super) fn follow(
             break;
         }
     }
-    let losses = session.stop(|arrival| take(arrival, &mut text, &mut more))?;
+    let losses = session.stop(monotonic_ns(), |arrival| {
+        take(arrival, &mut text, &mut more);
+    })?;
     if output.write(&text)? == Reader::Gone || more == More::Enough {
         return Ok(None);
     }

@@ -103,16 +103,23 @@ impl WatchSession {
         Ok(())
     }
 
-    /// Detaches the programs, and gives all that is left.
+    /// Detaches the programs, and gives all that is left and came before this time of `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     ///
     /// As of [`Self::read`].
-    pub fn stop(&mut self, mut show: impl FnMut(Arrival)) -> Result<Losses, SessionError> {
-        // It takes some 40 ms for each event: the kernel waits until no CPU runs the program, one by one.
-        self.attached.clear();
+    pub fn stop(
+        &mut self,
+        now_ns: u64,
+        mut show: impl FnMut(Arrival),
+    ) -> Result<Losses, SessionError> {
+        // It takes some 40 ms for each event: the kernel waits until no CPU runs the program, one by one. The
+        // others go on meanwhile, and the ring is not to be full of what comes too late.
+        while self.attached.pop().is_some() {
+            while !self.drain()? {}
+        }
         while !self.drain()? {}
-        while let Some(arrival) = self.arrivals.next_before(u64::MAX) {
+        while let Some(arrival) = self.arrivals.next_before(now_ns) {
             show(arrival);
         }
         let lost = self.lost.get_per_cpu(&0_u32.to_ne_bytes())?;

@@ -100,7 +100,7 @@ impl Before<'_> {
     /// Ends, and answers the lines of the events up to that time.
     pub(super) fn end(mut self, taken: Option<u64>) -> Result<Vec<String>> {
         let held = &mut self.held;
-        let losses = self.session.stop(|one| held.push(one))?;
+        let losses = self.session.stop(monotonic_ns(), |one| held.push(one))?;
         self.held.look(u64::MAX, taken);
         let mut head = Some(self.lines.head()).filter(|head| !head.is_empty());
         let mut lines = Vec::new();

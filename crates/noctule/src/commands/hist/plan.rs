@@ -95,7 +95,18 @@ pub(super) fn of(
         jobs.iter_mut().for_each(|job| job.is_hidden = false);
     }
     switch::add(&mut jobs, &switches, symbols, groups)?;
+    gate(&mut jobs);
     Ok(jobs)
+}
+
+/// Programs of several events count in one window. One alone needs no gate: its window is that in which it is
+/// attached, and the first event of a pair counts nothing itself.
+fn gate(jobs: &mut [Job]) {
+    let all = || jobs.iter().flat_map(|job| &job.programs);
+    let counting = all().filter(|program| !matches!(program.pair, Pair::First(_)));
+    let several = counting.count() > 1;
+    let programs = jobs.iter_mut().flat_map(|job| &mut job.programs);
+    programs.for_each(|program| program.gated = several);
 }
 
 impl Job {
