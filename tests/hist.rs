@@ -300,3 +300,28 @@ fn the_time_between_two_events_is_that_of_the_sleeps() {
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("Missing `on=`"), "{errors}");
 }
+
+/// Whatever asks for a process group that is not there never has a second event here: more of these than
+/// the kernel side keeps.
+#[test]
+fn first_events_that_nothing_follows_make_room() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    const NOBODY: i32 = 1 << 22;
+    let group = rustix::process::getpgrp();
+    let own = std::process::id();
+    let trigger = format!("on=pid==ret:keys=common_tgid if common_tgid == {own}");
+    let pair = "syscalls:sys_enter_getpgid..syscalls:sys_exit_getpgid";
+    let hist = Hist::start(pair, &trigger, &["--json"]);
+    for number in 1..70_000 {
+        let nobody = rustix::process::Pid::from_raw(NOBODY + number);
+        assert!(rustix::process::getpgid(nobody).is_err());
+    }
+    for _ in 0..100 {
+        let found = rustix::process::getpgid(Some(group));
+        assert_eq!(found, Ok(group));
+    }
+    let answer = hist.end_json();
+    assert_eq!(answer["rows"][0]["hitcount"], 100, "{answer}");
+    assert_eq!(answer["dropped"], 0, "{answer}");
+}

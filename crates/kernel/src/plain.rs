@@ -32,6 +32,8 @@ pub enum PlainMapKind {
     PerCpuArray,
     /// Entries by key, one value for all CPUs.
     Hash,
+    /// The same; where it is full the entry that was used longest ago makes room.
+    LruHash,
     /// Entries by key, a value for each CPU.
     PerCpuHash,
     /// Records for one reader, of all CPUs; its size is given as the number of entries.
@@ -44,6 +46,7 @@ impl PlainMapKind {
             Self::Array => MapType::Array,
             Self::PerCpuArray => MapType::PercpuArray,
             Self::Hash => MapType::Hash,
+            Self::LruHash => MapType::LruHash,
             Self::PerCpuHash => MapType::PercpuHash,
             Self::Ring => MapType::RingBuf,
         }
@@ -120,6 +123,11 @@ impl PlainMap {
             }
         }
         Ok(())
+    }
+
+    /// How many entries there are. They are listed one by one: each takes a system call.
+    pub fn count(&self) -> usize {
+        self.handle.keys().count()
     }
 
     /// The entry of this key on each CPU that can be online; `None`: there is none.

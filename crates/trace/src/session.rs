@@ -18,10 +18,11 @@ use crate::source::Span;
 use crate::table::Row;
 
 /// First events that can wait for their second ones.
-const FIRSTS: u32 = 16_384;
-/// Rows with more bytes than that are kept for fewer keys: all of them are there from the start, on
-/// each CPU.
-const TABLE_BYTES: usize = 256 << 20;
+const FIRSTS: u32 = 65_536;
+/// The table of first events is full where less than one place of so many is free: the kernel keeps some on each CPU.
+const FREE: usize = 8;
+/// All rows together have so many bytes at most: they are there from the start, on each CPU.
+pub(crate) const TABLE_BYTES: usize = 256 << 20;
 
 /// Why a histogram does not run.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl From<Error> for SessionError {
 pub struct Counted {
     /// A row for each key, in no order. Of a stack the key has the number in eight bytes.
     pub rows: Vec<Row>,
-    /// Hits that found no room in the table; first events and variables, too, that found no room.
+    /// Hits that found no room in the table; variables, too, that found no room.
     pub dropped: u64,
     /// The addresses of each stack that is in a key, by its number; not of the one without any.
     pub stacks: HashMap<u64, Vec<u64>>,
@@ -279,7 +280,15 @@ impl Session {
         self.programs.iter().map(LoadedProgram::skipped).sum()
     }
 
-    /// Detaches the program: what is read after that belongs to one window.
+    /// Whether so many first events waited for their second ones that the oldest were forgotten.
+    pub fn forgets(&self) -> bool {
+        let full = FIRSTS as usize - FIRSTS as usize / FREE;
+        self.map(MapUse::Firsts)
+            .is_some_and(|firsts| firsts.count() >= full)
+    }
+
+    /// Detaches the programs, one by one. Those of several events count in one window only if the gate was
+    /// closed before.
     pub fn stop(&mut self) {
         for mut attached in self.attached.drain(..) {
             self.time += attached.counted_time();
@@ -425,8 +434,10 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
     make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
     let hash = PlainMapKind::Hash;
     if emitted.pair_size > 0 {
-        let key = emitted.pair_size;
-        make(MapUse::Firsts, hash, "hist_firsts", key, 8, FIRSTS)?;
+        // Some first events never have a second one (a thread that exits never leaves its system call), and the
+        // oldest of those make room.
+        let (key, kind) = (emitted.pair_size, PlainMapKind::LruHash);
+        make(MapUse::Firsts, kind, "hist_firsts", key, 8, FIRSTS)?;
     }
     if emitted.variables_size > 0 {
         let (key, value) = (emitted.key_size, emitted.variables_size);

@@ -235,6 +235,13 @@ impl Running {
                 counted.dropped
             );
         }
+        if self.session.forgets() {
+            tracing::warn!(
+                "{}: so many first events waited for their second one that the oldest were forgotten: the times of \
+                 those that would have come are missing",
+                noctule_text::escape(&self.events)
+            );
+        }
         let names = Names::new(symbols, groups, &counted);
         let now = self.snapshot(&counted)?;
         if args.json {
