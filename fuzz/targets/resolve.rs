@@ -57,6 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         tables: &tables,
         function: &function,
         groups: &Node,
+        cpus: 2,
     };
     let linkable = |event: &str, scope, synthetic| Linkable {
         event: EventName {

@@ -36,6 +36,8 @@ pub struct Scope<'a> {
     pub function: &'a dyn Fn(&str) -> Option<(u64, u64)>,
     /// The cgroups of the node.
     pub groups: &'a dyn Groups,
+    /// How many CPUs can be online: each has a row of its own for each key.
+    pub cpus: usize,
 }
 
 /// What is known of cgroups.

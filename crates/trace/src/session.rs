@@ -62,8 +62,9 @@ impl fmt::Display for SessionError {
             }
             Self::TooLarge { bytes } => write!(
                 f,
-                "the table would take {} MiB: choose a smaller size, or no percentiles",
-                bytes >> 20
+                "the table would take {} MiB, and may take {}: choose a smaller size=, or fewer percentiles",
+                bytes >> 20,
+                TABLE_BYTES >> 20
             ),
         }
     }
@@ -394,12 +395,17 @@ fn load_emitted(
     })
 }
 
+/// Bytes of so many rows on so many CPUs.
+pub(crate) fn table_bytes(emitted: &Emitted, rows: u32, cpus: usize) -> usize {
+    let row = emitted.key_size + emitted.value_size.saturating_mul(cpus);
+    row.saturating_mul(rows as usize)
+}
+
 /// The maps that all programs of a table have, in the order of their numbers.
 fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap>>, SessionError> {
     let is_array = emitted.key_size == 0;
     let entries = if is_array { 1 } else { size };
-    let row = emitted.key_size + emitted.value_size * cpus;
-    let bytes = row.saturating_mul(entries as usize);
+    let bytes = table_bytes(emitted, entries, cpus);
     if bytes > TABLE_BYTES {
         return Err(SessionError::TooLarge { bytes });
     }

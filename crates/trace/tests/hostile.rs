@@ -129,6 +129,7 @@ fn use_it(format: &EventFormat, random: &mut Random, synthetic: &[Synthetic]) ->
         tables: &tables,
         function: &function,
         groups: &NoGroups,
+        cpus: 2,
     };
     let trigger = |random: &mut Random| {
         let mut text = (*random.of(&TRIGGERS)).to_owned();

@@ -69,6 +69,7 @@ impl Watched {
             tables: &tables,
             function: &|name| node.symbols.function(name),
             groups: &node.groups,
+            cpus: TraceEvents::possible_cpus(),
         };
         resolve::filter(filter, &scope).map_err(|problems| {
             let error = wrong(&problems, source);

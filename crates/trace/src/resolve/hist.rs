@@ -3,8 +3,10 @@
 use super::field::{Meaning, Typed};
 use super::linked::Links;
 use super::{Resolver, Scope};
+use crate::emit::layout;
 use crate::print::FieldTable;
 use crate::program::{Aggregate, Kept, Number, Operator, Pair, Part, Program};
+use crate::session::{TABLE_BYTES, table_bytes};
 use crate::source::{Problem, Span};
 use crate::table::{
     Figure, KeyColumn, KeyShow, SortColumn, SortKey, Table, ValueColumn, ValueShow,
@@ -132,7 +134,7 @@ impl Resolver<'_> {
             let _: Option<()> = self.wrong_with(span, text, help);
         }
         let mut table = Table {
-            size: self.size(hist).unwrap_or(SIZE),
+            size: self.size(hist).unwrap_or_default(),
             nohitcount: hist.nohitcount.is_some(),
             ..Table::default()
         };
@@ -163,6 +165,9 @@ impl Resolver<'_> {
             Some(filter) => Some(self.condition(filter)?),
             None => None,
         };
+        if hist.size.is_none() {
+            table.size = usual_size(&program, self.scope.cpus);
+        }
         table.info = info(hist, &table);
         Some((program, table))
     }
@@ -498,6 +503,18 @@ fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
             _ => operand.to_string(),
         },
     }
+}
+
+/// The size of a table whose trigger has none: less where its rows, with percentiles on many CPUs, would take too
+/// much memory.
+fn usual_size(program: &Program, cpus: usize) -> u32 {
+    let layout = layout(program);
+    let is_too_large = |size: u32| table_bytes(&layout, size, cpus) > TABLE_BYTES;
+    let mut size = SIZE;
+    while size.ilog2() > *SIZES.start() && is_too_large(size) {
+        size /= 2;
+    }
+    size
 }
 
 /// The trigger as the kernel repeats it.

@@ -49,6 +49,7 @@ fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
         tables: &tables,
         function: &function,
         groups: &Node,
+        cpus: 2,
     })
 }
 
@@ -255,6 +256,23 @@ fn histograms_repeat_themselves_as_the_kernel_does() {
     for (text, info) in cases {
         assert_eq!(hist_of(text).unwrap().1.info, info);
     }
+}
+
+#[test]
+fn percentiles_on_many_cpus_have_fewer_keys_unless_the_user_says_how_many() {
+    let size = |text: &str, cpus| {
+        let (tree, problems) = parse::hist(text);
+        assert_eq!(problems, []);
+        let made = with_scope(|scope| hist(&tree, &Scope { cpus, ..*scope }));
+        let table = made.unwrap().1;
+        assert!(table.info.contains(&format!(":size={}", table.size)));
+        table.size
+    };
+    let percentile = "keys=pid:vals=bits.p99";
+    let sizes = [2, 32, 33, 64, 128, 512, 4096].map(|cpus| size(percentile, cpus));
+    assert_eq!(sizes, [2048, 2048, 1024, 1024, 512, 128, 128]);
+    assert_eq!(size("keys=pid:vals=bits", 512), 2048);
+    assert_eq!(size("keys=pid:vals=bits.p99:size=2048", 512), 2048);
 }
 
 #[test]

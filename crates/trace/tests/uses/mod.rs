@@ -35,6 +35,7 @@ fn compile(format: &EventFormat, trigger: &str) -> Result<(), String> {
         tables: &tables,
         function: &|_| None,
         groups: &NoGroups,
+        cpus: 2,
     };
     let resolved = resolve::hist(&tree, &scope);
     let (program, _) = resolved.map_err(|problems| problems[0].text.clone())?;

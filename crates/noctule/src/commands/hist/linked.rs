@@ -1,6 +1,7 @@
 //! Triggers that have to do with each other: variables, actions and synthetic events.
 
 use anyhow::{Result, bail};
+use noctule_kernel::TraceEvents;
 use noctule_trace::print::{FieldTable, Print};
 use noctule_trace::probe::Probe;
 use noctule_trace::program::Program;
@@ -167,6 +168,7 @@ pub(super) fn jobs(
             tables,
             function: &function,
             groups,
+            cpus: TraceEvents::possible_cpus(),
         };
         let second = match (&one.target, one.synthetic) {
             (Some(target), _) => (target.probe(), target.format(), one.tables.as_slice()),

@@ -1,6 +1,7 @@
 //! Which tables there are, and which programs count into each.
 
 use anyhow::{Result, bail};
+use noctule_kernel::TraceEvents;
 use noctule_trace::parse;
 use noctule_trace::print::Print;
 use noctule_trace::program::{Pair, Program};
@@ -213,6 +214,7 @@ pub(super) fn with_scope<T>(
         tables: &tables.unwrap_or_default(),
         function: &|name: &str| symbols.function(name),
         groups,
+        cpus: TraceEvents::possible_cpus(),
     })
 }
 

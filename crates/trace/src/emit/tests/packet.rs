@@ -40,6 +40,7 @@ pub(super) fn compiled(link: Link, trigger: &str) -> Program {
         tables: &tables,
         function: &|_| None,
         groups: &NoGroups,
+        cpus: 2,
     };
     resolve::hist(&tree, &scope).unwrap().0
 }
