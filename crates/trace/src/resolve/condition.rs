@@ -142,6 +142,10 @@ impl Resolver<'_> {
     fn text(&mut self, op: &Spanned<BinaryOp>, text: Text, right: &Expr) -> Option<ConditionKind> {
         let value = match &right.kind {
             ExprKind::Text(value) => value,
+            ExprKind::Name(name) if self.scope.format.field(&name.field).is_some() => {
+                let help = "two fields are compared only where both are numbers";
+                return self.wrong_with(right.span, "Expecting a text in quotes", help);
+            }
             ExprKind::Name(name) => {
                 let help = format!("write \"{}\"", name.field);
                 let text = "Invalid value (did you forget quotes)?";
@@ -151,7 +155,8 @@ impl Resolver<'_> {
             _ => return self.wrong(right.span, "Expecting string field"),
         };
         if value.len() >= TEXT_ROOM {
-            return self.wrong(right.span, "Operand too long");
+            let help = format!("at most {} bytes", TEXT_ROOM - 1);
+            return self.wrong_with(right.span, "Operand too long", help);
         }
         let longest = match &text {
             Text::Comm => Some(15),
