@@ -55,12 +55,16 @@ fn argument_type(field: &Field) -> Option<(u32, bool)> {
     if (field.size, field.signed) != (8, false) {
         return None;
     }
-    match field.declared.as_str() {
-        "int" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_t" | "key_serial_t"
-        | "rwf_t" => Some((4, true)),
+    let declared = field.declared.trim_start_matches("const ");
+    match declared {
+        "int" | "s32" | "__s32" | "pid_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_t"
+        | "key_serial_t" | "rwf_t" => Some((4, true)),
         "unsigned int" | "unsigned" | "uid_t" | "gid_t" | "qid_t" | "u32" | "__u32" => {
             Some((4, false))
         }
+        "umode_t" | "u16" | "__u16" => Some((2, false)),
+        // The kernel's enumerations of calls have no negative value.
+        _ if declared.starts_with("enum ") => Some((4, false)),
         _ => None,
     }
 }

@@ -40,7 +40,11 @@ impl Groups for Node {
 }
 
 fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
-    let format = EventFormat::parse(FORMAT).unwrap();
+    with_format(FORMAT, what)
+}
+
+fn with_format<T>(format: &str, what: impl FnOnce(&Scope<'_>) -> T) -> T {
+    let format = EventFormat::parse(format).unwrap();
     let tables = Print::parse(&format).unwrap().tables();
     let function = |name: &str| (name == "schedule").then_some((0x1000, 0x40));
     what(&Scope {
@@ -162,6 +166,44 @@ fn arguments_of_system_calls_are_compared_as_the_call_takes_them() {
     };
     assert_eq!((field.size, field.signed, signed), (4, true, true));
     assert_eq!(right, Number::Constant((-100_i64).cast_unsigned()));
+}
+
+#[test]
+fn arguments_have_the_sizes_of_what_they_are_declared_as() {
+    let cases = [
+        ("umode_t", 2, false),
+        ("const clockid_t", 4, true),
+        ("const int", 4, true),
+        ("__s32", 4, true),
+        ("const __u32", 4, false),
+        ("const enum landlock_rule_type", 4, false),
+        ("size_t", 8, false),
+    ];
+    for (declared, size, is_signed) in cases {
+        let format = FORMAT.replace("field:int dfd", &format!("field:{declared} dfd"));
+        let (expr, _) = parse::filter("dfd > 3");
+        let kind = with_format(&format, |scope| filter(&expr, scope)).map(|it| it.kind);
+        let Ok(ConditionKind::Compare {
+            left: Number::Field(field),
+            ..
+        }) = kind
+        else {
+            panic!("{declared}: {kind:?}");
+        };
+        assert_eq!((field.size, field.signed), (size, is_signed), "{declared}");
+    }
+}
+
+#[test]
+fn two_texts_are_not_compared_and_no_quotes_are_advised() {
+    let problems = filter_of("comm == name").unwrap_err();
+    let help = problems[0].help.as_deref();
+    assert_eq!(
+        help,
+        Some("two fields are compared only where both are numbers")
+    );
+    let problems = filter_of("comm == bash").unwrap_err();
+    assert_eq!(problems[0].help.as_deref(), Some("write \"bash\""));
 }
 
 #[test]
