@@ -70,6 +70,10 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
         }
         return Ok(exit::DONE);
     }
+    let mut shown = jobs.iter().filter(|job| !job.is_hidden);
+    if args.graph && !shown.all(|job| job.table.has_graph()) {
+        bail!(no_graph());
+    }
     let wanted = Wanted::find(args, &jobs, &node)?;
     // It sees the event that a table keeps before the table does.
     let before = wanted
@@ -369,10 +373,13 @@ fn redraw(text: &str, lines: &mut usize, output: &mut Output<'_>) -> Result<Read
 }
 
 fn graph(table: &Table, now: &Snapshot<'_>, names: &Names<'_>) -> Result<String> {
-    table.graph(now, names, size().0).ok_or_else(|| {
-        let words = "--graph needs a key with .log2 or .buckets=N, or a value with a percentile";
-        Usage(words.to_owned()).into()
-    })
+    let graph = table.graph(now, names, size().0);
+    graph.ok_or_else(|| no_graph().into())
+}
+
+fn no_graph() -> Usage {
+    let words = "--graph needs a key with .log2 or .buckets=N, or a value with a percentile";
+    Usage(words.to_owned())
 }
 
 /// Characters of a line, and lines.

@@ -22,6 +22,14 @@ struct Histogram {
     lines: Vec<(String, Option<u64>)>,
 }
 
+/// What the lines of a histogram are.
+enum Axis {
+    /// The buckets of a part of the key.
+    Key(usize),
+    /// Those of what a row keeps for percentiles.
+    Value(usize),
+}
+
 impl Table {
     /// A histogram for each key: of its last part that is a `.log2` or `.buckets`, with the hits of each
     /// bucket. Without such a part, of the first value that is a percentile, for each row. `None` if the
@@ -30,10 +38,9 @@ impl Table {
     /// Histograms of several keys are sorted by hits, ascending. Buckets without hits between others
     /// are drawn too.
     pub fn graph(&self, now: &Snapshot<'_>, names: &dyn NodeNames, width: usize) -> Option<String> {
-        let ranges = |show: &KeyShow| Range::of(show, 0).is_some();
-        let histograms = match self.keys.iter().rposition(|key| ranges(&key.show)) {
-            Some(axis) => self.of_key(axis, now, Shown(names)),
-            None => self.of_value(now, Shown(names))?,
+        let histograms = match self.axis()? {
+            Axis::Key(index) => self.of_key(index, now, Shown(names)),
+            Axis::Value(kept) => self.of_value(kept, now, Shown(names)),
         };
         let mut out = String::new();
         for (index, histogram) in histograms.iter().enumerate() {
@@ -43,6 +50,21 @@ impl Table {
             draw(histogram, width, &mut out);
         }
         Some(out)
+    }
+
+    /// Whether there is something to be drawn as histograms.
+    pub fn has_graph(&self) -> bool {
+        self.axis().is_some()
+    }
+
+    fn axis(&self) -> Option<Axis> {
+        let ranges = |show: &KeyShow| Range::of(show, 0).is_some();
+        let key = self.keys.iter().rposition(|key| ranges(&key.show));
+        let percentile = self.values.iter().find_map(|value| match value.figure {
+            Figure::Percentile { kept, .. } => Some(Axis::Value(kept)),
+            _ => None,
+        });
+        key.map(Axis::Key).or(percentile)
     }
 
     /// Histograms of a part of the key, for each value of the other parts.
@@ -72,23 +94,16 @@ impl Table {
     }
 
     /// Histograms of the buckets that rows keep for a percentile, by powers of two.
-    fn of_value(&self, now: &Snapshot<'_>, names: Shown<'_>) -> Option<Vec<Histogram>> {
-        let percentiles = self.values.iter();
-        let index = percentiles
-            .into_iter()
-            .find_map(|value| match value.figure {
-                Figure::Percentile { kept, .. } => Some(kept),
-                _ => None,
-            })?;
+    fn of_value(&self, kept: usize, now: &Snapshot<'_>, names: Shown<'_>) -> Vec<Histogram> {
         let rows = self.sorted(now.rows, names.0).into_iter();
-        let histograms = rows.filter_map(|row| match row.kept.get(index) {
+        let histograms = rows.filter_map(|row| match row.kept.get(kept) {
             Some(Merged::Buckets(counts)) => Some(Histogram {
                 title: self.title(row, None, names),
                 lines: octaves(counts),
             }),
             _ => None,
         });
-        Some(histograms.collect())
+        histograms.collect()
     }
 
     /// `name: value, name: value` of the key, without one of its parts.
