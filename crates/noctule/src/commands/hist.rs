@@ -332,11 +332,13 @@ fn watch(
         }
         if let (Woken::Data, Some(control)) = (woken, &mut *control) {
             for (order, name) in control.orders()? {
-                let is_meant = |one: &&mut Running| name.is_none() || one.name == name;
-                running
-                    .iter_mut()
-                    .filter(is_meant)
-                    .try_for_each(|one| one.obey(order))?;
+                let is_meant = |one: &&Running| name.is_none() || one.name == name;
+                let meant: Vec<_> = running.iter().filter(is_meant).collect();
+                if let (true, Some(name)) = (meant.is_empty(), &name) {
+                    let name = noctule_text::escape(name);
+                    tracing::warn!("--control: {name}: no table has this name=");
+                }
+                meant.into_iter().try_for_each(|one| one.obey(order))?;
             }
             continue;
         }

@@ -62,7 +62,11 @@ impl Control {
             return Ok(Vec::new());
         };
         match file.read(&mut bytes) {
-            Ok(0) => self.file = None,
+            Ok(0) => {
+                self.file = None;
+                // The last line of standard input may have no end.
+                self.rest.push(b'\n');
+            }
             Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -78,18 +82,20 @@ fn read(text: &str) -> Vec<(Order, Option<String>)> {
     let order = |line: &str| {
         let mut words = line.split_whitespace();
         let order = match words.next()? {
-            "pause" => Order::Pause,
-            "cont" | "continue" => Order::Continue,
-            "clear" => Order::Clear,
-            _ => {
-                let shown = noctule_text::escape(line);
-                tracing::warn!(
-                    "--control: {shown}: expected pause, cont or clear, and a name= or none"
-                );
-                return None;
-            }
+            "pause" => Some(Order::Pause),
+            "cont" | "continue" => Some(Order::Continue),
+            "clear" => Some(Order::Clear),
+            _ => None,
         };
-        Some((order, words.next().map(str::to_owned)))
+        let name = words.next().map(str::to_owned);
+        let (Some(order), None) = (order, words.next()) else {
+            let shown = noctule_text::escape(line);
+            tracing::warn!(
+                "--control: {shown}: expected pause, cont or clear, and a name= or none"
+            );
+            return None;
+        };
+        Some((order, name))
     };
     text.lines().filter_map(order).collect()
 }
@@ -100,7 +106,7 @@ mod tests {
 
     #[test]
     fn orders_are_lines() {
-        let read = read("pause\n\ncont a\nstop\nclear\n");
+        let read = read("pause\n\ncont a\nstop\nclear a b\nclear\n");
         let named = Some("a".to_owned());
         let expected = [
             (Order::Pause, None),
