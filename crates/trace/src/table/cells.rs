@@ -115,6 +115,8 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
     let number = key::number(bytes);
     let named = |name| Cell::Named { number, name };
     match &column.show {
+        // The kernel prints it without a sign, JSON is for programs.
+        KeyShow::Number if column.signed => Cell::Signed(number.cast_signed()),
         KeyShow::Number | KeyShow::Hex | KeyShow::Microseconds => Cell::Number(number),
         KeyShow::Signed => Cell::Signed(number.cast_signed()),
         KeyShow::Symbol => named(names.known_symbol(number, false)),
