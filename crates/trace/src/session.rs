@@ -73,9 +73,9 @@ impl fmt::Display for SessionError {
 impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Emit(error) => Some(error),
             Self::Kernel(error) | Self::Refused { error, .. } => std::error::Error::source(error),
-            Self::TooLarge { .. } => None,
+            // Its words are those of this one.
+            Self::Emit(_) | Self::TooLarge { .. } => None,
         }
     }
 }

@@ -140,6 +140,9 @@ impl Resolver<'_> {
         };
         for key in &hist.keys {
             if let Some((part, column)) = self.key(key) {
+                if part == Part::Stack && program.keys.contains(&part) {
+                    let _: Option<()> = self.wrong(key.span, "A key has one stack");
+                }
                 program.keys.push(part);
                 table.keys.push(column);
             }

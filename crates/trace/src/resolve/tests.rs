@@ -276,6 +276,18 @@ fn hist_of(text: &str) -> Result<(crate::program::Program, crate::table::Table),
 }
 
 #[test]
+fn a_key_has_one_stack() {
+    let problems = hist_of("keys=pid,stacktrace,common_stacktrace").unwrap_err();
+    let [problem] = problems.as_slice() else {
+        panic!("{problems:?}");
+    };
+    assert_eq!(
+        (problem.text.as_str(), problem.span.start),
+        ("A key has one stack", 20)
+    );
+}
+
+#[test]
 fn histograms_repeat_themselves_as_the_kernel_does() {
     let cases = [
         (
