@@ -270,18 +270,12 @@ impl Resolver<'_> {
         let Some((start, size)) = range else {
             return Some(self.wrong(right.span, "Function not found"));
         };
-        // One comparison: what lies before the function is far above its size.
-        let kind = ConditionKind::Compare {
-            how: if equal {
-                Comparison::Less
-            } else {
-                Comparison::GreaterOrEqual
-            },
-            signed: false,
-            left: super::number::fold(Operator::Minus, typed.number, Number::Constant(start)),
-            right: Number::Constant(size.max(1)),
-        };
-        Some(Some(kind))
+        let kind = within(typed.number, start, size.max(1));
+        let span = op.span.to(right.span);
+        Some(Some(match equal {
+            true => kind,
+            false => ConditionKind::Not(Box::new(Condition { kind, span })),
+        }))
     }
 
     /// A CPU against a list of CPUs.
@@ -292,7 +286,7 @@ impl Resolver<'_> {
         list: &str,
         span: Span,
     ) -> Option<ConditionKind> {
-        let Some(cpus) = cpu_list(list) else {
+        let Some(cpus) = cpu_list(list, self.scope.cpus) else {
             return self.wrong(span, "Invalid cpulist");
         };
         let single = cpus.len() == 1;
@@ -305,16 +299,11 @@ impl Resolver<'_> {
             BinaryOp::NotEqual => return Some(ConditionKind::All(Vec::new())),
             _ => return self.wrong(op.span, "Illegal operation for field type"),
         };
-        let one = |cpu: u32| Condition {
-            kind: ConditionKind::Compare {
-                how: Comparison::Equal,
-                signed: false,
-                left: typed.number.clone(),
-                right: Number::Constant(u64::from(cpu)),
-            },
+        let one = |(first, count): (u32, u32)| Condition {
+            kind: within(typed.number.clone(), u64::from(first), u64::from(count)),
             span,
         };
-        let kind = ConditionKind::Any(cpus.into_iter().map(one).collect());
+        let kind = ConditionKind::Any(stretches(&cpus).into_iter().map(one).collect());
         Some(if inverted {
             ConditionKind::Not(Box::new(Condition { kind, span }))
         } else {
@@ -333,7 +322,7 @@ impl Resolver<'_> {
         let ExprKind::Cpus(list) = &right.kind else {
             return self.wrong(right.span, "Expecting string field");
         };
-        let Some(cpus) = cpu_list(list) else {
+        let Some(cpus) = cpu_list(list, self.scope.cpus) else {
             return self.wrong(right.span, "Invalid cpulist");
         };
         let mut words = [0_u64; MASK_WORDS];
@@ -382,20 +371,55 @@ const MASK_WORDS: usize = 16;
 /// CPUs that a list can name.
 const MAX_CPU: u32 = 64 * MASK_WORDS as u32 - 1;
 
-/// `0-3,5`, ascending or not; `None` for anything else, and for nothing.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last > MAX_CPU {
+/// Whether a number is one of so many from the first on. One comparison: what is less than the first is far above.
+fn within(number: Number, first: u64, count: u64) -> ConditionKind {
+    ConditionKind::Compare {
+        how: Comparison::Less,
+        signed: false,
+        left: super::number::fold(Operator::Minus, number, Number::Constant(first)),
+        right: Number::Constant(count),
+    }
+}
+
+/// The CPUs of a list as the kernel's `cpulist_parse` reads it, in order; `None` for anything else, and for nothing.
+/// `cpus`: how many can be online.
+pub(super) fn cpu_list(text: &str, cpus: usize) -> Option<Vec<u32>> {
+    let last = u32::try_from(cpus).ok()?.checked_sub(1)?;
+    let number = |text: &str| match text {
+        "N" => Some(last),
+        _ => text.parse::<u32>().ok(),
+    };
+    let mut list = Vec::new();
+    let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+    for part in parts {
+        let (range, group) = part.split_once(':').unwrap_or((part, "1/1"));
+        let (first, end) = match range {
+            "all" => ("0", "N"),
+            _ => range.split_once('-').unwrap_or((range, range)),
+        };
+        let (first, end) = (number(first)?, number(end)?);
+        let (used, size) = group.split_once('/')?;
+        let (used, size) = (used.parse::<u32>().ok()?, size.parse::<u32>().ok()?);
+        if first > end || end > MAX_CPU || size == 0 || used > size {
             return None;
         }
-        cpus.extend(first..=last);
+        list.extend((first..=end).filter(|cpu| (cpu - first) % size < used));
     }
-    cpus.sort_unstable();
-    cpus.dedup();
-    (!cpus.is_empty()).then_some(cpus)
+    list.sort_unstable();
+    list.dedup();
+    (!list.is_empty()).then_some(list)
+}
+
+/// Each stretch of numbers without a gap: the first of it, and how many there are.
+pub(super) fn stretches(numbers: &[u32]) -> Vec<(u32, u32)> {
+    let mut stretches: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match stretches.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => stretches.push((number, 1)),
+        }
+    }
+    stretches
 }
 
 fn is_constant(typed: &Typed) -> bool {

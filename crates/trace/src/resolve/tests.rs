@@ -76,6 +76,9 @@ fn filters_that_the_kernel_takes() {
         "!(pid > 3)",
         "bits & 3",
         "CPU & CPUS{0-1}",
+        "CPU & CPUS{all}",
+        "CPU & CPUS{0 1}",
+        "mask & CPUS{0-N:1/2,7}",
         "mask & CPUS{0-1,70}",
         "mask == CPUS{3}",
         "site.function == schedule",
@@ -117,6 +120,7 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
             4,
         ),
         ("CPU & CPUS{3-1}", "Invalid cpulist", 6),
+        ("CPU & CPUS{0-7:3/2}", "Invalid cpulist", 6),
         ("pid / 0 == 1", "Division by zero", 6),
         ("comm == \"systemd-journald\"", "Operand too long", 8),
         ("comm_now != \"systemd-journald\"", "Operand too long", 12),
@@ -192,6 +196,22 @@ fn arguments_have_the_sizes_of_what_they_are_declared_as() {
         };
         assert_eq!((field.size, field.signed), (size, is_signed), "{declared}");
     }
+}
+
+#[test]
+fn lists_of_cpus_are_those_of_the_kernel() {
+    let of = |list: &str| condition::cpu_list(list, 8);
+    assert_eq!(of("all"), Some((0..8).collect()));
+    assert_eq!(of("6-N,1"), Some(vec![1, 6, 7]));
+    assert_eq!(of("0-6:2/3 3"), Some(vec![0, 1, 3, 4, 6]));
+    assert_eq!(of("all:1/4"), Some(vec![0, 4]));
+    for wrong in ["", " ", "3-1", "0-7:3/2", "0-7:1/0", "x", "0-1024"] {
+        assert_eq!(of(wrong), None, "{wrong}");
+    }
+    assert_eq!(
+        condition::stretches(&[0, 1, 2, 5, 7, 8]),
+        [(0, 3), (5, 1), (7, 2)]
+    );
 }
 
 #[test]
