@@ -49,6 +49,22 @@ fn without_waits_there_are_no_figures_of_them() {
     let waits = |name: &str| name.contains("_wait_") || name.contains("preemptions");
     let named = agent.metrics().into_iter().find(|s| waits(&s.name));
     assert_eq!(named, None);
+    support::wait_until("there are figures", || {
+        agent.get("/api/v1/node", "application/json").0 == 200
+    });
+    // No rows would say that nobody was hurt.
+    for resource in ["now", "waits", "pairs"] {
+        let (status, text) = agent.get(&format!("/api/v1/{resource}"), "application/json");
+        assert!(status == 503 && text.contains("cpu_waits is off"), "{text}");
+    }
+    let (_, history) = agent.get("/api/v1/history", "application/json");
+    let history: Value = serde_json::from_str(&history).expect("JSON");
+    for key in ["waits", "pairs", "now"] {
+        assert!(
+            history["owners"].is_array() && history.get(key).is_none(),
+            "{key}"
+        );
+    }
 }
 
 const TINY: &str = "[collect]\nblame_rows = 1\ncgroup_rows = 2\n";

@@ -152,8 +152,13 @@ impl Timeline {
         Some(point)
     }
 
-    /// Takes the report of a window that ended at a moment, nanoseconds since 1970.
+    /// Takes the report of a window that ended at a moment, nanoseconds since 1970. One in which no waits were
+    /// measured says nothing, and is left out: it would call everybody quiet.
     pub fn judge(&mut self, report: &WaitReport, level: Level, time_unix_ns: u64) {
+        if !report.measured.has_waits() {
+            self.hurt_since.clear();
+            return;
+        }
         let hurt = report
             .rows
             .iter()

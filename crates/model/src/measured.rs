@@ -1,6 +1,6 @@
 //! Which counters mean anything.
 
-use crate::{Countable, Counts};
+use crate::{Cause, Countable, Counter, Counts};
 
 /// A counter that some machines cannot measure.
 pub trait Measurable: Countable {
@@ -31,6 +31,13 @@ impl Measured {
     /// Whether the counter is measured.
     pub fn has<K: Measurable>(self, counter: K) -> bool {
         self.0 & bit(counter) != 0
+    }
+
+    /// Whether waits for the CPU are measured: each cause alone may be missing.
+    pub fn has_waits(self) -> bool {
+        Cause::ALL
+            .into_iter()
+            .any(|cause| self.has(Counter::Wait(cause)))
     }
 
     /// The counter's value, or `None` when it is not measured.

@@ -12,7 +12,9 @@ use noctule_analysis::{
     EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
     TimelineLimits, WaitReport,
 };
-use noctule_model::{Batch, Event, Level, ProcessId, UnreadZone, Zone};
+use noctule_model::{
+    Batch, Event, Feature, FeatureId, FeatureState, Level, ProcessId, UnreadZone, Zone,
+};
 use noctule_sinks::json::Recorded;
 use noctule_sinks::json::{self, AgentFacts, LookedAtProcess};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
@@ -261,7 +263,22 @@ impl Feed {
         Ok(json::energy_json(&report, Level::Container, self.idle))
     }
 
+    /// Refuses what rests on a feature that is off, with why: no figures look like good ones.
+    fn need(&self, feature: FeatureId) -> Result<(), Refusal> {
+        let Window { last, .. } = self.window()?;
+        let is_off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
+        let Some(Feature { reason, mend, .. }) = last.features.iter().find(is_off) else {
+            return Ok(());
+        };
+        Err(Refusal::NotYet(match (self.recorded, mend.as_str()) {
+            (Some(_), _) => format!("{feature} was off when this was recorded: {reason}"),
+            (None, "") => format!("{feature} is off: {reason}"),
+            (None, mend) => format!("{feature} is off: {reason}; {mend}"),
+        }))
+    }
+
     fn judged(&self) -> Result<Arc<WaitReport>, Refusal> {
+        self.need(FeatureId::CpuWaits)?;
         let waits = self.state().waits.clone();
         waits.ok_or_else(|| {
             Refusal::NotYet(
@@ -316,6 +333,7 @@ impl Feed {
     }
 
     fn now(&self) -> Result<String, Refusal> {
+        self.need(FeatureId::CpuWaits)?;
         let view = self.state().timeline.view();
         Ok(json::now_json(view.judged.last().map(|window| &**window)))
     }
@@ -373,6 +391,31 @@ mod tests {
     use noctule_model::{AgentCost, Counter, Measured, ProcessRow};
 
     use super::*;
+
+    #[test]
+    fn waits_that_are_not_measured_are_refused_with_why() {
+        let feed = Feed::empty(&Config::default(), "h".into(), RECENT);
+        let off = Feature::off(FeatureId::CpuWaits, "no such hook").mended_by("a newer kernel");
+        for sequence in 1..3 {
+            let batch = Batch {
+                sequence,
+                features: [off.clone()].into(),
+                ..Batch::default()
+            };
+            let mut report = ReportBuilder::new(batch.clone()).waits(
+                Level::Container,
+                false,
+                &noctule_analysis::Thresholds::default(),
+            );
+            report.provisional = false;
+            feed.publish(batch, Some(&Arc::new(report)));
+        }
+        let why = "cpu_waits is off: no such hook; a newer kernel";
+        for resource in ["now", "waits", "pairs"] {
+            let answer = feed.answer(resource, &Query::default());
+            assert_eq!(answer, Err(Refusal::NotYet(why.into())), "{resource}");
+        }
+    }
 
     #[test]
     fn the_node_is_the_same_without_rows() {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::{
-    Hurt, JudgedWindow, OwnerPoint, Party, TimePoint, TimeSpanQuery, TimelineView,
+    Hurt, JudgedWindow, NodePoint, OwnerPoint, Party, TimePoint, TimeSpanQuery, TimelineView,
 };
-use noctule_model::{CgroupId, Owner, Reason, VerdictKind};
+use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
 use noctule_sinks::json::{HistoryRows, HistorySort, history_json};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn party(id: u32) -> Party {
 }
 
 /// Three owners; the first and the third are hurt, and there was a place for the finding of one.
-fn view(judged: bool) -> TimelineView {
+fn view(judged: bool, measured: Measured) -> TimelineView {
     let owners = (1..=3).map(|id| OwnerPoint {
         id,
         ..OwnerPoint::default()
@@ -30,6 +30,10 @@ fn view(judged: bool) -> TimelineView {
     let point = TimePoint {
         time_unix_ns: 10 * SECOND,
         length_ns: SECOND,
+        node: NodePoint {
+            measured,
+            ..NodePoint::default()
+        },
         owners: owners.collect(),
         ..TimePoint::default()
     };
@@ -56,14 +60,13 @@ fn view(judged: bool) -> TimelineView {
     }
 }
 
-/// The rows of owners by name: each with its verdict.
-fn verdicts(judged: bool) -> Vec<(Value, Value)> {
+fn answer(view: &TimelineView) -> Value {
     let query = TimeSpanQuery {
         from_unix_ns: 5 * SECOND,
         to_unix_ns: 10 * SECOND,
         steps: 5,
         waits_of: None,
-        pair: None,
+        pair: Some((1, 2)),
         strips: 0,
     };
     let rows = HistoryRows {
@@ -71,8 +74,13 @@ fn verdicts(judged: bool) -> Vec<(Value, Value)> {
         owners: 10,
         ..HistoryRows::default()
     };
-    let text = history_json(&view(judged), &query, &rows, &[]);
-    let json: Value = serde_json::from_str(&text).unwrap();
+    serde_json::from_str(&history_json(view, &query, &rows, &[])).unwrap()
+}
+
+/// The rows of owners by name: each with its verdict.
+fn verdicts(judged: bool) -> Vec<(Value, Value)> {
+    let waits = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
+    let json = answer(&view(judged, waits));
     let rows = json["owners"].as_array().unwrap().iter();
     rows.map(|row| (row["name"].clone(), row["verdict"].clone()))
         .collect()
@@ -92,4 +100,26 @@ fn who_is_hurt_and_not_listed_is_not_called_quiet() {
 fn without_a_judged_window_there_is_no_verdict() {
     let verdicts = verdicts(false).into_iter();
     assert!(verdicts.into_iter().all(|(_, it)| it == Value::Null));
+}
+
+#[test]
+fn waits_that_are_not_measured_have_no_keys() {
+    let keys = |json: &Value| -> Vec<String> {
+        let of = |value: &Value| value.as_object().unwrap().clone();
+        of(json)
+            .into_iter()
+            .chain(of(&json["owners"][0]))
+            .map(|(key, _)| key)
+            .filter(|key| {
+                let about = ["waits", "pairs", "pair", "now", "verdict", "causes"];
+                about.contains(&key.as_str())
+                    || key.ends_with("wait.seconds")
+                    || key.starts_with("hurts")
+            })
+            .collect()
+    };
+    let without = answer(&view(true, Measured::NONE.with(Counter::CpuTime)));
+    assert_eq!(keys(&without), Vec::<String>::new());
+    let with = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
+    assert_eq!(keys(&answer(&view(true, with))).len(), 8);
 }

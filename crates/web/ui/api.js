@@ -6,7 +6,7 @@
  * @property {number} id
  * @property {string} name
  * @property {Steps} cpus
- * @property {Record<string, number>} causes
+ * @property {Record<string, number>} [causes]
  * @property {{kind: string}} [verdict]
  * @typedef {OwnerRow & Record<string, any>} Owner
  * @typedef {object} Hurt
@@ -14,6 +14,7 @@
  * @property {string} name
  * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string}} verdict
  * @property {number} since_unix_nano
+ * @typedef {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} WaitSteps
  * @typedef {object} History
  * @property {number} sequence
  * @property {number} [oldest_unix_nano]
@@ -24,18 +25,19 @@
  * @property {number} cpus
  * @property {number[]} covered_seconds
  * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps, steal_included?: Steps}} node
- * @property {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} waits
+ * @property {WaitSteps} [waits] absent where waits are not measured, as is what follows from them
  * @property {{cpu: number, busy: Steps, taken: Steps, holder: Steps, held: Steps}[]} [strips]
  * @property {number} owners_total
  * @property {number} crowded
  * @property {Owner[]} owners
- * @property {Record<string, any>[]} pairs
+ * @property {Record<string, any>[]} [pairs]
  * @property {{victim: number, culprit: number, wait: Steps}} [pair]
  * @property {{zone: string, name: string, part_of?: number, watts: Steps}[]} [energy]
  * @property {Record<string, Steps>} events
  * @property {Steps} losses
  * @property {Steps} agent
  * @property {{time_unix_nano: number, window_seconds: number, rows: Hurt[], more: number}} [now]
+ * @typedef {{features: Record<string, string>[]}} Doctor the answer to `features`
  */
 
 /**
@@ -69,6 +71,16 @@ export async function get(resource, query = {}) {
     throw new Error(words);
   }
   return parseVisibly(text);
+}
+
+/**
+ * Why something is not measured, in words; "" where it is.
+ * @param {Doctor | null | undefined} health @param {string} name of the feature
+ */
+export function notMeasured(health, name) {
+  const feature = health?.features.find((one) => one.name === name);
+  if (!feature || feature.state === "on") return "";
+  return `Not measured: ${feature.reason}${feature.mend ? `; ${feature.mend}` : ""}`;
 }
 
 /**

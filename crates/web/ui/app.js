@@ -27,7 +27,7 @@ function idOf(history, key) {
   if (!key || !history) return undefined;
   const known = [
     ...history.owners.map((one) => ({ id: one.id, name: one.name })),
-    ...history.pairs.flatMap((one) => [
+    ...(history.pairs ?? []).flatMap((one) => [
       { id: one.victim, name: one["victim.name"] },
       { id: one.culprit, name: one["culprit.name"] },
     ]),
@@ -61,7 +61,7 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   const everything = unfiltered
     ? await get("history", { ...historyQuery({ ...state, filter: "", sort: "cpu" }, shown.everything ?? history) })
     : history;
-  const unnamed = (state.owner && history.waits.of === undefined) || (state.victim && state.culprit && !history.pair);
+  const unnamed = history.waits && ((state.owner && history.waits.of === undefined) || (state.victim && state.culprit && !history.pair));
   if (unnamed && idOf(everything, state.owner || state.victim) !== undefined) {
     history = await get("history", historyQuery(state, everything));
   }
@@ -191,7 +191,7 @@ function App() {
   });
 
   const recorded = shown.node?.recorded;
-  const panel = { history, state, set, onZoom: zoom };
+  const panel = { history, health: shown.health, state, set, onZoom: zoom };
   return html`
     <header>
       <h1>noctule${shown.node ? html` <span class="host">${shown.node["host.name"]}${recorded ? " (recording)" : ""}</span>` : null}</h1>
@@ -225,7 +225,7 @@ function App() {
             <${Matrix} ...${panel} />
             <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
             <${Events} ...${panel} events=${shown.events} />
-            <${Energy} ...${panel} health=${shown.health} />
+            <${Energy} ...${panel} />
             <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
           `
         : html`<p class="boot">${error ? "" : "loading"}</p>`}

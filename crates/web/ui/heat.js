@@ -7,10 +7,11 @@ import { clock, count, duration } from "./format.js";
 /**
  * @param {object} props
  * @param {import("./api.js").History} props.history
+ * @param {import("./api.js").WaitSteps} props.waits
  * @param {(from: number, to: number) => void} props.onZoom
  */
-export function HeatMap({ history, onZoom }) {
-  const { lengths, bounds_seconds: bounds } = history.waits;
+export function HeatMap({ history, waits, onZoom }) {
+  const { lengths, bounds_seconds: bounds } = waits;
   const used = lengths.filter((column) => column.length);
   const has = (/** @type {number} */ row) => used.some((column) => column[row] > 0);
   const rows = Array.from({ length: bounds.length + 1 }, (_, row) => row);

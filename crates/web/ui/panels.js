@@ -1,6 +1,7 @@
 // What the page shows, panel by panel. Each is a function of one answer of the agent.
 
 import { html, useState } from "./ui.js";
+import { notMeasured } from "./api.js";
 import { Chart, borders, mean } from "./chart.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
@@ -14,6 +15,7 @@ import { bytes, clock, count, counted, duration, percent, shorten, watts } from 
  * @property {State} state
  * @property {(change: Partial<State>) => void} set
  * @property {(from: number, to: number) => void} onZoom
+ * @property {import("./api.js").Doctor | null} [health]
  */
 
 /** Causes in the order of the stack, each with its colour and its words. */
@@ -39,13 +41,22 @@ export function Section({ title, id, note, children }) {
   </section>`;
 }
 
+/**
+ * A panel of waits where there are none to show.
+ * @param {{title: string, id: string, health?: import("./api.js").Doctor | null}} props
+ */
+function NoWaits({ title, id, health }) {
+  return html`<${Section} title=${title} id=${id}><p class="quiet">${notMeasured(health, "cpu_waits") || "Waits were not measured in this span."}</p><//>`;
+}
+
 /** So many hurt groups are shown at first. */
 const FIRST = 5;
 
 /** @param {Panel} props */
-export function Now({ history, set }) {
+export function Now({ history, health, set }) {
   const [all, setAll] = useState(false);
   const now = history.now;
+  if (!history.waits) return html`<${NoWaits} title="Now" id="now" health=${health} />`;
   if (!now) {
     return html`<${Section} title="Now" id="now"><p class="now quiet">The first window is being judged: a verdict takes some seconds of figures.</p><//>`;
   }
@@ -164,8 +175,9 @@ function Strips({ history, owners, onZoom }) {
 }
 
 /** @param {Panel} props */
-export function Waits({ history, state, set, onZoom }) {
+export function Waits({ history, health, state, set, onZoom }) {
   const { waits } = history;
+  if (!waits) return html`<${NoWaits} title="Waits" id="waits" health=${health} />`;
   const whose = waits.of === undefined ? "the node" : nameIn(state.owner);
   const causes = Object.entries(waits.causes).map(([cause, values]) => {
     const [ink, words] = CAUSES[cause] ?? ["others", cause];
@@ -182,7 +194,7 @@ export function Waits({ history, state, set, onZoom }) {
   return html`<${Section} title="Waits" id="waits" note=${note}>
     ${state.owner && waits.of === undefined ? html`<p class="note">${nameIn(state.owner)} has no figures in this span.</p>` : null}
     <h3>How long threads were runnable but not running <span class="note">the stronger the colour, the more waits</span></h3>
-    <${HeatMap} history=${history} onZoom=${onZoom} />
+    <${HeatMap} history=${history} waits=${waits} onZoom=${onZoom} />
     ${waits.missing ? html`<p class="note">The lengths of ${waits.missing} seconds were not kept.</p>` : null}
     <div class="two">
       <div>
@@ -212,7 +224,8 @@ export function first(pairs, side, most) {
 }
 
 /** @param {Panel} props */
-export function Matrix({ history, state, set, onZoom }) {
+export function Matrix({ history, health, state, set, onZoom }) {
+  if (!history.pairs) return html`<${NoWaits} title="Who hurts whom" id="matrix" health=${health} />`;
   const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
   const culprits = first(pairs, "culprit", 10);
@@ -278,12 +291,11 @@ export function Matrix({ history, state, set, onZoom }) {
   <//>`;
 }
 
-/** @param {Panel & {health: Record<string, any> | null}} props */
+/** @param {Panel} props */
 export function Energy({ history, health, onZoom }) {
   if (!history.energy) {
-    /** @type {Record<string, string> | undefined} */
-    const feature = health?.features.find((/** @type {Record<string, string>} */ one) => one.name === "energy");
-    return feature && feature.state !== "on" ? html`<${Section} title="Energy" id="energy"><p class="quiet">Not measured: ${feature.reason}</p><//>` : null;
+    const why = notMeasured(health, "energy");
+    return why ? html`<${Section} title="Energy" id="energy"><p class="quiet">${why}</p><//>` : null;
   }
   const series = history.energy.map((zone, at) => ({ label: zone.name, values: zone.watts, color: `owner-${at % SLOTS}` }));
   return html`<${Section} title="Energy" id="energy">
@@ -342,9 +354,8 @@ export function Events({ history, events, state, set, onZoom }) {
   <//>`;
 }
 
-/** @param {{history: History, health: Record<string, any> | null, node: Record<string, any> | null, connected: boolean}} props */
+/** @param {{history: History, health: import("./api.js").Doctor | null, node: Record<string, any> | null, connected: boolean}} props */
 export function Health({ history, health, node, connected }) {
-  /** @type {Record<string, string>[]} */
   const features = health?.features ?? [];
   const on = features.filter((feature) => feature.state === "on").length;
   const lost = history.losses.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0);

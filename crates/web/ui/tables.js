@@ -40,18 +40,19 @@ export const nameOf = (row) =>
 
 /** @param {number} seconds of the span @returns {Column[]} */
 function overSpan(seconds) {
+  const part = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : percent(row[key] / seconds));
   return [
-    { title: "CPU", sort: "cpu", number: true, cell: (row) => percent(row["cpu.seconds"] / seconds) },
+    { title: "CPU", sort: "cpu", number: true, cell: part("cpu.seconds") },
     { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
-    { title: "waits", sort: "wait", number: true, cell: (row) => percent(row["wait.seconds"] / seconds) },
-    { title: "hurts others", sort: "hurts", number: true, cell: (row) => percent(row["hurts.seconds"] / seconds) },
+    { title: "waits", sort: "wait", number: true, cell: part("wait.seconds") },
+    { title: "hurts others", sort: "hurts", number: true, cell: part("hurts.seconds") },
     { title: "most because of", cell: (row) => topCause(row.causes) },
     { title: "verdict", cell: (row) => (row.verdict?.kind ?? "–").replaceAll("_", " ") },
   ];
 }
 
-/** @param {Record<string, number>} causes */
-function topCause(causes) {
+/** @param {Record<string, number>} [causes] */
+function topCause(causes = {}) {
   const [first] = Object.entries(causes).sort((a, b) => b[1] - a[1]);
   return first && first[1] > 0.001 ? first[0] : "–";
 }

@@ -123,6 +123,14 @@ impl OwnerSum {
 /// No step is shorter than the usual tick.
 const LEAST_STEP_NS: u64 = 1_000_000_000;
 
+impl TimeSpan {
+    /// Whether waits are measured at the end. A span without points has only gaps, and says yes.
+    pub fn has_waits(&self) -> bool {
+        let is_gap = |step: &SpanStep| step.covered_ns == 0;
+        self.measured.has_waits() || self.buckets.iter().all(is_gap)
+    }
+}
+
 impl TimelineView {
     /// Adds the points up.
     pub fn range(&self, query: &TimeSpanQuery) -> TimeSpan {

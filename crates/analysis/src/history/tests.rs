@@ -1,5 +1,6 @@
 use noctule_model::{
-    Batch, Blamed, CgroupId, Counter, Histogram, Node, Owner, Subject, SubjectBlame, SubjectRow,
+    Batch, Blamed, Cause, CgroupId, Counter, Histogram, Measured, Node, Owner, Subject,
+    SubjectBlame, SubjectRow,
 };
 
 use super::*;
@@ -24,7 +25,7 @@ fn batch(at: u64, names: &[&str], used: u64) -> Arc<Batch> {
         let mut row = SubjectRow::new(subject(name), Arc::new(owner));
         row.counters[Counter::CpuTime] = at * used;
         if number == 0 && names.len() > 1 {
-            row.counters[Counter::Wait(noctule_model::Cause::Neighbour)] = at * used;
+            row.counters[Counter::Wait(Cause::Neighbour)] = at * used;
             let mut counts = vec![0; Histogram::BUCKETS];
             counts[Histogram::bucket(4_000_000)] = 10 * at;
             row.waits = Histogram::from_counts(counts);
@@ -209,6 +210,15 @@ fn a_point_of_hours_has_all_that_was_used_and_waited() {
     assert!(waits.into_iter().all(about), "waited {waits:?}");
 }
 
+/// A report of an empty window.
+fn report(measured: Measured) -> WaitReport {
+    let batch = Batch {
+        measured,
+        ..Batch::default()
+    };
+    ReportBuilder::new(batch).waits(Level::Container, false, &crate::Thresholds::default())
+}
+
 /// A row of a report with that verdict.
 fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
     let verdict = crate::Verdict {
@@ -234,11 +244,7 @@ fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
 #[test]
 fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
-    let quiet = ReportBuilder::new(Batch::default()).waits(
-        Level::Container,
-        false,
-        &crate::Thresholds::default(),
-    );
+    let quiet = report(Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
     let row = |kind| judged(Party::Kernel, kind);
     let hurt = WaitReport {
         rows: vec![row(VerdictKind::HurtByHost)],
@@ -270,17 +276,22 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
 }
 
 #[test]
+fn a_window_without_measured_waits_calls_nobody_quiet() {
+    let mut history = history(TimelineLimits::default(), 1, &["a"]);
+    history.judge(&report(Measured::NONE), Level::Container, START);
+    assert!(history.view().judged.is_empty());
+    assert!(!history.view().range(&query(0, 1, 1)).has_waits());
+    assert!(history.view().range(&query(5, 6, 1)).has_waits(), "a gap");
+}
+
+#[test]
 fn a_group_that_is_hurt_and_found_no_place_has_its_verdict() {
     let limits = TimelineLimits {
         findings: 1,
         ..TimelineLimits::default()
     };
     let mut history = history(limits, 1, &["a", "b", "c", "d"]);
-    let mut report = ReportBuilder::new(Batch::default()).waits(
-        Level::Container,
-        false,
-        &crate::Thresholds::default(),
-    );
+    let mut report = report(Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
     let party = |name: &str| {
         Party::Group(Arc::new(Owner {
             unit: Some(name.into()),

@@ -63,7 +63,8 @@ pub fn history_json(
     zones: &[Zone],
 ) -> String {
     let span = view.range(query);
-    let judged = view.judged_at(query.to_unix_ns);
+    let has_waits = span.has_waits();
+    let judged = view.judged_at(query.to_unix_ns).filter(|_| has_waits);
     let verdicts = judged.map(|window| window.verdicts());
     let end = |point: Option<&std::sync::Arc<noctule_analysis::TimePoint>>| {
         point.map(|point| point.time_unix_ns)
@@ -78,13 +79,13 @@ pub fn history_json(
         cpus: span.cpus,
         covered_seconds: each(&span, |step| Some(seconds(step.covered_ns))),
         node: NodeSteps::new(&span),
-        waits: WaitSteps::new(&span, query),
+        waits: has_waits.then(|| WaitSteps::new(&span, query)),
         strips: span.strips.iter().map(StripJson::new).collect(),
         owners_total: span.owners.len(),
         crowded: span.crowded,
         owners: owners(view, &span, rows, verdicts.as_ref()),
-        pairs: pairs(view, &span, rows.pairs),
-        pair: query.pair.map(|(victim, culprit)| PairSteps {
+        pairs: has_waits.then(|| pairs(view, &span, rows.pairs)),
+        pair: (query.pair.filter(|_| has_waits)).map(|(victim, culprit)| PairSteps {
             victim,
             culprit,
             wait: each(&span, |step| rate(step, step.pair_ns)),
@@ -127,13 +128,15 @@ struct HistoryJson<'a> {
     cpus: u32,
     covered_seconds: Steps<f64>,
     node: NodeSteps,
-    waits: WaitSteps,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<WaitSteps>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     strips: Vec<StripJson>,
     owners_total: usize,
     crowded: usize,
     owners: Vec<OwnerRow<'a>>,
-    pairs: Vec<PairRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pairs: Option<Vec<PairRow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pair: Option<PairSteps>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -191,11 +194,12 @@ struct OwnerRow<'a> {
     owner: OwnerJson<'a>,
     #[serde(rename = "cpu.seconds")]
     cpu: f64,
-    #[serde(rename = "wait.seconds")]
-    wait: f64,
-    #[serde(rename = "hurts.seconds")]
-    hurts: f64,
-    causes: Named<f64>,
+    #[serde(rename = "wait.seconds", skip_serializing_if = "Option::is_none")]
+    wait: Option<f64>,
+    #[serde(rename = "hurts.seconds", skip_serializing_if = "Option::is_none")]
+    hurts: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    causes: Option<Named<f64>>,
     cpus: Steps<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<OwnerVerdict>,
@@ -390,6 +394,7 @@ fn owners<'a, 'b>(
         HistorySort::Name => listed.sort_by_cached_key(|(party, _)| name(party)),
     }
     listed.truncate(rows.owners);
+    let has_waits = span.has_waits();
     let verdict = |id: &OwnerId| {
         let kind = verdicts?.get(id).copied().unwrap_or_default();
         Some(OwnerVerdict { kind: kind.name() })
@@ -405,9 +410,9 @@ fn owners<'a, 'b>(
             name: name(party),
             owner: party_owner(party, Level::Container),
             cpu: seconds(owner.cpu_ns),
-            wait: seconds(owner.waited_ns()),
-            hurts: seconds(owner.hurts_ns),
-            causes: Named(causes.collect()),
+            wait: has_waits.then(|| seconds(owner.waited_ns())),
+            hurts: has_waits.then(|| seconds(owner.hurts_ns)),
+            causes: has_waits.then(|| Named(causes.collect())),
             cpus: steps.map(|(step, ns)| rate(step, *ns)).collect(),
             verdict: verdict(&owner.id),
         }

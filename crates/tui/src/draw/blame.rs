@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use noctule_analysis::WaitReportRow;
-use noctule_model::{Cause, Level};
+use noctule_model::{Cause, FeatureId, Level};
 use noctule_text::{duration, escape};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::data::waits;
 use crate::draw::palette::Palette;
+use crate::draw::rows;
 use crate::state::App;
 use crate::text::{self, Align};
 
@@ -32,6 +33,11 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     let heading = " Who waits (lines) behind whom (columns), time per second; * is half or more";
     let heading = text::keep_start(heading, width);
     let mut lines = vec![Line::styled(heading, palette.accent)];
+    if let Some(why) = rows::not_measured(app, "waiting for the CPU", FeatureId::CpuWaits) {
+        let said = text::wrap(&why, width.saturating_sub(1)).into_iter();
+        lines.extend(said.map(|line| Line::styled(format!(" {line}"), palette.faint)));
+        return lines;
+    }
     if culprits.is_empty() {
         lines.push(Line::raw(" nobody waited behind another"));
         return lines;

@@ -56,22 +56,28 @@ fn nothing(app: &App) -> String {
         View::Waits => ("waiting for the CPU", FeatureId::CpuWaits),
         View::Energy => ("energy", FeatureId::Energy),
     };
-    let off = app.shown.feature(feature);
-    let off = off.filter(|feature| feature.state == FeatureState::Off);
-    match (&app.shown.window, app.view, off) {
+    match (
+        &app.shown.window,
+        app.view,
+        not_measured(app, what, feature),
+    ) {
         (None, ..) => "no data yet".to_owned(),
-        (.., Some(feature)) => {
-            let Feature { reason, mend, .. } = feature;
-            let said = match mend.is_empty() {
-                true => format!("{what} is not measured here: {reason}"),
-                false => format!("{what} is not measured here: {reason}; {mend}"),
-            };
-            escape(&said)
-        }
+        (.., Some(why)) => why,
         _ if !app.filter.is_empty() => "no row matches the filter; Esc clears it".to_owned(),
         (_, View::Waits, _) => "nobody waited".to_owned(),
         (_, View::Use | View::Energy, _) => "nothing ran".to_owned(),
     }
+}
+
+/// Why something is not measured here; `None` where it is.
+pub(crate) fn not_measured(app: &App, what: &str, feature: FeatureId) -> Option<String> {
+    let off = app.shown.feature(feature);
+    let Feature { reason, mend, .. } = off.filter(|it| it.state == FeatureState::Off)?;
+    let said = match mend.is_empty() {
+        true => format!("{what} is not measured here: {reason}"),
+        false => format!("{what} is not measured here: {reason}; {mend}"),
+    };
+    Some(escape(&said))
 }
 
 fn titles(app: &App, placed: &[Placed], palette: &Palette) -> Text<'static> {

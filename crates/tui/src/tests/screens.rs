@@ -101,6 +101,7 @@ const CASES: &[Case] = &[
     case("blame-120x24", (120, 24), Level::Cgroup, waits::contended, "b"),
     case("blame-process-80x24", (80, 24), Level::Process, waits::contended, "b"),
     case("blame-250x16", (250, 16), Level::Container, waits::contended, "b"),
+    case("blame-off-80x12", (80, 12), Level::Container, waits::switched_off, "b"),
     case("blame-nobody-80x12", (80, 12), Level::Container, waits::nobody_waits, "b"),
     case("cpus-40x14", (40, 14), Level::Container, cpus, "C"),
     case("cpus-80x24", (80, 24), Level::Container, cpus, "C"),

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { parseVisibly } from "../api.js";
+import { notMeasured, parseVisibly } from "../api.js";
 import { bytes, count, counted, duration, percent, shorten, watts } from "../format.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
@@ -39,6 +39,17 @@ test("characters that hide something stay visible", () => {
     line: "e\nf",
     quote: String.raw`"\u0007`,
   });
+});
+
+test("what is not measured has its reason", () => {
+  const features = [
+    { name: "energy", state: "off", reason: "no meter" },
+    { name: "cpu_waits", state: "off", reason: "refused", mend: "a newer kernel" },
+    { name: "cycles", state: "on", reason: "perf" },
+  ];
+  const words = ["energy", "cpu_waits", "cycles", "other"].map((name) => notMeasured({ features }, name));
+  assert.deepEqual(words, ["Not measured: no meter", "Not measured: refused; a newer kernel", "", ""]);
+  assert.equal(notMeasured(null, "energy"), "");
 });
 
 test("a long name loses its middle", () => {
