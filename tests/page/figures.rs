@@ -37,11 +37,17 @@ fn json(agent: &Agent, path: &str) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// The mean of what was measured in the steps of a column.
-fn mean(steps: &Value) -> f64 {
+/// The mean of a column of rates over what was measured.
+fn mean(steps: &Value, history: &Value) -> f64 {
     let steps = steps.as_array().expect("steps").iter();
-    let known: Vec<f64> = steps.filter_map(Value::as_f64).collect();
-    known.iter().sum::<f64>() / known.len() as f64
+    let covered = history["covered_seconds"].as_array().expect("steps").iter();
+    let known = steps
+        .zip(covered)
+        .filter_map(|(rate, seconds)| Some((rate.as_f64()?, seconds.as_f64()?)));
+    let (sum, seconds) = known.fold((0.0, 0.0), |(sum, all), (rate, seconds)| {
+        (sum + rate * seconds, all + seconds)
+    });
+    sum / seconds
 }
 
 #[test]
@@ -79,7 +85,7 @@ fn the_power_of_each_zone_is_that_of_the_api() {
         let history = json(&agent, &path);
         let zones = history["energy"].as_array().expect("zones");
         let same = |(zone, (name, power)): (&Value, &(String, String))| {
-            let expected = mean(&zone["watts"]);
+            let expected = mean(&zone["watts"], &history);
             zone["name"] == **name && (watts(power) / expected - 1.0).abs() < 0.006
         };
         zones.len() == shown.len() && zones.iter().zip(shown).all(same)

@@ -49,6 +49,7 @@ const ASSETS: &[Asset] = &[
     asset!("heat.js", SCRIPT),
     asset!("panels.js", SCRIPT),
     asset!("state.js", SCRIPT),
+    asset!("steps.js", SCRIPT),
     asset!("tables.js", SCRIPT),
     asset!("ui.js", SCRIPT),
     asset!("vendor/htm.module.js", SCRIPT),

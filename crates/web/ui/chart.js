@@ -1,6 +1,7 @@
 // Charts over the one span of time that all panels share.
 
 import { html, useEffect, useMemo, useRef, useState } from "./ui.js";
+import { SUMMED, summary } from "./steps.js";
 import uPlot from "uplot";
 
 /**
@@ -10,6 +11,7 @@ import uPlot from "uplot";
  * @property {Steps} values
  * @property {string} color name of a colour of app.css
  * @property {string} [dash] `dash` or `dot`, for those who do not see colours
+ * @property {import("./steps.js").Summing} [summing] what the legend shows of all steps; the mean where nothing is said
  * @property {() => void} [onPick]
  * @property {boolean} [picked]
  */
@@ -58,12 +60,6 @@ export function borders(history) {
 const add = (a, b) => a.map((value, at) => (value === null || b[at] === null ? null : value + (b[at] ?? 0)));
 /** A step lasts to its end. @param {Steps} values */
 const closed = (values) => [...values, values[values.length - 1] ?? null];
-
-/** @param {Steps} values */
-export function mean(values) {
-  const known = values.filter((v) => v !== null);
-  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
-}
 
 /** Whole decades around two numbers. @param {number} low @param {number} high @returns {[number, number]} */
 export function decades(low, high) {
@@ -219,17 +215,19 @@ export function Chart({ label, history, series, stack = false, log = false, max 
     <figure class="chart">
       <div ref=${place} role="img" aria-label=${label} style=${{ minHeight: `${height}px` }}></div>
       <ul class="legend" aria-label="legend">
-        ${series.filter((one) => one.label).map((one) => html`<${Entry} one=${one} at=${shown} unit=${unit} />`)}
+        ${series.filter((one) => one.label).map((one) => html`<${Entry} one=${one} covered=${history.covered_seconds} at=${shown} unit=${unit} />`)}
       </ul>
     </figure>
   `;
 }
 
-/** @param {{one: Series, at: number | null, unit: (v: number) => string}} props */
-function Entry({ one, at, unit }) {
-  const value = at === null ? mean(one.values) : one.values[at];
+/** @param {{one: Series, covered: Steps, at: number | null, unit: (v: number) => string}} props */
+function Entry({ one, covered, at, unit }) {
+  const summing = one.summing ?? "mean";
+  const value = at === null ? summary(summing, one.values, covered) : one.values[at];
+  const said = at === null && value !== null ? SUMMED[summing] : "";
   const text = html`<span class="chip ${one.dash ?? ""}" style=${{ "--chip": `var(--${one.color})` }}></span
-    ><span class="label">${one.label}</span> <span class="value">${value === null || value === undefined ? "–" : unit(value)}</span>`;
+    ><span class="label">${one.label}</span> <span class="value">${value === null || value === undefined ? "–" : unit(value)}</span>${said ? html` <span class="note">${said}</span>` : null}`;
   return html`<li>
     ${one.onPick
       ? html`<button class="link" aria-pressed=${String(!!one.picked)} onClick=${one.onPick} title=${one.label}>${text}</button>`

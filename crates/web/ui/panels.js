@@ -2,9 +2,10 @@
 
 import { html, useState } from "./ui.js";
 import { notMeasured } from "./api.js";
-import { Chart, borders, mean } from "./chart.js";
+import { Chart, borders } from "./chart.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
+import { mean } from "./steps.js";
 import { bytes, clock, count, counted, duration, percent, shorten, watts } from "./format.js";
 
 /**
@@ -127,8 +128,9 @@ export function Cpu({ history, top, state, set, onZoom }) {
     ...beside(node),
     ...pad,
   ];
-  const idle = mean(node.idle);
-  const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus) ?? 0)}`).join(", ")}`;
+  const covered = history.covered_seconds;
+  const idle = mean(node.idle, covered);
+  const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus, covered) ?? 0)}`).join(", ")}`;
   return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
     <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
     <${Strips} history=${history} owners=${owners} onZoom=${onZoom} />
@@ -184,13 +186,13 @@ export function Waits({ history, health, state, set, onZoom }) {
     return { label: words, values, color: ink };
   });
   const quantiles = [
-    { label: "p50", values: waits.p50_seconds, color: "line-0" },
-    { label: "p90", values: waits.p90_seconds, color: "line-1", dash: "dash" },
-    { label: "p99", values: waits.p99_seconds, color: "line-2" },
-    { label: "longest", values: waits.max_seconds, color: "line-3", dash: "dot" },
+    { label: "p50", values: waits.p50_seconds, summing: "step", color: "line-0" },
+    { label: "p90", values: waits.p90_seconds, summing: "step", color: "line-1", dash: "dash" },
+    { label: "p99", values: waits.p99_seconds, summing: "step", color: "line-2" },
+    { label: "longest", values: waits.max_seconds, summing: "max", color: "line-3", dash: "dot" },
   ];
   const note = html`of <b>${whose}</b> ${state.owner ? html`<button onClick=${() => set({ owner: "" })}>show the node</button>` : null}`;
-  const worst = causes.map((one) => `${one.label} ${duration(mean(one.values) ?? 0)}`).join(", ");
+  const worst = causes.map((one) => `${one.label} ${duration(mean(one.values, history.covered_seconds) ?? 0)}`).join(", ");
   return html`<${Section} title="Waits" id="waits" note=${note}>
     ${state.owner && waits.of === undefined ? html`<p class="note">${nameIn(state.owner)} has no figures in this span.</p>` : null}
     <h3>How long threads were runnable but not running <span class="note">the stronger the colour, the more waits</span></h3>
@@ -314,7 +316,7 @@ const EVENT_INKS = /** @type {Record<string, [string, string]>} */ ({
 export function Events({ history, events, state, set, onZoom }) {
   const series = Object.entries(EVENT_INKS)
     .filter(([name]) => history.events[name])
-    .map(([name, [ink, label]], at) => ({ label, values: history.events[name], color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
+    .map(([name, [ink, label]], at) => ({ label, values: history.events[name], summing: "sum", color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
   /** @type {Record<string, any>[]} */
   const rows = events?.rows ?? [];
   // The list has the last events only, and the counts have all.
@@ -359,7 +361,7 @@ export function Health({ history, health, node, connected }) {
   const features = health?.features ?? [];
   const on = features.filter((feature) => feature.state === "on").length;
   const lost = history.losses.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0);
-  const agent = mean(history.agent);
+  const agent = mean(history.agent, history.covered_seconds);
   const kinds = counted(node?.losses ?? {});
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>

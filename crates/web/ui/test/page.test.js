@@ -5,6 +5,7 @@ import test from "node:test";
 
 import { notMeasured, parseVisibly } from "../api.js";
 import { bytes, count, counted, duration, percent, shorten, watts } from "../format.js";
+import { mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
@@ -50,6 +51,19 @@ test("what is not measured has its reason", () => {
   const words = ["energy", "cpu_waits", "cycles", "other"].map((name) => notMeasured({ features }, name));
   assert.deepEqual(words, ["Not measured: no meter", "Not measured: refused; a newer kernel", "", ""]);
   assert.equal(notMeasured(null, "energy"), "");
+});
+
+test("the figure of all steps is what its name says", () => {
+  const covered = [2, 0, 1, 1];
+  // One OOM kill, and one long wait.
+  assert.equal(summary("sum", [0, null, 1, 0], covered), 1);
+  assert.equal(summary("max", [0.01, null, 0.5, 0.01], covered), 0.5);
+  // A step that is measured in part weighs less.
+  assert.equal(summary("mean", [1, null, 0, 0], covered), 0.5);
+  assert.equal(mean([1, null, 0, 0], covered), 0.5);
+  for (const summing of /** @type {const} */ (["mean", "max", "sum", "step"])) {
+    assert.equal(summary(summing, [null, null], [0, 0]), null);
+  }
 });
 
 test("a long name loses its middle", () => {
