@@ -18,7 +18,7 @@ use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 
 use crate::{Party, WaitReport};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
-pub use events::{EventLog, EventLogLimits};
+pub use events::{EventLog, EventLogLimits, at_most};
 use point::Numbers;
 pub use point::{NodePoint, OwnerPoint, PairPoint, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery};

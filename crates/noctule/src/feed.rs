@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use noctule_analysis::{
     EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
-    TimelineLimits, WaitReport,
+    TimelineLimits, WaitReport, at_most,
 };
 use noctule_model::{
     Batch, Event, Feature, FeatureId, FeatureState, Level, ProcessId, UnreadZone, Zone,
@@ -306,10 +306,11 @@ impl Feed {
         let forgotten = state.log.forgotten();
         // A filter looks at the whole line of each: nobody is to wait for that.
         drop(state);
-        let fits = inside.into_iter().rev().filter(|event| wanted.fits(event));
-        let mut events: Vec<_> = fits.take(wanted.limit).collect();
-        events.reverse();
-        Ok(noctule_sinks::events::events_json(&events, forgotten))
+        let fits: Vec<_> = inside.into_iter().filter(|it| wanted.fits(it)).collect();
+        let all = fits.len();
+        let events = at_most(fits, wanted.limit);
+        let more = all - events.len();
+        Ok(noctule_sinks::events::events_json(&events, more, forgotten))
     }
 
     fn history(&self, query: &Query) -> Result<String, Refusal> {
@@ -391,6 +392,30 @@ mod tests {
     use noctule_model::{AgentCost, Counter, Measured, ProcessRow};
 
     use super::*;
+
+    #[test]
+    fn a_limit_keeps_signs_of_trouble_and_says_how_many_are_left_out() {
+        let feed = Feed::empty(&Config::default(), "h".into(), RECENT);
+        let event = |at: u64| Event {
+            time_unix_ns: at,
+            process: None,
+            origin: noctule_model::Origin::Seen,
+            what: match at {
+                1 => noctule_model::What::OomKill {
+                    rss_bytes: None,
+                    limit_bytes: None,
+                },
+                _ => noctule_model::What::ProcessStart {
+                    parent_pid: 1,
+                    parent: None,
+                },
+            },
+        };
+        feed.log((1..=300).map(event).collect());
+        let answer = feed.answer("events", &Query::default()).expect("events");
+        assert!(answer.contains("oom.kill"), "{answer}");
+        assert!(answer.contains("\"more\":100,\"forgotten\":0,"), "{answer}");
+    }
 
     #[test]
     fn waits_that_are_not_measured_are_refused_with_why() {

@@ -325,6 +325,7 @@ export function Events({ history, events, state, set, onZoom }) {
   const marks = kills.flatMap((number, at) => (number ? [begins[at] + history.step_seconds / 2] : []));
   const from = history.from_unix_nano;
   const cut = events && events.forgotten > 0 && events.complete_since_unix_nano > from;
+  const more = events?.more ?? 0;
   const kinds = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
   return html`<${Section} title="Events" id="events" note="per step; a red line is an OOM kill">
     ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>No events are counted: see the health below.</p>`}
@@ -333,6 +334,7 @@ export function Events({ history, events, state, set, onZoom }) {
         ${kinds.map((kind) => html`<option value=${kind}>${kind || "all"}</option>`)}
       </select></label>
       ${cut ? html`<span class="note">before ${clock(events.complete_since_unix_nano / 1e9)} ordinary events were forgotten</span>` : null}
+      ${more ? html` <span class="note">only ${rows.length} of ${count(rows.length + more)} events are listed: signs of trouble, and the last of the others</span>` : null}
     </p>
     <div class="scroll events" tabindex="0" role="region" aria-label="List of events">
       <table>

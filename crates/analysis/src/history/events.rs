@@ -103,6 +103,25 @@ impl Ring {
     }
 }
 
+/// At most so many of these events, which are in order of time. Signs of trouble come before others, and of either
+/// kind the last ones: a storm of processes that start and end pushes no OOM kill out of an answer either.
+pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
+    let rare = events.iter().filter(|event| is_rare(&event.what)).count();
+    let ordinary = events.len() - rare;
+    let mut skip_rare = rare.saturating_sub(most);
+    let mut skip_ordinary = ordinary.saturating_sub(most - (rare - skip_rare));
+    events.retain(|event| {
+        let skip = match is_rare(&event.what) {
+            true => &mut skip_rare,
+            false => &mut skip_ordinary,
+        };
+        let is_kept = *skip == 0;
+        *skip = skip.saturating_sub(1);
+        is_kept
+    });
+    events
+}
+
 /// Whether it is a sign of trouble.
 fn is_rare(what: &What) -> bool {
     match what {

@@ -1,6 +1,6 @@
 use noctule_model::{
     Batch, Blamed, Cause, CgroupId, Counter, Histogram, Measured, Node, Owner, Subject,
-    SubjectBlame, SubjectRow,
+    SubjectBlame, SubjectRow, What,
 };
 
 use super::*;
@@ -319,7 +319,7 @@ fn a_group_that_is_hurt_and_found_no_place_has_its_verdict() {
     assert_eq!(verdicts, expected, "the others are quiet");
 }
 
-fn event(at: u64, what: noctule_model::What) -> noctule_model::Event {
+fn event(at: u64, what: What) -> noctule_model::Event {
     noctule_model::Event {
         time_unix_ns: at,
         process: None,
@@ -328,23 +328,24 @@ fn event(at: u64, what: noctule_model::What) -> noctule_model::Event {
     }
 }
 
+const KILL: What = What::OomKill {
+    rss_bytes: None,
+    limit_bytes: None,
+};
+
+const PROCESS: What = What::ProcessStart {
+    parent_pid: 1,
+    parent: None,
+};
+
 #[test]
 fn a_storm_of_processes_pushes_no_oom_kill_out() {
-    use noctule_model::What;
     let mut log = EventLog::new(EventLogLimits {
         events: 10,
         bytes: 1 << 20,
     });
-    let kill = What::OomKill {
-        rss_bytes: None,
-        limit_bytes: None,
-    };
-    log.add([event(1, kill)]);
-    let start = What::ProcessStart {
-        parent_pid: 1,
-        parent: None,
-    };
-    log.add((2..100).map(|at| event(at, start.clone())));
+    log.add([event(1, KILL)]);
+    log.add((2..100).map(|at| event(at, PROCESS)));
     let kept = log.within(0, 1000);
     assert_eq!(kept.len(), 11);
     assert_eq!(kept[0].time_unix_ns, 1);
@@ -352,4 +353,19 @@ fn a_storm_of_processes_pushes_no_oom_kill_out() {
     let inside = log.within(1, 91);
     let times: Vec<u64> = inside.iter().map(|e| e.time_unix_ns).collect();
     assert_eq!(times, [1, 90, 91]);
+}
+
+#[test]
+fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
+    let kinds = [KILL, PROCESS, KILL, PROCESS, PROCESS];
+    let events = (1..).zip(kinds).map(|(at, what)| Arc::new(event(at, what)));
+    let events: Vec<_> = events.collect();
+    let times = |most| -> Vec<u64> {
+        let kept = at_most(events.clone(), most);
+        kept.iter().map(|event| event.time_unix_ns).collect()
+    };
+    assert_eq!(times(9), [1, 2, 3, 4, 5]);
+    assert_eq!(times(4), [1, 3, 4, 5]);
+    assert_eq!(times(3), [1, 3, 5]);
+    assert_eq!(times(1), [3]);
 }

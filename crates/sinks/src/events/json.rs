@@ -27,8 +27,9 @@ pub(crate) fn event_value(event: &Event) -> serde_json::Map<String, serde_json::
 }
 
 /// The answer of the API to `events`: the objects of [`event_json`], each with the words of its line.
-/// `forgotten`: how many found no room any more, and the moment from which on none was.
-pub fn events_json(events: &[Arc<Event>], forgotten: (u64, u64)) -> String {
+/// `more`: how many more fit the question. `forgotten`: how many found no room any more, and the moment from which
+/// on none was.
+pub fn events_json(events: &[Arc<Event>], more: usize, forgotten: (u64, u64)) -> String {
     let rows = events.iter().map(|event| {
         let line = event_line(event, 0);
         EventRow {
@@ -40,6 +41,7 @@ pub fn events_json(events: &[Arc<Event>], forgotten: (u64, u64)) -> String {
     });
     to_string(&EventRows {
         rows: rows.collect(),
+        more,
         forgotten: forgotten.0,
         complete_since_unix_nano: forgotten.1,
     })
@@ -48,6 +50,7 @@ pub fn events_json(events: &[Arc<Event>], forgotten: (u64, u64)) -> String {
 #[derive(Serialize)]
 struct EventRows<'a> {
     rows: Vec<EventRow<'a>>,
+    more: usize,
     forgotten: u64,
     complete_since_unix_nano: u64,
 }
