@@ -51,6 +51,12 @@ impl<K, const N: usize> Counts<K, N> {
         self.zip(other, u64::max)
     }
 
+    /// Each counter changed in the same way.
+    #[must_use]
+    pub fn map(&self, change: impl Fn(u64) -> u64) -> Self {
+        Self(self.0.map(change), PhantomData)
+    }
+
     /// True when every counter is 0.
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|&v| v == 0)

@@ -105,18 +105,24 @@ impl Strips {
         }
     }
 
-    /// Adds a point to a step; of its CPUs the first `most`.
-    pub(super) fn add(&mut self, point: &TimePoint, step: usize, most: usize) {
+    /// Adds a part of a point to a step; of its CPUs the first `most`.
+    pub(super) fn add(
+        &mut self,
+        point: &TimePoint,
+        part: impl Fn(u64) -> u64,
+        step: usize,
+        most: usize,
+    ) {
         for cpu in point.cpus.iter().take(most) {
             let steps = self.cpus.entry(cpu.cpu);
             let sums = &mut steps.or_insert_with(|| vec![Sums::default(); self.steps])[step];
-            sums.elapsed_ns += nanos(cpu.elapsed_us);
-            sums.busy_ns += nanos(cpu.busy_us);
+            sums.elapsed_ns += part(nanos(cpu.elapsed_us));
+            sums.busy_ns += part(nanos(cpu.busy_us));
             if let Some(taken) = cpu.taken_us {
-                *sums.taken_ns.get_or_insert_default() += nanos(taken);
+                *sums.taken_ns.get_or_insert_default() += part(nanos(taken));
             }
             for &(owner, us) in cpu.holders.iter().filter(|(owner, _)| *owner != 0) {
-                *sums.holders.entry(owner).or_default() += nanos(us);
+                *sums.holders.entry(owner).or_default() += part(nanos(us));
             }
         }
     }
@@ -165,11 +171,22 @@ mod tests {
     #[test]
     fn a_step_has_the_one_who_had_the_cpu_for_longest() {
         let mut strips = Strips::new(2);
-        strips.add(&point(3, 800.0, [(7, 500.0), (8, 300.0), (0, 0.0)]), 0, 9);
-        strips.add(&point(3, 400.0, [(8, 400.0), (0, 0.0), (0, 0.0)]), 0, 9);
-        strips.add(&point(1, 0.0, [(0, 0.0); HOLDERS]), 1, 9);
+        let all = |ns: u64| ns;
+        strips.add(
+            &point(3, 800.0, [(7, 500.0), (8, 300.0), (0, 0.0)]),
+            all,
+            0,
+            9,
+        );
+        strips.add(
+            &point(3, 400.0, [(8, 400.0), (0, 0.0), (0, 0.0)]),
+            all,
+            0,
+            9,
+        );
+        strips.add(&point(1, 0.0, [(0, 0.0); HOLDERS]), all, 1, 9);
         // Beyond the first ones.
-        strips.add(&point(5, 0.0, [(0, 0.0); HOLDERS]), 1, 0);
+        strips.add(&point(5, 0.0, [(0, 0.0); HOLDERS]), all, 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();
         assert_eq!(numbers, [1, 3]);

@@ -26,7 +26,7 @@ pub struct TimeSpanQuery {
     pub strips: usize,
 }
 
-/// The sums of a range. A point belongs to the step in which it ended.
+/// The sums of a range. A point is spread over the steps that it covers.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpan {
     /// Begin of the first step, nanoseconds since 1970: a multiple of the step, so that steps of one
@@ -34,7 +34,7 @@ pub struct TimeSpan {
     pub from_unix_ns: u64,
     /// Length of a step, nanoseconds.
     pub step_ns: u64,
-    /// The steps; one without points is a gap.
+    /// The steps; one that no point covers is a gap.
     pub buckets: Vec<SpanStep>,
     /// Everybody who is in a point, most CPU time first.
     pub owners: Vec<OwnerSum>,
@@ -55,7 +55,7 @@ pub struct TimeSpan {
 /// The sums of one step.
 #[derive(Clone, Debug, Default)]
 pub struct SpanStep {
-    /// Length of its points, nanoseconds; 0: a gap.
+    /// What of it the points cover, nanoseconds; 0: a gap.
     pub covered_ns: u64,
     /// Time of all CPUs.
     pub elapsed_ns: u64,
@@ -132,12 +132,10 @@ impl TimeSpan {
 }
 
 impl TimelineView {
-    /// Adds the points up.
+    /// Adds the points up. A point is spread over the steps that it covers, by time: one that came late, or is longer
+    /// than a step, leaves no gap behind it.
     pub fn range(&self, query: &TimeSpanQuery) -> TimeSpan {
-        let length = query.to_unix_ns.saturating_sub(query.from_unix_ns);
-        let step_ns = length.div_ceil(query.steps.max(1) as u64);
-        // Whole seconds: the borders stay where they are while time goes on.
-        let step_ns = step_ns.max(1).next_multiple_of(LEAST_STEP_NS);
+        let step_ns = self.step_ns(query);
         let from_unix_ns = query.from_unix_ns / step_ns * step_ns;
         let count = query
             .to_unix_ns
@@ -151,50 +149,171 @@ impl TimelineView {
             buckets: vec![SpanStep::default(); count],
             ..TimeSpan::default()
         };
-        let mut owners: HashMap<OwnerId, OwnerSum> = HashMap::new();
-        let mut pairs: HashMap<(OwnerId, OwnerId), u64> = HashMap::new();
-        let mut lengths: Vec<Lengths> = vec![Lengths::default(); count];
-        let mut strips = Strips::new(count);
-        for point in self.within(from_unix_ns, query.to_unix_ns) {
-            // A point that ends at a border belongs to the step before it.
-            let at = point.time_unix_ns.saturating_sub(from_unix_ns + 1) / step_ns;
-            let Some(bucket) = range.buckets.get_mut(at as usize) else {
-                continue;
-            };
-            bucket.add(point);
-            for owner in &point.owners {
-                let sum = owners.entry(owner.id).or_insert_with(|| OwnerSum {
-                    id: owner.id,
-                    steps: vec![0; count],
-                    ..OwnerSum::default()
-                });
-                let cpu_ns = nanos(owner.cpu_us);
-                sum.cpu_ns += cpu_ns;
-                sum.hurts_ns += nanos(owner.hurts_us);
-                sum.steps[at as usize] += cpu_ns;
-                for (sum, us) in sum.wait_ns.iter_mut().zip(owner.wait_us) {
-                    *sum += nanos(us);
-                }
+        let mut sums = Sums::new(count);
+        for point in self.overlapping(from_unix_ns, query.to_unix_ns) {
+            for (at, part) in range.parts(point, query.to_unix_ns) {
+                range.buckets[at].add(point, part);
+                sums.add(point, at, part, query, &mut range.buckets[at]);
             }
-            for pair in &point.pairs {
-                let wait_ns = nanos(pair.wait_us);
-                *pairs.entry((pair.victim, pair.culprit)).or_default() += wait_ns;
-                if query.pair == Some((pair.victim, pair.culprit)) {
-                    bucket.pair_ns += wait_ns;
-                }
-            }
-            strips.add(point, at as usize, query.strips);
-            bucket.add_waits(point, query.waits_of, &mut lengths[at as usize]);
             range.crowded += usize::from(point.more_owners > 0);
             range.measured = point.node.measured;
             range.cpus = point.node.cpus;
             range.sequence = point.sequence;
         }
-        for (bucket, lengths) in range.buckets.iter_mut().zip(lengths) {
+        sums.finish(&mut range);
+        range
+    }
+
+    /// Length of a step: whole seconds, so that the borders stay where they are while time goes on. It is not shorter
+    /// than the points usually are.
+    fn step_ns(&self, query: &TimeSpanQuery) -> u64 {
+        let length = query.to_unix_ns.saturating_sub(query.from_unix_ns);
+        let step_ns = length.div_ceil(query.steps.max(1) as u64);
+        let points = self.overlapping(query.from_unix_ns, query.to_unix_ns);
+        let mut lengths: Vec<u64> = points.map(|point| point.length_ns).collect();
+        let middle = lengths.len() / 2;
+        let usual = match lengths.is_empty() {
+            true => 0,
+            false => *lengths.select_nth_unstable(middle).1,
+        };
+        // A tick that is late by some milliseconds does not make it a second longer.
+        let usual = (usual + LEAST_STEP_NS / 2) / LEAST_STEP_NS * LEAST_STEP_NS;
+        step_ns.max(usual).max(1).next_multiple_of(LEAST_STEP_NS)
+    }
+
+    /// The points of which a part is inside.
+    fn overlapping(
+        &self,
+        from_unix_ns: u64,
+        to_unix_ns: u64,
+    ) -> impl Iterator<Item = &Arc<TimePoint>> {
+        let inside = move |point: &&Arc<TimePoint>| {
+            let begin = point.time_unix_ns.saturating_sub(point.length_ns);
+            point.time_unix_ns > from_unix_ns && begin < to_unix_ns
+        };
+        self.points.iter().filter(inside)
+    }
+}
+
+/// A part of a point, from one moment to another since its begin.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    from_ns: u64,
+    to_ns: u64,
+    /// Length of the point.
+    of_ns: u64,
+}
+
+impl Part {
+    /// That part of a number. The parts of a point add up to the whole, and the last of them has a 1.
+    fn of(self, whole: u64) -> u64 {
+        let until = |ns: u64| match ns >= self.of_ns {
+            true => whole,
+            false => (u128::from(whole) * u128::from(ns) / u128::from(self.of_ns)) as u64,
+        };
+        match self.from_ns {
+            // Of a point without a length all.
+            0 => until(self.to_ns),
+            from_ns => until(self.to_ns) - until(from_ns),
+        }
+    }
+
+    /// Whether it is the end of the point.
+    fn is_last(self) -> bool {
+        self.to_ns >= self.of_ns
+    }
+}
+
+impl TimeSpan {
+    /// The steps that a point covers before the end of the span, each with its part of the point.
+    fn parts(
+        &self,
+        point: &TimePoint,
+        to_unix_ns: u64,
+    ) -> impl Iterator<Item = (usize, Part)> + use<> {
+        let (from_unix_ns, step_ns, count) = (self.from_unix_ns, self.step_ns, self.buckets.len());
+        let of_ns = point.length_ns;
+        let end = point.time_unix_ns;
+        let begin = end.saturating_sub(of_ns);
+        let step = move |unix_ns: u64| (unix_ns.saturating_sub(from_unix_ns) / step_ns) as usize;
+        // What ends at a border belongs to the step before it.
+        let last = step(end.min(to_unix_ns).saturating_sub(1));
+        let first = step(begin).min(last);
+        (first..=last).filter(move |at| *at < count).map(move |at| {
+            let border = from_unix_ns + at as u64 * step_ns;
+            let part = Part {
+                from_ns: border.saturating_sub(begin).min(of_ns),
+                to_ns: (border + step_ns)
+                    .min(to_unix_ns)
+                    .saturating_sub(begin)
+                    .min(of_ns),
+                of_ns,
+            };
+            (at, part)
+        })
+    }
+}
+
+/// What is added up beside the steps of the machine.
+struct Sums {
+    owners: HashMap<OwnerId, OwnerSum>,
+    pairs: HashMap<(OwnerId, OwnerId), u64>,
+    lengths: Vec<Lengths>,
+    strips: Strips,
+}
+
+impl Sums {
+    /// Of so many steps.
+    fn new(count: usize) -> Self {
+        Self {
+            owners: HashMap::new(),
+            pairs: HashMap::new(),
+            lengths: vec![Lengths::default(); count],
+            strips: Strips::new(count),
+        }
+    }
+
+    fn add(
+        &mut self,
+        point: &TimePoint,
+        at: usize,
+        part: Part,
+        query: &TimeSpanQuery,
+        bucket: &mut SpanStep,
+    ) {
+        for owner in &point.owners {
+            let sum = self.owners.entry(owner.id).or_insert_with(|| OwnerSum {
+                id: owner.id,
+                steps: vec![0; self.lengths.len()],
+                ..OwnerSum::default()
+            });
+            let cpu_ns = part.of(nanos(owner.cpu_us));
+            sum.cpu_ns += cpu_ns;
+            sum.hurts_ns += part.of(nanos(owner.hurts_us));
+            sum.steps[at] += cpu_ns;
+            for (sum, us) in sum.wait_ns.iter_mut().zip(owner.wait_us) {
+                *sum += part.of(nanos(us));
+            }
+        }
+        for pair in &point.pairs {
+            let wait_ns = part.of(nanos(pair.wait_us));
+            let key = (pair.victim, pair.culprit);
+            *self.pairs.entry(key).or_default() += wait_ns;
+            if query.pair == Some(key) {
+                bucket.pair_ns += wait_ns;
+            }
+        }
+        let of = |ns| part.of(ns);
+        self.strips.add(point, of, at, query.strips);
+        bucket.add_waits(point, part, query.waits_of, &mut self.lengths[at]);
+    }
+
+    fn finish(self, range: &mut TimeSpan) {
+        for (bucket, lengths) in range.buckets.iter_mut().zip(self.lengths) {
             bucket.lengths = Histogram::from_counts(lengths.0);
         }
-        range.strips = strips.finish();
-        range.owners = owners.into_values().collect();
+        range.strips = self.strips.finish();
+        range.owners = self.owners.into_values().collect();
         range
             .owners
             .sort_unstable_by_key(|owner| (std::cmp::Reverse(owner.cpu_ns), owner.id));
@@ -203,18 +322,10 @@ impl TimelineView {
             culprit,
             wait_ns,
         };
-        range.pairs = pairs.into_iter().map(sum).collect();
+        range.pairs = self.pairs.into_iter().map(sum).collect();
         range
             .pairs
             .sort_unstable_by_key(|p| (std::cmp::Reverse(p.wait_ns), p.victim, p.culprit));
-        range
-    }
-
-    fn within(&self, from_unix_ns: u64, to_unix_ns: u64) -> impl Iterator<Item = &Arc<TimePoint>> {
-        let inside = move |point: &&Arc<TimePoint>| {
-            point.time_unix_ns > from_unix_ns && point.time_unix_ns <= to_unix_ns
-        };
-        self.points.iter().filter(inside)
     }
 }
 
@@ -232,53 +343,62 @@ impl Lengths {
 }
 
 impl SpanStep {
-    fn add(&mut self, point: &TimePoint) {
+    fn add(&mut self, point: &TimePoint, part: Part) {
         let first = self.covered_ns == 0;
         let known = |sum: Option<u64>, more: Option<u64>| match first {
-            true => more,
-            false => Some(sum? + more?),
+            true => more.map(|more| part.of(more)),
+            false => Some(sum? + part.of(more?)),
         };
         let node = &point.node;
         self.interrupt_ns = known(self.interrupt_ns, node.interrupt_ns);
         self.steal_ns = known(self.steal_ns, node.steal_ns);
         self.steal_included_ns = known(self.steal_included_ns, node.steal_included_ns);
-        self.covered_ns += point.length_ns;
-        self.elapsed_ns += node.elapsed_ns;
-        self.idle_ns += node.idle_ns;
-        self.used_ns += node.used_ns;
-        self.events += &node.events;
-        self.losses += node.losses;
-        self.agent_ns += node.agent_ns;
+        self.covered_ns += part.of(point.length_ns);
+        self.elapsed_ns += part.of(node.elapsed_ns);
+        self.idle_ns += part.of(node.idle_ns);
+        self.used_ns += part.of(node.used_ns);
+        self.events += &node.events.map(|count| part.of(count));
+        self.losses += part.of(node.losses);
+        self.agent_ns += part.of(node.agent_ns);
         let zones = point.zones.len().max(self.zones.len());
         self.zones.resize(zones, 0);
         for (sum, more) in self.zones.iter_mut().zip(&point.zones) {
-            *sum += more;
+            *sum += part.of(*more);
         }
     }
 
-    fn add_waits(&mut self, point: &TimePoint, of: Option<OwnerId>, lengths: &mut Lengths) {
+    fn add_waits(
+        &mut self,
+        point: &TimePoint,
+        part: Part,
+        of: Option<OwnerId>,
+        lengths: &mut Lengths,
+    ) {
+        let missing = usize::from(part.is_last());
         let Some(of) = of else {
             for (sum, ns) in self.wait_ns.iter_mut().zip(point.node.wait_ns) {
-                *sum += ns;
+                *sum += part.of(ns);
             }
             for (bound, count) in point.node.lengths.buckets() {
-                lengths.add(Histogram::bucket(bound), count);
+                lengths.add(Histogram::bucket(bound), part.of(count));
             }
             return;
         };
         let Some(owner) = point.owners.iter().find(|owner| owner.id == of) else {
             // It did nothing, or found no place.
-            self.lengths_missing += usize::from(point.more_owners > 0);
+            if point.more_owners > 0 {
+                self.lengths_missing += missing;
+            }
             return;
         };
         for (sum, us) in self.wait_ns.iter_mut().zip(owner.wait_us) {
-            *sum += nanos(us);
+            *sum += part.of(nanos(us));
         }
         match &owner.lengths {
-            None => self.lengths_missing += 1,
+            None => self.lengths_missing += missing,
             Some(kept) => {
                 for &(bucket, count) in kept {
-                    lengths.add(usize::from(bucket), u64::from(count));
+                    lengths.add(usize::from(bucket), part.of(u64::from(count)));
                 }
             }
         }

@@ -1,6 +1,6 @@
 use noctule_model::{
-    Batch, Blamed, Cause, CgroupId, Counter, Histogram, Measured, Node, Owner, Subject,
-    SubjectBlame, SubjectRow, What,
+    Batch, Blamed, Cause, CgroupId, Counter, EventCounter, Histogram, Measured, Node, Owner,
+    Subject, SubjectBlame, SubjectRow, What,
 };
 
 use super::*;
@@ -125,15 +125,86 @@ fn who_waited_and_who_had_the_cpu_have_their_names_and_one_sum() {
 #[test]
 fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
     let mut history = history(TimelineLimits::default(), 10, &["a"]);
-    history.observe(&batch(30, &["a"], SECOND / 10));
+    // The machine slept: the clock of the batches stood still for 15 of the 20 seconds.
+    let mut batch = (*batch(15, &["a"], SECOND / 10)).clone();
+    batch.time_unix_ns = START + 30 * SECOND;
+    history.observe(&Arc::new(batch));
     let view = history.view();
     let range = view.range(&query(0, 30, 30));
     let covered: Vec<u64> = range.buckets.iter().map(|b| b.covered_ns).collect();
     assert_eq!(covered[..10], [SECOND; 10]);
-    assert_eq!(covered[10..29], [0; 19]);
-    assert_eq!(covered[29], 20 * SECOND, "its growth is that of the gap");
+    assert_eq!(covered[10..25], [0; 15]);
+    assert_eq!(covered[25..], [SECOND; 5]);
     let later = view.range(&query(1, 31, 10));
     assert_eq!(later.from_unix_ns, START, "borders are multiples of a step");
+}
+
+/// The points of batches that came at these moments, in milliseconds; on a machine of which half is used.
+fn ticks(millis: impl IntoIterator<Item = u64>) -> TimelineView {
+    let mut history = Timeline::new(TimelineLimits::default());
+    for (sequence, at) in (0..).zip(millis) {
+        let ns = at * (SECOND / 1000);
+        let mut node = Node {
+            cpus: 2,
+            elapsed_ns: 2 * ns,
+            idle_ns: ns,
+            ..Node::default()
+        };
+        node.total[Counter::CpuTime] = ns;
+        node.events[EventCounter::OomKills] = at / 7000;
+        history.observe(&Arc::new(Batch {
+            sequence,
+            taken_ns: ns,
+            time_unix_ns: START + ns,
+            node,
+            ..(*batch(0, &["a"], 0)).clone()
+        }));
+    }
+    history.view()
+}
+
+#[test]
+fn a_long_interval_and_a_late_tick_leave_no_gap() {
+    // An interval of 5 s; one of 1 s of which one tick is late; each late by another time.
+    let late = (0..=60).map(|at| at * 1000 + if at == 30 { 1900 } else { 0 });
+    let late = late.filter(|at| *at != 31_000);
+    let jitter = (0..=60).map(|at| at * 1000 + at * 37 % 80);
+    let cases = [
+        (ticks((0..=12).map(|at| at * 5000)), 5),
+        (ticks(late), 1),
+        (ticks(jitter), 1),
+    ];
+    for (view, step) in cases {
+        let range = view.range(&query(0, 60, 60));
+        assert_eq!(range.step_ns, step * SECOND);
+        let covered: Vec<u64> = range.buckets.iter().map(|b| b.covered_ns).collect();
+        assert!(
+            covered
+                .iter()
+                .all(|ns| *ns > step * SECOND * 9 / 10 && *ns <= step * SECOND),
+            "{covered:?}"
+        );
+        for bucket in &range.buckets {
+            assert!(
+                bucket.used_ns.abs_diff(bucket.covered_ns) <= 2,
+                "{bucket:?}"
+            );
+            assert!(bucket.elapsed_ns.abs_diff(2 * bucket.covered_ns) <= 2);
+        }
+        let kills = range
+            .buckets
+            .iter()
+            .map(|b| b.events[EventCounter::OomKills]);
+        assert_eq!(kills.sum::<u64>(), 8, "each is counted once");
+    }
+    // Steps shorter than the interval are made longer; a span that ends within a point has its part.
+    let range = ticks((0..=12).map(|at| at * 5000)).range(&query(20, 33, 150));
+    let covered: Vec<u64> = range
+        .buckets
+        .iter()
+        .map(|b| b.covered_ns / SECOND)
+        .collect();
+    assert_eq!(covered, [5, 5, 3]);
 }
 
 #[test]
