@@ -3,6 +3,7 @@
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
 import { NO_CONNECTION, get, ticks } from "./api.js";
 import { clock, duration } from "./format.js";
+import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
 import { SPANS, format, keyOf, nameIn, parse } from "./state.js";
@@ -219,10 +220,14 @@ function App() {
     <main>
       ${history
         ? html`
-            <${Now} ...${panel} />
-            <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
-            <${Waits} ...${panel} />
-            <${Matrix} ...${panel} />
+            ${isCollected(history)
+              ? html`
+                  <${Now} ...${panel} />
+                  <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
+                  <${Waits} ...${panel} />
+                  <${Matrix} ...${panel} />
+                `
+              : html`<p class="none">Nothing was collected in this span: the agent did not run, or no longer remembers it.</p>`}
             <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
             <${Events} ...${panel} events=${shown.events} />
             <${Energy} ...${panel} />

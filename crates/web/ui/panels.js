@@ -5,7 +5,7 @@ import { notMeasured } from "./api.js";
 import { Chart, borders } from "./chart.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
-import { mean } from "./steps.js";
+import { NOTHING, isCollected, mean } from "./steps.js";
 import { bytes, clock, count, counted, duration, percent, shorten, watts } from "./format.js";
 
 /**
@@ -326,9 +326,10 @@ export function Events({ history, events, state, set, onZoom }) {
   const from = history.from_unix_nano;
   const cut = events && events.forgotten > 0 && events.complete_since_unix_nano > from;
   const more = events?.more ?? 0;
+  const collected = isCollected(history);
   const kinds = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
   return html`<${Section} title="Events" id="events" note="per step; a red line is an OOM kill">
-    ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>No events are counted: see the health below.</p>`}
+    ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>${collected ? "No events are counted: see the health below." : NOTHING}</p>`}
     <p>
       <label>kind <select value=${state.kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
         ${kinds.map((kind) => html`<option value=${kind}>${kind || "all"}</option>`)}
@@ -351,7 +352,7 @@ export function Events({ history, events, state, set, onZoom }) {
                 <td class="what">${row.text}</td>
               </tr>`,
             )}
-          ${rows.length ? null : html`<tr><td colspan="4">none in this span</td></tr>`}
+          ${rows.length ? null : html`<tr><td colspan="4">${collected ? "none in this span" : NOTHING}</td></tr>`}
         </tbody>
       </table>
     </div>
@@ -364,11 +365,12 @@ export function Health({ history, health, node, connected }) {
   const on = features.filter((feature) => feature.state === "on").length;
   const lost = history.losses.reduce((/** @type {number} */ a, b) => a + (b ?? 0), 0);
   const agent = mean(history.agent, history.covered_seconds);
+  const none = isCollected(history) ? "nothing was lost in this span" : "what was lost in this span is not known";
   const kinds = counted(node?.losses ?? {});
   return html`<${Section} title="Health of the agent" id="health" note=${`${on} features work, ${features.length - on} do not or in part`}>
     <p>
       ${connected ? null : html`<b class="bad">no connection to the agent; </b>`} CPU ${agent === null ? "–" : percent(agent)} of one CPU,
-      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : "nothing was lost in this span"}${kinds ? ` (since the agent started: ${kinds})` : null}
+      memory ${node ? bytes(node.agent["memory.rss_bytes"]) : "–"}, ${lost ? html`<b class="bad">${count(lost)} ${lost === 1 ? "record" : "records"} lost in this span</b>` : none}${kinds ? ` (since the agent started: ${kinds})` : null}
       ${node ? html`, noctule ${node["noctule.version"]} on ${node["host.name"]}` : null}
     </p>
     <details open=${false}>

@@ -31,3 +31,8 @@ export function summary(summing, values, covered) {
   if (summing === "max") return known.reduce((a, b) => Math.max(a, b));
   return mean(values, covered);
 }
+
+/** Whether anything was collected in the span; without it no figure is 0. @param {{covered_seconds: Steps}} history */
+export const isCollected = ({ covered_seconds: covered }) => covered.some((seconds) => (seconds ?? 0) > 0);
+
+export const NOTHING = "nothing was collected in this span";

@@ -5,6 +5,7 @@ import { get } from "./api.js";
 import { Section } from "./panels.js";
 import { count, duration, percent, shorten } from "./format.js";
 import { TABLES, keyOf } from "./state.js";
+import { NOTHING, isCollected } from "./steps.js";
 
 /**
  * @typedef {Record<string, any>} Row
@@ -85,6 +86,8 @@ export function Tables({ history, table, recorded, state, set }) {
   const columns = (spanned ? overSpan(seconds) : overInterval(seconds)).filter(known);
   const end = recorded ? "of the recording" : "whatever the span";
   const note = spanned ? "over the span" : `over the last ${duration(seconds)}, ${end}`;
+  const used = state.filter ? "no row matches the filter" : "nothing used the CPU";
+  const none = spanned && !isCollected(history) ? NOTHING : used;
   const header = (/** @type {Column} */ column) => html`<th
     scope="col"
     class=${column.number ? "number" : ""}
@@ -122,7 +125,7 @@ export function Tables({ history, table, recorded, state, set }) {
               ${columns.map((column) => html`<td class=${column.number ? "number" : ""}>${column.cell(row)}</td>`)}
             </tr>`,
           )}
-          ${rows.length ? null : html`<tr><td colspan=${columns.length + 1}>${state.filter ? "no row matches the filter" : "nothing used the CPU"}</td></tr>`}
+          ${rows.length ? null : html`<tr><td colspan=${columns.length + 1}>${none}</td></tr>`}
         </tbody>
       </table>
     </div>

@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { notMeasured, parseVisibly } from "../api.js";
 import { bytes, count, counted, duration, percent, shorten, watts } from "../format.js";
-import { mean, summary } from "../steps.js";
+import { isCollected, mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
@@ -64,6 +64,8 @@ test("the figure of all steps is what its name says", () => {
   for (const summing of /** @type {const} */ (["mean", "max", "sum", "step"])) {
     assert.equal(summary(summing, [null, null], [0, 0]), null);
   }
+  assert.ok(isCollected({ covered_seconds: [0, 0.5] }));
+  assert.ok(!isCollected({ covered_seconds: [0, null] }));
 });
 
 test("a long name loses its middle", () => {
