@@ -39,6 +39,10 @@ export const nameOf = (row) =>
       ? `${row["k8s.namespace.name"] ?? ""}/${row["k8s.pod.name"]}`
       : row["container.name"] ?? row["systemd.unit"] ?? row["process.linux.cgroup"] ?? row["container.id"] ?? row["k8s.pod.uid"] ?? `#${row["cgroup.id"]}`);
 
+/** What stays the same of a row from one answer to the next. @param {Row} row */
+export const rowKey = (row) =>
+  String(row.id ?? (row["process.pid"] === undefined ? nameOf(row) : `${row["process.pid"]}-${row["process.creation.time_unix_nano"]}`));
+
 /** @param {number} seconds of the span @returns {Column[]} */
 function overSpan(seconds) {
   const part = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : percent(row[key] / seconds));
@@ -76,12 +80,12 @@ function overInterval(seconds) {
  * @param {import("./panels.js").Panel & {table: Row | null, recorded: boolean}} props
  */
 export function Tables({ history, table, recorded, state, set }) {
-  const [open, setOpen] = useState(/** @type {Row | null} */ (null));
+  const [open, setOpen] = useState(/** @type {{table: string, key: string, name: string} | null} */ (null));
   const spanned = state.table === "containers";
   const seconds = spanned ? history.covered_seconds.reduce((a, b) => a + b, 0) || 1 : table?.window_seconds ?? 1;
   /** @type {Row[]} */
-  const rows = (spanned ? history.owners : table?.rows ?? []).slice(0, ROWS);
   const all = spanned ? history.owners : table?.rows ?? [];
+  const rows = all.slice(0, ROWS);
   const known = (/** @type {Column} */ column) => rows.some((row) => column.cell(row) !== "–");
   const columns = (spanned ? overSpan(seconds) : overInterval(seconds)).filter(known);
   const end = recorded ? "of the recording" : "whatever the span";
@@ -99,7 +103,7 @@ export function Tables({ history, table, recorded, state, set }) {
     <div class="bar">
       <div role="tablist" aria-label="Level">
         ${TABLES.map(
-          (name) => html`<button role="tab" aria-selected=${String(state.table === name)} onClick=${() => set({ table: name, sort: "cpu" })}>${name}</button>`,
+          (name) => html`<button role="tab" aria-selected=${String(state.table === name)} onClick=${() => (setOpen(null), set({ table: name, sort: "cpu" }))}>${name}</button>`,
         )}
       </div>
       <label>filter <input
@@ -118,9 +122,9 @@ export function Tables({ history, table, recorded, state, set }) {
         </thead>
         <tbody>
           ${rows.map(
-            (row) => html`<tr key=${row.id ?? nameOf(row)} class=${row.exited ? "dim" : ""}>
+            (row) => html`<tr key=${rowKey(row)} class=${row.exited ? "dim" : ""}>
               <th scope="row" title=${nameOf(row)}>
-                <button class="link" onClick=${() => (spanned ? set({ owner: keyOf(row.id, row.name) }) : null, setOpen(row))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
+                <button class="link" onClick=${() => (spanned ? set({ owner: keyOf(row.id, row.name) }) : null, setOpen({ table: state.table, key: rowKey(row), name: nameOf(row) }))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
               </th>
               ${columns.map((column) => html`<td class=${column.number ? "number" : ""}>${column.cell(row)}</td>`)}
             </tr>`,
@@ -130,7 +134,9 @@ export function Tables({ history, table, recorded, state, set }) {
       </table>
     </div>
     ${all.length > ROWS ? html`<p class="note">the first ${ROWS}; the filter finds the others</p>` : null}
-    ${open ? html`<${Detail} key=${open.id ?? nameOf(open)} row=${open} live=${!recorded} close=${() => setOpen(null)} />` : null}
+    ${open && open.table === state.table
+      ? html`<${Detail} key=${open.key} name=${open.name} row=${all.find((row) => rowKey(row) === open.key)} live=${!recorded} close=${() => setOpen(null)} />`
+      : null}
   <//>`;
 }
 
@@ -162,14 +168,16 @@ function useProcess(row, live) {
   return known;
 }
 
-/** @param {{row: Row, live: boolean, close: () => void}} props */
-function Detail({ row, live, close }) {
+/** @param {{name: string, row?: Row, live: boolean, close: () => void}} props the present row; without it there is none */
+function Detail({ name, row = {}, live, close }) {
   const known = useProcess(row, live);
+  const gone = Object.keys(row).length === 0;
   const plain = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
   const nested = Object.entries(row).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
   return html`<aside class="detail" aria-label="Details">
     <button class="close" onClick=${close} aria-label="close">×</button>
-    <h3>${nameOf(row)}</h3>
+    <h3>${name}</h3>
+    ${gone ? html`<p class="note">It is no longer among the rows of the table.</p>` : null}
     <dl>
       ${["process.command_line", "process.owner"].map((key) => (known[key] ? html`<div><dt>${key}</dt><dd class="what">${known[key]}</dd></div>` : null))}
       ${plain.map(([key, value]) => html`<div><dt>${key}</dt><dd>${String(value)}</dd></div>`)}
