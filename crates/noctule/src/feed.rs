@@ -103,15 +103,13 @@ impl State {
 
 impl Feed {
     pub(crate) fn new(config: &Config, unread: &[UnreadZone]) -> Arc<Self> {
-        let name = rustix::system::uname();
-        let host = name.nodename().to_string_lossy().into_owned();
         Arc::new(Self {
             unread: unread.to_vec(),
             reader: Some(Reader::new(
                 // A command line is a part of an event, too.
                 config.web.events.then_some(config.events.args),
             )),
-            ..Self::empty(config, host, RECENT)
+            ..Self::empty(config, config.host.name(), RECENT)
         })
     }
 
@@ -392,6 +390,16 @@ mod tests {
     use noctule_model::{AgentCost, Counter, Measured, ProcessRow};
 
     use super::*;
+
+    #[test]
+    fn the_host_has_the_name_of_the_configuration() {
+        let mut config = Config::default();
+        config.host.name = "of-the-node".into();
+        let feed = Feed::new(&config, &[]);
+        feed.publish(Batch::default(), None);
+        let node = feed.node().expect("figures");
+        assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
+    }
 
     #[test]
     fn a_limit_keeps_signs_of_trouble_and_says_how_many_are_left_out() {
