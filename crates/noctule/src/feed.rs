@@ -299,6 +299,10 @@ impl Feed {
 
     fn events(&self, query: &Query) -> Result<String, Refusal> {
         let wanted = events_query(query)?;
+        if !self.events {
+            let why = "events are not shown: events is off in the section [web] of the configuration";
+            return Err(Refusal::NotYet(why.into()));
+        }
         let state = self.state();
         let inside = state.log.within(wanted.from_ns, wanted.to_ns);
         let forgotten = state.log.forgotten();
@@ -399,6 +403,16 @@ mod tests {
         feed.publish(Batch::default(), None);
         let node = feed.node().expect("figures");
         assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
+    }
+
+    #[test]
+    fn events_that_are_not_kept_are_refused_with_why() {
+        let mut config = Config::default();
+        config.web.events = false;
+        let feed = Feed::empty(&config, "h".into(), RECENT);
+        let answer = feed.answer("events", &Query::default());
+        let refused = |it: &Refusal| matches!(it, Refusal::NotYet(why) if why.contains("[web]"));
+        assert!(answer.as_ref().is_err_and(refused), "{answer:?}");
     }
 
     #[test]

@@ -49,6 +49,9 @@ export function parseVisibly(text) {
   return JSON.parse(text.replace(/\\(\\|u[0-9a-f]{4})/g, (found) => (found === "\\\\" ? found : `\\${found}`)));
 }
 
+/** There are no figures of this kind: the words say why. */
+export class Refusal extends Error {}
+
 export const NO_CONNECTION = "no connection to the agent: trying again";
 
 /** @param {string} resource @param {Record<string, string | number | null | undefined>} [query] */
@@ -68,7 +71,7 @@ export async function get(resource, query = {}) {
     } catch {
       // Not ours: the status says enough.
     }
-    throw new Error(words);
+    throw answer.status === 503 ? new Refusal(words) : new Error(words);
   }
   return parseVisibly(text);
 }

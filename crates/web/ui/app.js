@@ -1,7 +1,7 @@
 // The page: one state, which stands in the address, and one answer for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
-import { NO_CONNECTION, get, ticks } from "./api.js";
+import { NO_CONNECTION, Refusal, get, ticks } from "./api.js";
 import { clock, duration } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
@@ -68,7 +68,10 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   }
   const span = { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 };
   const table = state.table === "containers" ? null : await get(state.table, { sort: state.sort, limit: ROWS + 1, filter: state.filter });
-  const events = await get("events", { ...span, kind: state.kind, limit: 200 });
+  const events = await get("events", { ...span, kind: state.kind, limit: 200 }).catch((problem) => {
+    if (problem instanceof Refusal) return { refused: problem.message };
+    throw problem;
+  });
   const more = slow ? { health: await get("features"), node: await get("node") } : {};
   return { history, everything, table, events, ...more };
 }

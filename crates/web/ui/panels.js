@@ -352,7 +352,7 @@ export function Events({ history, events, state, set, onZoom }) {
                 <td class="what">${row.text}</td>
               </tr>`,
             )}
-          ${rows.length ? null : html`<tr><td colspan="4">${collected ? "none in this span" : NOTHING}</td></tr>`}
+          ${rows.length ? null : html`<tr><td colspan="4">${events?.refused ?? (collected ? "none in this span" : NOTHING)}</td></tr>`}
         </tbody>
       </table>
     </div>
