@@ -2,7 +2,7 @@
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
 import { NO_CONNECTION, Refusal, get, ticks } from "./api.js";
-import { clock, duration } from "./format.js";
+import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
@@ -209,7 +209,7 @@ function App() {
           : html`<button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
               ${isLive(state) ? "live" : "paused"}
             </button>`}
-        <span class="span">${span ? `${clock(span.from)} – ${clock(span.to)} (${duration(span.to - span.from)})` : ""}</span>
+        <span class="span">${span ? spanOf(span.from, span.to, recorded ? 0 : Date.now() / 1000) : ""}</span>
         <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
       </nav>
     </header>

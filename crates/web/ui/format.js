@@ -68,6 +68,31 @@ export function clock(seconds) {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
 }
 
+/** Day, local: `2026-03-01`. @param {number} seconds since 1970 */
+export function day(seconds) {
+  const date = new Date(seconds * 1000);
+  return [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
+}
+
+/** How far local time is from UTC then: `UTC+02:00`. @param {number} seconds since 1970 */
+export function zone(seconds) {
+  const minutes = -new Date(seconds * 1000).getTimezoneOffset();
+  const two = (/** @type {number} */ n) => String(Math.floor(n)).padStart(2, "0");
+  if (minutes === 0) return "UTC";
+  return `UTC${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
+}
+
+/**
+ * A span of time. The day and the zone are said where it is not the present day's.
+ * @param {number} from seconds since 1970 @param {number} to @param {number} now
+ */
+export function spanOf(from, to, now) {
+  const [first, last] = [day(from), day(to)];
+  const length = `(${duration(to - from)})`;
+  if (first === last && last === day(now)) return `${clock(from)} – ${clock(to)} ${length}`;
+  return `${first} ${clock(from)} – ${first === last ? "" : `${last} `}${clock(to)} ${zone(to)} ${length}`;
+}
+
 /** The middle of a name is cut where it is too long. @param {string} name @param {number} most */
 export function shorten(name, most) {
   if (name.length <= most) return name;

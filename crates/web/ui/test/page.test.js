@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { notMeasured, parseVisibly } from "../api.js";
-import { bytes, count, counted, duration, percent, shorten, watts } from "../format.js";
+import { bytes, clock, count, counted, day, duration, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
@@ -66,6 +66,16 @@ test("the figure of all steps is what its name says", () => {
   }
   assert.ok(isCollected({ covered_seconds: [0, 0.5] }));
   assert.ok(!isCollected({ covered_seconds: [0, null] }));
+});
+
+test("a span has its day and zone where it is not of today", () => {
+  const at = new Date(2026, 2, 1, 12, 0, 0).getTime() / 1000;
+  assert.equal(spanOf(at, at + 300, at + 600), "12:00:00 – 12:05:00 (5m00s)");
+  const other = spanOf(at, at + 300, at + 3 * 86400);
+  assert.match(other, /^2026-03-01 12:00:00 – 12:05:00 UTC([+-]\d\d:\d\d)? \(5m00s\)$/);
+  const later = at + 2 * 86400;
+  const days = spanOf(at, later, later);
+  assert.ok(days.startsWith(`2026-03-01 12:00:00 – ${day(later)} ${clock(later)} UTC`), days);
 });
 
 test("a long name loses its middle", () => {
