@@ -432,6 +432,31 @@ pub struct Socket {
 }
 
 impl What {
+    /// Every value of `event.name`.
+    pub const NAMES: [&'static str; 21] = [
+        "process.start",
+        "process.exec",
+        "process.exec_failed",
+        "process.exit",
+        "process.signal",
+        "oom.kill",
+        "tcp.listen",
+        "tcp.listen_close",
+        "tcp.connect",
+        "tcp.connect_failed",
+        "tcp.accept",
+        "tcp.retransmit",
+        "tcp.close",
+        "file.open",
+        "file.delete",
+        "file.rename",
+        "file.link",
+        "file.chmod",
+        "dns.query",
+        "udp.flow",
+        "gap",
+    ];
+
     /// The value of `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {

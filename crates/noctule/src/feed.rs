@@ -300,7 +300,8 @@ impl Feed {
     fn events(&self, query: &Query) -> Result<String, Refusal> {
         let wanted = events_query(query)?;
         if !self.events {
-            let why = "events are not shown: events is off in the section [web] of the configuration";
+            let why =
+                "events are not shown: events is off in the section [web] of the configuration";
             return Err(Refusal::NotYet(why.into()));
         }
         let state = self.state();

@@ -457,6 +457,16 @@ fn every_object_is_one_line_with_the_common_keys_and_no_null() {
 }
 
 /// Undoes the escapes of JSON's text, as docs/json.md says.
+#[test]
+fn the_names_of_the_events_are_known() {
+    let mut names: Vec<&str> = all().iter().map(|event| event.what.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut known = What::NAMES;
+    known.sort_unstable();
+    assert_eq!(names, known);
+}
+
 fn bytes_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::str::FromStr;
 
 use noctule_analysis::{OwnerId, Report, Row};
-use noctule_model::{Cause, Counter, Event, Level, Measured};
+use noctule_model::{Cause, Counter, Event, Level, Measured, What};
 use noctule_sinks::events::event_line;
 use noctule_sinks::json::{HistoryRows, HistorySort};
 use noctule_web::{Query, Refusal};
@@ -149,27 +149,47 @@ pub(super) struct EventsQuery {
 }
 
 pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
-    let kinds = query.get("kind").unwrap_or_default().split(',');
+    let from_ns = moment(query, "from", 0)?;
+    let to_ns = moment(query, "to", u64::MAX)?;
+    if from_ns > to_ns {
+        return Err(Refusal::Query("from: must not be after to".into()));
+    }
     Ok(EventsQuery {
-        from_ns: moment(query, "from", 0)?,
-        to_ns: moment(query, "to", u64::MAX)?,
+        from_ns,
+        to_ns,
         limit: number(query, "limit", 200, MOST_EVENTS)?,
-        kinds: kinds
-            .filter(|kind| !kind.is_empty())
-            .map(Into::into)
-            .collect(),
+        kinds: kinds(query)?,
         filter: filter(query),
     })
 }
 
+/// Names of events or their beginnings.
+fn kinds(query: &Query) -> Result<Vec<String>, Refusal> {
+    let given = query.get("kind").unwrap_or_default().split(',');
+    let kinds: Vec<String> = given
+        .filter(|kind| !kind.is_empty())
+        .map(Into::into)
+        .collect();
+    let is_known = |kind: &String| What::NAMES.iter().any(|name| is_kind(name, kind));
+    match kinds.iter().all(is_known) {
+        true => Ok(kinds),
+        false => Err(Refusal::Query(format!(
+            "kind: must be names of events or their beginnings: {}",
+            What::NAMES.join(", ")
+        ))),
+    }
+}
+
+/// Whether an event of that name is of the kind, which is a name or its beginning: `process`, `oom.kill`.
+fn is_kind(name: &str, kind: &str) -> bool {
+    let rest = name.strip_prefix(kind);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 impl EventsQuery {
-    /// A kind is the name of an event or its beginning: `process`, `oom.kill`.
     pub(super) fn fits(&self, event: &Event) -> bool {
         let name = event.what.name();
-        let fits = |kind: &String| {
-            let rest = name.strip_prefix(kind.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
+        let fits = |kind: &String| is_kind(name, kind);
         // A gap concerns every kind.
         let kind = self.kinds.is_empty() || name == "gap" || self.kinds.iter().any(fits);
         kind && (self.filter.is_empty() || self.finds(event))
