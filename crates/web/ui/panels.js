@@ -108,7 +108,7 @@ function beside({ interrupt, steal, steal_included, remainder }) {
   ];
 }
 
-/** @param {Panel & {top: import("./api.js").Owner[]}} props */
+/** @param {Panel & {top: import("./api.js").Owner[]}} props every owner, whatever the filter of the tables; most first */
 export function Cpu({ history, top, state, set, onZoom }) {
   const { node, cpus } = history;
   const owners = placed(top.slice(0, SLOTS));
@@ -133,20 +133,20 @@ export function Cpu({ history, top, state, set, onZoom }) {
   const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus, covered) ?? 0)}`).join(", ")}`;
   return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
     <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
-    <${Strips} history=${history} owners=${owners} onZoom=${onZoom} />
+    <${Strips} history=${history} owners=${owners} all=${top} onZoom=${onZoom} />
     ${history.crowded ? html`<p class="note">In ${history.crowded} of the points there were more owners than are kept: those are among the others.</p>` : null}
   <//>`;
 }
 
 /**
  * A strip for each CPU: the stronger, the busier, in the colour of who had it most.
- * @param {{history: History, owners: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
+ * @param {{history: History, owners: import("./api.js").Owner[], all: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
  */
-function Strips({ history, owners, onZoom }) {
+function Strips({ history, owners, all, onZoom }) {
   const strips = (history.strips ?? []).toReversed();
   if (!strips.length) return null;
   const colors = new Map(owners.map((owner) => [owner.id, `owner-${slots.get(owner.id)}`]));
-  const names = new Map(history.owners.map((owner) => [owner.id, owner.name]));
+  const names = new Map(all.map((owner) => [owner.id, owner.name]));
   const who = (/** @type {number | null} */ id) => (id === null ? "nobody" : (names.get(id) ?? "another"));
   const cell = (/** @type {number} */ at, /** @type {number} */ row) => {
     const { cpu, busy, taken, holder, held } = strips[row];
