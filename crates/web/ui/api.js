@@ -29,6 +29,7 @@
  * @property {{cpu: number, busy: Steps, taken: Steps, holder: Steps, held: Steps}[]} [strips]
  * @property {number} owners_total
  * @property {number} crowded
+ * @property {number} [crowded_pairs]
  * @property {Owner[]} owners
  * @property {Record<string, any>[]} [pairs]
  * @property {{victim: number, culprit: number, wait: Steps}} [pair]

@@ -279,6 +279,7 @@ export function Matrix({ history, health, state, set, onZoom }) {
         </tbody>
       </table>
     </div>
+    ${history.crowded_pairs ? html`<p class="note">In ${history.crowded_pairs} of the points there were more pairs than are kept: those that waited least are missing.</p>` : null}
     ${shown
       ? html`<h3>${shorten(nameIn(state.victim), 40)} behind ${shorten(nameIn(state.culprit), 40)}</h3>
           <${Chart}

@@ -39,6 +39,8 @@ pub struct TimePoint {
     pub more_owners: u32,
     /// Who made whom wait, most first.
     pub pairs: Box<[PairPoint]>,
+    /// Pairs that found no place; what they waited is in the figures of their owners.
+    pub more_pairs: u32,
     /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter.
     pub zones: Box<[u64]>,
     /// The CPUs that are online, in ascending order; 256 at most.
@@ -246,6 +248,7 @@ impl TimePoint {
         let sequence = last.sequence;
         let owners = owners(&drafts, limits.lengths, sequence, names);
         pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
+        let more_pairs = pairs.len().saturating_sub(limits.pairs);
         pairs.truncate(limits.pairs);
         let pairs = pairs.into_iter().map(|(victim, culprit, wait_ns)| {
             let mut id = |who: Somebody<'_>| {
@@ -267,6 +270,7 @@ impl TimePoint {
             length_ns: last.taken_ns.saturating_sub(first.taken_ns),
             node: NodePoint::between(first, last),
             pairs: pairs.collect(),
+            more_pairs: more_pairs as u32,
             owners,
             more_owners: more_owners as u32,
             zones: zones(first, last),

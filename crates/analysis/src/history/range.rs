@@ -48,6 +48,8 @@ pub struct TimeSpan {
     pub strips: Vec<CpuStrip>,
     /// Points in which owners found no place.
     pub crowded: usize,
+    /// Points in which pairs found no place.
+    pub crowded_pairs: usize,
     /// Number of the last batch.
     pub sequence: u64,
 }
@@ -156,6 +158,7 @@ impl TimelineView {
                 sums.add(point, at, part, query, &mut range.buckets[at]);
             }
             range.crowded += usize::from(point.more_owners > 0);
+            range.crowded_pairs += usize::from(point.more_pairs > 0);
             range.measured = point.node.measured;
             range.cpus = point.node.cpus;
             range.sequence = point.sequence;

@@ -230,6 +230,21 @@ fn places_are_limited_and_the_rest_is_in_the_node_alone() {
 }
 
 #[test]
+fn a_point_without_room_for_a_pair_says_so() {
+    let with = |pairs| {
+        let limits = TimelineLimits {
+            pairs,
+            ..TimelineLimits::default()
+        };
+        let view = history(limits, 20, &["a", "b"]).view();
+        let range = view.range(&query(0, 20, 20));
+        (range.pairs.len(), range.crowded, range.crowded_pairs)
+    };
+    assert_eq!(with(1), (1, 0, 0));
+    assert_eq!(with(0), (0, 0, 20));
+}
+
+#[test]
 fn who_is_in_no_point_is_forgotten() {
     let limits = TimelineLimits {
         points: 3,

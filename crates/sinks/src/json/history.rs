@@ -83,6 +83,7 @@ pub fn history_json(
         strips: span.strips.iter().map(StripJson::new).collect(),
         owners_total: span.owners.len(),
         crowded: span.crowded,
+        crowded_pairs: has_waits.then_some(span.crowded_pairs),
         owners: owners(view, &span, rows, verdicts.as_ref()),
         pairs: has_waits.then(|| pairs(view, &span, rows.pairs)),
         pair: (query.pair.filter(|_| has_waits)).map(|(victim, culprit)| PairSteps {
@@ -134,6 +135,8 @@ struct HistoryJson<'a> {
     strips: Vec<StripJson>,
     owners_total: usize,
     crowded: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crowded_pairs: Option<usize>,
     owners: Vec<OwnerRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<PairRow>>,
