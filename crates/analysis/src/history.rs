@@ -79,7 +79,7 @@ pub struct Hurt {
     pub reason: Reason,
     /// What it waited in the window, nanoseconds.
     pub wait_ns: u64,
-    /// End of the first window without a break in which it was hurt, nanoseconds since 1970.
+    /// Begin of the first window without a break in which it was hurt, nanoseconds since 1970.
     pub since_unix_ns: u64,
 }
 
@@ -163,11 +163,12 @@ impl Timeline {
             .rows
             .iter()
             .filter(|row| row.verdict.kind != VerdictKind::Quiet);
+        let began = time_unix_ns.saturating_sub(report.window_ns);
         let since: HashMap<_, _> = hurt
             .clone()
             .map(|row| {
                 let key = row.party.key(level);
-                let since = self.hurt_since.get(&key).copied().unwrap_or(time_unix_ns);
+                let since = self.hurt_since.get(&key).copied().unwrap_or(began);
                 (key, since)
             })
             .collect();
@@ -181,10 +182,7 @@ impl Timeline {
                 culprit: row.verdict.culprit.clone(),
                 reason: report.reason(row, level),
                 wait_ns: row.total_ns(),
-                since_unix_ns: since
-                    .get(&row.party.key(level))
-                    .copied()
-                    .unwrap_or(time_unix_ns),
+                since_unix_ns: since.get(&row.party.key(level)).copied().unwrap_or(began),
             })
             .collect();
         let unlisted = hurt.clone().skip(findings.len());

@@ -334,6 +334,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     let row = |kind| judged(Party::Kernel, kind);
     let hurt = WaitReport {
         rows: vec![row(VerdictKind::HurtByHost)],
+        window_ns: SECOND,
         ..quiet.clone()
     };
     let mut since = Vec::new();
@@ -350,7 +351,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
                 .map(|f| (f.since_unix_ns - START) / SECOND),
         );
     }
-    assert_eq!(since, [Some(2), Some(2), None, Some(5)]);
+    assert_eq!(since, [Some(1), Some(1), None, Some(4)]);
     let view = history.view();
     assert!(view.judged_at(START + 2 * SECOND - 1).is_none());
     assert!(
