@@ -21,7 +21,7 @@ pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use events::{EventLog, EventLogLimits, at_most};
 use point::Numbers;
 pub use point::{NodePoint, OwnerPoint, PairPoint, TimePoint};
-pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery};
+pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 
 /// Number of an owner in the points of a history; it stays the same for as long as any point has it.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blamed, Cause, Counter, Cumulative, EventCounters, Histogram, Measured, Node, Owner,
-    Subject, SubjectRow,
+    Batch, Blamed, Cause, Counter, Cumulative, EventCounters, FeatureState, Histogram, Measured,
+    Node, Owner, Subject, SubjectRow, ZoneReading,
 };
 
 use super::cpu::{self, CpuPoint};
@@ -41,8 +41,9 @@ pub struct TimePoint {
     pub pairs: Box<[PairPoint]>,
     /// Pairs that found no place; what they waited is in the figures of their owners.
     pub more_pairs: u32,
-    /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter.
-    pub zones: Box<[u64]>,
+    /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter. `None`: the meter
+    /// could not be read, or the growth is also of a time in which it could not.
+    pub zones: Box<[Option<u64>]>,
     /// The CPUs that are online, in ascending order; 256 at most.
     pub cpus: Box<[CpuPoint]>,
 }
@@ -368,13 +369,16 @@ fn row_of<'a>(subject: &Subject, batch: &'a Batch) -> Option<&'a SubjectRow> {
     Some(&rows[at])
 }
 
-fn zones(first: &Batch, last: &Batch) -> Box<[u64]> {
+fn zones(first: &Batch, last: &Batch) -> Box<[Option<u64>]> {
     let before = first.energy.as_ref().map_or(&[][..], |e| &e.readings);
     let now = last.energy.as_ref().map_or(&[][..], |e| &e.readings);
     let grown = now.iter().enumerate().map(|(at, reading)| {
         // A zone that appeared has no growth yet.
-        let earlier = before.get(at).map_or(reading.energy_uj, |r| r.energy_uj);
-        reading.energy_uj.saturating_sub(earlier)
+        let earlier = before.get(at)?;
+        // Of another state it has the energy of an older read.
+        let is_on = |it: &ZoneReading| it.state == FeatureState::On;
+        let known = is_on(reading) && is_on(earlier) && reading.gaps == earlier.gaps;
+        known.then(|| reading.energy_uj.saturating_sub(earlier.energy_uj))
     });
     grown.collect()
 }

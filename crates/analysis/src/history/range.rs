@@ -85,8 +85,17 @@ pub struct SpanStep {
     pub agent_ns: u64,
     /// What the pair waited, nanoseconds.
     pub pair_ns: u64,
-    /// Energy by zone, microjoules.
-    pub zones: Vec<u64>,
+    /// Energy by zone.
+    pub zones: Vec<ZoneSum>,
+}
+
+/// The energy of one zone in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneSum {
+    /// Microjoules.
+    pub energy_uj: u64,
+    /// The part of the step in which the meter was read, nanoseconds; 0: it could not be.
+    pub covered_ns: u64,
 }
 
 /// The sums of one owner.
@@ -364,9 +373,12 @@ impl SpanStep {
         self.losses += part.of(node.losses);
         self.agent_ns += part.of(node.agent_ns);
         let zones = point.zones.len().max(self.zones.len());
-        self.zones.resize(zones, 0);
+        self.zones.resize(zones, ZoneSum::default());
         for (sum, more) in self.zones.iter_mut().zip(&point.zones) {
-            *sum += part.of(*more);
+            if let Some(more) = more {
+                sum.energy_uj += part.of(*more);
+                sum.covered_ns += part.of(point.length_ns);
+            }
         }
     }
 

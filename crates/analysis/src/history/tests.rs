@@ -1,6 +1,6 @@
 use noctule_model::{
-    Batch, Blamed, Cause, CgroupId, Counter, EventCounter, Histogram, Measured, Node, Owner,
-    Subject, SubjectBlame, SubjectRow, What,
+    Batch, Blamed, Cause, CgroupId, Counter, Energy, EventCounter, FeatureState, Histogram,
+    Measured, Node, Owner, Subject, SubjectBlame, SubjectRow, What, ZoneReading,
 };
 
 use super::*;
@@ -455,4 +455,40 @@ fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
     assert_eq!(times(4), [1, 3, 4, 5]);
     assert_eq!(times(3), [1, 3, 5]);
     assert_eq!(times(1), [3]);
+}
+
+#[test]
+fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
+    let mut history = Timeline::new(TimelineLimits::default());
+    // Read in each second but the third and the fourth, after which the meter shows all that it counted meanwhile.
+    for (at, read) in [0, 1, 2, 2, 2, 5, 6].into_iter().enumerate() {
+        let at = at as u64;
+        let reading = ZoneReading {
+            energy_uj: 10_000_000 * read,
+            before_ns: read * SECOND,
+            after_ns: read * SECOND,
+            gaps: u64::from(read >= 5),
+            state: match read == at {
+                true => FeatureState::On,
+                false => FeatureState::Degraded,
+            },
+            reason: None,
+        };
+        let mut batch = (*batch(at, &["a"], SECOND)).clone();
+        batch.energy = Some(Energy {
+            zones: Arc::new([]),
+            readings: vec![reading],
+        });
+        history.observe(&Arc::new(batch));
+    }
+    let range = history.view().range(&query(0, 6, 6));
+    let zones = range.buckets.iter().map(|step| step.zones[0]);
+    let watts = zones.map(|zone| zone.energy_uj * 1000 / zone.covered_ns.max(1));
+    assert_eq!(watts.collect::<Vec<_>>(), [10, 10, 0, 0, 0, 10]);
+    let read: Vec<bool> = range
+        .buckets
+        .iter()
+        .map(|it| it.zones[0].covered_ns > 0)
+        .collect();
+    assert_eq!(read, [true, true, false, false, false, true]);
 }

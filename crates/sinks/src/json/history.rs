@@ -288,8 +288,12 @@ fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
 
 /// Seconds in each second, to a tenth of a millisecond; nothing in a gap.
 fn rate(step: &SpanStep, ns: u64) -> Option<f64> {
-    let covered = step.covered_ns;
-    (covered > 0).then(|| (ns as f64 / covered as f64 * 1e4).round() / 1e4)
+    part_of(step.covered_ns, ns)
+}
+
+/// The same of what is covered by itself.
+fn part_of(covered_ns: u64, ns: u64) -> Option<f64> {
+    (covered_ns > 0).then(|| (ns as f64 / covered_ns as f64 * 1e4).round() / 1e4)
 }
 
 /// As [`rate`], of something that is measured in each step or in none.
@@ -451,8 +455,8 @@ fn pairs(view: &TimelineView, span: &TimeSpan, most: usize) -> Vec<PairRow> {
 fn energy<'a>(span: &TimeSpan, zones: &'a [Zone]) -> Vec<ZoneSteps<'a>> {
     let steps = |at: usize| {
         each(span, move |step| {
-            let uj = *step.zones.get(at)?;
-            rate(step, uj.saturating_mul(1000))
+            let zone = step.zones.get(at)?;
+            part_of(zone.covered_ns, zone.energy_uj.saturating_mul(1000))
         })
     };
     let zones = zones.iter().enumerate().map(|(at, zone)| ZoneSteps {
