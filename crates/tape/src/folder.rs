@@ -1,7 +1,6 @@
 //! The folder of a tape: its lock, its segments, and what of them is kept.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, NaiveDateTime};
@@ -11,6 +10,7 @@ use rustix::io::Errno;
 use crate::age::Ages;
 use crate::error::Error;
 use crate::index;
+use crate::private::{self, OpenFolder};
 
 const LOCK: &str = "lock";
 
@@ -51,7 +51,7 @@ impl Drop for Lock {
 /// A folder that this writer has for itself.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
+    folder: OpenFolder,
     /// Held as long as the writer lives.
     _lock: Lock,
     next: u64,
@@ -62,10 +62,9 @@ pub(crate) struct Folder {
 impl Folder {
     /// Makes the folder if it is not there, and locks it.
     pub(crate) fn lock(path: &Path) -> Result<Self, Error> {
-        private()
-            .recursive(true)
-            .create(path)
-            .map_err(Error::at(path))?;
+        let mut make = private::folders();
+        make.recursive(true).create(path).map_err(Error::at(path))?;
+        let folder = OpenFolder::open(path)?;
         let file = path.join(LOCK);
         if !file.exists() && segments(path)?.is_empty() && has_others(path)? {
             let path = path.display();
@@ -73,12 +72,7 @@ impl Folder {
                 "{path}: it has other files and no recording: choose a new folder, or an empty one"
             )));
         }
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&file)
-            .map_err(Error::at(&file))?;
+        let lock = folder.own_file(LOCK)?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -91,7 +85,7 @@ impl Folder {
         }
         let last = segments(path)?.last().and_then(|path| number(path));
         Ok(Self {
-            path: path.to_owned(),
+            folder,
             _lock: Lock(lock),
             next: last.map_or(1, |last| last + 1),
             ages: Ages::default(),
@@ -100,13 +94,12 @@ impl Folder {
 
     /// Makes the folder of the next segment. Its name begins with a number, because clocks are set
     /// back.
-    pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<PathBuf, Error> {
+    pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<OpenFolder, Error> {
         let time = DateTime::from_timestamp_nanos(started_unix_ns.cast_signed());
         let name = format!("{:0DIGITS$}-{}", self.next, time.format(TIME));
-        let path = self.path.join(name);
-        private().create(&path).map_err(Error::at(&path))?;
+        let segment = self.folder.make(&name)?;
         self.next += 1;
-        Ok(path)
+        Ok(segment)
     }
 
     /// Removes the oldest segments until the rest is within the limits. The last one stays.
@@ -114,7 +107,7 @@ impl Folder {
         if !limits.is_some() {
             return Ok(());
         }
-        let paths = segments(&self.path)?;
+        let paths = segments(self.folder.path())?;
         let sizes: Vec<u64> = paths.iter().map(|path| size(path)).collect();
         let mut total: u64 = sizes.iter().sum();
         let older = paths.len().saturating_sub(1);
@@ -132,7 +125,7 @@ impl Folder {
 
     /// Removes the oldest segment that is not `current`. Whether there was one.
     pub(crate) fn remove_oldest(&mut self, current: Option<&Path>) -> Result<bool, Error> {
-        let paths = segments(&self.path)?;
+        let paths = segments(self.folder.path())?;
         let Some(path) = paths.iter().find(|path| Some(path.as_path()) != current) else {
             return Ok(false);
         };
@@ -145,13 +138,6 @@ impl Folder {
         self.ages.forget(segment);
         Ok(())
     }
-}
-
-/// Arguments of programs may be secrets: only the owner of a tape can read it.
-pub(crate) fn private() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
 }
 
 /// The folders of the segments, the oldest first.
@@ -234,8 +220,8 @@ mod tests {
         let mut tape = Folder::lock(folder.path()).expect("nobody has it");
         let theirs = folder.path().join("00000000-holidays");
         fs::create_dir(&theirs).expect("a folder");
-        let first = tape.add(0).expect("a segment");
-        let second = tape.add(0).expect("a segment");
+        let mut add = || tape.add(0).expect("a segment").path().to_owned();
+        let (first, second) = (add(), add());
         assert_eq!(
             segments(folder.path()).expect("a folder"),
             [&*first, &*second]

@@ -16,6 +16,7 @@ mod message;
 mod names;
 mod parts;
 mod pending;
+mod private;
 mod recorder;
 mod rows;
 mod segment;

@@ -1,7 +1,7 @@
 //! Writes batches and events into segments.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::folder::{Folder, Limits};
 use crate::index::{self, Chunk, Flush, Line};
 use crate::pending::Tables;
+use crate::private::OpenFolder;
 use crate::segment::{self, Meta, table_file};
 use crate::tables::Owners;
 use crate::tally::Tally;
@@ -233,7 +234,7 @@ impl Writer {
             // to remove.
             match written {
                 Err(error) if error.is_full() && self.options.limits.is_some() => {
-                    let current = self.open.as_ref().map(|open| open.path.as_path());
+                    let current = self.open.as_ref().map(|open| open.folder.path());
                     if !self.folder.remove_oldest(current)? {
                         return Err(error);
                     }
@@ -254,8 +255,8 @@ impl Writer {
             Some(open) => open,
             none => {
                 let started = flush.from_unix_ns.max(flush.events_from_unix_ns);
-                let path = self.folder.add(started)?;
-                none.insert(Open::begin(path, &self.options.meta)?)
+                let folder = self.folder.add(started)?;
+                none.insert(Open::begin(folder, &self.options.meta)?)
             }
         };
         let encoded = match encoded {
@@ -264,14 +265,14 @@ impl Writer {
         };
         open.append(flush.clone(), encoded)?;
         open.since_ns = open.since_ns.or(since_ns);
-        self.folder.ages.wrote(&open.path);
+        self.folder.ages.wrote(open.folder.path());
         Ok(())
     }
 }
 
 /// The segment that is being written.
 struct Open {
-    path: PathBuf,
+    folder: OpenFolder,
     /// `CLOCK_MONOTONIC` of its first batch; `None`: it has events alone.
     since_ns: Option<u64>,
     index: File,
@@ -299,34 +300,33 @@ struct Encoded {
 }
 
 impl Open {
-    fn begin(path: PathBuf, meta: &Meta) -> Result<Self, Error> {
-        let begun = Self::begin_index(&path, meta);
+    fn begin(folder: OpenFolder, meta: &Meta) -> Result<Self, Error> {
+        let begun = Self::begin_index(&folder, meta);
         if begun.is_err() {
             // Nothing is in it.
-            let _ = fs::remove_dir_all(&path);
+            let _ = fs::remove_dir_all(folder.path());
         }
         Ok(Self {
             index: begun?,
-            path,
+            folder,
             since_ns: None,
             index_length: 0,
             tables: Vec::new(),
         })
     }
 
-    fn begin_index(path: &Path, meta: &Meta) -> Result<File, Error> {
+    fn begin_index(folder: &OpenFolder, meta: &Meta) -> Result<File, Error> {
         let meta = Meta {
             format: segment::FORMAT,
             ..meta.clone()
         };
         let text = serde_json::to_string(&meta).unwrap_or_default();
         // Whole or not there: the program can be killed at any moment.
-        let begun = path.join(segment::META_BEGUN);
-        fs::write(&begun, format!("{text}\n")).map_err(Error::at(&begun))?;
-        let file = path.join(segment::META);
-        fs::rename(&begun, &file).map_err(Error::at(&file))?;
-        let file = path.join(index::FILE);
-        File::create_new(&file).map_err(Error::at(&file))
+        let mut begun = folder.new_file(segment::META_BEGUN)?;
+        let written = begun.write_all(format!("{text}\n").as_bytes());
+        written.map_err(Error::at(&folder.path().join(segment::META_BEGUN)))?;
+        folder.rename(segment::META_BEGUN, segment::META)?;
+        folder.new_file(index::FILE)
     }
 
     fn encode(&mut self, parts: &[(&'static str, RecordBatch)]) -> Result<Vec<Encoded>, Error> {
@@ -335,7 +335,8 @@ impl Open {
             let known = self.tables.iter().position(|table| table.name == *name);
             let place = known.unwrap_or(self.tables.len());
             if known.is_none() {
-                self.tables.push(TableFile::new(&self.path, name, batch)?);
+                self.tables
+                    .push(TableFile::new(self.folder.path(), name, batch)?);
             }
             let table = &mut self.tables[place];
             let schema = table.stream.get_ref().len();
@@ -373,7 +374,7 @@ impl Open {
     fn append_all(&mut self, flush: &mut Flush, parts: &[Encoded]) -> Result<(), Error> {
         for part in parts {
             let table = &mut self.tables[part.place];
-            table.write(&part.bytes)?;
+            table.write(&self.folder, &part.bytes)?;
             let (schema, rows) = part.bytes.split_at(part.schema);
             let chunks = [
                 (true, table.length, schema),
@@ -396,7 +397,7 @@ impl Open {
     fn line(&mut self, line: &Line) -> Result<(), Error> {
         let text = line.text();
         let written = self.index.write_all_at(text.as_bytes(), self.index_length);
-        written.map_err(Error::at(&self.path.join(index::FILE)))?;
+        written.map_err(Error::at(&self.folder.path().join(index::FILE)))?;
         self.index_length += text.len() as u64;
         Ok(())
     }
@@ -407,12 +408,12 @@ impl Open {
             let ended = table.stream.finish().map_err(io::Error::other);
             ended.map_err(Error::at(&table.path))?;
             let bytes = std::mem::take(table.stream.get_mut());
-            table.write(&bytes)?;
+            table.write(&self.folder, &bytes)?;
             let synced = table.file.as_ref().map_or(Ok(()), File::sync_data);
             synced.map_err(Error::at(&table.path))?;
         }
         self.line(&Line::Closed)?;
-        let path = self.path.join(index::FILE);
+        let path = self.folder.path().join(index::FILE);
         self.index.sync_data().map_err(Error::at(&path))
     }
 }
@@ -437,10 +438,10 @@ impl TableFile {
     }
 
     /// Writes behind what is there.
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, segment: &OpenFolder, bytes: &[u8]) -> Result<(), Error> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(File::create_new(&self.path).map_err(Error::at(&self.path))?),
+            none => none.insert(segment.new_file(&table_file(self.name))?),
         };
         let written = file.write_all_at(bytes, self.length);
         written.map_err(Error::at(&self.path))

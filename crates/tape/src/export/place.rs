@@ -10,7 +10,7 @@ use chrono::DateTime;
 
 use super::{DAY_NS, Exported, TableFormat, csv, parquet};
 use crate::error::Error;
-use crate::folder;
+use crate::private;
 
 /// Where rows come from, and so where they go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Places {
         format: TableFormat,
         group_bytes: usize,
     ) -> Result<Self, Error> {
-        let mut make = folder::private();
+        let mut make = private::folders();
         make.recursive(true).create(root).map_err(Error::at(root))?;
         let mut found = fs::read_dir(root).map_err(Error::at(root))?;
         if found.next().is_some() {
@@ -156,7 +156,7 @@ impl Places {
 
 /// Makes the next file of a folder.
 fn begin(folder: &Path, format: TableFormat) -> Result<(PathBuf, File), Error> {
-    let mut make = folder::private();
+    let mut make = private::folders();
     make.recursive(true)
         .create(folder)
         .map_err(Error::at(folder))?;
@@ -167,7 +167,7 @@ fn begin(folder: &Path, format: TableFormat) -> Result<(PathBuf, File), Error> {
     let mut number = 0;
     loop {
         let path = folder.join(format!("part-{number}.{ending}"));
-        match File::create_new(&path) {
+        match private::new_file(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(Error::at(&path)(error)),
