@@ -20,6 +20,9 @@ const TIME: &str = "%Y%m%dT%H%M%SZ";
 /// Digits of a segment's number, with which its name begins.
 const DIGITS: usize = 8;
 
+/// No tape has so many segments. A folder can have any number in its name.
+const MOST: u64 = 1 << 50;
+
 /// How much of a tape is kept. The oldest segment goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -83,11 +86,21 @@ impl Folder {
             }
             Err(error) => return Err(Error::at(&file)(error.into())),
         }
-        let last = segments(path)?.last().and_then(|path| number(path));
+        let last = segments(path)?.pop();
+        let next = last
+            .as_deref()
+            .and_then(number)
+            .map_or(1, |last| last.saturating_add(1));
+        if let Some(last) = last.filter(|_| next > MOST) {
+            let last = last.display();
+            return Err(Error::new(format!(
+                "{last}: no recording has so many segments: move this folder away"
+            )));
+        }
         Ok(Self {
             folder,
             _lock: Lock(lock),
-            next: last.map_or(1, |last| last + 1),
+            next,
             ages: Ages::default(),
         })
     }
@@ -212,6 +225,16 @@ mod tests {
         fs::remove_dir(&theirs).expect("it is empty");
         fs::create_dir(folder.path().join("lost+found")).expect("a folder");
         Folder::lock(folder.path()).expect("the root of a file system is as good as empty");
+    }
+
+    #[test]
+    fn a_number_that_no_segment_has_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = format!("{}-20261124T031000Z", u64::MAX);
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+        fs::write(folder.path().join(LOCK), "").expect("room");
+        let refused = Folder::lock(folder.path()).expect_err("there is no next one");
+        assert!(refused.to_string().contains("move this folder away"));
     }
 
     #[test]

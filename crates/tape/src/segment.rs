@@ -1,12 +1,13 @@
 //! A segment: a folder with a file for each table, which can be read alone.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Entry;
@@ -27,11 +28,19 @@ pub(crate) const FORMAT: u32 = 3;
 /// A part of a table is shorter: of 200,000 rows (or one batch) it has some 100 MB before compression.
 const LONGEST: u64 = 1 << 30;
 
+/// A line of the index is shorter: it has the place of each table, some 40 bytes for one.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// An index is shorter: it grows by less than 10 MB in a day.
+const LONGEST_INDEX: u64 = 256 << 20;
+
 /// The description is shorter: arguments of a command have 2 MiB at most, each byte of them six characters.
 const LONGEST_META: u64 = 16 << 20;
 
 /// A name in the description is shorter: exports write it into each row.
 const LONGEST_NAME: usize = 256;
+
+const NO_FILE: &str = "it is no regular file";
 
 /// Where a recording comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -72,10 +81,21 @@ impl Meta {
     }
 }
 
+/// Opens a file of a segment, and waits for nobody: a pipe would be open only when somebody writes to it. `None`:
+/// it is no file.
+fn open_regular(path: &Path) -> io::Result<Option<File>> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    Ok(file.metadata()?.is_file().then_some(file))
+}
+
 /// A text file, if it is not longer than that.
 fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    let file = open_regular(path)?.ok_or_else(|| io::Error::other(NO_FILE))?;
+    file.take(most + 1).read_to_string(&mut text)?;
     match text.len() as u64 > most {
         true => Err(io::Error::other(format!("it has more than {most} bytes"))),
         false => Ok(text),
@@ -94,6 +114,8 @@ pub struct Segment {
     meta: Meta,
     flushes: Vec<Flush>,
     closed: bool,
+    /// Where the last line of the index begins that has no end.
+    unfinished: Option<u64>,
     damages: Vec<Damage>,
 }
 
@@ -101,42 +123,91 @@ impl Segment {
     /// Reads the index. What is damaged in it is noted, not an error.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let index = path.join(index::FILE);
-        let bytes = match fs::read(&index) {
-            Ok(bytes) => bytes,
-            // It was made, and nothing was written yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(Error::at(&index)(error)),
-        };
         let mut this = Self {
             path: path.to_owned(),
             meta: Meta::default(),
             flushes: Vec::new(),
             closed: false,
+            unfinished: None,
             damages: Vec::new(),
         };
-        this.read_index(&index, &bytes);
+        match open_regular(&index) {
+            Ok(Some(file)) => this
+                .read_index(&mut BufReader::new(file))
+                .map_err(Error::at(&index))?,
+            Ok(None) => this.damage_of_index(0, NO_FILE),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // It was made, and nothing was written yet: the index is its first file.
+                if this.has_more() {
+                    this.damage_of_index(
+                        0,
+                        "it is missing, so that nothing of the segment can be read",
+                    );
+                }
+            }
+            Err(error) => return Err(Error::at(&index)(error)),
+        }
         this.read_meta();
         Ok(this)
     }
 
-    /// Up to the first line that is damaged. A last line without an end is being written.
-    fn read_index(&mut self, path: &Path, bytes: &[u8]) {
-        let mut offset = 0;
-        while let Some(end) = bytes[offset..].iter().position(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(&bytes[offset..offset + end]);
-            match Line::parse(&line) {
+    /// Whether something was written beside the index.
+    fn has_more(&self) -> bool {
+        let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let mut names = files.map(|file| file.file_name());
+        names.any(|name| name == META || Path::new(&name).extension() == Some("arrows".as_ref()))
+    }
+
+    fn damage_of_index(&mut self, offset: u64, reason: impl Into<String>) {
+        self.damages.push(Damage {
+            path: self.path.join(index::FILE),
+            offset,
+            reason: reason.into(),
+        });
+    }
+
+    /// Up to the first line that is damaged. A last line without an end may be one that is being written.
+    fn read_index(&mut self, index: &mut impl BufRead) -> io::Result<()> {
+        let (mut offset, mut line) = (0, Vec::new());
+        loop {
+            line.clear();
+            let length = index
+                .by_ref()
+                .take(LONGEST_LINE)
+                .read_until(b'\n', &mut line)? as u64;
+            if length == 0 {
+                return Ok(());
+            }
+            let parsed = match line.strip_suffix(b"\n") {
+                _ if offset + length > LONGEST_INDEX => Err(format!(
+                    "an index of more than {LONGEST_INDEX} bytes is none that was written"
+                )),
+                Some(line) => Line::parse(&String::from_utf8_lossy(line)),
+                None if length < LONGEST_LINE && !line.contains(&0) => {
+                    self.unfinished = Some(offset);
+                    return Ok(());
+                }
+                None => Err("the line is none that was written".to_owned()),
+            };
+            match parsed {
                 Ok(Line::Flush(flush)) => self.flushes.push(flush),
                 Ok(Line::Closed) => self.closed = true,
                 Err(reason) => {
-                    self.damages.push(Damage {
-                        path: path.to_owned(),
-                        offset: offset as u64,
-                        reason,
-                    });
-                    return;
+                    self.damage_of_index(offset, reason);
+                    return Ok(());
                 }
             }
-            offset += end + 1;
+            offset += length;
+        }
+    }
+
+    /// Another segment comes behind it: nothing of it is being written any more.
+    pub(crate) fn is_followed(&mut self) {
+        if let Some(offset) = self.unfinished.take() {
+            self.damage_of_index(
+                offset,
+                "the last line has no end: the file was cut, or not written to its end",
+            );
         }
     }
 
@@ -319,7 +390,8 @@ impl Segment {
     /// The bytes of a chunk, which are those that were written.
     fn bytes_of(&self, chunk: &Chunk) -> Result<Vec<u8>, Damage> {
         let damage = |error: io::Error| self.damage(chunk, error.to_string());
-        let file = File::open(self.path.join(table_file(&chunk.table))).map_err(damage)?;
+        let file = open_regular(&self.path.join(table_file(&chunk.table))).map_err(damage)?;
+        let file = file.ok_or_else(|| self.damage(chunk, NO_FILE.to_owned()))?;
         let size = file.metadata().map_err(damage)?.len();
         let end = chunk.offset.checked_add(chunk.length);
         if end.is_none_or(|end| end > size) {

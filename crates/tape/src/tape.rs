@@ -143,7 +143,10 @@ impl Tape {
             false => folder::segments(path)?,
         };
         let segments: Result<Vec<_>, _> = paths.iter().map(|path| Segment::open(path)).collect();
-        let segments = segments?;
+        let mut segments = segments?;
+        if let Some((_, before)) = segments.split_last_mut() {
+            before.iter_mut().for_each(Segment::is_followed);
+        }
         if segments.is_empty() {
             let path = path.display();
             return Err(Error::new(format!(

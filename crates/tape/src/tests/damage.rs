@@ -73,6 +73,83 @@ fn a_folder_without_a_recording_is_an_error() {
     Tape::open(&folder.path().join("none")).expect_err("no folder");
 }
 
+/// What is said of damages in indexes and descriptions, when one thing is done to a segment of three.
+fn said(segment: usize, harm: &dyn Fn(&Path)) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(8);
+    let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
+    write(folder.path(), 12, &all);
+    let segments = crate::folder::segments(folder.path()).expect("a folder");
+    assert_eq!(segments.len(), 3);
+    harm(&segments[segment]);
+    let tape = Tape::open(folder.path()).expect("a tape");
+    tape.damages().map(ToString::to_string).collect()
+}
+
+/// Changes the index of a segment.
+fn index(change: impl Fn(&mut Vec<u8>)) -> impl Fn(&Path) {
+    move |segment| {
+        let path = segment.join(crate::index::FILE);
+        let mut bytes = fs::read(&path).expect("an index");
+        change(&mut bytes);
+        fs::write(&path, bytes).expect("room");
+    }
+}
+
+#[test]
+fn an_index_that_was_lost_or_cut_is_said() {
+    let remove = |name: &'static str| {
+        move |segment: &Path| {
+            fs::remove_file(segment.join(name)).expect("a file");
+        }
+    };
+    let pipe = |name: &'static str| {
+        move |segment: &Path| {
+            remove(name)(segment);
+            let path = segment.join(name);
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                .expect("a pipe");
+        }
+    };
+    let cut = index(|bytes| bytes.truncate(bytes.len() - 3));
+    let begun = index(|bytes| bytes.extend_from_slice(b"rows 12 13"));
+    let zeros = index(|bytes| bytes.extend_from_slice(&[0; 300]));
+    let long = index(|bytes| bytes.extend(std::iter::repeat_n(b'x', 100_000)));
+    type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
+    let cases: [Case<'_>; 11] = [
+        (0, &remove("index"), Some("it is missing")),
+        (2, &remove("index"), Some("it is missing")),
+        (0, &remove("meta.json"), Some("No such file")),
+        (0, &cut, Some("the last line has no end")),
+        (1, &begun, Some("the last line has no end")),
+        // It may be one that is being written.
+        (2, &begun, None),
+        (2, &zeros, Some("none that was written")),
+        (2, &long, Some("none that was written")),
+        (1, &pipe("index"), Some("no regular file")),
+        (1, &pipe("meta.json"), Some("no regular file")),
+        (2, &|_: &Path| {}, None),
+    ];
+    for (case, (segment, harm, expected)) in cases.into_iter().enumerate() {
+        let said = said(segment, harm);
+        assert_eq!(said.len(), expected.iter().count(), "case {case}: {said:?}");
+        let is_said = |words: &str| said[0].contains(words);
+        assert!(expected.is_none_or(is_said), "case {case}: {said:?}");
+    }
+}
+
+#[test]
+fn a_segment_in_which_nothing_was_written_is_not_damaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &[World::new(8).tick()]);
+    fs::create_dir(folder.path().join("00000002-20261124T031000Z")).expect("a folder");
+    let begun = folder.path().join("00000003-20261124T031000Z");
+    fs::create_dir(&begun).expect("a folder");
+    fs::write(begun.join("index"), "").expect("room");
+    assert_eq!(read(folder.path()).2, 0);
+}
+
 /// Changes a byte of a table in what was written last into a segment. Number of the first batch of it, and of the last.
 fn damage_end(tape: &Tape, segment: usize, table: &str) -> (u64, u64) {
     let segment = &tape.segments()[segment];
