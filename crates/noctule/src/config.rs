@@ -18,7 +18,8 @@ use serde::Deserialize;
 
 use crate::args::{self, RunArgs};
 use crate::exit::Usage;
-use energy::{EnergyConfig, Host};
+use energy::EnergyConfig;
+pub(crate) use energy::Host;
 pub(crate) use events::Arguments;
 use events::Events;
 pub(crate) use metrics::MetricNames;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use noctule_model::{Batch, Event};
 use noctule_tape::{Limits, Meta, Options, Recorder};
 
+use crate::config::Host;
 use crate::rights;
 
 /// How long the end waits for the disk.
@@ -29,13 +30,13 @@ impl Recording {
         folder: &Path,
         segment: Duration,
         limits: Limits,
-        command: &[OsString],
+        (host, command): (&Host, &[OsString]),
     ) -> Result<Self> {
         let options = Options {
             folder: folder.to_owned(),
             segment_ns: segment.as_nanos() as u64,
             limits,
-            meta: meta(command),
+            meta: meta(host, command),
             on_thread: rights::write_only,
         };
         Ok(Self {
@@ -81,7 +82,7 @@ impl Recording {
     }
 }
 
-fn meta(command: &[OsString]) -> Meta {
+fn meta(host: &Host, command: &[OsString]) -> Meta {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -93,11 +94,26 @@ fn meta(command: &[OsString]) -> Meta {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         // The clock since boot and the pid: no other start of the program has both.
         run: format!("{boot_id}-{}-{}", crate::wire::now_ns(), std::process::id()),
-        host: text(name.nodename()),
+        host: host.name(),
         kernel: text(name.release()),
         machine: text(name.machine()),
         boot_id,
         command: words.collect(),
         ..Meta::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_host_is_that_of_the_configuration() {
+        let host = Host {
+            name: "node-7".into(),
+            ..Host::default()
+        };
+        assert_eq!(meta(&host, &[]).host, "node-7");
+        assert_eq!(meta(&Host::default(), &[]).host, Host::default().name());
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
 
 fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, &args.command)?;
+    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, Shown::Use)?;
     if !pipeline.has_meter() {
         return Err(no_meter().into());

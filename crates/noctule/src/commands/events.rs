@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let scope = scope(args)?;
-    let tape = recorded::keep(&args.source, &args.command)?;
+    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
     let mut stream = Stream::open(args, tape)?;
     if let Some(window) = Window::open(&args.source.recorded, args.duration, WINDOW)? {
         return from_tape(&window, &scope, &mut stream);

@@ -33,7 +33,7 @@ pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
         folder,
         args.segment,
         Limits::default(),
-        &args.command,
+        (&config.host, &args.command),
     )?);
     let mut pipeline = Pipeline::start_recorded(config, !args.command.is_empty())?;
     tape.batch(&pipeline.tick()?);

@@ -15,6 +15,7 @@ use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
 use crate::args::{By, Names, RecordedArgs, SourceArgs};
+use crate::config::Host;
 use crate::exit::{self, Usage};
 use crate::print::utc_offset;
 use crate::recording::{self, Recording};
@@ -442,9 +443,9 @@ pub(super) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
 }
 
 /// The tape on which a live answer is kept, if that is wanted.
-pub(super) fn keep(args: &SourceArgs, command: &[OsString]) -> Result<Option<Recording>> {
+pub(super) fn keep(args: &SourceArgs, of: (&Host, &[OsString])) -> Result<Option<Recording>> {
     let open = |folder: &std::path::PathBuf| {
-        Recording::open(folder, recording::SEGMENT, Limits::default(), command)
+        Recording::open(folder, recording::SEGMENT, Limits::default(), of)
     };
     args.tape.as_ref().map(open).transpose()
 }

@@ -181,7 +181,8 @@ struct Kept {
 impl Kept {
     fn open(config: &Config) -> Result<Self> {
         let tape = &config.tape;
-        let open = |folder: &PathBuf| Recording::open(folder, tape.segment, tape.limits(), &[]);
+        let of = (&config.host, &[][..]);
+        let open = |folder: &PathBuf| Recording::open(folder, tape.segment, tape.limits(), of);
         Ok(Self {
             file: config.events.place().map(EventFile::open).transpose()?,
             tape: tape.folder().map(open).transpose()?,

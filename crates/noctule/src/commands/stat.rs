@@ -58,7 +58,7 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
         (true, _, false) | (_, true, false) => Shown::Use,
         _ => Shown::All,
     };
-    let tape = recorded::keep(&args.source, &args.command)?;
+    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, shown)?;
     let selection = pipeline.select(&args.names, &args.command)?;
     let watched = Watched {

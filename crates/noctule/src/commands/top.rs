@@ -41,7 +41,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         )));
     }
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, &[])?;
+    let tape = recorded::keep(&args.source, (&config.host, &[]))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration) = (args.interval, args.duration);

@@ -56,7 +56,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
 fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> Result<Answer> {
     check(config)?;
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, &args.command)?;
+    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;

@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use crate::exit::Usage;
 
+/// Bytes of the longest name that DNS has.
+const LONGEST_NAME: usize = 253;
+
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Host {
@@ -52,6 +55,13 @@ impl Host {
 
     /// Where a mount is not what it should be, everything would be absent without a reason.
     pub(super) fn check(&self) -> Result<(), Usage> {
+        // Recordings have it, and take longer ones for a damage.
+        if self.name.len() > LONGEST_NAME {
+            let bytes = self.name.len();
+            return Err(Usage(format!(
+                "host.name has {bytes} bytes: must have {LONGEST_NAME} or fewer"
+            )));
+        }
         let mounts = [
             ("sys", &self.sys, "devices/system/cpu/online"),
             ("proc", &self.proc, "self/mountinfo"),
