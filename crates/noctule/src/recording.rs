@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use noctule_model::{Batch, Event};
+use noctule_model::{Batch, Event, Loss};
 use noctule_tape::{Limits, Meta, Options, Recorder};
+use noctule_text::count;
 
 use crate::config::Host;
 use crate::rights;
@@ -22,6 +24,8 @@ pub(crate) const SEGMENT: Duration = Duration::from_secs(300);
 pub(crate) struct Recording {
     recorder: Recorder,
     folder: PathBuf,
+    /// Something was not written, and that was said.
+    warned: AtomicBool,
 }
 
 impl Recording {
@@ -42,6 +46,7 @@ impl Recording {
         Ok(Self {
             recorder: Recorder::open(options).context("recording")?,
             folder: folder.to_owned(),
+            warned: AtomicBool::new(false),
         })
     }
 
@@ -65,21 +70,48 @@ impl Recording {
     fn warn(&self) {
         if let Some(trouble) = self.recorder.trouble() {
             let folder = self.folder.display();
+            self.warned.store(true, Ordering::Relaxed);
             tracing::warn!("the tape in {folder} has a gap: {trouble}");
         }
     }
 
-    /// Waits until everything is written.
+    /// Waits until everything is written. Fails where something was not, now or before.
     pub(crate) fn close(&self) -> Result<()> {
         let folder = self.folder.display();
         if !self.recorder.close(LAST_WRITES) {
             bail!("{folder}: the last batches were not written within {LAST_WRITES:?}");
         }
-        match self.recorder.trouble() {
-            None => Ok(()),
-            Some(trouble) => bail!("recording in {folder}: {trouble}"),
+        let trouble = self.recorder.trouble();
+        let lost = lost(&self.recorder.losses());
+        let warned = self.warned.load(Ordering::Relaxed);
+        if trouble.is_none() && lost.is_empty() && !warned {
+            return Ok(());
         }
+        let what = match lost.as_slice() {
+            [] => "not everything was written".to_owned(),
+            lost => format!("it lacks {}", lost.join(", ")),
+        };
+        let trouble = trouble.map(|trouble| format!(": {trouble}"));
+        bail!(
+            "recording in {folder}: {what}{}",
+            trouble.unwrap_or_default()
+        )
     }
+}
+
+/// What did not reach the tape, in words.
+fn lost(losses: &[Loss]) -> Vec<String> {
+    let words = |loss: &Loss| {
+        let (one, many) = match loss.kind {
+            "tape_batch" => ("batch", "batches"),
+            "tape_event" => ("event", "events"),
+            _ => ("process that ended", "processes that ended"),
+        };
+        let name = if loss.count == 1 { one } else { many };
+        format!("{} {name}", count(loss.count))
+    };
+    let some = losses.iter().filter(|loss| loss.count > 0);
+    some.map(words).collect()
 }
 
 fn meta(host: &Host, command: &[OsString]) -> Meta {
@@ -106,6 +138,44 @@ fn meta(host: &Host, command: &[OsString]) -> Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn batch(second: u64) -> Batch {
+        Batch {
+            sequence: second,
+            taken_ns: second * 1_000_000_000,
+            time_unix_ns: second * 1_000_000_000,
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn a_recording_that_lost_something_fails_in_the_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tape");
+        let host = Host::default();
+        let open = || {
+            let limits = Limits::default();
+            Recording::open(&path, SEGMENT, limits, (&host, &[])).expect("a folder")
+        };
+        let whole = open();
+        whole.batch(&mut batch(1));
+        whole.close().expect("room");
+        let part = open();
+        fs::remove_dir_all(&path).expect("our folder");
+        let mut second = 0;
+        while !part.warned.load(Ordering::Relaxed) {
+            second += 1;
+            part.batch(&mut batch(second));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        fs::create_dir(&path).expect("our folder");
+        let error = part.close().expect_err("not all of it is there");
+        let said = error.to_string();
+        assert!(
+            said.contains("it lacks") && said.contains(" batches"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn the_name_of_the_host_is_that_of_the_configuration() {

@@ -1,5 +1,6 @@
 //! `noctule record`: everything that happens in a time, or while a command runs, kept on disk.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -44,18 +45,25 @@ pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
         latency: Duration::from_millis(config.events.latency_milliseconds.into()),
     };
     let code = streaming.run(&mut pipeline, &signals, &mut tape)?;
-    tape.0.close()?;
+    let closed = tape.0.close();
+    let summary = summary(folder).and_then(|text| output.write(&text));
+    // What is missing is said last.
+    closed.and(summary)?;
+    Ok(code)
+}
+
+/// What a recording has, in words.
+fn summary(folder: &Path) -> Result<String> {
     let tape = Tape::open(folder)?;
     let sum = |of: fn(&noctule_tape::Segment) -> u64| tape.segments().iter().map(of).sum();
-    output.write(&format!(
+    Ok(format!(
         "{}: {} batches, {} events, {}; look at it with --from {}\n",
         folder.display(),
         count(sum(noctule_tape::Segment::batches)),
         count(sum(noctule_tape::Segment::events)),
         bytes(sum(noctule_tape::Segment::bytes)),
         folder.display(),
-    ))?;
-    Ok(code)
+    ))
 }
 
 struct ToTape(Recording);
