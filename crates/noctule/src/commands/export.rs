@@ -58,7 +58,7 @@ fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
         let tape = recorded::open(&args.folder)?;
         recorded::warn(tape.damages());
         let spans = tape.spans();
-        ensure!(!spans.is_empty(), recorded::nothing_in(&args.folder));
+        ensure!(!spans.is_empty(), recorded::nothing_in(&tape, &args.folder));
         let stretches = spans.into_iter().map(Stretch::whole).collect();
         return Ok((tape, stretches));
     }

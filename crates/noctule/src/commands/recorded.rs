@@ -152,7 +152,7 @@ impl Window {
         // A stretch with events alone answers only who names its time, unless there is nothing else.
         let with_batches = spans.iter().rfind(|span| span.batches() > 0);
         let Some(last) = with_batches.or(spans.last()) else {
-            bail!(nothing_in(folder));
+            bail!(nothing_in(&tape, folder));
         };
         let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let (span, from_unix_ns, to_unix_ns) = match (at, duration) {
@@ -279,7 +279,12 @@ impl Window {
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
         let mut sought = Sought::of(names)?;
-        let Some(first) = batches.next() else {
+        let to_unix_ns = self.stretch.to_unix_ns;
+        let first = batches.next();
+        // Where all of the window is damaged it goes on behind it.
+        let is_behind = |first: &Batch| first.time_unix_ns > to_unix_ns;
+        let first = first.filter(|it| batches.damages().is_empty() || !is_behind(it));
+        let Some(first) = first else {
             warn(batches.damages().iter());
             bail!(
                 "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
@@ -297,6 +302,12 @@ impl Window {
             builder.add(batch);
         }
         warn(batches.damages().iter());
+        if ended == started && !batches.damages().is_empty() {
+            bail!(
+                "of this part of the recording one batch can be read, of {}; `noctule tape info` says what is damaged",
+                local(started)
+            );
+        }
         if ended == started {
             bail!(
                 "there is one batch between {} and {}: a longer --for is needed",
@@ -305,7 +316,7 @@ impl Window {
                         .from_unix_ns
                         .max(self.stretch.span.from_unix_ns)
                 ),
-                local(self.stretch.to_unix_ns.min(self.stretch.span.to_unix_ns))
+                local(to_unix_ns.min(self.stretch.span.to_unix_ns))
             );
         }
         Ok(Answer {
@@ -355,11 +366,16 @@ pub(super) fn need_one(first: &Batch, features: &[FeatureId]) -> Result<()> {
 }
 
 /// Why a recording answers nothing.
-pub(super) fn nothing_in(folder: &Path) -> String {
+pub(super) fn nothing_in(tape: &Tape, folder: &Path) -> String {
+    let folder = folder.display();
+    if tape.damages().next().is_some() {
+        return format!(
+            "{folder}: nothing of the recording can be read; `noctule tape info` says what is damaged"
+        );
+    }
     format!(
-        "{}: the recording has no batch: it ended before the first was written; record for longer, as by \
-         `noctule record -o FOLDER --for 10s`",
-        folder.display()
+        "{folder}: the recording has no batch: it ended before the first was written; record for longer, as by \
+         `noctule record -o FOLDER --for 10s`"
     )
 }
 
@@ -473,15 +489,26 @@ mod tests {
 
     /// A recording of a second in which the process 7 ran.
     fn recorded(folder: &Path) {
+        recorded_for(folder, 2, 300);
+    }
+
+    /// The same with a batch for each second, in segments of so many.
+    fn recorded_for(folder: &Path, seconds: u64, segment_s: u64) {
         let options = noctule_tape::Options {
             folder: folder.to_owned(),
-            segment_ns: 300 * SECOND_NS,
+            segment_ns: segment_s * SECOND_NS,
             limits: Limits::default(),
-            meta: noctule_tape::Meta::default(),
+            meta: noctule_tape::Meta {
+                run: "one".into(),
+                ..noctule_tape::Meta::default()
+            },
             on_thread: || {},
         };
         let recorder = noctule_tape::Recorder::open(options).expect("a folder");
-        for tick in 1..=2 {
+        for tick in 1..=seconds {
+            while !recorder.has_room() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let id = noctule_model::ProcessId {
                 pid: 7,
                 start_ns: 1,
@@ -524,6 +551,34 @@ mod tests {
         refused(window.answer(None, &none), words);
         refused(window.answer_of_groups(&none), words);
         refused(window.answer_and_show(None, &none, &mut |_| {}), words);
+    }
+
+    #[test]
+    fn where_a_window_begins_in_a_damage_that_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        recorded_for(folder.path(), 40, 10);
+        let segments = fs::read_dir(folder.path()).expect("a folder");
+        let segments = segments.map(|it| it.expect("an entry").path());
+        let mut segments: Vec<_> = segments.filter(|it| it.is_dir()).collect();
+        segments.sort();
+        let tape = Tape::open(folder.path()).expect("a recording");
+        let next = tape.segments()[1].span().expect("batches").0;
+        let next = next / SECOND_NS - 1_790_000_000;
+        fs::write(segments[0].join("node.arrows"), "").expect("room");
+        let said = |at: u64, seconds| {
+            let (at, length) = (
+                (1_790_000_000 + at).to_string(),
+                Duration::from_secs(seconds),
+            );
+            let window = Window::of(folder.path(), Some(&at), Some(length), Duration::MAX);
+            let answer = window.expect("a recording").answer(None, &Names::default());
+            answer.map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        let nothing = said(2, next - 3);
+        assert!(nothing.starts_with("nothing of this part"), "{nothing}");
+        assert_eq!(said(2, 30), "");
+        let one = said(2, next - 2);
+        assert!(one.contains("one batch can be read"), "{one}");
     }
 
     #[test]

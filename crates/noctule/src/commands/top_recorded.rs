@@ -58,7 +58,7 @@ impl Shown {
             recorded::warn(tape.damages());
             let mut parts = tape.spans();
             parts.retain(|part| part.batches() > 0);
-            ensure!(!parts.is_empty(), recorded::nothing_in(folder));
+            ensure!(!parts.is_empty(), recorded::nothing_in(&tape, folder));
             return Ok(Self {
                 tape,
                 parts,
