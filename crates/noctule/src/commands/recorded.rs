@@ -169,10 +169,15 @@ impl Window {
                     moment: text,
                     typed,
                 } = at;
-                let from = moment(text, last.end_unix_ns);
-                let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
                 // Times are shown in whole seconds: that of the first batch is in the recording, too.
-                let shown = |span: &&Span| span.has(from.saturating_add(SECOND_NS - 1));
+                let is_shown = |span: &Span, at: u64| span.has(at.saturating_add(SECOND_NS - 1));
+                let is_recorded = |at| {
+                    let has = |span: &Span| span.has(at) || is_shown(span, at);
+                    spans.iter().any(has)
+                };
+                let from = moment::moment_in(text, last.end_unix_ns, &is_recorded);
+                let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
+                let shown = |span: &&Span| is_shown(span, from);
                 // A clock that was set back shows a time twice: the later one counts.
                 let has = spans.iter().rfind(|span| span.has(from));
                 let span = has.or_else(|| spans.iter().find(shown));

@@ -1,19 +1,37 @@
 //! A moment of a recording, as people type it.
 
-use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeZone as _};
+use chrono::{
+    DateTime, Local, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset as _, TimeDelta,
+    TimeZone,
+};
 
 use crate::exit::Usage;
 
 /// A moment as people type it. A time of day is the last one before the recording's end.
 pub(in super::super) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
+    moment_in(text, end_unix_ns, &|_| true)
+}
+
+/// The same. Where the clocks were set back an hour is there twice: then the later one counts of those that were
+/// recorded.
+pub(super) fn moment_in(
+    text: &str,
+    end_unix_ns: u64,
+    is_recorded: &dyn Fn(u64) -> bool,
+) -> Result<u64, Usage> {
+    let recording = Recorded {
+        zone: Local,
+        end_unix_ns,
+        is_recorded,
+    };
     let parsed = relative(text, end_unix_ns)
         .or_else(|| unix(text))
         .or_else(|| {
             let time = DateTime::parse_from_rfc3339(text).ok()?;
             nanoseconds(time.timestamp_nanos_opt()?)
         })
-        .or_else(|| date(text))
-        .or_else(|| time_of_day(text, end_unix_ns));
+        .or_else(|| recording.of_local(date(text)?))
+        .or_else(|| recording.at_time_of_day(time_of_day(text)?));
     parsed.ok_or_else(|| {
         let words = "must be a time of day (03:10, 03:10:30), a date and time (2026-11-24T03:10, with \
                      or without an offset), -10m before the end, or seconds since 1970";
@@ -41,49 +59,84 @@ fn unix(text: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
-fn date(text: &str) -> Option<u64> {
+fn date(text: &str) -> Option<NaiveDateTime> {
     let forms = [
         "%Y-%m-%dT%H:%M",
         "%Y-%m-%dT%H:%M:%S%.f",
         "%Y-%m-%d %H:%M",
         "%Y-%m-%d %H:%M:%S%.f",
     ];
-    let parsed = forms
+    let mut parsed = forms
         .iter()
-        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
-    of_local(parsed?)
+        .map(|form| NaiveDateTime::parse_from_str(text, form));
+    parsed.find_map(Result::ok)
 }
 
-fn time_of_day(text: &str, end_unix_ns: u64) -> Option<u64> {
+fn time_of_day(text: &str) -> Option<NaiveTime> {
     let forms = ["%H:%M", "%H:%M:%S%.f"];
-    let time = forms
+    let mut parsed = forms
         .iter()
-        .find_map(|form| NaiveTime::parse_from_str(text, form).ok())?;
-    let end = DateTime::from_timestamp_nanos(end_unix_ns.cast_signed()).with_timezone(&Local);
-    let on = |date: NaiveDate| of_local(date.and_time(time));
-    let day = end.date_naive();
-    on(day)
-        .filter(|at| *at <= end_unix_ns)
-        .or_else(|| on(day.pred_opt()?))
+        .map(|form| NaiveTime::parse_from_str(text, form));
+    parsed.find_map(Result::ok)
 }
 
-fn of_local(time: NaiveDateTime) -> Option<u64> {
-    let time = Local.from_local_datetime(&time).earliest()?;
-    nanoseconds(time.timestamp_nanos_opt()?)
+/// What decides which moment a local time means.
+struct Recorded<'a, Z> {
+    zone: Z,
+    end_unix_ns: u64,
+    is_recorded: &'a dyn Fn(u64) -> bool,
+}
+
+impl<Z: TimeZone> Recorded<'_, Z> {
+    fn at_time_of_day(&self, time: NaiveTime) -> Option<u64> {
+        let end = DateTime::from_timestamp_nanos(self.end_unix_ns.cast_signed());
+        let day = end.with_timezone(&self.zone).date_naive();
+        let on = |date: NaiveDate| self.of_local(date.and_time(time));
+        on(day)
+            .filter(|at| *at <= self.end_unix_ns)
+            .or_else(|| on(day.pred_opt()?))
+    }
+
+    fn of_local(&self, time: NaiveDateTime) -> Option<u64> {
+        let moments = self.moments(time);
+        let latest = |fits: &dyn Fn(u64) -> bool| {
+            let fitting = moments.into_iter().flatten().filter(|at| fits(*at));
+            fitting.max()
+        };
+        latest(&|at| at <= self.end_unix_ns && (self.is_recorded)(at))
+            .or_else(|| latest(&|at| at <= self.end_unix_ns))
+            .or(moments[0])
+    }
+
+    /// The moments at which the clocks show this time: two where they were set back. Where they were set ahead
+    /// none does; then they are taken as if they had not been.
+    fn moments(&self, time: NaiveDateTime) -> [Option<u64>; 2] {
+        let unix_ns = |time: DateTime<Z>| nanoseconds(time.timestamp_nanos_opt()?);
+        match self.zone.from_local_datetime(&time) {
+            LocalResult::Single(at) => [unix_ns(at), None],
+            LocalResult::Ambiguous(first, second) => [unix_ns(first), unix_ns(second)],
+            LocalResult::None => {
+                let day_before = time - TimeDelta::days(1);
+                let before = self.zone.offset_from_local_datetime(&day_before).latest();
+                let at = before.map(|offset| (time - offset.fix()).and_utc());
+                [
+                    at.and_then(|at| nanoseconds(at.timestamp_nanos_opt()?)),
+                    None,
+                ]
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use chrono::FixedOffset;
+
     use super::*;
 
     #[test]
     fn moments_are_as_people_type_them() {
-        let end = of_local(
-            NaiveDate::from_ymd_opt(2026, 11, 24)
-                .and_then(|day| day.and_hms_opt(12, 0, 0))
-                .expect("a time"),
-        )
-        .expect("a moment");
+        let end = moment("2026-11-24T12:00", 0).expect("a moment");
         let hour = 3_600_000_000_000;
         let cases = [
             ("-10m", end - 600_000_000_000),
@@ -112,6 +165,115 @@ mod tests {
             "2026-13-01T00:00",
         ] {
             assert!(moment(text, end).is_err(), "{text}");
+        }
+    }
+
+    /// Germany in 2026: on 29 March at 02:00 the clocks were set to 03:00, on 25 October at 03:00 to 02:00.
+    #[derive(Clone)]
+    struct Berlin;
+
+    const WINTER: i32 = 3600;
+    const SUMMER: i32 = 2 * WINTER;
+    const AHEAD: &str = "2026-03-29T01:00:00Z";
+    const BACK: &str = "2026-10-25T01:00:00Z";
+
+    fn utc(text: &str) -> NaiveDateTime {
+        let time = DateTime::parse_from_rfc3339(text).expect("a time");
+        time.naive_utc()
+    }
+
+    impl TimeZone for Berlin {
+        type Offset = FixedOffset;
+
+        fn from_offset(_: &FixedOffset) -> Self {
+            Self
+        }
+
+        fn offset_from_local_date(&self, _: &NaiveDate) -> LocalResult<FixedOffset> {
+            LocalResult::None
+        }
+
+        fn offset_from_local_datetime(&self, local: &NaiveDateTime) -> LocalResult<FixedOffset> {
+            let [winter, summer] = [WINTER, SUMMER].map(|seconds| {
+                let offset = FixedOffset::east_opt(seconds).expect("an offset");
+                Some(offset).filter(|_| self.offset_from_utc_datetime(&(*local - offset)) == offset)
+            });
+            match (summer, winter) {
+                (Some(first), Some(second)) => LocalResult::Ambiguous(first, second),
+                (one, other) => one.or(other).map_or(LocalResult::None, LocalResult::Single),
+            }
+        }
+
+        fn offset_from_utc_date(&self, date: &NaiveDate) -> FixedOffset {
+            self.offset_from_utc_datetime(&date.and_time(NaiveTime::MIN))
+        }
+
+        fn offset_from_utc_datetime(&self, time: &NaiveDateTime) -> FixedOffset {
+            let summer = (utc(AHEAD)..utc(BACK)).contains(time);
+            FixedOffset::east_opt(if summer { SUMMER } else { WINTER }).expect("an offset")
+        }
+    }
+
+    #[test]
+    fn an_hour_that_is_there_twice_or_never_is_the_one_that_was_recorded() {
+        let unix = |text: &str| utc(text).and_utc().timestamp_nanos_opt().expect("a time") as u64;
+        // What is typed, the recording's begin and end, and what is meant.
+        let cases = [
+            (
+                "02:30",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T05:00:00Z",
+                "2026-10-25T01:30:00Z",
+            ),
+            (
+                "02:30",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T00:50:00Z",
+                "2026-10-25T00:30:00Z",
+            ),
+            (
+                "2026-10-25 02:30",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T01:10:00Z",
+                "2026-10-25T00:30:00Z",
+            ),
+            (
+                "2026-10-25 02:30",
+                "2026-10-25T01:05:00Z",
+                "2026-10-25T01:50:00Z",
+                "2026-10-25T01:30:00Z",
+            ),
+            (
+                "03:30",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T05:00:00Z",
+                "2026-10-25T02:30:00Z",
+            ),
+            (
+                "02:30",
+                "2026-03-29T00:00:00Z",
+                "2026-03-29T05:00:00Z",
+                "2026-03-29T01:30:00Z",
+            ),
+            (
+                "2026-03-29 02:30",
+                "2026-03-29T00:00:00Z",
+                "2026-03-29T05:00:00Z",
+                "2026-03-29T01:30:00Z",
+            ),
+        ];
+        for (typed, from, to, expected) in cases {
+            let (from, to) = (unix(from), unix(to));
+            let recorded = Recorded {
+                zone: Berlin,
+                end_unix_ns: to,
+                is_recorded: &|at| (from..=to).contains(&at),
+            };
+            let found = match time_of_day(typed) {
+                Some(time) => recorded.at_time_of_day(time),
+                None => recorded.of_local(date(typed).expect("a date")),
+            };
+            assert_eq!(found, Some(unix(expected)), "{typed} up to {to}");
         }
     }
 }
