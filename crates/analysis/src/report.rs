@@ -36,6 +36,8 @@ pub struct Row {
 pub struct Report {
     /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
     pub window_ns: u64,
+    /// When the window began, nanoseconds since 1970.
+    pub from_unix_ns: u64,
     /// When the window ended, nanoseconds since 1970.
     pub time_unix_ns: u64,
     /// Wall-clock time of boot, nanoseconds since 1970.
@@ -207,6 +209,7 @@ impl ReportBuilder {
         };
         Report {
             window_ns: last.taken_ns.saturating_sub(self.first.taken_ns),
+            from_unix_ns: self.first.time_unix_ns,
             time_unix_ns: last.time_unix_ns,
             boot_unix_ns: last.boot_unix_ns,
             node: Node {

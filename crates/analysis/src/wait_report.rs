@@ -186,6 +186,10 @@ pub struct Verdict {
 pub struct WaitReport {
     /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
     pub window_ns: u64,
+    /// When the window began, nanoseconds since 1970.
+    pub from_unix_ns: u64,
+    /// When the window ended, nanoseconds since 1970.
+    pub time_unix_ns: u64,
     /// CPUs online at its end.
     pub cpus: u32,
     /// The window has not its full length yet: its verdicts may change.
@@ -570,6 +574,8 @@ impl ReportBuilder {
         });
         WaitReport {
             window_ns,
+            from_unix_ns: first.time_unix_ns,
+            time_unix_ns: last.time_unix_ns,
             cpus: last.node.cpus,
             provisional: false,
             rows,

@@ -28,6 +28,7 @@ fn row(owner: Owner, ns: u64) -> Row {
 fn report(rows: Vec<Row>) -> Report {
     Report {
         window_ns: 5_500_000_000,
+        from_unix_ns: 1_700_000_094_500_000_000,
         time_unix_ns: 1_700_000_100 * SECOND,
         boot_unix_ns: 1_700_000_000 * SECOND,
         node: Node {
@@ -70,6 +71,8 @@ fn the_whole_shape_at_process_level() {
     assert!(!text.contains('\n') && !text.contains('\x1b'), "{text}");
     let expected = json!({
         "window_seconds": 5.5,
+        "from_unix_nano": 1_700_000_094_500_000_000_u64,
+        "to_unix_nano": 1_700_000_100_000_000_000_u64,
         "cpus": 4,
         "idle_seconds": 20.0,
         "rows": [{

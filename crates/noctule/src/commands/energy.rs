@@ -37,6 +37,7 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     };
     let followed = answer.followed;
     let (level, choice) = shape(followed)?;
+    let times = answer.times();
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.report(level, followed);
     sort(&mut report);
@@ -48,9 +49,8 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let live = args.source.recorded.from.is_none();
         let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
         let paint = output.paint().wide(args.shape.wide);
-        output.print(&energy_table::draw(
-            &report, level, args.top, followed, &choice, &users, paint,
-        ))?;
+        let table = energy_table::draw(&report, level, args.top, followed, &choice, &users, paint);
+        output.print(&(times + &table))?;
     }
     Ok(answer.code)
 }

@@ -36,6 +36,16 @@ pub(super) struct Answer {
     pub(super) code: u8,
     /// It is about a command alone.
     pub(super) followed: bool,
+    /// Wall-clock time of the first batch of a recording and of the last, nanoseconds since 1970; `None`: it is live.
+    pub(super) recorded: Option<(u64, u64)>,
+}
+
+impl Answer {
+    /// The first line of what people read: the time that a recording was asked for.
+    pub(super) fn times(&self) -> String {
+        let line = |(from, to)| format!("recorded from {} to {}\n", local(from), local(to));
+        self.recorded.map_or_else(String::new, line)
+    }
 }
 
 /// What a row stands for.
@@ -182,6 +192,10 @@ impl Window {
                 let has = spans.iter().rfind(|span| span.has(from));
                 let span = has.or_else(|| spans.iter().find(shown));
                 let span = span.ok_or_else(|| outside(folder, &typed, &spans))?;
+                if moment::is_of_day_before(text, from, last.end_unix_ns) {
+                    let (from, end) = (local(from), local(last.end_unix_ns));
+                    tracing::warn!("{typed}: taken as {from}: the recording ends at {end}");
+                }
                 (
                     span,
                     from,
@@ -329,6 +343,7 @@ impl Window {
             selection: sought.selection()?,
             code: exit::DONE,
             followed: self.is_of_command(),
+            recorded: Some((started, ended)),
         })
     }
 

@@ -35,6 +35,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let processes = observed
         .is_some()
         .then(|| answer.builder.report(Level::Process, false));
+    let times = answer.times();
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.waits(level, answer.followed, &thresholds);
     // Of a recording nobody can read now what groups were allowed then.
@@ -48,7 +49,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         let paint = output.paint().wide(args.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
         let table = wait_table::draw(&report, level, args.top, &choice, paint);
-        output.print(&(answers + &table))?;
+        output.print(&(times + &answers + &table))?;
     }
     Ok(answer.code)
 }

@@ -75,6 +75,7 @@ pub(super) fn watch_each(
         selection: Selection::default(),
         code,
         followed: !command.is_empty(),
+        recorded: None,
     })
 }
 

@@ -8,7 +8,7 @@ use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thre
 use noctule_model::{Batch, FeatureId, Level};
 use noctule_text::escape;
 
-use super::recorded::Window;
+use super::recorded::{Answer, Window};
 use super::settings::Observed;
 use super::subject::{Seen, Subject};
 use super::waits::check;
@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
-    let (found, why, code) = match Window::open(&args.recorded, args.duration, WINDOW)? {
+    let (found, why, answer) = match Window::open(&args.recorded, args.duration, WINDOW)? {
         Some(window) => recorded(args, &window, config)?,
         None => live(args, config)?,
     };
@@ -36,9 +36,10 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
         let json = noctule_sinks::json::why_json(&why);
         output.write(&format!("{json}\n"))?;
     } else {
-        output.print(&why_text::draw(&why, output.paint().wide(args.wide)))?;
+        let text = why_text::draw(&why, output.paint().wide(args.wide));
+        output.print(&(answer.times() + &text))?;
     }
-    Ok(code)
+    Ok(answer.code)
 }
 
 /// The words for a group that did nothing itself, live or in a recording.
@@ -59,7 +60,7 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
+fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, Answer)> {
     check(config)?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::All)?;
@@ -81,11 +82,11 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, u8)> {
     let commands = CommandLines::new(config.events.args);
     let mut why = answer(&watched.builder, &found, &observed, commands, &thresholds);
     course.complete(&mut why);
-    Ok((found, why, watched.code))
+    Ok((found, why, watched))
 }
 
 /// Of a recording nobody can read now what files said then.
-fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, u8)> {
+fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, Answer)> {
     // It names processes, also those that ended.
     let (by, names) = (Some(By::Process), Names::default());
     // What the name means is known when the window has been seen: of a report's batches, which have every row.
@@ -103,7 +104,7 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject
         &thresholds,
     );
     course.complete(&mut why);
-    Ok((found, why, answer.code))
+    Ok((found, why, answer))
 }
 
 /// What only each batch says.

@@ -126,6 +126,8 @@ mod tests {
         };
         Arc::new(WaitReport {
             window_ns: SECOND,
+            from_unix_ns: 0,
+            time_unix_ns: SECOND,
             cpus: 1,
             provisional: false,
             rows: vec![row],

@@ -16,6 +16,8 @@ pub fn energy_json(report: &Report, level: Level, idle: IdleEnergy) -> String {
     let energy = report.energy.as_ref();
     to_string(&Answer {
         window_seconds: seconds(report.window_ns),
+        from_unix_nano: report.from_unix_ns,
+        to_unix_nano: report.time_unix_ns,
         cpus: report.node.cpus,
         idle: match idle {
             IdleEnergy::Node => "node",
@@ -35,6 +37,8 @@ pub fn energy_json(report: &Report, level: Level, idle: IdleEnergy) -> String {
 #[derive(Serialize)]
 struct Answer<'a> {
     window_seconds: f64,
+    from_unix_nano: u64,
+    to_unix_nano: u64,
     cpus: u32,
     idle: &'static str,
     #[serde(flatten)]

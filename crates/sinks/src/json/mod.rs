@@ -47,6 +47,8 @@ pub fn stat_json(report: &Report, level: Level) -> String {
     let charged = report.measured.has(Counter::CpuTime);
     let stat = Stat {
         window_seconds: seconds(report.window_ns),
+        from_unix_nano: report.from_unix_ns,
+        to_unix_nano: report.time_unix_ns,
         cpus: node.cpus,
         idle_seconds: seconds(node.idle_ns),
         node: EventCounter::all()
@@ -206,6 +208,8 @@ struct AgentJson {
 #[derive(Serialize)]
 struct Stat<'a> {
     window_seconds: f64,
+    from_unix_nano: u64,
+    to_unix_nano: u64,
     cpus: u32,
     idle_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,8 @@ use super::{FeatureJson, seconds, to_string};
 pub fn waits_json(report: &WaitReport, level: Level) -> String {
     let waits = Waits {
         window_seconds: seconds(report.window_ns),
+        from_unix_nano: report.from_unix_ns,
+        to_unix_nano: report.time_unix_ns,
         cpus: report.cpus,
         rows: report
             .rows
@@ -27,6 +29,8 @@ pub fn waits_json(report: &WaitReport, level: Level) -> String {
 #[derive(Serialize)]
 struct Waits<'a> {
     window_seconds: f64,
+    from_unix_nano: u64,
+    to_unix_nano: u64,
     cpus: u32,
     rows: Vec<RowJson<'a>>,
     features: Vec<FeatureJson<'a>>,

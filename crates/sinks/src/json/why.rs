@@ -19,6 +19,8 @@ pub fn why_json(why: &Why) -> String {
         let reason = why.report.reason(row, why.level);
         Answer {
             window_seconds: seconds(why.report.window_ns),
+            from_unix_nano: why.report.from_unix_ns,
+            to_unix_nano: why.report.time_unix_ns,
             cpus: why.report.cpus,
             level: noctule_text::level_word(why.level),
             asked: why.asked.as_ref().map(|asked| asked.id.pid),
@@ -52,6 +54,8 @@ fn weight(why: &Why, kind: fn(&CpuWeight) -> bool) -> Option<u64> {
 #[derive(Serialize)]
 struct Answer<'a> {
     window_seconds: f64,
+    from_unix_nano: u64,
+    to_unix_nano: u64,
     cpus: u32,
     level: &'static str,
     #[serde(rename = "process.pid", skip_serializing_if = "Option::is_none")]

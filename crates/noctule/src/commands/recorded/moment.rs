@@ -39,6 +39,15 @@ pub(super) fn moment_in(
     })
 }
 
+/// Whether a time of day was taken as that of a day before the recording's end.
+pub(super) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bool {
+    let day = |unix_ns: u64| {
+        let time = DateTime::from_timestamp_nanos(unix_ns.cast_signed());
+        time.with_timezone(&Local).date_naive()
+    };
+    time_of_day(text).is_some() && day(unix_ns) < day(end_unix_ns)
+}
+
 fn nanoseconds(signed: i64) -> Option<u64> {
     u64::try_from(signed).ok()
 }
@@ -165,6 +174,21 @@ mod tests {
             "2026-13-01T00:00",
         ] {
             assert!(moment(text, end).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_the_day_before_is_known() {
+        let end = moment("2026-11-24T12:00", 0).expect("a moment");
+        let at = |text| moment(text, end).expect("a moment");
+        for (text, expected) in [
+            ("12:00", false),
+            ("11:59", false),
+            ("12:01", true),
+            ("2026-11-23T12:01", false),
+            ("-20h", false),
+        ] {
+            assert_eq!(is_of_day_before(text, at(text), end), expected, "{text}");
         }
     }
 
