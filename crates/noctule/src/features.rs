@@ -39,16 +39,36 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     Feature::on(id, format!("{version} at {}", mount.display()))
 }
 
+/// With this the reason begins where processes outside of a pid namespace are not seen.
+const IN_PID_NAMESPACE: &str = "runs in a pid namespace";
+
+/// Whether the CPU time of all processes outside of a pid namespace is in no row.
+pub(crate) fn hides_processes(features: &[Feature]) -> bool {
+    let hides =
+        |it: &Feature| it.id == FeatureId::AllProcesses && it.reason.starts_with(IN_PID_NAMESPACE);
+    features.iter().any(hides)
+}
+
 pub(crate) fn processes(facts: &Facts) -> Feature {
     let id = FeatureId::AllProcesses;
     if facts.pid_namespace {
         return Feature::degraded(
             id,
-            "runs in a pid namespace: only the processes in it are listed",
+            format!(
+                "{IN_PID_NAMESPACE}: only the processes in it are listed, and the CPU time of others is in no row"
+            ),
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
     Feature::on(id, "runs in the host's pid namespace")
+}
+
+/// Says at the start that processes are missing of which the sums of the machine have the CPU time.
+pub(crate) fn warn_of_hidden(facts: &Facts) {
+    let processes = processes(facts);
+    if processes.state != FeatureState::On {
+        tracing::warn!("{}: {}; {}", processes.id, processes.reason, processes.mend);
+    }
 }
 
 /// They take tracepoints that slow down every system call.

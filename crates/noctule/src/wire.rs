@@ -174,6 +174,7 @@ impl Pipeline {
     fn load(config: &Config, scope: &Scope, shown: Shown) -> Result<Self> {
         let reading = reading(config);
         let facts = Facts::probe(&config.host.roots());
+        features::warn_of_hidden(&facts);
         let wanted = wanted(config);
         let mut plan = Plan::new(&facts, &wanted)?;
         if shown == Shown::Waits {

@@ -5,6 +5,7 @@ use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
 use noctule_text::{self as text, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
+use crate::features;
 use crate::print::Paint;
 use crate::users::Users;
 
@@ -277,8 +278,12 @@ fn time_of_cpus(report: &Report) -> String {
             ),
         ),
     };
+    let others = match features::hides_processes(&report.features) {
+        true => "processes outside of this pid namespace, ",
+        false => "",
+    };
     format!(
-        "{} on {} CPUs: {} used ({}), {} idle ({}), {} {rest} ({}){}{}{counted}",
+        "{} on {} CPUs: {} used ({}), {} idle ({}), {} {others}{rest} ({}){}{}{counted}",
         text::seconds(report.window_ns),
         node.cpus,
         text::seconds(used),
@@ -295,7 +300,7 @@ fn time_of_cpus(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use noctule_analysis::ReportBuilder;
-    use noctule_model::{Batch, Node};
+    use noctule_model::{Batch, Feature, FeatureId, Node};
 
     use super::*;
 
@@ -328,6 +333,24 @@ mod tests {
             words(0, 250_000_000),
             "interrupts (25.0%); steal, which this kernel includes in used and idle time: 0.250s"
         );
+    }
+
+    #[test]
+    fn the_time_of_processes_that_are_not_seen_is_not_called_interrupts_alone() {
+        let words = |feature| {
+            let mut window = ReportBuilder::new(Batch::default());
+            window.add(Batch {
+                features: [feature].into(),
+                ..Batch::default()
+            });
+            time_of_cpus(&window.report(Level::Cgroup, false))
+        };
+        let hidden = "s processes outside of this pid namespace, interrupts and steal (";
+        let degraded = |reason| words(Feature::degraded(FeatureId::AllProcesses, reason));
+        let seen = degraded("the kernel does not show tracing programs init (1)");
+        let unseen = degraded("runs in a pid namespace: only the processes in it are listed");
+        assert!(!seen.contains(hidden), "{seen}");
+        assert!(unseen.contains(hidden), "{unseen}");
     }
 
     /// The examples are copied from a terminal: this finds those that are older than the table.
