@@ -73,9 +73,21 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::from(DONE);
     }
-    let message = format!("noctule: {}\n", words(error));
+    let message = format!("noctule: {}{}\n", words(error), mend(error));
     patient::offer(std::io::stderr(), message.as_bytes());
     ExitCode::from(code(error))
+}
+
+/// What helps where the reason alone does not say it: EAGAIN is how the kernel refuses one more thread.
+fn mend(error: &anyhow::Error) -> &'static str {
+    let again = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
+    match error.chain().any(|e| e.downcast_ref().is_some_and(again)) {
+        true => {
+            "; there is no room for one more thread: raise TasksMax= of the service (pids.max of its cgroup), or the \
+             limit of the user's processes (ulimit -u, LimitNPROC=)"
+        }
+        false => "",
+    }
 }
 
 /// The error with its causes, safe for a terminal: names of files, cgroups and processes are chosen
@@ -122,6 +134,16 @@ fn code(error: &anyhow::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_finds_no_room_is_told_with_the_mend() {
+        let refused = |errno: rustix::io::Errno| {
+            let error = std::io::Error::from(errno);
+            mend(&anyhow::Error::new(error).context("starting the HTTP server"))
+        };
+        assert!(refused(rustix::io::Errno::AGAIN).contains("TasksMax="));
+        assert_eq!(refused(rustix::io::Errno::ADDRINUSE), "");
+    }
 
     #[test]
     fn what_strangers_chose_does_not_reach_the_terminal() {

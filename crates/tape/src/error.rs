@@ -20,7 +20,11 @@ impl Error {
     }
 
     pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let words = path.display().to_string();
+        Self::of(path.display().to_string())
+    }
+
+    pub(crate) fn of(words: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let words = words.into();
         |source| Self {
             words,
             source: Some(source),

@@ -2,7 +2,6 @@
 //! and events never waits for the disk.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -84,7 +83,7 @@ impl Recorder {
                 .run();
                 let _ = end.send(());
             })
-            .map_err(|error: io::Error| Error::new(format!("the thread of the tape: {error}")))?;
+            .map_err(Error::of("starting the thread of the tape"))?;
         Ok(Self { queue, ended })
     }
 

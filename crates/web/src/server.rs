@@ -154,10 +154,6 @@ impl Bound {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(self.listener)?
         };
-        // The runtime panics if it can start no thread at all, as where no process has room.
-        let room_for_one = std::thread::Builder::new().name("noctule-render".into());
-        // It does nothing, and cannot fail.
-        let _ = room_for_one.spawn(|| ())?.join();
         let (started, starts) = mpsc::channel();
         let (stop, stopped) = watch::channel(false);
         let door = Door {
@@ -169,9 +165,16 @@ impl Bound {
             .name("noctule-web".into())
             .spawn(move || {
                 (self.first)();
-                start_renderers(&runtime, threads);
+                let tried = room_for_one();
+                let can_work = tried.is_ok();
+                if can_work {
+                    start_renderers(&runtime, threads);
+                }
                 // Nobody waits any more if the process ends.
-                let _ = started.send(());
+                let _ = started.send(tried);
+                if !can_work {
+                    return;
+                }
                 runtime.block_on(accept(listener, Arc::new(door), room, stopped));
             })?;
         let server = Server {
@@ -179,12 +182,20 @@ impl Bound {
             thread: Some(thread),
         };
         match starts.recv() {
-            Ok(()) => Ok(server),
+            Ok(tried) => tried.map(|()| server),
             Err(_) => Err(io::Error::other(
                 "the threads that make pages did not start",
             )),
         }
     }
+}
+
+/// Whether one more thread can be started: the runtime panics where it can start none at all.
+fn room_for_one() -> io::Result<()> {
+    let one = std::thread::Builder::new().name("noctule-render".into());
+    // It does nothing, and cannot fail.
+    let _ = one.spawn(|| ())?.join();
+    Ok(())
 }
 
 /// Starts the threads that make pages, and returns when they run. A task that waits keeps its thread, so
