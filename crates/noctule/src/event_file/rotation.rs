@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::Place;
 use super::lines;
@@ -166,6 +168,7 @@ impl Open {
             file,
         };
         if open.regular {
+            lock(&open.file)?;
             let found = lines::whole(&open.file)?;
             open.bytes = found.whole;
             if found.half > 0 {
@@ -226,5 +229,17 @@ impl Open {
             self.file.set_len(self.bytes)?;
         }
         Ok(())
+    }
+}
+
+/// Takes the file, which nobody else may write meanwhile: each line would be there twice, and one that the other has
+/// begun would be cut off.
+fn lock(file: &File) -> io::Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(io::Error::other(
+            "another noctule writes to it: end that, or name another file",
+        )),
+        // Not every file system has locks.
+        _ => Ok(()),
     }
 }

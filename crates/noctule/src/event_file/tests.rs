@@ -89,6 +89,26 @@ fn what_is_handed_over_is_in_the_file_when_it_is_closed() {
 }
 
 #[test]
+fn a_file_has_one_writer() {
+    let (_folder, path) = folder();
+    let (mut first, _queue) = writer(place(&path, 300, 2));
+    let refused = || {
+        let error = Rotation::open(place(&path, 300, 2)).err();
+        let said = error.expect("it is taken").to_string();
+        assert!(said.starts_with("another noctule writes to it"), "{said}");
+    };
+    refused();
+    // The next file is its own, too.
+    for _ in 0..3 {
+        first.write(&of(vec![event(200)]));
+    }
+    assert!(numbered(&path, 1).exists());
+    refused();
+    drop(first);
+    Rotation::open(place(&path, 300, 2)).expect("it is free again");
+}
+
+#[test]
 fn a_file_is_full_exactly_at_its_size() {
     // Lines of 200 bytes; size of the file, how many lines fit.
     for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
