@@ -6,7 +6,7 @@ use std::fmt;
 
 use noctule_kernel::{
     AttachedProgram, CountedTime, Error, LoadedProgram, PlainMap, PlainMapKind, PlainProgram,
-    PlainProgramKind,
+    PlainProgramKind, TraceEvents,
 };
 
 use crate::emit::{EmitError, Emitted, MAPS, MapUse, emit_for, layout};
@@ -19,8 +19,8 @@ use crate::table::Row;
 
 /// First events that can wait for their second ones.
 const FIRSTS: u32 = 65_536;
-/// The table of first events is full where less than one place of so many is free: the kernel keeps some on each CPU.
-const FREE: usize = 8;
+/// Of a full table of first events the kernel keeps up to so many places free on each CPU.
+const FREE_OF_A_CPU: usize = 128;
 /// All rows together have so many bytes at most: they are there from the start, on each CPU.
 pub(crate) const TABLE_BYTES: usize = 256 << 20;
 
@@ -283,7 +283,9 @@ impl Session {
 
     /// Whether so many first events waited for their second ones that the oldest were forgotten.
     pub fn forgets(&self) -> bool {
-        let full = FIRSTS as usize - FIRSTS as usize / FREE;
+        let all = FIRSTS as usize;
+        let free = FREE_OF_A_CPU * TraceEvents::possible_cpus();
+        let full = all - free.clamp(all / 8, all / 2);
         self.map(MapUse::Firsts)
             .is_some_and(|firsts| firsts.count() >= full)
     }
