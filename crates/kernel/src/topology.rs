@@ -108,7 +108,7 @@ impl Topology {
     }
 
     /// Every CPU that is known, ascending.
-    pub(crate) fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.keys().copied()
     }
 }

@@ -4,6 +4,7 @@ mod energy;
 mod events;
 mod metrics;
 mod otlp;
+mod rings;
 mod tape;
 
 use std::fs;
@@ -25,6 +26,7 @@ use events::Events;
 pub(crate) use metrics::MetricNames;
 use metrics::Metrics;
 pub(crate) use otlp::{Otlp, OtlpEvents};
+pub(crate) use rings::RingSize;
 use tape::Tape;
 
 /// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
@@ -69,7 +71,7 @@ impl Default for Collect {
             blame_rows: 16_384,
             cgroup_rows: 8192,
             process_rows: 16_384,
-            ring_bytes: 2 << 20,
+            ring_bytes: 0,
             dead_cgroup_memory_seconds: 300.0,
             program_cost: ProgramCost::Auto,
         }
@@ -332,8 +334,8 @@ impl Config {
             ),
             (
                 "collect.ring_bytes",
-                u64::from(self.collect.ring_bytes),
-                4096,
+                RingSize::asked(self.collect.ring_bytes),
+                RingSize::LEAST,
                 1 << 28,
             ),
         ]

@@ -28,7 +28,7 @@ use noctule_model::{
 use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
-use crate::config::{Arguments, Config, OtlpEvents};
+use crate::config::{Arguments, Config, OtlpEvents, RingSize};
 use crate::features;
 use crate::rights::{self, Reading};
 use crate::select;
@@ -175,13 +175,13 @@ impl Pipeline {
         let reading = reading(config);
         let facts = Facts::probe(&config.host.roots());
         features::warn_of_hidden(&facts);
-        let wanted = wanted(config);
+        let wanted = wanted(config, &facts);
         let mut plan = Plan::new(&facts, &wanted)?;
         if shown == Shown::Waits {
             plan.leave_out_use();
         }
         let cpus = CpuSlots::new(&facts)?;
-        let events = (shown == Shown::All).then(|| events_wanted(config, scope));
+        let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
             let wanted = events.as_ref().filter(|_| counts_events(config))?;
             Some(LoadedEvents::load(&facts, wanted, &cpus))
@@ -649,7 +649,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     features
 }
 
-fn wanted(config: &Config) -> Wanted {
+fn wanted(config: &Config, facts: &Facts) -> Wanted {
     let collect = &config.collect;
     Wanted {
         counters: if collect.hardware_counters {
@@ -663,7 +663,7 @@ fn wanted(config: &Config) -> Wanted {
         blames: collect.blame_rows,
         cgroups: collect.cgroup_rows,
         processes: collect.process_rows,
-        ring_bytes: collect.ring_bytes,
+        ring_bytes: RingSize::ENDED.bytes(collect.ring_bytes, facts.topology.cpus().count()),
     }
 }
 
@@ -707,7 +707,7 @@ fn counts_events(config: &Config) -> bool {
     config.events.processes || config.events.tcp
 }
 
-fn events_wanted(config: &Config, scope: &Scope) -> EventsWanted {
+fn events_wanted(config: &Config, scope: &Scope, facts: &Facts) -> EventsWanted {
     let events = &config.events;
     EventsWanted {
         tcp: events.tcp,
@@ -715,7 +715,7 @@ fn events_wanted(config: &Config, scope: &Scope) -> EventsWanted {
         stream: scope.stream(),
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: events.ring_bytes,
+        ring_bytes: RingSize::EVENTS.bytes(events.ring_bytes, facts.topology.cpus().count()),
         cgroups: config.collect.cgroup_rows,
         destinations: events.destinations,
     }

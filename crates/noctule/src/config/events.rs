@@ -6,7 +6,7 @@ use noctule_model::What;
 use noctule_sinks::events::redact;
 use serde::Deserialize;
 
-use super::Count;
+use super::{Count, RingSize};
 use crate::event_file::Place;
 
 /// What is looked at while the agent runs, and where single events go.
@@ -91,8 +91,8 @@ impl Default for Events {
             file_bytes: 64 << 20,
             file_keep: 5,
             latency_milliseconds: 10,
-            ring_bytes: 4 << 20,
-            bulk_ring_bytes: 8 << 20,
+            ring_bytes: 0,
+            bulk_ring_bytes: 0,
             destinations: 4096,
         }
     }
@@ -128,11 +128,16 @@ impl Events {
                 1,
                 1000,
             ),
-            ("events.ring_bytes", self.ring_bytes.into(), 4096, 1 << 28),
+            (
+                "events.ring_bytes",
+                RingSize::asked(self.ring_bytes),
+                RingSize::LEAST,
+                1 << 28,
+            ),
             (
                 "events.bulk_ring_bytes",
-                self.bulk_ring_bytes.into(),
-                4096,
+                RingSize::asked(self.bulk_ring_bytes),
+                RingSize::LEAST,
                 1 << 28,
             ),
             ("events.destinations", self.destinations.into(), 1, 1 << 20),

@@ -5,7 +5,7 @@ use noctule_model::{Feature, FeatureId};
 
 use super::chain;
 use super::events::Scope;
-use crate::config::Config;
+use crate::config::{Config, RingSize};
 
 /// Watching files is on only when it is asked for: some kernels have nothing better for it than
 /// tracepoints that slow down every system call.
@@ -32,7 +32,8 @@ pub(super) fn load_files(
         stream: scope.file,
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: config.events.bulk_ring_bytes,
+        ring_bytes: RingSize::BULK
+            .bytes(config.events.bulk_ring_bytes, facts.topology.cpus().count()),
         rows: config.collect.cgroup_rows,
     };
     match FileEvents::load(facts, &options, Some(events.shared())) {
@@ -74,7 +75,8 @@ pub(super) fn load_udp(
         flows: scope.udp,
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: config.events.bulk_ring_bytes,
+        ring_bytes: RingSize::BULK
+            .bytes(config.events.bulk_ring_bytes, facts.topology.cpus().count()),
     };
     let (udp, status) = UdpEvents::load(facts, &options, Some(events.shared()));
     features.push(status);
