@@ -5,6 +5,7 @@
 
 mod cpu;
 mod events;
+mod packed;
 mod point;
 mod range;
 #[cfg(test)]
@@ -19,8 +20,9 @@ use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 use crate::{Party, WaitReport};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use events::{EventLog, EventLogLimits, at_most};
+pub use packed::{OwnerPoint, PackedRows, PairPoint, PointRows};
 use point::Numbers;
-pub use point::{NodePoint, OwnerPoint, PairPoint, TimePoint};
+pub use point::{NodePoint, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 

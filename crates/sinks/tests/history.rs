@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::{
-    Hurt, JudgedWindow, NodePoint, OwnerPoint, Party, TimePoint, TimeSpanQuery, TimelineView,
+    Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, TimePoint,
+    TimeSpanQuery, TimelineView,
 };
 use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
 use noctule_sinks::json::{HistoryRows, HistorySort, history_json};
@@ -27,6 +28,10 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
         id,
         ..OwnerPoint::default()
     });
+    let rows = PointRows {
+        owners: owners.collect(),
+        ..PointRows::default()
+    };
     let point = TimePoint {
         time_unix_ns: 10 * SECOND,
         length_ns: SECOND,
@@ -34,7 +39,7 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             measured,
             ..NodePoint::default()
         },
-        owners: owners.collect(),
+        rows: PackedRows::new(&rows),
         ..TimePoint::default()
     };
     let window = JudgedWindow {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use noctule_model::{Batch, Level};
+use serde::{Deserialize, Serialize};
 
 use super::point::{Micros, Numbers, micros, nanos};
-use super::{OwnerId, Somebody, TimePoint};
+use super::{OwnerId, Somebody};
 use crate::{CpuWindow, Party};
 
 /// CPUs of a point: the first ones.
@@ -14,7 +15,7 @@ const CPUS: usize = 256;
 const HOLDERS: usize = 3;
 
 /// One CPU between two batches. Microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuPoint {
     /// Its number.
     pub cpu: u32,
@@ -49,13 +50,13 @@ pub struct CpuStep {
 }
 
 /// The CPUs between two batches, in ascending order.
-pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Box<[CpuPoint]> {
+pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Vec<CpuPoint> {
     let mut window = CpuWindow::default();
     window.observe(first);
     window.observe(last);
     let cpus = window.cpus(Level::Container).into_iter().take(CPUS);
     let points = cpus.map(|cpu| {
-        let mut holders = [(0, 0.0); HOLDERS];
+        let mut holders = [(0, 0); HOLDERS];
         let known = cpu.holders.iter().filter_map(|(party, ns)| {
             let id = match party {
                 Party::Group(owner) => {
@@ -108,12 +109,12 @@ impl Strips {
     /// Adds a part of a point to a step; of its CPUs the first `most`.
     pub(super) fn add(
         &mut self,
-        point: &TimePoint,
+        cpus: &[CpuPoint],
         part: impl Fn(u64) -> u64,
         step: usize,
         most: usize,
     ) {
-        for cpu in point.cpus.iter().take(most) {
+        for cpu in cpus.iter().take(most) {
             let steps = self.cpus.entry(cpu.cpu);
             let sums = &mut steps.or_insert_with(|| vec![Sums::default(); self.steps])[step];
             sums.elapsed_ns += part(nanos(cpu.elapsed_us));
@@ -154,39 +155,25 @@ impl Sums {
 mod tests {
     use super::*;
 
-    fn point(cpu: u32, busy_us: f32, holders: [(OwnerId, f32); HOLDERS]) -> TimePoint {
-        let cpu = CpuPoint {
+    fn point(cpu: u32, busy_us: Micros, holders: [(OwnerId, Micros); HOLDERS]) -> [CpuPoint; 1] {
+        [CpuPoint {
             cpu,
-            elapsed_us: 1000.0,
+            elapsed_us: 1000,
             busy_us,
-            taken_us: (cpu == 3).then_some(10.0),
+            taken_us: (cpu == 3).then_some(10),
             holders,
-        };
-        TimePoint {
-            cpus: [cpu].into(),
-            ..TimePoint::default()
-        }
+        }]
     }
 
     #[test]
     fn a_step_has_the_one_who_had_the_cpu_for_longest() {
         let mut strips = Strips::new(2);
         let all = |ns: u64| ns;
-        strips.add(
-            &point(3, 800.0, [(7, 500.0), (8, 300.0), (0, 0.0)]),
-            all,
-            0,
-            9,
-        );
-        strips.add(
-            &point(3, 400.0, [(8, 400.0), (0, 0.0), (0, 0.0)]),
-            all,
-            0,
-            9,
-        );
-        strips.add(&point(1, 0.0, [(0, 0.0); HOLDERS]), all, 1, 9);
+        strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), all, 0, 9);
+        strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), all, 0, 9);
+        strips.add(&point(1, 0, [(0, 0); HOLDERS]), all, 1, 9);
         // Beyond the first ones.
-        strips.add(&point(5, 0.0, [(0, 0.0); HOLDERS]), all, 1, 0);
+        strips.add(&point(5, 0, [(0, 0); HOLDERS]), all, 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();
         assert_eq!(numbers, [1, 3]);

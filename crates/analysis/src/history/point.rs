@@ -8,16 +8,13 @@ use noctule_model::{
     Node, Owner, Subject, SubjectRow, ZoneReading,
 };
 
-use super::cpu::{self, CpuPoint};
+use super::cpu;
+use super::packed::{OwnerPoint, PackedRows, PairPoint, PointRows};
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
-/// Microseconds, as precise as 6e-8 of them: exact to the microsecond up to 16 s. A point of a recording can
-/// have hours of hundreds of threads.
-pub(super) type Micros = f32;
-
-/// How long was waited for each cause, by index of [`Cause`].
-type Waits = [Micros; Cause::ALL.len()];
+/// Microseconds.
+pub(super) type Micros = u64;
 
 /// Buckets of a histogram and their counts.
 type Packed = Box<[(u16, u32)]>;
@@ -33,19 +30,15 @@ pub struct TimePoint {
     pub length_ns: u64,
     /// The machine.
     pub node: NodePoint,
-    /// Those who used or wanted the CPU, most first.
-    pub owners: Box<[OwnerPoint]>,
+    /// Those who used or wanted the CPU, who made whom wait, and the CPUs.
+    pub rows: PackedRows,
     /// Owners that found no place; their figures are in those of the node alone.
     pub more_owners: u32,
-    /// Who made whom wait, most first.
-    pub pairs: Box<[PairPoint]>,
     /// Pairs that found no place; what they waited is in the figures of their owners.
     pub more_pairs: u32,
     /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter. `None`: the meter
     /// could not be read, or the growth is also of a time in which it could not.
     pub zones: Box<[Option<u64>]>,
-    /// The CPUs that are online, in ascending order; 256 at most.
-    pub cpus: Box<[CpuPoint]>,
 }
 
 /// The machine between two batches.
@@ -77,33 +70,6 @@ pub struct NodePoint {
     pub measured: Measured,
     /// CPU time of the agent itself, nanoseconds.
     pub agent_ns: u64,
-}
-
-/// One owner between two batches.
-#[derive(Clone, Debug, Default)]
-pub struct OwnerPoint {
-    /// Who.
-    pub id: OwnerId,
-    /// Time on a CPU, microseconds.
-    pub cpu_us: Micros,
-    /// What others waited while it had the CPU, microseconds.
-    pub hurts_us: Micros,
-    /// What it waited.
-    pub wait_us: Waits,
-    /// How long each of its waits was: bucket of [`Histogram`] and count. `None`: it waited, and the
-    /// point had no room.
-    pub lengths: Option<Box<[(u16, u32)]>>,
-}
-
-/// Who made whom wait between two batches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PairPoint {
-    /// Who waited.
-    pub victim: OwnerId,
-    /// Who had the CPU meanwhile.
-    pub culprit: OwnerId,
-    /// For how long, microseconds.
-    pub wait_us: Micros,
 }
 
 /// The numbers of owners.
@@ -251,7 +217,8 @@ impl TimePoint {
         pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
         let more_pairs = pairs.len().saturating_sub(limits.pairs);
         pairs.truncate(limits.pairs);
-        let pairs = pairs.into_iter().map(|(victim, culprit, wait_ns)| {
+        let pairs = pairs.into_iter();
+        let pairs = pairs.map(|(victim, culprit, wait_ns)| {
             let mut id = |who: Somebody<'_>| {
                 let row = match who {
                     Somebody::Subject(subject) => row_of(subject, last),
@@ -265,17 +232,20 @@ impl TimePoint {
                 wait_us: micros(wait_ns),
             }
         });
+        let rows = PointRows {
+            owners,
+            pairs: pairs.collect(),
+            cpus: cpu::points(first, last, names),
+        };
         Self {
             sequence,
             time_unix_ns: last.time_unix_ns,
             length_ns: last.taken_ns.saturating_sub(first.taken_ns),
             node: NodePoint::between(first, last),
-            pairs: pairs.collect(),
+            rows: PackedRows::new(&rows),
             more_pairs: more_pairs as u32,
-            owners,
             more_owners: more_owners as u32,
             zones: zones(first, last),
-            cpus: cpu::points(first, last, names),
         }
     }
 }
@@ -317,7 +287,7 @@ fn owners(
     mut room: usize,
     sequence: u64,
     names: &mut Numbers,
-) -> Box<[OwnerPoint]> {
+) -> Vec<OwnerPoint> {
     let mut by_wait: Vec<usize> = (0..drafts.len()).collect();
     by_wait.sort_unstable_by_key(|&at| std::cmp::Reverse(drafts[at].waited_ns()));
     let mut lengths: Vec<Option<Packed>> = vec![None; drafts.len()];
@@ -408,12 +378,12 @@ impl NodePoint {
 }
 
 pub(super) fn micros(ns: u64) -> Micros {
-    (ns as f64 / 1e3).round() as Micros
+    ns.saturating_add(500) / 1000
 }
 
 /// The same in nanoseconds, to be added up.
 pub(super) fn nanos(us: Micros) -> u64 {
-    (f64::from(us) * 1e3) as u64
+    us.saturating_mul(1000)
 }
 
 fn saturated(value: u64) -> u32 {

@@ -7,7 +7,7 @@ use noctule_model::{Cause, EventCounters, Histogram, Measured};
 
 use super::cpu::{CpuStrip, Strips};
 use super::point::nanos;
-use super::{OwnerId, TimePoint, TimelineView};
+use super::{OwnerId, OwnerPoint, PointRows, TimePoint, TimelineView};
 
 /// Which part of a history, and how finely.
 #[derive(Clone, Copy, Debug)]
@@ -162,9 +162,10 @@ impl TimelineView {
         };
         let mut sums = Sums::new(count);
         for point in self.overlapping(from_unix_ns, query.to_unix_ns) {
+            let rows = point.rows.unpack();
             for (at, part) in range.parts(point, query.to_unix_ns) {
                 range.buckets[at].add(point, part);
-                sums.add(point, at, part, query, &mut range.buckets[at]);
+                sums.add(point, &rows, at, part, query, &mut range.buckets[at]);
             }
             range.crowded += usize::from(point.more_owners > 0);
             range.crowded_pairs += usize::from(point.more_pairs > 0);
@@ -288,12 +289,13 @@ impl Sums {
     fn add(
         &mut self,
         point: &TimePoint,
+        rows: &PointRows,
         at: usize,
         part: Part,
         query: &TimeSpanQuery,
         bucket: &mut SpanStep,
     ) {
-        for owner in &point.owners {
+        for owner in &rows.owners {
             let sum = self.owners.entry(owner.id).or_insert_with(|| OwnerSum {
                 id: owner.id,
                 steps: vec![0; self.lengths.len()],
@@ -307,7 +309,7 @@ impl Sums {
                 *sum += part.of(nanos(us));
             }
         }
-        for pair in &point.pairs {
+        for pair in &rows.pairs {
             let wait_ns = part.of(nanos(pair.wait_us));
             let key = (pair.victim, pair.culprit);
             *self.pairs.entry(key).or_default() += wait_ns;
@@ -316,8 +318,14 @@ impl Sums {
             }
         }
         let of = |ns| part.of(ns);
-        self.strips.add(point, of, at, query.strips);
-        bucket.add_waits(point, part, query.waits_of, &mut self.lengths[at]);
+        self.strips.add(&rows.cpus, of, at, query.strips);
+        bucket.add_waits(
+            point,
+            &rows.owners,
+            part,
+            query.waits_of,
+            &mut self.lengths[at],
+        );
     }
 
     fn finish(self, range: &mut TimeSpan) {
@@ -385,6 +393,7 @@ impl SpanStep {
     fn add_waits(
         &mut self,
         point: &TimePoint,
+        owners: &[OwnerPoint],
         part: Part,
         of: Option<OwnerId>,
         lengths: &mut Lengths,
@@ -399,7 +408,7 @@ impl SpanStep {
             }
             return;
         };
-        let Some(owner) = point.owners.iter().find(|owner| owner.id == of) else {
+        let Some(owner) = owners.iter().find(|owner| owner.id == of) else {
             // It did nothing, or found no place.
             if point.more_owners > 0 {
                 self.lengths_missing += missing;

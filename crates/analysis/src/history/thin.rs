@@ -83,22 +83,22 @@ mod tests {
         }
         assert_eq!(thinned.count(), 11);
         let view = history.view();
-        let points: Vec<(u64, f32, Vec<f32>)> = view
+        let points: Vec<(u64, u64, Vec<u64>)> = view
             .points
             .iter()
             .map(|point| {
-                let cpu = &point.cpus[0];
+                let cpu = point.rows.unpack().cpus[0];
                 let had = cpu.holders.iter().filter(|(id, _)| *id != 0);
                 let had = had.map(|(_, us)| *us).collect();
                 (point.sequence, cpu.elapsed_us, had)
             })
             .collect();
         let expected = [
-            (4, 400.0, vec![120.0; 3]),
-            (8, 400.0, vec![120.0; 3]),
+            (4, 400, vec![120; 3]),
+            (8, 400, vec![120; 3]),
             // The last two.
-            (9, 100.0, vec![60.0, 30.0]),
-            (10, 100.0, vec![60.0, 30.0]),
+            (9, 100, vec![60, 30]),
+            (10, 100, vec![60, 30]),
         ];
         assert_eq!(points, expected);
     }
