@@ -20,7 +20,7 @@ use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 use crate::{Party, WaitReport};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use events::{EventLog, EventLogLimits, at_most};
-pub use packed::{OwnerPoint, PackedRows, PairPoint, PointRows};
+pub use packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use point::Numbers;
 pub use point::{NodePoint, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
@@ -47,7 +47,7 @@ pub struct TimelineLimits {
 }
 
 impl TimelineLimits {
-    /// 15 minutes of seconds: at most some 12 MB, where 128 owners use the CPU in each of them.
+    /// 15 minutes of seconds: some 3 MB, where 128 owners use the CPU in each of them.
     pub const RECENT: Self = Self {
         points: 900,
         owners: 128,

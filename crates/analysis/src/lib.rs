@@ -27,8 +27,9 @@ pub use energy::{
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
     CpuPoint, CpuStep, CpuStrip, EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId,
-    OwnerPoint, OwnerSum, PackedRows, PairPoint, PairSum, PointRows, SpanStep, Thinned, TimePoint,
-    TimeSpan, TimeSpanQuery, Timeline, TimelineLimits, TimelineView, ZoneSum, at_most,
+    OwnerLengths, OwnerPoint, OwnerSum, PackedRows, PairPoint, PairSum, PointRows, SpanStep,
+    Thinned, TimePoint, TimeSpan, TimeSpanQuery, Timeline, TimelineLimits, TimelineView, ZoneSum,
+    at_most,
 };
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Detail, Key, Report, ReportBuilder, Row};

@@ -39,7 +39,7 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             measured,
             ..NodePoint::default()
         },
-        rows: PackedRows::new(&rows),
+        rows: PackedRows::new(&rows, &[]),
         ..TimePoint::default()
     };
     let window = JudgedWindow {

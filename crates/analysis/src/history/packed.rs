@@ -19,10 +19,10 @@ pub struct OwnerPoint {
     pub hurts_us: Micros,
     /// What it waited, by index of [`Cause`], microseconds.
     pub wait_us: [Micros; Cause::ALL.len()],
-    /// How long each of its waits was: bucket of [`noctule_model::Histogram`] and count. `None`: it waited, and the
-    /// point had no room.
-    pub lengths: Option<Box<[(u16, u32)]>>,
 }
+
+/// How long each wait of an owner was: buckets of [`noctule_model::Histogram`] and their counts.
+pub type OwnerLengths = (OwnerId, Box<[(u16, u32)]>);
 
 /// Who made whom wait between two batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,22 +48,45 @@ pub struct PointRows {
 
 /// Rows, packed. The default has none.
 #[derive(Clone, Debug, Default)]
-pub struct PackedRows(Box<[u8]>);
+pub struct PackedRows {
+    rows: Box<[u8]>,
+    /// Apart: they are asked for of one owner, and seldom.
+    lengths: Box<[u8]>,
+}
 
 impl PackedRows {
-    /// Packs them.
-    pub fn new(rows: &PointRows) -> Self {
-        let bytes = postcard::to_allocvec(rows).expect("memory is all that it needs");
-        Self(bytes.into())
+    /// Packs them, and the lengths of the waits of those owners for which there was room.
+    pub fn new(rows: &PointRows, lengths: &[OwnerLengths]) -> Self {
+        Self {
+            rows: pack(rows),
+            lengths: pack(lengths),
+        }
     }
 
-    /// What was packed.
+    /// What was packed, but for the lengths.
     pub fn unpack(&self) -> PointRows {
-        if self.0.is_empty() {
-            return PointRows::default();
-        }
-        postcard::from_bytes(&self.0).expect("nobody else has written it")
+        unpack(&self.rows)
     }
+
+    /// How long the waits of an owner were. `None`: it is not in the point, or that had no room.
+    pub fn lengths_of(&self, owner: OwnerId) -> Option<Box<[(u16, u32)]>> {
+        let all: Vec<OwnerLengths> = unpack(&self.lengths);
+        let own = all.into_iter().find(|(id, _)| *id == owner);
+        own.map(|(_, lengths)| lengths)
+    }
+}
+
+fn pack(it: &(impl Serialize + ?Sized)) -> Box<[u8]> {
+    let bytes = postcard::to_allocvec(it).expect("memory is all that it needs");
+    bytes.into()
+}
+
+/// The default, where nothing was packed.
+fn unpack<'a, T: Default + Deserialize<'a>>(bytes: &'a [u8]) -> T {
+    if bytes.is_empty() {
+        return T::default();
+    }
+    postcard::from_bytes(bytes).expect("nobody else has written it")
 }
 
 #[cfg(test)]
@@ -75,8 +98,10 @@ mod tests {
         let mut owners = vec![OwnerPoint::default(); 3];
         owners[1].id = OwnerId::MAX;
         owners[1].wait_us = [Micros::MAX; Cause::ALL.len()];
-        owners[1].lengths = Some([(u16::MAX, u32::MAX), (0, 1)].into());
-        owners[2].lengths = Some([].into());
+        let lengths: [OwnerLengths; 2] = [
+            (1, [].into()),
+            (OwnerId::MAX, [(u16::MAX, u32::MAX), (0, 1)].into()),
+        ];
         let rows = PointRows {
             owners,
             pairs: vec![PairPoint {
@@ -91,7 +116,16 @@ mod tests {
                 ..CpuPoint::default()
             }],
         };
-        assert_eq!(PackedRows::new(&rows).unpack(), rows);
-        assert_eq!(PackedRows::default().unpack(), PointRows::default());
+        let packed = PackedRows::new(&rows, &lengths);
+        assert_eq!(packed.unpack(), rows);
+        for (owner, own) in lengths {
+            assert_eq!(packed.lengths_of(owner), Some(own));
+        }
+        assert_eq!(packed.lengths_of(2), None);
+        let none = PackedRows::default();
+        assert_eq!(
+            (none.unpack(), none.lengths_of(1)),
+            (PointRows::default(), None)
+        );
     }
 }

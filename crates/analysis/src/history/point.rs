@@ -9,7 +9,7 @@ use noctule_model::{
 };
 
 use super::cpu;
-use super::packed::{OwnerPoint, PackedRows, PairPoint, PointRows};
+use super::packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
@@ -213,7 +213,9 @@ impl TimePoint {
         let more_owners = drafts.len().saturating_sub(limits.owners);
         drafts.truncate(limits.owners);
         let sequence = last.sequence;
-        let owners = owners(&drafts, limits.lengths, sequence, names);
+        let owners = drafts.iter().map(|draft| draft.point(sequence, names));
+        let owners: Vec<OwnerPoint> = owners.collect();
+        let lengths = lengths(&drafts, &owners, limits.lengths);
         pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
         let more_pairs = pairs.len().saturating_sub(limits.pairs);
         pairs.truncate(limits.pairs);
@@ -242,7 +244,7 @@ impl TimePoint {
             time_unix_ns: last.time_unix_ns,
             length_ns: last.taken_ns.saturating_sub(first.taken_ns),
             node: NodePoint::between(first, last),
-            rows: PackedRows::new(&rows),
+            rows: PackedRows::new(&rows, &lengths),
             more_pairs: more_pairs as u32,
             more_owners: more_owners as u32,
             zones: zones(first, last),
@@ -272,6 +274,16 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    fn point(&self, sequence: u64, names: &mut Numbers) -> OwnerPoint {
+        let who = Somebody::from(&self.row.subject);
+        OwnerPoint {
+            id: names.id(who, sequence, Some(&self.row.owner)),
+            cpu_us: micros(self.cpu_ns),
+            hurts_us: micros(self.hurts_ns),
+            wait_us: self.wait_ns.map(micros),
+        }
+    }
+
     fn lengths(&self) -> Histogram {
         match self.before {
             Some(before) => self.row.waits.since(&before.waits),
@@ -280,17 +292,11 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The points of the owners, with the lengths of their waits for as long as there is room: who waited
-/// most comes first.
-fn owners(
-    drafts: &[Candidate<'_>],
-    mut room: usize,
-    sequence: u64,
-    names: &mut Numbers,
-) -> Vec<OwnerPoint> {
+/// The lengths of the owners' waits, for as long as there is room: who waited most comes first.
+fn lengths(drafts: &[Candidate<'_>], owners: &[OwnerPoint], mut room: usize) -> Vec<OwnerLengths> {
     let mut by_wait: Vec<usize> = (0..drafts.len()).collect();
     by_wait.sort_unstable_by_key(|&at| std::cmp::Reverse(drafts[at].waited_ns()));
-    let mut lengths: Vec<Option<Packed>> = vec![None; drafts.len()];
+    let mut lengths = Vec::new();
     for at in by_wait {
         let packed: Packed = drafts[at]
             .lengths()
@@ -299,20 +305,10 @@ fn owners(
             .collect();
         if packed.len() <= room {
             room -= packed.len();
-            lengths[at] = Some(packed);
+            lengths.push((owners[at].id, packed));
         }
     }
-    let points = drafts.iter().zip(lengths).map(|(draft, lengths)| {
-        let who = Somebody::from(&draft.row.subject);
-        OwnerPoint {
-            id: names.id(who, sequence, Some(&draft.row.owner)),
-            cpu_us: micros(draft.cpu_ns),
-            hurts_us: micros(draft.hurts_ns),
-            wait_us: draft.wait_ns.map(micros),
-            lengths,
-        }
-    });
-    points.collect()
+    lengths
 }
 
 /// Who made the subject wait, and for how long.

@@ -418,10 +418,10 @@ impl SpanStep {
         for (sum, us) in self.wait_ns.iter_mut().zip(owner.wait_us) {
             *sum += part.of(nanos(us));
         }
-        match &owner.lengths {
+        match point.rows.lengths_of(of) {
             None => self.lengths_missing += missing,
             Some(kept) => {
-                for &(bucket, count) in kept {
+                for (bucket, count) in kept {
                     lengths.add(usize::from(bucket), part.of(u64::from(count)));
                 }
             }
