@@ -333,7 +333,7 @@ impl Config {
                 1 << 22,
             ),
             (
-                "collect.ring_bytes",
+                "collect.ring_bytes (0: by the number of CPUs)",
                 RingSize::asked(self.collect.ring_bytes),
                 RingSize::LEAST,
                 1 << 28,
