@@ -1,7 +1,8 @@
 //! Sizes of the kernel side's rings where the configuration names none.
 
 /// A ring holds what the CPUs write until its reader has had its turn, so machines with more of them
-/// have larger ones. Its memory is there whether or not anything is in it.
+/// have larger ones. Its memory is there whether or not anything is in it, and counts against the limit
+/// of the agent's unit or pod: so none grows without end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSize {
     of_a_cpu: u32,
@@ -11,11 +12,11 @@ pub(crate) struct RingSize {
 
 impl RingSize {
     /// Ended processes. That of cgroups has a quarter.
-    pub(crate) const ENDED: Self = Self::kibibytes(512, 1 << 10, 8 << 10);
+    pub(crate) const ENDED: Self = Self::kibibytes(512, 1 << 10, 4 << 10);
     /// Processes, OOM kills and TCP.
-    pub(crate) const EVENTS: Self = Self::kibibytes(1 << 10, 2 << 10, 16 << 10);
+    pub(crate) const EVENTS: Self = Self::kibibytes(1 << 10, 2 << 10, 8 << 10);
     /// Files, DNS and UDP: each has one of its own.
-    pub(crate) const BULK: Self = Self::kibibytes(4 << 10, 8 << 10, 64 << 10);
+    pub(crate) const BULK: Self = Self::kibibytes(4 << 10, 8 << 10, 16 << 10);
 
     /// The least that can be configured.
     pub(crate) const LEAST: u64 = 4096;
@@ -56,7 +57,7 @@ mod tests {
     #[test]
     fn rings_grow_with_the_cpus_and_what_is_configured_wins() {
         let sizes = [0, 1, 2, 4, 64, usize::MAX].map(|cpus| RingSize::EVENTS.bytes(0, cpus) >> 20);
-        assert_eq!(sizes, [2, 2, 2, 4, 16, 16]);
+        assert_eq!(sizes, [2, 2, 2, 4, 8, 8]);
         assert_eq!(RingSize::ENDED.bytes(4096, 64), 4096);
     }
 }
