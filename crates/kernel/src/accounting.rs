@@ -193,7 +193,7 @@ impl Accounting {
         let first = online.first().copied().unwrap_or(0);
         let (mut hardware, unavailable) = Hardware::probe(&plan.counters, first);
 
-        let (switch, modest, refused) =
+        let (object::Loaded { switch, iterators }, modest, refused) =
             object::load(&Asked::most(facts, wanted), facts, hardware.mask(), cpus)?;
         let wanted = &modest.wanted;
         let need = Need::new(wanted.waits, facts.scheduler);
@@ -210,7 +210,7 @@ impl Accounting {
         let ring = exit_ring(&switch, Rc::clone(&exits))?;
         let mut features = features::hardware(&plan.counters, &unavailable, &problems, facts);
         let mut links = attach_lives(&switch)?;
-        let mut walk = Walk::attach(&switch, modest.lists_threads)?;
+        let mut walk = Walk::attach(&iterators, modest.lists_threads)?;
         // Makes storage for the threads that are there.
         walk.begin()?;
         let mut wakeups = Wakeups::new(need);
@@ -581,12 +581,8 @@ impl Accounting {
             // One of both is loaded, and they do the same.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
-            ProgramHandle::of("walk_tasks", &progs.walk_tasks),
-            ProgramHandle::of("sample_tasks_older", &progs.sample_tasks_older),
-            ProgramHandle::of("sample_listed", &progs.sample_listed),
-            ProgramHandle::of("list_waiting", &progs.list_waiting),
         ];
-        let own = own.into_iter().flatten();
+        let own = own.into_iter().flatten().chain(self.walk.programs());
         own.chain(self.sides.iter().flat_map(Side::programs))
             .collect()
     }

@@ -36,6 +36,11 @@ impl ProgramHandle {
         })
     }
 
+    /// Another handle on the same; `None` when no descriptor is left for it.
+    pub(crate) fn again(&self) -> Option<Self> {
+        Self::of(&self.name, &self.fd)
+    }
+
     /// Handles on two programs that are attached to the same, the second to do what the first was
     /// not run for. It need not be loaded.
     pub(crate) fn pair(first: (&str, &impl AsFd), again: (&str, &impl AsFd)) -> [Option<Self>; 2] {

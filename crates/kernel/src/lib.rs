@@ -6,6 +6,7 @@
 
 mod abi;
 mod accounting;
+mod beside;
 mod cgroups;
 mod clock;
 mod cost;
@@ -41,6 +42,7 @@ mod tracefs;
 
 pub use abi::{CgroupChange, CgroupEvent, CpuSlot, TaskSample, sample_flag};
 pub use accounting::{Accounting, Snapshot, WaitCounts};
+pub use beside::beside;
 pub use cgroups::CgroupEvents;
 pub use clock::process_cpu_ns;
 pub use cost::{CostWindow, ProgramHandle};

@@ -19,7 +19,7 @@ use noctule_collect::{
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
-    Hierarchy, LoadedEvents, Plan, Stream, Wanted,
+    Hierarchy, LoadedEvents, Plan, Stream, Wanted, beside,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Loss, Owner, ProcessRow,
@@ -687,20 +687,6 @@ fn remembered(config: &Config) -> Duration {
     let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
     // And some ticks.
     wanted.max(listed + 3 * config.interval())
-}
-
-/// Does both, with a thread for the first where there is room for one: verifying takes most of the
-/// time of the start, and most machines have more than one CPU.
-fn beside<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
-    thread::scope(|threads| {
-        let started = thread::Builder::new().spawn_scoped(threads, &first);
-        let second = second();
-        let first = match started {
-            Ok(thread) => thread.join().expect("loading does not panic"),
-            Err(_) => first(),
-        };
-        (first, second)
-    })
 }
 
 fn counts_events(config: &Config) -> bool {

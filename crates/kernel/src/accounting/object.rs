@@ -1,11 +1,18 @@
 //! Loads the object switch, with as much as this kernel takes.
+//!
+//! It is opened twice, on the same maps: libbpf has the kernel verify the programs of an object one after
+//! the other, and on two CPUs the hooks and the iterators, half of the work each, are verified at the same
+//! time.
 
-use std::os::fd::AsFd as _;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use libbpf_rs::skel::OpenSkel as _;
+use libbpf_rs::{AsRawLibbpf as _, OpenMap, libbpf_sys};
 
 use super::wakeups::Need;
 use super::{features, walk};
+use crate::beside::beside;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context as _, Error, not_loaded};
 use crate::facts::Facts;
@@ -58,6 +65,14 @@ impl Asked {
     }
 }
 
+/// The object, loaded.
+pub(super) struct Loaded {
+    /// With the programs at hooks, and the maps of both.
+    pub(super) switch: SwitchSkel<'static>,
+    /// With the iterators alone.
+    pub(super) iterators: SwitchSkel<'static>,
+}
+
 /// Loads as much of it as the kernel takes: one that nobody has tried can refuse a program that all
 /// others take. Where it takes nothing, its first word is the error.
 pub(super) fn load(
@@ -65,18 +80,39 @@ pub(super) fn load(
     facts: &Facts,
     hardware_mask: u32,
     cpu_slots: &CpuSlots,
-) -> Result<(SwitchSkel<'static>, Asked, Option<Refused>), Error> {
-    let load = |asked: &Asked| {
-        let open = open(asked, facts, hardware_mask, cpu_slots)?;
-        open.load().map_err(not_loaded("switch", facts))
-    };
-    let (switch, asked, error) = first_that_loads(most.ever_less(), load)?;
+) -> Result<(Loaded, Asked, Option<Refused>), Error> {
+    let load = |asked: &Asked| both(asked, facts, hardware_mask, cpu_slots);
+    let (loaded, asked, error) = first_that_loads(most.ever_less(), load)?;
     let refused = error.map(|error| Refused {
         list: asked.lists_threads != most.lists_threads,
         waits: asked.wanted.waits != most.wanted.waits,
         error,
     });
-    Ok((switch, asked, refused))
+    Ok((loaded, asked, refused))
+}
+
+fn both(
+    asked: &Asked,
+    facts: &Facts,
+    hardware_mask: u32,
+    cpu_slots: &CpuSlots,
+) -> Result<Loaded, Error> {
+    let mut hooks = open(facts)?;
+    choose_hooks(&mut hooks, asked, facts);
+    set_up(&mut hooks, asked, facts, hardware_mask, cpu_slots)?;
+    make_maps(&mut hooks).map_err(not_loaded("switch", facts))?;
+    let maps = made(&hooks).context("the maps of the BPF object switch")?;
+    let iterators = || {
+        let mut iterators = open(facts)?;
+        choose_iterators(&mut iterators, asked);
+        share(&mut iterators, &maps).context("sharing the maps of the BPF object switch")?;
+        iterators.load().map_err(not_loaded("switch", facts))
+    };
+    let (iterators, switch) = beside(iterators, || hooks.load());
+    Ok(Loaded {
+        switch: switch.map_err(not_loaded("switch", facts))?,
+        iterators: iterators?,
+    })
 }
 
 fn first_that_loads<T>(
@@ -93,17 +129,96 @@ fn first_that_loads<T>(
     Err(first.expect("something was tried"))
 }
 
-fn open(
+/// The object with the instructions of this kernel, and no program that is to be loaded.
+fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
+    let mut open =
+        kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
+    configure!(open, facts).context("setting up the BPF object switch")?;
+    for mut program in open.open_object_mut().progs_mut() {
+        program.set_autoload(false);
+    }
+    Ok(open)
+}
+
+/// Programs that are not attached need not pass the verifier, nor take its time.
+fn choose_hooks(open: &mut OpenSwitchSkel<'static>, asked: &Asked, facts: &Facts) {
+    let waits = asked.wanted.waits;
+    let wakeups = Need::new(waits, facts.scheduler) != Need::Never;
+    let moves = facts.hooks.contains(features::MOVES);
+    let walks = features::walks_over_threads(facts);
+    let progs = &mut open.progs;
+    progs.sched_switch.set_autoload(true);
+    progs.sched_wakeup_new.set_autoload(true);
+    progs.process_free.set_autoload(true);
+    progs.sched_wakeup.set_autoload(wakeups);
+    progs.sched_migrate_task.set_autoload(waits);
+    progs.cgroup_attach_task.set_autoload(moves && walks);
+    progs.attach_task_older.set_autoload(moves && !walks);
+}
+
+fn choose_iterators(open: &mut OpenSwitchSkel<'static>, asked: &Asked) {
+    let lists = asked.lists_threads;
+    let progs = &mut open.progs;
+    progs.walk_tasks.set_autoload(lists);
+    progs.sample_listed.set_autoload(lists);
+    progs.list_waiting.set_autoload(lists);
+    progs.sample_tasks_older.set_autoload(!lists);
+}
+
+fn make_maps(open: &mut OpenSwitchSkel<'static>) -> Result<(), libbpf_rs::Error> {
+    let object = open.open_object_mut().as_libbpf_object();
+    #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
+    // SAFETY: the object is open, and nobody else has it.
+    match unsafe { libbpf_sys::bpf_object__prepare(object.as_ptr()) } {
+        0 => Ok(()),
+        error => Err(libbpf_rs::Error::from_raw_os_error(-error)),
+    }
+}
+
+/// A descriptor of its own of each map of an object that is prepared; `None` for one that is not wanted.
+fn made(open: &OpenSwitchSkel<'static>) -> io::Result<Vec<Option<OwnedFd>>> {
+    let descriptor = |map: OpenMap<'_>| {
+        let map = map.as_libbpf_object().as_ptr();
+        #[allow(
+            unsafe_code,
+            reason = "libbpf-rs has no descriptors of maps before the load"
+        )]
+        // SAFETY: the map lives as long as its object, and so does its descriptor.
+        unsafe {
+            // The others have one, too, which is that of no map.
+            let is_made = libbpf_sys::bpf_map__autocreate(map);
+            is_made.then(|| BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(map)))
+        }
+    };
+    let maps = open.open_object().maps().map(descriptor);
+    let own = |made: BorrowedFd<'_>| made.try_clone_to_owned();
+    maps.map(|made| made.map(own).transpose()).collect()
+}
+
+/// Gives an object the maps of another of the same kind.
+fn share(
+    open: &mut OpenSwitchSkel<'static>,
+    maps: &[Option<OwnedFd>],
+) -> Result<(), libbpf_rs::Error> {
+    for (mut map, made) in open.open_object_mut().maps_mut().zip(maps) {
+        match made {
+            Some(made) => map.reuse_fd(made.as_fd())?,
+            None => map.set_autocreate(false)?,
+        }
+    }
+    Ok(())
+}
+
+/// The constants of the programs, and the maps.
+fn set_up(
+    open: &mut OpenSwitchSkel<'static>,
     asked: &Asked,
     facts: &Facts,
     hardware_mask: u32,
     cpu_slots: &CpuSlots,
-) -> Result<OpenSwitchSkel<'static>, Error> {
+) -> Result<(), Error> {
     let wanted = &asked.wanted;
     let lists = asked.lists_threads;
-    let need = Need::new(wanted.waits, facts.scheduler);
-    let mut open =
-        kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
     let ring = wanted.ring_bytes.max(4096).next_power_of_two();
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;
@@ -114,23 +229,11 @@ fn open(
         rodata.exits_wakeup_bytes = ring / 4;
         rodata.last_wait_row = if wanted.waits { wanted.cgroups } else { 1 };
     }
-    configure!(open, facts).context("setting up the BPF object switch")?;
     let unused = match facts.task_storage {
         true => open.maps.accounts.set_autocreate(false),
         false => open.maps.tasks.set_autocreate(false),
     };
     unused.context("the accounts of threads")?;
-    // Programs that are not attached need not pass the verifier, nor take its time.
-    open.progs.sched_wakeup.set_autoload(need != Need::Never);
-    open.progs.sched_migrate_task.set_autoload(wanted.waits);
-    let moves = facts.hooks.contains(features::MOVES);
-    let walks = features::walks_over_threads(facts);
-    open.progs.cgroup_attach_task.set_autoload(moves && walks);
-    open.progs.attach_task_older.set_autoload(moves && !walks);
-    open.progs.walk_tasks.set_autoload(lists);
-    open.progs.sample_listed.set_autoload(lists);
-    open.progs.list_waiting.set_autoload(lists);
-    open.progs.sample_tasks_older.set_autoload(!lists);
     if !lists {
         open.maps
             .listed
@@ -167,8 +270,7 @@ fn open(
     sizes
         .into_iter()
         .collect::<Result<(), _>>()
-        .context("sizing the maps")?;
-    Ok(open)
+        .context("sizing the maps")
 }
 
 #[cfg(test)]

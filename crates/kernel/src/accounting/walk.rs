@@ -14,6 +14,7 @@ use noctule_model::IdSet;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::abi::{self, Living, TaskSample, sample_flag};
+use crate::cost::ProgramHandle;
 use crate::error::{Context as _, Error};
 use crate::facts::Facts;
 use crate::iterator;
@@ -52,6 +53,7 @@ pub(super) struct Walk {
     lost: u64,
     bytes: Vec<u8>,
     rows: Vec<TaskSample>,
+    programs: Vec<ProgramHandle>,
 }
 
 /// What was read.
@@ -63,12 +65,16 @@ pub(super) struct Read {
 }
 
 impl Walk {
-    pub(super) fn attach(switch: &SwitchSkel<'static>, lists_threads: bool) -> Result<Self, Error> {
-        let progs = &switch.progs;
+    /// Attaches what of the iterators is loaded, which then need their object no more.
+    pub(super) fn attach(
+        iterators: &SwitchSkel<'static>,
+        lists_threads: bool,
+    ) -> Result<Self, Error> {
+        let (progs, maps) = (&iterators.progs, &iterators.maps);
         let (all, listed, waiting) = match lists_threads {
             true => {
-                let listed = progs.sample_listed.attach_iter(switch.maps.turns.as_fd());
-                let waiting = progs.list_waiting.attach_iter(switch.maps.cpus.as_fd());
+                let listed = progs.sample_listed.attach_iter(maps.turns.as_fd());
+                let waiting = progs.list_waiting.attach_iter(maps.cpus.as_fd());
                 (
                     &progs.walk_tasks,
                     Some(listed.context("the iterator of listed tasks")?),
@@ -77,6 +83,12 @@ impl Walk {
             }
             false => (&progs.sample_tasks_older, None, None),
         };
+        let programs = [
+            ProgramHandle::of("walk_tasks", &progs.walk_tasks),
+            ProgramHandle::of("sample_tasks_older", &progs.sample_tasks_older),
+            ProgramHandle::of("sample_listed", &progs.sample_listed),
+            ProgramHandle::of("list_waiting", &progs.list_waiting),
+        ];
         Ok(Self {
             all: all.attach().context("the task iterator")?,
             listed,
@@ -87,7 +99,13 @@ impl Walk {
             lost: 0,
             bytes: Vec::new(),
             rows: Vec::new(),
+            programs: programs.into_iter().flatten().collect(),
         })
+    }
+
+    /// The programs, for measuring what they cost.
+    pub(super) fn programs(&self) -> impl Iterator<Item = ProgramHandle> {
+        self.programs.iter().filter_map(ProgramHandle::again)
     }
 
     /// From now on every snapshot lists the processes that are alive.
