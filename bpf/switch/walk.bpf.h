@@ -29,7 +29,7 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 	struct task_struct *process = leader_of(thread);
 	struct task_account *leader = process ? account_of(process) : NULL;
 
-	if (leader) {
+	if (leader && !account->threads) {
 		leader->threads = 1;
 		account->threads = 1;
 	}
@@ -185,7 +185,6 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 					  struct task_account *account)
 {
 	struct task_account *leader = account;
-	struct task_struct *process;
 	struct task_sample *sample;
 	__u32 scratch = SCRATCH_WALK;
 	__u64 at = sample_at, waiting_ns = 0;
@@ -205,13 +204,8 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
 	divide_moved(task, DIVISION_WALK);
 	settle_moved(task, SCRATCH_WALK);
-	if (task->pid != task->tgid) {
-		/* A thread that is older than the agent. */
-		if (!account->threads)
-			mark_threads(task, account);
-		process = leader_of(task);
-		leader = process ? find_account(process) : NULL;
-	}
+	if (task->pid != task->tgid)
+		leader = mark_threads(task, account);
 	look_for_quota(task);
 	if (leader && leader->carried_seen != at) {
 		write_carried(seq, task, account, sample);
