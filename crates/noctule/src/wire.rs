@@ -183,10 +183,13 @@ impl Pipeline {
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
-            let wanted = events.as_ref().filter(|_| counts_events(config))?;
-            Some(LoadedEvents::load(&facts, wanted, &cpus))
+            // It waits for meters that have not counted yet, which takes no CPU from the others.
+            let meters = meters(config);
+            let wanted = events.as_ref().filter(|_| counts_events(config));
+            let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
+            (meters, loaded)
         };
-        let (loaded, (life, names, registry, kernel)) = beside(load, || {
+        let ((meters, loaded), (life, names, registry, kernel)) = beside(load, || {
             // The events come first: a group that is made during the walk is in at least one of
             // both.
             let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
@@ -223,7 +226,6 @@ impl Pipeline {
         others.extend(not_tried);
         // The user may have named their folder.
         drop(reading);
-        let meters = meters(config);
         others.push(features::energy(meters.zones(), meters.unread()));
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(&config.host.sys);
