@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::SkelBuilder;
+use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::facts::{Facts, VMLINUX};
@@ -53,10 +54,12 @@ impl KernelTypes {
     pub(crate) fn read(others: impl IntoIterator<Item = String>) -> Self {
         let names = NAMED.iter().map(|name| (*name).to_owned());
         let names: HashSet<String> = names.chain(others).chain([CASTS.to_owned()]).collect();
-        let whole = fs::read(VMLINUX).ok();
-        whole
-            .and_then(|it| Self::of(&it, &names))
-            .unwrap_or_default()
+        let copied = || Self::of(&fs::read(VMLINUX).ok()?, &names);
+        let read = match mapped() {
+            Ok(whole) => Self::of(&whole, &names),
+            Err(_) => copied(),
+        };
+        read.unwrap_or_default()
     }
 
     fn of(whole: &[u8], names: &HashSet<String>) -> Option<Self> {
@@ -89,6 +92,17 @@ impl KernelTypes {
             Some(copy) => Btf::from_path(path(copy)).ok(),
             None => Btf::from_vmlinux().ok(),
         }
+    }
+}
+
+/// All types of the kernel, without a copy: some megabytes, which are read page by page otherwise. Refused before
+/// Linux 6.16.
+fn mapped() -> io::Result<Mmap> {
+    let file = File::open(VMLINUX)?;
+    #[allow(unsafe_code, reason = "a mapped file could be changed by others")]
+    // SAFETY: this one is the kernel's, and stays as it is.
+    unsafe {
+        Mmap::map(&file)
     }
 }
 
