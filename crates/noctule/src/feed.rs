@@ -49,6 +49,29 @@ const RECORDED: Limits = (
     },
 );
 
+/// How long the pipeline may give no batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    ns: u64,
+}
+
+impl Patience {
+    /// Batches that may be missed before the agent no longer counts as ready.
+    const TICKS: u32 = 5;
+    const LEAST_NS: u64 = 1_000_000_000;
+
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            ns: (config.interval() * Self::TICKS).as_nanos() as u64 + Self::LEAST_NS,
+        }
+    }
+
+    /// Whether a last batch of that age says that the pipeline stands still.
+    pub(crate) fn ends_at(self, age_ns: u64) -> bool {
+        age_ns > self.ns
+    }
+}
+
 /// The agent's end of the API.
 pub(crate) struct Feed {
     state: Mutex<State>,
@@ -62,6 +85,8 @@ pub(crate) struct Feed {
     reader: Option<Reader>,
     /// The part of a recording that is served.
     recorded: Option<Recorded>,
+    /// `None`: nothing is to come.
+    patience: Option<Patience>,
 }
 
 struct State {
@@ -109,6 +134,7 @@ impl Feed {
                 // A command line is a part of an event, too.
                 config.web.events.then_some(config.events.args),
             )),
+            patience: Some(Patience::of(config)),
             ..Self::empty(config, config.host.name(), RECENT)
         })
     }
@@ -137,6 +163,7 @@ impl Feed {
             events: config.web.events,
             reader: None,
             recorded: None,
+            patience: None,
         }
     }
 
@@ -226,10 +253,27 @@ impl Feed {
         Ok(json::stat_json(&report, level))
     }
 
-    fn node(&self) -> Result<String, Refusal> {
+    /// Whether nothing came after that batch for too long, at a moment of `CLOCK_MONOTONIC`.
+    fn is_stalled(&self, last: &Batch, now_ns: u64) -> bool {
+        let age_ns = now_ns.saturating_sub(last.taken_ns);
+        self.patience.is_some_and(|it| it.ends_at(age_ns))
+    }
+
+    /// The number of the answers, at a moment of `CLOCK_MONOTONIC`.
+    fn published_at(&self, now_ns: u64) -> Option<u64> {
+        let Window { first, last } = self.window().ok()?;
+        // The first batch has no growth. Of a pipeline that stands still the answers are others.
+        let stalled = u64::from(self.is_stalled(&last, now_ns));
+        (first.sequence < last.sequence).then_some(2 * last.sequence + stalled)
+    }
+
+    /// As of a moment of `CLOCK_MONOTONIC`.
+    fn node(&self, now_ns: u64) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
+        let stalled = self.is_stalled(&last, now_ns);
         let facts = AgentFacts {
             sequence: last.sequence,
+            stalled_since: stalled.then_some(last.time_unix_ns),
             host: &self.host,
             version: env!("CARGO_PKG_VERSION"),
             recorded: self.recorded,
@@ -345,15 +389,12 @@ impl Feed {
 
 impl Agent for Feed {
     fn published(&self) -> Option<u64> {
-        let state = self.state();
-        let window = state.last.as_ref()?;
-        // The first batch has no growth.
-        (window.first.sequence < window.last.sequence).then_some(window.last.sequence)
+        self.published_at(wire::now_ns())
     }
 
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal> {
         match resource {
-            "node" => self.node(),
+            "node" => self.node(wire::now_ns()),
             "processes" => self.table(Level::Process, query),
             "process" => self.process(query),
             "containers" => self.table(Level::Container, query),
@@ -402,7 +443,7 @@ mod tests {
         config.host.name = "of-the-node".into();
         let feed = Feed::new(&config, &[]);
         feed.publish(Batch::default(), None);
-        let node = feed.node().expect("figures");
+        let node = feed.node(0).expect("figures");
         assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
     }
 
@@ -466,6 +507,39 @@ mod tests {
     }
 
     #[test]
+    fn a_pipeline_that_stands_still_is_said_since_when() {
+        const SECOND: u64 = 1_000_000_000;
+        let batch = |sequence: u64| Batch {
+            sequence,
+            taken_ns: sequence * SECOND,
+            time_unix_ns: (1_700_000_000 + sequence) * SECOND,
+            ..Batch::default()
+        };
+        let of = |feed: &Feed, at: u64| {
+            let node = feed.node(at * SECOND).expect("figures");
+            let since = node.contains("\"stalled_since_unix_nano\":1700000002000000000,");
+            assert_eq!(since, node.contains("stalled"), "{node}");
+            (since, feed.published_at(at * SECOND))
+        };
+        // Five intervals of a second, and one more second.
+        let feed = Feed::new(&Config::default(), &[]);
+        feed.publish(batch(1), None);
+        feed.publish(batch(2), None);
+        assert_eq!(of(&feed, 2), (false, Some(4)));
+        assert_eq!(of(&feed, 8), (false, Some(4)), "the same answers");
+        assert_eq!(of(&feed, 9), (true, Some(5)), "others");
+        feed.publish(batch(3), None);
+        assert_eq!(of(&feed, 9), (false, Some(6)), "it goes on");
+        let recorded = Recorded {
+            from_unix_nano: 1,
+            to_unix_nano: 2,
+        };
+        let feed = Feed::of_recording(&Config::default(), "h", recorded);
+        feed.publish(batch(2), None);
+        assert!(!of(&feed, 1000).0, "nothing is to come");
+    }
+
+    #[test]
     fn the_node_is_the_same_without_rows() {
         let batch = |sequence: u64| {
             let mut batch = Batch {
@@ -486,6 +560,7 @@ mod tests {
         };
         let facts = AgentFacts {
             sequence: 2,
+            stalled_since: None,
             host: "h",
             version: "1",
             recorded: None,

@@ -1,5 +1,7 @@
 // What the agent says.
 
+import { momentOf } from "./format.js";
+
 /**
  * @typedef {(number | null)[]} Steps
  * @typedef {object} OwnerRow
@@ -53,6 +55,9 @@ export function parseVisibly(text) {
 /** There are no figures of this kind: the words say why. */
 export class Refusal extends Error {}
 
+/** An answer that takes longer does not come: the agent is stopped, or its machine is. */
+const PATIENCE_MS = 20_000;
+
 export const NO_CONNECTION = "no connection to the agent: trying again";
 
 /** @param {string} resource @param {Record<string, string | number | null | undefined>} [query] */
@@ -61,10 +66,11 @@ export async function get(resource, query = {}) {
   for (const [name, value] of Object.entries(query)) {
     if (value !== null && value !== undefined && value !== "") given.set(name, String(value));
   }
-  const answer = await fetch(`/api/v1/${resource}?${given}`).catch(() => {
+  const lost = () => {
     throw new Error(NO_CONNECTION);
-  });
-  const text = await answer.text();
+  };
+  const answer = await fetch(`/api/v1/${resource}?${given}`, { signal: AbortSignal.timeout(PATIENCE_MS) }).catch(lost);
+  const text = await answer.text().catch(lost);
   if (!answer.ok) {
     let words = `${answer.status}`;
     try {
@@ -85,6 +91,17 @@ export function notMeasured(health, name) {
   const feature = health?.features.find((one) => one.name === name);
   if (!feature || feature.state === "on") return "";
   return `Not measured: ${feature.reason}${feature.mend ? `; ${feature.mend}` : ""}`;
+}
+
+/**
+ * Since when the agent has no new figures, in words; "" while they come.
+ * @param {Record<string, any> | null | undefined} node the answer to `node`
+ * @param {number} now seconds since 1970
+ */
+export function stalled(node, now) {
+  const since = node?.stalled_since_unix_nano;
+  if (since === undefined) return "";
+  return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection stands still, and everything here is as of then`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The page: one state, which stands in the address, and one answer for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
-import { NO_CONNECTION, Refusal, get, ticks } from "./api.js";
+import { NO_CONNECTION, Refusal, get, stalled, ticks } from "./api.js";
 import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
@@ -15,6 +15,8 @@ const STEPS = 150;
 const STRIPS = 128;
 /** Features and memory change rarely. */
 const SLOW_TICKS = 10;
+/** Where no tick comes for so long, the agent is asked whether any is to come. */
+const QUIET_MS = 5000;
 
 /** @param {State} state */
 const isLive = (state) => state.from === null;
@@ -93,7 +95,7 @@ function App() {
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
   const [help, setHelp] = useState(false);
-  const latest = useRef({ state, shown, error, busy: false, again: false, count: 0 });
+  const latest = useRef({ state, shown, error, busy: false, again: false, count: 0, ticked: 0 });
   latest.current.state = state;
   latest.current.error = error;
   latest.current.shown = shown;
@@ -118,7 +120,8 @@ function App() {
     now.busy = true;
     try {
       const asked = now.state;
-      const answer = await loadAll(asked, now.shown, now.count % SLOW_TICKS === 0);
+      const slow = now.count % SLOW_TICKS === 0 || stalled(now.shown.node, 0) !== "";
+      const answer = await loadAll(asked, now.shown, slow);
       now.count += 1;
       setShown((/** @type {any} */ old) => ({ ...old, ...answer }));
       setError("");
@@ -139,10 +142,20 @@ function App() {
   useEffect(() => {
     // A page that nobody looks at asks for nothing.
     ticks(() => {
+      latest.current.ticked = performance.now();
       // What failed is asked for again, also where time stands still.
       const wanted = isLive(latest.current.state) || latest.current.error;
       if (wanted && !document.hidden) load();
     }, setConnected);
+    const asking = setInterval(async () => {
+      if (document.hidden || performance.now() - latest.current.ticked < QUIET_MS) return;
+      try {
+        const node = await get("node");
+        setShown((/** @type {any} */ old) => ({ ...old, node }));
+      } catch (problem) {
+        if (problem instanceof Error && problem.message === NO_CONNECTION) setConnected(false);
+      }
+    }, QUIET_MS);
     const back = () => setState(parse(location.hash));
     const seen = () => {
       if (!document.hidden) load();
@@ -150,6 +163,7 @@ function App() {
     addEventListener("popstate", back);
     document.addEventListener("visibilitychange", seen);
     return () => {
+      clearInterval(asking);
       removeEventListener("popstate", back);
       document.removeEventListener("visibilitychange", seen);
     };
@@ -195,6 +209,8 @@ function App() {
   });
 
   const recorded = shown.node?.recorded;
+  const stands = stalled(shown.node, Date.now() / 1000);
+  const trouble = error || (connected ? stands : NO_CONNECTION);
   const panel = { history, health: shown.health, state, set, onZoom: zoom };
   return html`
     <header>
@@ -207,13 +223,13 @@ function App() {
           ? html`<button onClick=${() => zoom(recorded.from_unix_nano / 1e9, recorded.to_unix_nano / 1e9)}>all</button>
               <button aria-pressed=${String(isLive(state))} onClick=${() => live()}>end</button>`
           : html`<button aria-pressed=${String(isLive(state))} onClick=${() => (isLive(state) && span ? zoom(span.from, span.to) : live())}>
-              ${isLive(state) ? "live" : "paused"}
+              ${isLive(state) ? (stands ? "stalled" : "live") : "paused"}
             </button>`}
         <span class="span">${span ? spanOf(span.from, span.to, recorded ? 0 : Date.now() / 1000) : ""}</span>
         <button onClick=${() => setHelp(!help)} aria-expanded=${String(help)} aria-label="keys">?</button>
       </nav>
     </header>
-    ${error || !connected ? html`<p class="error" role="alert">${error || NO_CONNECTION}</p>` : null}
+    ${trouble ? html`<p class="error" role="alert">${trouble}</p>` : null}
     ${help
       ? html`<aside class="help" aria-label="Keys">
           <dl>${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>

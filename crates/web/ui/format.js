@@ -82,6 +82,9 @@ export function zone(seconds) {
   return `UTC${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
 }
 
+/** A moment, with its day and zone where it is not of today. @param {number} at seconds since 1970 @param {number} now */
+export const momentOf = (at, now) => (day(at) === day(now) ? clock(at) : `${day(at)} ${clock(at)} ${zone(at)}`);
+
 /**
  * A span of time. The day and the zone are said where it is not the present day's.
  * @param {number} from seconds since 1970 @param {number} to @param {number} now

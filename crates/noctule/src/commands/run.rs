@@ -21,7 +21,7 @@ use crate::args::RunArgs;
 use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
-use crate::feed::Feed;
+use crate::feed::{Feed, Patience};
 use crate::otlp::{self, Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
@@ -30,9 +30,6 @@ use crate::replay;
 use crate::stop::{Signals, Woken};
 use crate::users::Users;
 use crate::wire::{self, Pipeline};
-
-/// Batches that may be missed before the agent no longer counts as ready.
-const STALE_TICKS: u32 = 5;
 
 /// Length and rows of the tables that are printed once at the start.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
@@ -247,14 +244,14 @@ impl Kept {
 
 fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
-    let stale_ns = (config.interval() * STALE_TICKS).as_nanos() as u64 + 1_000_000_000;
+    let patience = Patience::of(config);
     Handlers {
         metrics: Arc::new(move |wish| Some(metrics.load_full()?.page(wish, wire::now_ns()))),
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing is collected yet".into()),
             Some(last) => {
                 let age = wire::now_ns().saturating_sub(last.taken_ns());
-                if age > stale_ns {
+                if patience.ends_at(age) {
                     return Err(format!("the last batch is {} old", duration(age)));
                 }
                 Ok(())

@@ -97,6 +97,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
     to_string(&NodeAnswer {
         time_unix_nano: report.time_unix_ns,
         sequence: agent.sequence,
+        stalled_since: agent.stalled_since,
         host: agent.host,
         version: agent.version,
         recorded: agent.recorded,
@@ -122,6 +123,9 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
 pub struct AgentFacts<'a> {
     /// Number of the last batch.
     pub sequence: u64,
+    /// When that batch came, nanoseconds since 1970, where none came after it for too long; `None`: the next one is
+    /// on its way, or nothing is to come.
+    pub stalled_since: Option<u64>,
     /// Name of the machine.
     pub host: &'a str,
     /// Version of the agent.
@@ -175,6 +179,11 @@ pub struct Recorded {
 struct NodeAnswer<'a> {
     time_unix_nano: u64,
     sequence: u64,
+    #[serde(
+        rename = "stalled_since_unix_nano",
+        skip_serializing_if = "Option::is_none"
+    )]
+    stalled_since: Option<u64>,
     #[serde(rename = "host.name")]
     host: &'a str,
     #[serde(rename = "noctule.version")]

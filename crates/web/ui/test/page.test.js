@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { notMeasured, parseVisibly } from "../api.js";
+import { notMeasured, parseVisibly, stalled } from "../api.js";
 import { bytes, clock, count, counted, day, duration, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
@@ -51,6 +51,15 @@ test("what is not measured has its reason", () => {
   const words = ["energy", "cpu_waits", "cycles", "other"].map((name) => notMeasured({ features }, name));
   assert.deepEqual(words, ["Not measured: no meter", "Not measured: refused; a newer kernel", "", ""]);
   assert.equal(notMeasured(null, "energy"), "");
+});
+
+test("a pipeline that stands still is said since when", () => {
+  const at = new Date(2026, 2, 1, 12, 0, 0).getTime() / 1000;
+  const node = { stalled_since_unix_nano: at * 1e9 };
+  assert.equal(stalled(null, at), "");
+  assert.equal(stalled({ time_unix_nano: at * 1e9 }, at), "");
+  assert.match(stalled(node, at + 60), /^no new figures since 12:00:00: /);
+  assert.match(stalled(node, at + 2 * 86400), /since 2026-03-01 12:00:00 UTC/);
 });
 
 test("the figure of all steps is what its name says", () => {
