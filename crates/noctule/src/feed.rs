@@ -87,6 +87,8 @@ pub(crate) struct Feed {
     recorded: Option<Recorded>,
     /// `None`: nothing is to come.
     patience: Option<Patience>,
+    /// Length of a window that is judged.
+    verdict_window_seconds: f64,
 }
 
 struct State {
@@ -164,6 +166,7 @@ impl Feed {
             reader: None,
             recorded: None,
             patience: None,
+            verdict_window_seconds: config.verdicts.window_seconds,
         }
     }
 
@@ -277,6 +280,7 @@ impl Feed {
             host: &self.host,
             version: env!("CARGO_PKG_VERSION"),
             recorded: self.recorded,
+            verdict_window_seconds: self.verdict_window_seconds,
             cost: &last.agent,
             losses: &last.losses,
         };
@@ -323,9 +327,16 @@ impl Feed {
         self.need(FeatureId::CpuWaits)?;
         let waits = self.state().waits.clone();
         waits.ok_or_else(|| {
-            Refusal::NotYet(
-                "no window is judged yet: the first takes verdicts.window_seconds".into(),
-            )
+            let takes = format!(
+                "takes {} s of figures (verdicts.window_seconds)",
+                self.verdict_window_seconds
+            );
+            Refusal::NotYet(match self.recorded {
+                None => format!("no window is judged yet: the first {takes}"),
+                Some(_) => format!(
+                    "what is served of the recording ends before a window could be judged: one {takes}"
+                ),
+            })
         })
     }
 
@@ -540,6 +551,35 @@ mod tests {
     }
 
     #[test]
+    fn where_no_window_is_judged_it_is_said_how_long_one_takes() {
+        let config = Config::default();
+        let recorded = Recorded {
+            from_unix_nano: 1,
+            to_unix_nano: 2,
+        };
+        let cases = [
+            (
+                Feed::new(&config, &[]),
+                "no window is judged yet: the first takes 10 s",
+            ),
+            (
+                Feed::of_recording(&config, "h", recorded),
+                "the recording ends before a window could be judged: one takes 10 s",
+            ),
+        ];
+        for (feed, words) in cases {
+            feed.publish(Batch::default(), None);
+            for resource in ["waits", "pairs"] {
+                let answer = feed.answer(resource, &Query::default());
+                let said = |it: &Refusal| matches!(it, Refusal::NotYet(why) if why.contains(words));
+                assert!(answer.as_ref().is_err_and(said), "{answer:?}");
+            }
+            let node = feed.node(0).expect("figures");
+            assert!(node.contains("\"verdict_window_seconds\":10.0,"), "{node}");
+        }
+    }
+
+    #[test]
     fn the_node_is_the_same_without_rows() {
         let batch = |sequence: u64| {
             let mut batch = Batch {
@@ -564,6 +604,7 @@ mod tests {
             host: "h",
             version: "1",
             recorded: None,
+            verdict_window_seconds: 10.0,
             cost: &AgentCost::default(),
             losses: &[],
         };

@@ -241,7 +241,7 @@ function App() {
         ? html`
             ${isCollected(history)
               ? html`
-                  <${Now} ...${panel} />
+                  <${Now} ...${panel} node=${shown.node} />
                   <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
                   <${Waits} ...${panel} />
                   <${Matrix} ...${panel} />

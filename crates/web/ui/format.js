@@ -96,6 +96,17 @@ export function spanOf(from, to, now) {
   return `${first} ${clock(from)} – ${first === last ? "" : `${last} `}${clock(to)} ${zone(to)} ${length}`;
 }
 
+/**
+ * Why no window is judged by the end of a span.
+ * @param {{to_unix_nano: number, newest_unix_nano?: number}} history @param {Record<string, any> | null | undefined} node
+ */
+export function noVerdict({ to_unix_nano: to, newest_unix_nano: newest = to }, node) {
+  const takes = node ? duration(node.verdict_window_seconds) : "some seconds";
+  if (to < newest) return `By the end of this span no window was judged: that takes ${takes} of figures.`;
+  if (node?.recorded) return `What is served of the recording ends before a window could be judged: that takes ${takes} of figures.`;
+  return `The first window is being judged: that takes ${takes} of figures.`;
+}
+
 /** The middle of a name is cut where it is too long. @param {string} name @param {number} most */
 export function shorten(name, most) {
   if (name.length <= most) return name;

@@ -6,7 +6,7 @@ import { Chart, borders } from "./chart.js";
 import { Grid, HeatMap } from "./heat.js";
 import { keyOf, nameIn } from "./state.js";
 import { NOTHING, isCollected, mean } from "./steps.js";
-import { bytes, clock, count, counted, duration, percent, shorten, watts } from "./format.js";
+import { bytes, clock, count, counted, duration, noVerdict, percent, shorten, watts } from "./format.js";
 
 /**
  * @typedef {import("./api.js").History} History
@@ -53,13 +53,13 @@ function NoWaits({ title, id, health }) {
 /** So many hurt groups are shown at first. */
 const FIRST = 5;
 
-/** @param {Panel} props */
-export function Now({ history, health, set }) {
+/** @param {Panel & {node: Record<string, any> | null}} props */
+export function Now({ history, health, node, set }) {
   const [all, setAll] = useState(false);
   const now = history.now;
   if (!history.waits) return html`<${NoWaits} title="Now" id="now" health=${health} />`;
   if (!now) {
-    return html`<${Section} title="Now" id="now"><p class="now quiet">The first window is being judged: a verdict takes some seconds of figures.</p><//>`;
+    return html`<${Section} title="Now" id="now"><p class="now quiet">${noVerdict(history, node)}</p><//>`;
   }
   const at = `${clock(now.time_unix_nano / 1e9)}, over ${duration(now.window_seconds)}`;
   return html`<${Section} title="Now" id="now" note=${at}>

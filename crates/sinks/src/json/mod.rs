@@ -101,6 +101,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
         host: agent.host,
         version: agent.version,
         recorded: agent.recorded,
+        verdict_window_seconds: agent.verdict_window_seconds,
         window_seconds: seconds(report.window_ns),
         cpus: node.cpus,
         used_seconds: seconds(node.total[Counter::CpuTime]),
@@ -132,6 +133,8 @@ pub struct AgentFacts<'a> {
     pub version: &'a str,
     /// The part of a recording that is served in the place of the live node.
     pub recorded: Option<Recorded>,
+    /// Length of a window that is judged, seconds.
+    pub verdict_window_seconds: f64,
     /// What it cost since it started.
     pub cost: &'a AgentCost,
     /// What was lost since it started.
@@ -190,6 +193,7 @@ struct NodeAnswer<'a> {
     version: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<Recorded>,
+    verdict_window_seconds: f64,
     window_seconds: f64,
     cpus: u32,
     used_seconds: f64,

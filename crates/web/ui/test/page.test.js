@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { notMeasured, parseVisibly, stalled } from "../api.js";
-import { bytes, clock, count, counted, day, duration, percent, shorten, spanOf, watts } from "../format.js";
+import { bytes, clock, count, counted, day, duration, noVerdict, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
 
@@ -93,3 +93,15 @@ test("a long name loses its middle", () => {
   assert.equal(cut.length, 20);
   assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
 });
+test("where nothing is judged it is said why, and how long it takes", () => {
+  const live = { verdict_window_seconds: 10 };
+  const recorded = { ...live, recorded: { from_unix_nano: 0, to_unix_nano: 5e9 } };
+  const cases = [
+    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, live, "The first window is being judged: that takes 10.0s of figures."],
+    [{ to_unix_nano: 5e9 }, null, "The first window is being judged: that takes some seconds of figures."],
+    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, recorded, "What is served of the recording ends before a window could be judged: that takes 10.0s of figures."],
+    [{ to_unix_nano: 5e9, newest_unix_nano: 60e9 }, recorded, "By the end of this span no window was judged: that takes 10.0s of figures."],
+  ];
+  for (const [history, node, words] of cases) assert.equal(noVerdict(/** @type {any} */ (history), node), words);
+});
+
