@@ -55,6 +55,9 @@ export function parseVisibly(text) {
 /** There are no figures of this kind: the words say why. */
 export class Refusal extends Error {}
 
+/** A part of the query is wrong: the words say which. */
+export class WrongQuery extends Error {}
+
 /** An answer that takes longer does not come: the agent is stopped, or its machine is. */
 const PATIENCE_MS = 20_000;
 
@@ -78,7 +81,8 @@ export async function get(resource, query = {}) {
     } catch {
       // Not ours: the status says enough.
     }
-    throw answer.status === 503 ? new Refusal(words) : new Error(words);
+    const Problem = { 400: WrongQuery, 503: Refusal }[answer.status] ?? Error;
+    throw new Problem(words);
   }
   return parseVisibly(text);
 }

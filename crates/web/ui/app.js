@@ -1,12 +1,12 @@
 // The page: one state, which stands in the address, and one answer for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
-import { NO_CONNECTION, Refusal, get, stalled, ticks } from "./api.js";
+import { NO_CONNECTION, Refusal, WrongQuery, get, stalled, ticks } from "./api.js";
 import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
-import { SPANS, format, keyOf, nameIn, parse } from "./state.js";
+import { SPANS, format, keyOf, nameIn, read, sortsOf } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -49,7 +49,7 @@ function historyQuery(state, known) {
     steps: STEPS,
     strips: STRIPS,
     owners: ROWS + 1,
-    sort: spanned && ["cpu", "wait", "hurts", "name"].includes(state.sort) ? state.sort : "cpu",
+    sort: spanned && sortsOf("containers").includes(state.sort) ? state.sort : "cpu",
     filter: spanned ? state.filter : "",
     waits_of: idOf(known, state.owner),
     pair: victim !== undefined && culprit !== undefined ? `${victim}-${culprit}` : undefined,
@@ -70,12 +70,20 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   }
   const span = { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 };
   const table = state.table === "containers" ? null : await get(state.table, { sort: state.sort, limit: ROWS + 1, filter: state.filter });
-  const events = await get("events", { ...span, kind: state.kind, limit: 200 }).catch((problem) => {
-    if (problem instanceof Refusal) return { refused: problem.message };
-    throw problem;
-  });
+  const events = await loadEvents({ ...span, kind: state.kind, limit: 200 });
   const more = slow ? { health: await get("features"), node: await get("node") } : {};
   return { history, everything, table, events, ...more };
+}
+
+/** A kind that the agent does not know is left out, with its words. @param {Record<string, any>} query @returns {Promise<any>} */
+async function loadEvents(query) {
+  try {
+    return await get("events", query);
+  } catch (problem) {
+    if (problem instanceof Refusal) return { refused: problem.message };
+    if (!(problem instanceof WrongQuery) || !query.kind) throw problem;
+    return { ...(await loadEvents({ ...query, kind: "" })), ignored: problem.message };
+  }
 }
 
 const KEYS = [
@@ -90,7 +98,7 @@ const KEYS = [
 ];
 
 function App() {
-  const [state, setState] = useState(() => parse(location.hash));
+  const [{ state, ignored }, setRead] = useState(() => read(location.hash, location.search));
   const [shown, setShown] = useState(/** @type {any} */ ({}));
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
@@ -101,13 +109,14 @@ function App() {
   latest.current.shown = shown;
 
   const set = useCallback((/** @type {Partial<State>} */ change) => {
-    setState((/** @type {State} */ old) => {
-      const next = { ...old, ...change };
+    setRead((/** @type {{state: State}} */ old) => {
+      const next = { ...old.state, ...change };
       const typed = Object.keys(change).every((key) => key === "filter");
       const address = location.pathname + format(next);
       if (typed) window.history.replaceState(null, "", address);
       else window.history.pushState(null, "", address);
-      return next;
+      // The address has no bad part any more.
+      return { state: next, ignored: [] };
     });
   }, []);
 
@@ -156,7 +165,7 @@ function App() {
         if (problem instanceof Error && problem.message === NO_CONNECTION) setConnected(false);
       }
     }, QUIET_MS);
-    const back = () => setState(parse(location.hash));
+    const back = () => setRead(read(location.hash, location.search));
     const seen = () => {
       if (!document.hidden) load();
     };
@@ -230,6 +239,7 @@ function App() {
       </nav>
     </header>
     ${trouble ? html`<p class="error" role="alert">${trouble}</p>` : null}
+    ${ignored.length ? html`<p class="ignored" role="status">Ignored in the address: ${ignored.join("; ")}.</p>` : null}
     ${help
       ? html`<aside class="help" aria-label="Keys">
           <dl>${KEYS.map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}</dl>

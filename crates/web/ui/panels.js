@@ -328,13 +328,16 @@ export function Events({ history, events, state, set, onZoom }) {
   const cut = events && events.forgotten > 0 && events.complete_since_unix_nano > from;
   const more = events?.more ?? 0;
   const collected = isCollected(history);
-  const kinds = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
+  const usual = ["", "process.start", "process.exec", "process.exit", "oom.kill", "tcp.connect_failed"];
+  const kind = events?.ignored ? "" : state.kind;
+  const kinds = usual.includes(kind) ? usual : [...usual, kind];
   return html`<${Section} title="Events" id="events" note="per step; a red line is an OOM kill">
     ${series.length ? html`<${Chart} label="Events over time" history=${history} series=${series} unit=${count} height=${110} marks=${marks} onZoom=${onZoom} />` : html`<p>${collected ? "No events are counted: see the health below." : NOTHING}</p>`}
     <p>
-      <label>kind <select value=${state.kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
-        ${kinds.map((kind) => html`<option value=${kind}>${kind || "all"}</option>`)}
+      <label>kind <select value=${kind} onChange=${(/** @type {any} */ e) => set({ kind: e.target.value })}>
+        ${kinds.map((one) => html`<option value=${one}>${one || "all"}</option>`)}
       </select></label>
+      ${events?.ignored ? html`<span class="note">${state.kind} is ignored: ${events.ignored}</span>` : null}
       ${cut ? html`<span class="note">before ${clock(events.complete_since_unix_nano / 1e9)} ordinary events were forgotten</span>` : null}
       ${more ? html` <span class="note">only ${rows.length} of ${count(rows.length + more)} events are listed: signs of trouble, and the last of the others</span>` : null}
     </p>

@@ -41,24 +41,78 @@ export const keyOf = (id, name) => `${id ?? ""}:${name}`;
 /** @param {string} key */
 export const nameIn = (key) => key.replace(/^[0-9]*:/, "");
 
-/** @param {string} hash @returns {State} */
-export function parse(hash) {
+/** What the API can sort a table by; that of containers is over the span. @param {string} table */
+export const sortsOf = (table) =>
+  table === "containers" ? ["cpu", "wait", "hurts", "name"] : ["cpu", "wait", "name", "preempted", "throttled", "page_reads", "page_writes"];
+
+/** The API takes queries of 1024 bytes: so much of one may be a filter. */
+const MOST_FILTER_BYTES = 700;
+/** Moments of the API end here, in the year 2286. */
+const LAST_SECOND = 1e10;
+const MOST_SECONDS = 86400;
+
+/**
+ * What an address asks for. A part that cannot be is ignored, with words that say which and why.
+ * @param {string} hash @param {string} [query] what stands before it
+ * @returns {{state: State, ignored: string[]}}
+ */
+export function read(hash, query = "") {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const state = { ...USUAL };
-  const number = (/** @type {string} */ name) => {
-    const value = Number(given.get(name));
-    return Number.isFinite(value) && value > 0 ? value : null;
+  /** @type {string[]} */
+  const ignored = [];
+  const ignore = (/** @type {string} */ name, /** @type {string} */ why) => {
+    const value = given.get(name) ?? "";
+    ignored.push(`${name}=${value.length > 40 ? `${value.slice(0, 39)}…` : value} (${why})`);
   };
-  state.seconds = Math.min(number("seconds") ?? USUAL.seconds, 86400);
-  const from = number("from");
-  const to = number("to");
-  if (from !== null && to !== null && from < to) Object.assign(state, { from, to });
+  if (query) ignored.push(`${query.slice(0, 40)} (the page reads what stands behind #)`);
+  for (const name of new Set(given.keys())) {
+    if (!Object.hasOwn(USUAL, name)) ignore(name, `there are ${Object.keys(USUAL).join(", ")}`);
+    else if (given.getAll(name).length > 1) ignore(name, "the first of several counts");
+  }
+  const number = (/** @type {string} */ name, /** @type {number} */ most) => {
+    if (!given.has(name)) return null;
+    const value = Number(given.get(name));
+    if (value > 0 && value < most) return value;
+    ignore(name, `must be a number above 0 and below ${most}`);
+    return null;
+  };
+  state.seconds = Math.max(1, Math.round(number("seconds", MOST_SECONDS + 1) ?? USUAL.seconds));
+  readSpan(state, number, ignore, given);
   for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind"])) {
     state[name] = given.get(name) ?? USUAL[name];
   }
-  const table = given.get("table") ?? "";
-  state.table = TABLES.includes(table) ? table : USUAL.table;
-  return state;
+  state.table = given.get("table") ?? USUAL.table;
+  if (!TABLES.includes(state.table)) {
+    ignore("table", `there are ${TABLES.join(", ")}`);
+    state.table = USUAL.table;
+  }
+  if (!sortsOf(state.table).includes(state.sort)) {
+    ignore("sort", `${state.table} have ${sortsOf(state.table).join(", ")}`);
+    state.sort = USUAL.sort;
+  }
+  if (new URLSearchParams({ filter: state.filter }).toString().length > MOST_FILTER_BYTES) {
+    ignore("filter", "too long");
+    state.filter = USUAL.filter;
+  }
+  return { state, ignored };
+}
+
+/**
+ * @param {State} state
+ * @param {(name: string, most: number) => number | null} number
+ * @param {(name: string, why: string) => void} ignore
+ * @param {URLSearchParams} given
+ */
+function readSpan(state, number, ignore, given) {
+  const from = number("from", LAST_SECOND);
+  const to = number("to", LAST_SECOND);
+  if (from !== null && to !== null) {
+    // The API takes no span that is shorter than its clock can tell.
+    if (to - from >= 0.001) Object.assign(state, { from, to });
+    else ignore("from", "must be before to");
+  } else if (from !== null) ignore("from", given.has("to") ? "its other end is not known" : "there is no to");
+  else if (to !== null) ignore("to", given.has("from") ? "its other end is not known" : "there is no from");
 }
 
 /** Only what is not as usual. @param {State} state */

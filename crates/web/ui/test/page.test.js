@@ -6,7 +6,7 @@ import test from "node:test";
 import { notMeasured, parseVisibly, stalled } from "../api.js";
 import { bytes, clock, count, counted, day, duration, noVerdict, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
-import { USUAL, format, keyOf, nameIn, parse } from "../state.js";
+import { USUAL, format, keyOf, nameIn, read } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
   const cases = [
@@ -24,11 +24,39 @@ test("numbers look as in the tables of the terminal", () => {
 
 test("the address restores the state, and nothing else gets in", () => {
   const state = { ...USUAL, from: 1000, to: 1060, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
-  assert.deepEqual(parse(format(state)), state);
+  assert.deepEqual(read(format(state)), { state, ignored: [] });
   assert.equal(format(USUAL), "#");
-  assert.deepEqual(parse("#from=5&to=4&seconds=-3&table=none&other=1"), USUAL);
+  assert.deepEqual(read("#from=5&to=4&seconds=-3&table=none&other=1").state, USUAL);
   assert.equal(nameIn(keyOf(7, "12:34")), "12:34");
   assert.equal(nameIn(keyOf(undefined, "a")), "a");
+});
+
+test("a bad part of the address is named, and the rest holds", () => {
+  const cases = [
+    ["from=20&to=10", [/^from=20 \(must be before to\)/]],
+    ["from=20", [/^from=20 \(there is no to\)/]],
+    ["from=1&to=99999999999", [/^to=99999999999 \(must be a number/, /^from=1 \(its other end/]],
+    ["seconds=x", [/^seconds=x \(must be/]],
+    ["seconds=90000", [/^seconds=90000 \(/]],
+    ["sort=nothing", [/^sort=nothing \(pods have cpu, /]],
+    ["sort=hurts", [/^sort=hurts \(pods have/]],
+    ["sort=cpu&sort=wait", [/^sort=cpu \(the first/]],
+    ["colour=red", [/^colour=red \(there are seconds, /]],
+    [`filter=${"x".repeat(800)}`, [/^filter=x{39}… \(too long\)/]],
+  ];
+  for (const [part, words] of /** @type {[string, RegExp[]][]} */ (cases)) {
+    const { state, ignored } = read(`#table=pods&owner=7%3Aa&${part}`);
+    assert.deepEqual({ ...state }, { ...USUAL, table: "pods", owner: "7:a" }, part);
+    assert.equal(ignored.length, words.length, `${part}: ${ignored}`);
+    words.forEach((word, at) => assert.match(ignored[at], word));
+  }
+  assert.match(read("#table=none").ignored[0], /^table=none \(there are containers, /);
+  assert.match(read("", "?seconds=60").ignored[0], /^\?seconds=60 \(the page reads/);
+  // A query of the API has whole seconds.
+  assert.equal(read("#seconds=59.6").state.seconds, 60);
+  for (const good of ["#", "", "#seconds=86400", "#sort=hurts", "#from=5.5&to=6", "#kind=anything"]) {
+    assert.deepEqual(read(good).ignored, [], good);
+  }
 });
 
 test("characters that hide something stay visible", () => {
@@ -87,12 +115,6 @@ test("a span has its day and zone where it is not of today", () => {
   assert.ok(days.startsWith(`2026-03-01 12:00:00 – ${day(later)} ${clock(later)} UTC`), days);
 });
 
-test("a long name loses its middle", () => {
-  assert.equal(shorten("short", 10), "short");
-  const cut = shorten("/kubepods.slice/burstable/pod1/deep/below", 20);
-  assert.equal(cut.length, 20);
-  assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
-});
 test("where nothing is judged it is said why, and how long it takes", () => {
   const live = { verdict_window_seconds: 10 };
   const recorded = { ...live, recorded: { from_unix_nano: 0, to_unix_nano: 5e9 } };
@@ -105,3 +127,9 @@ test("where nothing is judged it is said why, and how long it takes", () => {
   for (const [history, node, words] of cases) assert.equal(noVerdict(/** @type {any} */ (history), node), words);
 });
 
+test("a long name loses its middle", () => {
+  assert.equal(shorten("short", 10), "short");
+  const cut = shorten("/kubepods.slice/burstable/pod1/deep/below", 20);
+  assert.equal(cut.length, 20);
+  assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
+});
