@@ -110,7 +110,7 @@ export function stalled(node, now) {
 
 /**
  * Calls after each batch, and when the stream breaks and comes back.
- * @param {() => void} onTick
+ * @param {(at: number) => void} onTick the moment of the batch, seconds since 1970
  * @param {(connected: boolean) => void} onState
  */
 export function ticks(onTick, onState) {
@@ -123,9 +123,9 @@ export function ticks(onTick, onState) {
     onState(true);
   };
   source.addEventListener("open", found);
-  source.addEventListener("tick", () => {
+  source.addEventListener("tick", ({ data }) => {
     found();
-    onTick();
+    onTick(JSON.parse(data).time_unix_nano / 1e9);
   });
   source.addEventListener("error", () => {
     // Streams end and begin anew all the time: that is no news. Each attempt that fails is an error again,

@@ -6,7 +6,7 @@ import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
-import { SPANS, format, keyOf, nameIn, read, sortsOf } from "./state.js";
+import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.js";
 
 /** @typedef {import("./state.js").State} State */
 
@@ -103,7 +103,7 @@ function App() {
   const [error, setError] = useState("");
   const [connected, setConnected] = useState(true);
   const [help, setHelp] = useState(false);
-  const latest = useRef({ state, shown, error, busy: false, again: false, count: 0, ticked: 0 });
+  const latest = useRef({ state, shown, error, busy: false, again: false, count: 0, ticked: 0, newest: 0 });
   latest.current.state = state;
   latest.current.error = error;
   latest.current.shown = shown;
@@ -150,8 +150,9 @@ function App() {
   }, [state]);
   useEffect(() => {
     // A page that nobody looks at asks for nothing.
-    ticks(() => {
+    ticks((at) => {
       latest.current.ticked = performance.now();
+      latest.current.newest = at;
       // What failed is asked for again, also where time stands still.
       const wanted = isLive(latest.current.state) || latest.current.error;
       if (wanted && !document.hidden) load();
@@ -181,8 +182,9 @@ function App() {
   const history = shown.history;
   const span = history ? { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 } : null;
   const zoom = useCallback((/** @type {number} */ from, /** @type {number} */ to) => {
-    const rounded = { from: Math.floor(from), to: Math.max(Math.ceil(to), Math.floor(from) + 5) };
-    set(rounded);
+    // Of a recording no tick comes, and while it is paused no history.
+    const { shown: now, newest } = latest.current;
+    set(wholeSpan(from, to, Math.max(newest, (now.history?.newest_unix_nano ?? 0) / 1e9) || Infinity));
   }, []);
   // What was asked for may not be shown yet: the next key goes on from there.
   const asked = state.from !== null && state.to !== null ? { from: state.from, to: state.to } : span;

@@ -50,6 +50,8 @@ const MOST_FILTER_BYTES = 700;
 /** Moments of the API end here, in the year 2286. */
 const LAST_SECOND = 1e10;
 const MOST_SECONDS = 86400;
+/** Of a span that is zoomed to. */
+const LEAST_SECONDS = 5;
 
 /**
  * What an address asks for. A part that cannot be is ignored, with words that say which and why.
@@ -113,6 +115,18 @@ function readSpan(state, number, ignore, given) {
     else ignore("from", "must be before to");
   } else if (from !== null) ignore("from", given.has("to") ? "its other end is not known" : "there is no to");
   else if (to !== null) ignore("to", given.has("from") ? "its other end is not known" : "there is no from");
+}
+
+/**
+ * A span in whole seconds that does not reach beyond what there is: as long, and it ends there.
+ * @param {number} from seconds since 1970 @param {number} to
+ * @param {number} newest the moment of the last figures
+ */
+export function wholeSpan(from, to, newest) {
+  const begin = Math.floor(from);
+  const end = Math.max(Math.ceil(to), begin + LEAST_SECONDS);
+  const beyond = Math.max(0, end - Math.ceil(newest));
+  return { from: Math.max(1, begin - beyond), to: end - beyond };
 }
 
 /** Only what is not as usual. @param {State} state */

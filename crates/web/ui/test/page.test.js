@@ -6,7 +6,7 @@ import test from "node:test";
 import { notMeasured, parseVisibly, stalled } from "../api.js";
 import { bytes, clock, count, counted, day, duration, noVerdict, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
-import { USUAL, format, keyOf, nameIn, read } from "../state.js";
+import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
   const cases = [
@@ -57,6 +57,17 @@ test("a bad part of the address is named, and the rest holds", () => {
   for (const good of ["#", "", "#seconds=86400", "#sort=hurts", "#from=5.5&to=6", "#kind=anything"]) {
     assert.deepEqual(read(good).ignored, [], good);
   }
+});
+
+test("no span reaches into the future", () => {
+  assert.deepEqual(wholeSpan(1000.4, 1060.2, 2000), { from: 1000, to: 1061 });
+  // Twice the last five minutes: as long, and up to now.
+  assert.deepEqual(wholeSpan(850, 1450, 1300.5), { from: 701, to: 1301 });
+  // Later than anything: the last that there is.
+  assert.deepEqual(wholeSpan(2000, 2060, 1300), { from: 1240, to: 1300 });
+  assert.deepEqual(wholeSpan(1299, 1299.5, 1300), { from: 1295, to: 1300 });
+  assert.deepEqual(wholeSpan(5, 1300, 1000), { from: 1, to: 1000 });
+  assert.deepEqual(wholeSpan(5, 10, Infinity), { from: 5, to: 10 });
 });
 
 test("characters that hide something stay visible", () => {
