@@ -19,7 +19,10 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let mut exporter = Exporter::new(options(config)?);
+        let mut exporter = Exporter::new(Options {
+            recorded: true,
+            ..options(config)?
+        });
         exporter.shown_to(Reader::Scrapes, 0);
         Ok(Self {
             rollup: wire::rollup(config),

@@ -260,6 +260,23 @@ fn each_family_of_events_is_absent_by_itself() {
 }
 
 #[test]
+fn a_recording_has_no_age() {
+    let age = |recorded| {
+        let options = Options {
+            recorded,
+            ..options()
+        };
+        let text = Exporter::new(options).observe(&small());
+        let text = text.render(Exposition::OpenMetrics, small().taken_ns + 750_000_000);
+        let samples = samples(&text, "noctule_self_tick_age_seconds");
+        let ages = samples.into_iter().map(|(_, value)| value.to_owned());
+        ages.collect::<Vec<_>>()
+    };
+    assert_eq!(age(false), ["0.75"]);
+    assert_eq!(age(true), [""; 0]);
+}
+
+#[test]
 fn events_exist_from_0_once_their_group_is_known() {
     let mut batch = small();
     batch.measured.extend(EventCounter::all());

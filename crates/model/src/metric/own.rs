@@ -221,7 +221,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         &[],
         "Age of the figures in this answer.",
         SelfSource::TickAge,
-        ALWAYS,
+        "it is of a recording, served (noctule run --from) or exported",
     ),
     own(
         "self_tick_duration_seconds",

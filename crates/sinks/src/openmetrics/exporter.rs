@@ -50,6 +50,8 @@ pub struct Options {
     pub process_grace_ns: u64,
     /// When counting began, nanoseconds since 1970.
     pub start_unix_ns: u64,
+    /// The batches are of a recording: how old they are says nothing of an agent.
+    pub recorded: bool,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
     /// Name of the node, where Kepler's names are wanted beside ours.
@@ -71,6 +73,7 @@ impl Default for Options {
             settle_ns: 3_000_000_000,
             process_grace_ns: 60_000_000_000,
             start_unix_ns: 0,
+            recorded: false,
             version: env!("CARGO_PKG_VERSION"),
             kepler_node: None,
             foreign: None,
@@ -194,6 +197,7 @@ impl Exporter {
             losses: batch.losses.clone(),
             agent: batch.agent.clone(),
             choice: self.options.choice.clone(),
+            recorded: self.options.recorded,
             version: self.options.version,
             served: self.served.clone(),
             kepler: names,

@@ -51,6 +51,7 @@ impl Family<'_> {
             SelfSource::NodeCpus => self.put(Value::Count(node.cpus.into())),
             SelfSource::AgentCpu => self.put(Value::Nanoseconds(agent.cpu_ns)),
             SelfSource::AgentResident => self.put(Value::Count(agent.resident_bytes)),
+            SelfSource::TickAge if snapshot.recorded => {}
             SelfSource::TickAge => {
                 self.put(Value::Nanoseconds(now_ns.saturating_sub(snapshot.taken_ns)));
             }

@@ -93,6 +93,8 @@ pub struct Snapshot {
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
     pub(super) choice: Arc<Choice>,
+    /// It is of a recording.
+    pub(super) recorded: bool,
     pub(super) version: &'static str,
     pub(super) served: Served,
     /// Under Kepler's names, where these are wanted.
