@@ -3,15 +3,21 @@
 
 mod fixture;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fixture::{CONTAINER, SECOND, container, measured, owner, process, ran, small, unit};
-use noctule_analysis::{EnergyReport, IdleEnergy, KindReport, Report, Row, ZoneReport};
-use noctule_model::{
-    ByPackage, Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState, Joules,
-    Level, Loss, Measured, Node, Owner, Sockets, Unread, UnreadZone, Zone, ZoneAccount, ZoneKind,
+use noctule_analysis::{
+    EnergyReport, IdleEnergy, KindReport, Report, ReportBuilder, Row, Thresholds, ZoneReport,
 };
-use noctule_sinks::json::{doctor_json, energy_json, stat_json};
+use noctule_model::{
+    Batch, ByPackage, Driver, EnergySource, EventCounter, EventFamily, Events, FeatureState,
+    Joules, Level, Loss, Measured, Node, Owner, Sockets, Unread, UnreadZone, Zone, ZoneAccount,
+    ZoneKind,
+};
+use noctule_sinks::json::{
+    AgentFacts, Recorded, doctor_json, energy_json, node_json, pairs_json, stat_json, waits_json,
+};
 use serde_json::{Value, json};
 
 fn row(owner: Owner, ns: u64) -> Row {
@@ -363,4 +369,58 @@ fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
     assert_eq!(meters[2]["refused"], "Permission denied");
     assert_eq!(meters[3]["covered_by"], "/sys/psys");
     assert!(meters[..2].iter().all(|it| it.get("refused").is_none()));
+}
+
+const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
+
+/// The fullest answers to what the API has a schema for, by its name.
+fn answers() -> Vec<(&'static str, String)> {
+    let mut full = report(vec![row(container(71, Some("cart")), SECOND)]);
+    full.measured = measured().or(EventCounter::all().collect());
+    full.node.interrupt_ns = Some(1);
+    full.node.steal_included_ns = Some(1);
+    full.energy = Some(energy());
+    let recorded = Recorded {
+        from_unix_nano: 1,
+        to_unix_nano: 2,
+    };
+    let facts = AgentFacts {
+        sequence: 1,
+        stalled_since: Some(1),
+        host: "h",
+        version: "1",
+        recorded: Some(recorded),
+        verdict_window_seconds: 10.0,
+        cost: &noctule_model::AgentCost::default(),
+        losses: &full.losses,
+    };
+    let mut window = ReportBuilder::new(Batch::default());
+    window.add(fixture::waiting());
+    let waits = window.waits(Level::Container, false, &Thresholds::default());
+    vec![
+        ("Stat", stat_json(&full, Level::Process)),
+        (
+            "Energy",
+            energy_json(&full, Level::Process, IdleEnergy::Node),
+        ),
+        ("Node", node_json(&full, &facts)),
+        ("Doctor", doctor_json(&full.features, &[], &[])),
+        ("Waits", waits_json(&waits, Level::Container)),
+        ("Pairs", pairs_json(&waits, Level::Container)),
+    ]
+}
+
+#[test]
+fn the_description_of_the_api_has_each_key_that_is_sent() {
+    let description: Value = serde_json::from_str(DESCRIPTION).unwrap();
+    for (name, answer) in answers() {
+        let schema = &description["components"]["schemas"][name];
+        let described: BTreeSet<&String> =
+            schema["properties"].as_object().unwrap().keys().collect();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let sent: BTreeSet<&String> = answer.as_object().unwrap().keys().collect();
+        assert_eq!(described, sent, "{name}");
+        // So that the test of the running agent sees what is new.
+        assert_eq!(schema["additionalProperties"], false, "{name}");
+    }
 }
