@@ -73,13 +73,14 @@ pub struct SpanStep {
     pub steal_included_ns: Option<u64>,
     /// What was waited, by index of [`Cause`], nanoseconds.
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// How long each wait was. Of an owner without its crowded points.
+    /// How long each wait was, counted as events are. Of an owner without its crowded points.
     pub lengths: Histogram,
     /// Points of which the lengths of the owner's waits were not kept.
     pub lengths_missing: usize,
-    /// Events of the machine.
+    /// Events of the machine. Those of a point are evenly spread over it. Of one that reaches beyond the range none is
+    /// left out that can be inside: ranges side by side can have the same event.
     pub events: EventCounters,
-    /// What was lost.
+    /// What was lost, likewise.
     pub losses: u64,
     /// CPU time of the agent, nanoseconds.
     pub agent_ns: u64,
@@ -215,10 +216,13 @@ struct Part {
     to_ns: u64,
     /// Length of the point.
     of_ns: u64,
+    /// Whether it is the first part of the point in the range, and whether the last.
+    is_first: bool,
+    is_last: bool,
 }
 
 impl Part {
-    /// That part of a number. The parts of a point add up to the whole, and the last of them has a 1.
+    /// That part of an amount. The parts of a point add up to the whole, and the last of them has a 1.
     fn of(self, whole: u64) -> u64 {
         let until = |ns: u64| match ns >= self.of_ns {
             true => whole,
@@ -231,9 +235,25 @@ impl Part {
         }
     }
 
-    /// Whether it is the end of the point.
-    fn is_last(self) -> bool {
-        self.to_ns >= self.of_ns
+    /// That part of a number of things that have no parts: each is in the middle of its share of the point, so that a
+    /// single one is where the middle of the point is. What reaches out of the range is rounded up.
+    fn count(self, whole: u64) -> u64 {
+        let of = u128::from(self.of_ns);
+        let until = |ns: u64, up: u128| match ns >= self.of_ns {
+            true => whole,
+            false => ((u128::from(whole) * u128::from(ns) + up) / of) as u64,
+        };
+        let half = of / 2;
+        let from = if self.is_first { 0 } else { half };
+        let to = if self.is_last {
+            of.saturating_sub(1)
+        } else {
+            half
+        };
+        match self.from_ns {
+            0 => until(self.to_ns, to),
+            from_ns => until(self.to_ns, to) - until(from_ns, from),
+        }
     }
 }
 
@@ -261,6 +281,8 @@ impl TimeSpan {
                     .saturating_sub(begin)
                     .min(of_ns),
                 of_ns,
+                is_first: at == first,
+                is_last: at == last,
             };
             (at, part)
         })
@@ -377,8 +399,8 @@ impl SpanStep {
         self.elapsed_ns += part.of(node.elapsed_ns);
         self.idle_ns += part.of(node.idle_ns);
         self.used_ns += part.of(node.used_ns);
-        self.events += &node.events.map(|count| part.of(count));
-        self.losses += part.of(node.losses);
+        self.events += &node.events.map(|count| part.count(count));
+        self.losses += part.count(node.losses);
         self.agent_ns += part.of(node.agent_ns);
         let zones = point.zones.len().max(self.zones.len());
         self.zones.resize(zones, ZoneSum::default());
@@ -398,13 +420,13 @@ impl SpanStep {
         of: Option<OwnerId>,
         lengths: &mut Lengths,
     ) {
-        let missing = usize::from(part.is_last());
+        let missing = usize::from(part.is_last);
         let Some(of) = of else {
             for (sum, ns) in self.wait_ns.iter_mut().zip(point.node.wait_ns) {
                 *sum += part.of(ns);
             }
             for (bound, count) in point.node.lengths.buckets() {
-                lengths.add(Histogram::bucket(bound), part.of(count));
+                lengths.add(Histogram::bucket(bound), part.count(count));
             }
             return;
         };
@@ -422,7 +444,7 @@ impl SpanStep {
             None => self.lengths_missing += missing,
             Some(kept) => {
                 for (bucket, count) in kept {
-                    lengths.add(usize::from(bucket), part.of(u64::from(count)));
+                    lengths.add(usize::from(bucket), part.count(u64::from(count)));
                 }
             }
         }

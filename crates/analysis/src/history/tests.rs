@@ -207,6 +207,54 @@ fn a_long_interval_and_a_late_tick_leave_no_gap() {
     assert_eq!(covered, [5, 5, 3]);
 }
 
+/// The events that each step of a range of points has; the ticks are in milliseconds, and each but the first had so many
+/// kills, and losses, and as many waits of one length.
+fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
+    let mut history = Timeline::new(TimelineLimits::default());
+    for (sequence, at) in (0..).zip(millis) {
+        let mut batch = (*batch(sequence, &["a"], 0)).clone();
+        batch.taken_ns = at * (SECOND / 1000);
+        batch.time_unix_ns = START + batch.taken_ns;
+        batch.node.events[EventCounter::OomKills] = kills * sequence;
+        batch.losses = vec![noctule_model::Loss {
+            kind: "exit_record",
+            place: "exits",
+            count: kills * sequence,
+        }];
+        let mut waits = vec![0; Histogram::BUCKETS];
+        waits[Histogram::bucket(4_000_000)] = kills * sequence;
+        batch.all_waits = Histogram::from_counts(waits);
+        history.observe(&Arc::new(batch));
+    }
+    let range = history.view().range(query);
+    let counts = range.buckets.iter().map(|step| {
+        let count = step.events[EventCounter::OomKills];
+        assert_eq!((step.losses, step.lengths.count()), (count, count));
+        count
+    });
+    counts.collect()
+}
+
+#[test]
+fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
+    let all = query(0, 4, 4);
+    // Of a point across a border the larger part decides, and many are shared out.
+    assert_eq!(counted(&[900, 1900], 1, &all), [0, 1, 0, 0]);
+    assert_eq!(counted(&[100, 1100], 1, &all), [1, 0, 0, 0]);
+    assert_eq!(counted(&[500, 1500], 1, &all), [1, 0, 0, 0]);
+    assert_eq!(counted(&[500, 1500], 7, &all), [4, 3, 0, 0]);
+    // One that reaches beyond the end, or begins before it: it can be inside.
+    for (from, to) in [(0, 2), (2, 4)] {
+        for (first, last) in [(1100, 2100), (1900, 2900), (1400, 2600)] {
+            let steps = counted(&[first, last], 1, &query(from, to, 2));
+            assert_eq!(steps.iter().sum::<u64>(), 1, "{first} {last}: {steps:?}");
+        }
+    }
+    // Of many no more than that.
+    assert_eq!(counted(&[1900, 2900], 1000, &query(0, 2, 2)), [0, 100]);
+    assert_eq!(counted(&[1900, 2900], 1000, &query(2, 4, 2)), [900, 0]);
+}
+
 #[test]
 fn places_are_limited_and_the_rest_is_in_the_node_alone() {
     let limits = TimelineLimits {
