@@ -233,6 +233,7 @@ impl ReportBuilder {
                 events: last.node.events.since(&self.first.node.events),
                 sockets: last.node.sockets,
                 nominal_hertz: last.node.nominal_hertz,
+                outside_unseen: last.node.outside_unseen,
             },
             packages: self.packages(last),
             sockets: last.node.sockets,

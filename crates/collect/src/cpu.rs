@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
-use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss, Waiting};
+use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss, Node, Waiting};
 
 use crate::agent::Agent;
 
@@ -169,6 +169,10 @@ impl CpuSource {
         let (node, packages) =
             self.node
                 .finish(&snapshot, used, hidden_ns, topology, self.nominal_hertz);
+        let node = Node {
+            outside_unseen: self.hidden.is_in_namespace(),
+            ..node
+        };
         let cpus = self.node.cpus(&mut snapshot);
         let blames = self.waits.blames();
         let batch = Batch {

@@ -161,6 +161,8 @@ pub struct Node {
     pub sockets: Sockets,
     /// Frequency at which the reference cycles count, if the machine has it.
     pub nominal_hertz: Option<u64>,
+    /// Only the processes of a pid namespace are seen: what others used is in no row, and in the remainder.
+    pub outside_unseen: bool,
 }
 
 impl Node {

@@ -39,24 +39,12 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     Feature::on(id, format!("{version} at {}", mount.display()))
 }
 
-/// With this the reason begins where processes outside of a pid namespace are not seen.
-const IN_PID_NAMESPACE: &str = "runs in a pid namespace";
-
-/// Whether the CPU time of all processes outside of a pid namespace is in no row.
-pub(crate) fn hides_processes(features: &[Feature]) -> bool {
-    let hides =
-        |it: &Feature| it.id == FeatureId::AllProcesses && it.reason.starts_with(IN_PID_NAMESPACE);
-    features.iter().any(hides)
-}
-
 pub(crate) fn processes(facts: &Facts) -> Feature {
     let id = FeatureId::AllProcesses;
     if facts.pid_namespace {
         return Feature::degraded(
             id,
-            format!(
-                "{IN_PID_NAMESPACE}: only the processes in it are listed, and the CPU time of others is in no row"
-            ),
+            "runs in a pid namespace: only the processes in it are listed, and the CPU time of others is in no row",
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }

@@ -57,6 +57,11 @@ impl Hidden {
         }
     }
 
+    /// Whether /proc has other numbers than the kernel side: only the processes of a pid namespace are seen.
+    pub(super) fn is_in_namespace(&self) -> bool {
+        self.hierarchy.is_none()
+    }
+
     /// Looks for them where that is due and the snapshot lists the living processes. True: the next
     /// snapshot must list them as well.
     pub(super) fn look(&mut self, snapshot: &Snapshot) -> bool {

@@ -5,7 +5,6 @@ use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
 use noctule_text::{self as text, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
-use crate::features;
 use crate::print::Paint;
 use crate::users::Users;
 
@@ -278,7 +277,7 @@ fn time_of_cpus(report: &Report) -> String {
             ),
         ),
     };
-    let others = match features::hides_processes(&report.features) {
+    let others = match node.outside_unseen {
         true => "processes outside of this pid namespace, ",
         false => "",
     };
@@ -300,7 +299,7 @@ fn time_of_cpus(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use noctule_analysis::ReportBuilder;
-    use noctule_model::{Batch, Feature, FeatureId, Node};
+    use noctule_model::{Batch, Node};
 
     use super::*;
 
@@ -337,20 +336,19 @@ mod tests {
 
     #[test]
     fn the_time_of_processes_that_are_not_seen_is_not_called_interrupts_alone() {
-        let words = |feature| {
+        let hidden = "s processes outside of this pid namespace, interrupts and steal (";
+        for outside_unseen in [false, true] {
             let mut window = ReportBuilder::new(Batch::default());
             window.add(Batch {
-                features: [feature].into(),
+                node: Node {
+                    outside_unseen,
+                    ..Node::default()
+                },
                 ..Batch::default()
             });
-            time_of_cpus(&window.report(Level::Cgroup, false))
-        };
-        let hidden = "s processes outside of this pid namespace, interrupts and steal (";
-        let degraded = |reason| words(Feature::degraded(FeatureId::AllProcesses, reason));
-        let seen = degraded("the kernel does not show tracing programs init (1)");
-        let unseen = degraded("runs in a pid namespace: only the processes in it are listed");
-        assert!(!seen.contains(hidden), "{seen}");
-        assert!(unseen.contains(hidden), "{unseen}");
+            let words = time_of_cpus(&window.report(Level::Cgroup, false));
+            assert_eq!(words.contains(hidden), outside_unseen, "{words}");
+        }
     }
 
     /// The examples are copied from a terminal: this finds those that are older than the table.

@@ -30,6 +30,8 @@ record! {
         connections: u64,
         listeners: u64,
         nominal_hertz: Option<u64>,
+        /// Processes outside of a pid namespace are in no row.
+        outside_unseen: bool,
         agent_cpu_ns: u64,
         agent_resident_bytes: u64,
         agent_collect_ns: u64,
@@ -53,6 +55,7 @@ impl NodeRecord {
             events,
             sockets,
             nominal_hertz,
+            outside_unseen,
         } = batch.node;
         // Programs and maps have tables of their own.
         let AgentCost {
@@ -84,6 +87,7 @@ impl NodeRecord {
             connections: sockets.connections,
             listeners: sockets.listeners,
             nominal_hertz,
+            outside_unseen,
             agent_cpu_ns: *cpu_ns,
             agent_resident_bytes: *resident_bytes,
             agent_collect_ns: *collect_ns,
@@ -114,6 +118,7 @@ impl NodeRecord {
                     listeners: self.listeners,
                 },
                 nominal_hertz: self.nominal_hertz,
+                outside_unseen: self.outside_unseen,
             },
             measured: self.counters.measured.or(self.events.measured),
             followed_pending: self.followed_pending,

@@ -168,6 +168,7 @@ impl World {
                 listeners: dice.roll(9),
             },
             nominal_hertz: dice.maybe(3_000_000_000),
+            outside_unseen: dice.happens(2),
             ..*node
         };
         for package in &mut self.batch.packages {
