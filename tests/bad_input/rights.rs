@@ -123,6 +123,28 @@ fn doctor_prints_its_table_without_rights_too() {
 }
 
 #[test]
+fn doctor_says_what_a_proc_with_hidepid_hides() {
+    let _machine = support::shared();
+    let copy = Copy::new();
+    // The kernel may keep a process from tracing programs, which is said beside it.
+    for (mount, hides) in [
+        ("proc proc /proc", false),
+        ("proc -o hidepid=1 proc /proc", true),
+        ("proc -o hidepid=2 proc /proc", true),
+    ] {
+        let said = |capabilities: &str| {
+            let answer = verdicts(&mut with_mount(mount, &copy.with(capabilities)));
+            let (state, reason) = verdict(&answer, "all_processes");
+            let says = reason.contains("hidepid");
+            assert!(!says || state == "degraded", "{state}: {reason}");
+            says
+        };
+        assert_eq!(said(ENOUGH), hides, "{mount}");
+        assert!(!said(&format!("{ENOUGH},sys_ptrace")), "{mount}");
+    }
+}
+
+#[test]
 fn three_capabilities_are_enough_for_every_figure() {
     let _machine = support::shared();
     let copy = Copy::new();
@@ -480,9 +502,20 @@ fn three_capabilities_are_enough_for_every_event() {
 
 /// The command where tracefs is mounted, which the rest of the machine does not see.
 fn with_tracefs(command: &Command) -> Command {
-    let script = "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; exec \"$@\"";
+    with_mount("tracefs nodev /sys/kernel/tracing", command)
+}
+
+fn with_mount(what: &str, command: &Command) -> Command {
+    let script = format!("mount -t {what} 2>/dev/null; exec \"$@\"");
     let mut wrapped = Command::new("unshare");
-    wrapped.args(["--mount", "--propagation=private", "sh", "-c", script, "sh"]);
+    wrapped.args([
+        "--mount",
+        "--propagation=private",
+        "sh",
+        "-c",
+        &script,
+        "sh",
+    ]);
     wrapped.arg(command.get_program()).args(command.get_args());
     wrapped
 }

@@ -71,6 +71,9 @@ pub struct Facts {
     pub nominal_hertz: Option<u64>,
     /// The process sees only the processes of a pid namespace below the host's.
     pub pid_namespace: bool,
+    /// Why procfs does not show kthreadd (process 2) to this one, and with it others of other users: it is mounted with
+    /// hidepid, for one. `None`: it does.
+    pub proc_hides: Option<String>,
     /// What objects that are loaded need to know of the kernel's types.
     pub(crate) kernel_types: KernelTypes,
 }
@@ -221,6 +224,7 @@ impl Facts {
             topology: Topology::probe(sys, &online_cpus(sys)),
             nominal_hertz: nominal_hertz(roots),
             pid_namespace: pid_namespace(),
+            proc_hides: proc_hides(proc),
             kernel_types: types,
         }
     }
@@ -451,6 +455,13 @@ fn pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
 }
 
+/// Everybody may read the status of each process, unless procfs hides those of others from who may not trace them. Nobody
+/// has more rights than kthreadd: who may look at it may look at all. Process 1 can be hidden by other means.
+fn proc_hides(proc: &Path) -> Option<String> {
+    let error = fs::read(proc.join("2/stat")).err()?;
+    Some(error.to_string())
+}
+
 /// The first number of a release; one that cannot be read is taken for the newest.
 fn major(release: &str) -> u32 {
     let major = release.split('.').next().map(str::parse);
@@ -496,6 +507,16 @@ mod tests {
             let there = function_arguments(&whole, function);
             assert_eq!(function_arguments(&copy, function), there, "{function}");
         }
+    }
+
+    #[test]
+    fn procfs_that_does_not_show_kthreadd_hides_others() {
+        let root = tempfile::tempdir().expect("a folder");
+        let hidden = proc_hides(root.path());
+        assert!(hidden.is_some_and(|why| why.contains("No such file")));
+        fs::create_dir(root.path().join("2")).expect("a folder");
+        fs::write(root.path().join("2/stat"), "2 (kthreadd) S").expect("a file");
+        assert_eq!(proc_hides(root.path()), None);
     }
 
     #[test]

@@ -244,6 +244,7 @@ mod tests {
             nominal_hertz: None,
             topology: crate::topology::Topology::default(),
             pid_namespace: false,
+            proc_hides: None,
             kernel_types: crate::kernel_types::KernelTypes::default(),
         }
     }

@@ -48,7 +48,21 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
-    Feature::on(id, "runs in the host's pid namespace")
+    if let Some(why) = &facts.proc_hides {
+        return Feature::degraded(
+            id,
+            format!(
+                "/proc hides processes of other users, as with hidepid (process 2: {why}): their figures are complete, \
+                 their users, command lines and CPU affinities are not known, and who is kept from tracing programs \
+                 is in no row"
+            ),
+        )
+        .mended_by("add CAP_SYS_PTRACE, or mount /proc with hidepid=0 or with gid= of a group of this user");
+    }
+    Feature::on(
+        id,
+        "runs in the host's pid namespace, and /proc shows all processes",
+    )
 }
 
 /// Says at the start that processes are missing of which the sums of the machine have the CPU time.
@@ -282,6 +296,29 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proc_that_hides_processes_is_no_view_of_all() {
+        let mut facts = Facts::probe(&noctule_kernel::HostRoots::default());
+        let why = Some("No such file or directory");
+        let cases = [
+            (false, None, FeatureState::On, "shows all"),
+            (
+                false,
+                why,
+                FeatureState::Degraded,
+                "hidepid (process 2: No such file",
+            ),
+            (true, why, FeatureState::Degraded, "runs in a pid namespace"),
+        ];
+        for (namespace, hides, state, words) in cases {
+            facts.pid_namespace = namespace;
+            facts.proc_hides = hides.map(str::to_owned);
+            let feature = processes(&facts);
+            assert_eq!(feature.state, state);
+            assert!(feature.reason.contains(words), "{}", feature.reason);
+        }
+    }
 
     #[test]
     fn isolated_cpus_are_not_disturbed_unless_it_is_asked_for() {
