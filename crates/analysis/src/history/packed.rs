@@ -21,8 +21,11 @@ pub struct OwnerPoint {
     pub wait_us: [Micros; Cause::ALL.len()],
 }
 
-/// How long each wait of an owner was: buckets of [`noctule_model::Histogram`] and their counts.
-pub type OwnerLengths = (OwnerId, Box<[(u16, u32)]>);
+/// How long each wait was: buckets of [`noctule_model::Histogram`] and their counts.
+pub(super) type Lengths = Box<[(u16, u32)]>;
+
+/// How long each wait of an owner was.
+pub type OwnerLengths = (OwnerId, Lengths);
 
 /// Who made whom wait between two batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,7 +72,7 @@ impl PackedRows {
     }
 
     /// How long the waits of an owner were. `None`: it is not in the point, or that had no room.
-    pub fn lengths_of(&self, owner: OwnerId) -> Option<Box<[(u16, u32)]>> {
+    pub fn lengths_of(&self, owner: OwnerId) -> Option<Lengths> {
         let all: Vec<OwnerLengths> = unpack(&self.lengths);
         let own = all.into_iter().find(|(id, _)| *id == owner);
         own.map(|(_, lengths)| lengths)

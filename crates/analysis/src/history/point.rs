@@ -9,15 +9,12 @@ use noctule_model::{
 };
 
 use super::cpu;
-use super::packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
+use super::packed::{Lengths, OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
 /// Microseconds.
 pub(super) type Micros = u64;
-
-/// Buckets of a histogram and their counts.
-type Packed = Box<[(u16, u32)]>;
 
 /// The growth between two batches.
 #[derive(Clone, Debug, Default)]
@@ -298,7 +295,7 @@ fn lengths(drafts: &[Candidate<'_>], owners: &[OwnerPoint], mut room: usize) -> 
     by_wait.sort_unstable_by_key(|&at| std::cmp::Reverse(drafts[at].waited_ns()));
     let mut lengths = Vec::new();
     for at in by_wait {
-        let packed: Packed = drafts[at]
+        let packed: Lengths = drafts[at]
             .lengths()
             .buckets()
             .map(|(bound, count)| (Histogram::bucket(bound) as u16, saturated(count)))

@@ -7,7 +7,7 @@ use noctule_model::{Cause, EventCounters, Histogram, Measured};
 
 use super::cpu::{CpuStrip, Strips};
 use super::point::nanos;
-use super::{OwnerId, OwnerPoint, PointRows, TimePoint, TimelineView};
+use super::{OwnerId, PointRows, TimePoint, TimelineView};
 
 /// Which part of a history, and how finely.
 #[derive(Clone, Copy, Debug)]
@@ -164,9 +164,10 @@ impl TimelineView {
         let mut sums = Sums::new(count);
         for point in self.overlapping(from_unix_ns, query.to_unix_ns) {
             let rows = point.rows.unpack();
+            let waits = PointWaits::new(point, &rows, query.waits_of);
             for (at, part) in range.parts(point, query.to_unix_ns) {
                 range.buckets[at].add(point, part);
-                sums.add(point, &rows, at, part, query, &mut range.buckets[at]);
+                sums.add(&rows, &waits, at, part, query, &mut range.buckets[at]);
             }
             range.crowded += usize::from(point.more_owners > 0);
             range.crowded_pairs += usize::from(point.more_pairs > 0);
@@ -310,8 +311,8 @@ impl Sums {
 
     fn add(
         &mut self,
-        point: &TimePoint,
         rows: &PointRows,
+        waits: &PointWaits,
         at: usize,
         part: Part,
         query: &TimeSpanQuery,
@@ -341,13 +342,7 @@ impl Sums {
         }
         let of = |ns| part.of(ns);
         self.strips.add(&rows.cpus, of, at, query.strips);
-        bucket.add_waits(
-            point,
-            &rows.owners,
-            part,
-            query.waits_of,
-            &mut self.lengths[at],
-        );
+        bucket.add_waits(waits, part, &mut self.lengths[at]);
     }
 
     fn finish(self, range: &mut TimeSpan) {
@@ -412,41 +407,53 @@ impl SpanStep {
         }
     }
 
-    fn add_waits(
-        &mut self,
-        point: &TimePoint,
-        owners: &[OwnerPoint],
-        part: Part,
-        of: Option<OwnerId>,
-        lengths: &mut Lengths,
-    ) {
-        let missing = usize::from(part.is_last);
-        let Some(of) = of else {
-            for (sum, ns) in self.wait_ns.iter_mut().zip(point.node.wait_ns) {
-                *sum += part.of(ns);
-            }
-            for (bound, count) in point.node.lengths.buckets() {
-                lengths.add(Histogram::bucket(bound), part.count(count));
-            }
-            return;
-        };
-        let Some(owner) = owners.iter().find(|owner| owner.id == of) else {
-            // It did nothing, or found no place.
-            if point.more_owners > 0 {
-                self.lengths_missing += missing;
-            }
-            return;
-        };
-        for (sum, us) in self.wait_ns.iter_mut().zip(owner.wait_us) {
-            *sum += part.of(nanos(us));
+    fn add_waits(&mut self, waits: &PointWaits, part: Part, lengths: &mut Lengths) {
+        for (sum, ns) in self.wait_ns.iter_mut().zip(waits.wait_ns) {
+            *sum += part.of(ns);
         }
-        match point.rows.lengths_of(of) {
-            None => self.lengths_missing += missing,
-            Some(kept) => {
-                for (bucket, count) in kept {
-                    lengths.add(usize::from(bucket), part.count(u64::from(count)));
-                }
-            }
+        for &(bucket, count) in &waits.lengths {
+            lengths.add(bucket, part.count(count));
+        }
+        self.lengths_missing += usize::from(waits.missing && part.is_last);
+    }
+}
+
+/// The waits of a point that are shown: the machine's, or an owner's.
+#[derive(Default)]
+struct PointWaits {
+    /// By index of [`Cause`].
+    wait_ns: [u64; Cause::ALL.len()],
+    /// Buckets of [`Histogram`] and their counts.
+    lengths: Vec<(usize, u64)>,
+    /// The lengths were not kept.
+    missing: bool,
+}
+
+impl PointWaits {
+    fn new(point: &TimePoint, rows: &PointRows, of: Option<OwnerId>) -> Self {
+        let Some(of) = of else {
+            let buckets = point.node.lengths.buckets();
+            let buckets = buckets.map(|(bound, count)| (Histogram::bucket(bound), count));
+            return Self {
+                wait_ns: point.node.wait_ns,
+                lengths: buckets.collect(),
+                missing: false,
+            };
+        };
+        let Some(owner) = rows.owners.iter().find(|owner| owner.id == of) else {
+            // It did nothing, or found no place.
+            return Self {
+                missing: point.more_owners > 0,
+                ..Self::default()
+            };
+        };
+        let kept = point.rows.lengths_of(of);
+        Self {
+            wait_ns: owner.wait_us.map(nanos),
+            missing: kept.is_none(),
+            lengths: (kept.iter().flatten())
+                .map(|&(bucket, count)| (bucket.into(), count.into()))
+                .collect(),
         }
     }
 }
