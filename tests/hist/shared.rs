@@ -186,6 +186,17 @@ fn tables_that_cannot_be_shared_are_refused() {
         );
         assert!(errors.contains(&words), "{errors}");
     }
+    let trigger = "name=a:keys=prev_comm:vals=prev_prio:size=256";
+    let more = ["sched:sched_switch", trigger];
+    let (code, errors) = refused(&[&first[..], &more].concat());
+    assert_eq!(code, Some(2), "{errors}");
+    let words = format!(
+        "  {trigger}\n{}^\nhelp: the sizes are not the same\nthe first trigger of this name is that of \
+         sched:sched_switch:\n  {}\n       ^\n",
+        " ".repeat(trigger.find("256").expect("it is there") + 2),
+        first[1]
+    );
+    assert!(errors.contains(&words), "{errors}");
     let (code, errors) = refused(&["sched:sched_switch", "keys=prev_pid:clear"]);
     assert_eq!(code, Some(2), "{errors}");
     assert!(

@@ -23,6 +23,18 @@ impl Span {
         Self::new(self.start.min(other.start), self.end.max(other.end))
     }
 
+    /// The source, and below it a caret under the place. Control characters of the source are shown as one
+    /// `?` each, so that the caret stands where it should.
+    pub fn show(self, source: &str) -> String {
+        let clean = |c: char| if c.is_control() { '?' } else { c };
+        let line: String = source.chars().map(clean).collect();
+        let before = source.get(..self.start.min(source.len()));
+        let column = before.map_or(0, |text| text.chars().count());
+        // A width in the format string would have a limit.
+        let blanks = " ".repeat(column);
+        format!("  {line}\n  {blanks}^\n")
+    }
+
     /// As the standard library indexes text.
     pub fn range(self) -> Range<usize> {
         self.start..self.end
@@ -74,16 +86,9 @@ impl Problem {
         }
     }
 
-    /// As the kernel's `error_log` shows it: the text, the source, and a caret under the place. Control
-    /// characters of the source are shown as one `?` each, so that the caret stands where it should.
+    /// As the kernel's `error_log` shows it: the text, the source, and a caret under the place.
     pub fn show(&self, source: &str) -> String {
-        let clean = |c: char| if c.is_control() { '?' } else { c };
-        let line: String = source.chars().map(clean).collect();
-        let before = source.get(..self.span.start.min(source.len()));
-        let column = before.map_or(0, |text| text.chars().count());
-        // A width in the format string would have a limit.
-        let blanks = " ".repeat(column);
-        let mut shown = format!("error: {}\n  {line}\n  {blanks}^\n", self.text);
+        let mut shown = format!("error: {}\n{}", self.text, self.span.show(source));
         if let Some(help) = &self.help {
             // Writing to a string does not fail.
             let _ = writeln!(shown, "help: {help}");

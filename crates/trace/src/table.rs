@@ -25,6 +25,7 @@ use crate::print::FieldTable;
 
 pub use cells::{Cell, Frame};
 pub use draw::Area;
+pub use join::{Clause, Mismatch};
 pub use names::NodeNames;
 pub use row::{Merged, Row};
 pub use saved::{SavedColumn, SavedShow, Taken, Tracked};

@@ -178,6 +178,21 @@ pub struct Hist {
     pub filter_text: Option<String>,
 }
 
+impl Hist {
+    /// Takes the order and the size of another histogram where this one has none. An order only if both count
+    /// the same keys and values, which it names.
+    pub fn fill_from(&mut self, other: &Self) {
+        let texts = |all: &[Expr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let same = |own: &[Expr], other: &[Expr]| texts(own) == texts(other);
+        if self.sort.is_empty() && same(&self.keys, &other.keys) && same(&self.vals, &other.vals) {
+            self.sort.clone_from(&other.sort);
+        }
+        if self.size.is_none() {
+            self.size.clone_from(&other.size);
+        }
+    }
+}
+
 /// `name=expression` in a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {

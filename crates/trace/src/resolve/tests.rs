@@ -333,6 +333,49 @@ fn histograms_repeat_themselves_as_the_kernel_does() {
 }
 
 #[test]
+fn a_shared_table_has_one_order_and_one_size() {
+    use crate::table::Clause;
+    let joined = |first: &str, second: &str| {
+        let (first, _) = parse::hist(first);
+        let (mut tree, _) = parse::hist(second);
+        tree.fill_from(&first);
+        with_scope(|scope| {
+            let (own, mut table) = hist(&first, scope).unwrap();
+            let (other, alone) = hist(&tree, scope).unwrap();
+            let joined = table.join(&own, &other, alone.clone());
+            joined
+                .map(|()| alone.info)
+                .map_err(|differs| differs.clause)
+        })
+    };
+    let first = "keys=pid:vals=bits:sort=bits.descending:size=256";
+    let info = "hist:keys=pid:vals=hitcount,bits:sort=bits.descending:size=256";
+    let cases = [
+        (first, "keys=pid:vals=bits", Ok(info)),
+        (
+            first,
+            "keys=pid:vals=bits:sort=bits.descending:size=200",
+            Ok(info),
+        ),
+        (first, "keys=pid:vals=bits:sort=bits", Err(Clause::Sort)),
+        (first, "keys=pid:vals=bits:size=2048", Err(Clause::Size)),
+        (first, "keys=pid", Err(Clause::Rows)),
+        ("keys=pid", "keys=pid:sort=pid", Err(Clause::Sort)),
+        ("keys=pid", "keys=pid:size=128", Err(Clause::Size)),
+        (
+            "keys=pid",
+            "keys=pid:sort=hitcount:size=2048",
+            Ok("hist:keys=pid:vals=hitcount:sort=hitcount:size=2048"),
+        ),
+    ];
+    for (first, second, expected) in cases {
+        let got = joined(first, second);
+        let got = got.as_ref().map(String::as_str).map_err(|clause| *clause);
+        assert_eq!(got, expected, "{first} and {second}");
+    }
+}
+
+#[test]
 fn percentiles_on_many_cpus_have_fewer_keys_unless_the_user_says_how_many() {
     let size = |text: &str, cpus| {
         let (tree, problems) = parse::hist(text);

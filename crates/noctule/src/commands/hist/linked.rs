@@ -203,6 +203,7 @@ fn job(given: &Given<'_>, opened: Opened, programs: Vec<Program>, table: Table) 
         events: given.events.to_owned(),
         trigger: given.trigger.to_owned(),
         name: given.tree.name.as_ref().map(|name| name.node.clone()),
+        tree: given.tree.clone(),
         is_hidden: given.is_hidden(&table),
         number: None,
         table,

@@ -7,7 +7,7 @@ use noctule_trace::print::Print;
 use noctule_trace::program::{Pair, Program};
 use noctule_trace::resolve::{self, Scope};
 use noctule_trace::source::{Problem, Span};
-use noctule_trace::table::Table;
+use noctule_trace::table::{Clause, Mismatch, Table};
 use noctule_trace::tree::Hist;
 
 use super::linked::{self, Given};
@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) trigger: String,
     /// Of `name=`.
     pub(super) name: Option<String>,
+    /// What this trigger says.
+    pub(super) tree: Hist,
     pub(super) table: Table,
     /// The first one made the table; the second of a pair comes before its first.
     pub(super) programs: Vec<Program>,
@@ -74,12 +76,19 @@ pub(super) fn of(
     let (places, of_others): (Vec<_>, Vec<_>) = of_others.into_iter().unzip();
     let of_others = linked::jobs(&of_others, &synthetic, symbols, groups, pausable)?;
     let mut jobs: Vec<(usize, Job)> = places.into_iter().zip(of_others).collect();
-    for (place, given) in alone {
-        let job = job(given.events, given.trigger, &given.tree, symbols, groups)?;
-        let known = jobs
-            .iter_mut()
-            .find(|(_, known)| known.name.is_some() && known.name == job.name);
-        match (known, &given.tree.name) {
+    for (place, mut given) in alone {
+        let name = given.tree.name.clone();
+        let is_named = |job: &Job| {
+            name.as_ref()
+                .is_some_and(|name| job.name.as_ref() == Some(&name.node))
+        };
+        let known = jobs.iter_mut().find(|(_, known)| is_named(known));
+        if let Some((_, known)) = &known {
+            // What it does not say itself is as in the first.
+            given.tree.fill_from(&known.tree);
+        }
+        let job = job(given, symbols, groups)?;
+        match (known, name) {
             (Some((_, known)), Some(name)) => known.join(job, name.span)?,
             _ => jobs.push((place, job)),
         }
@@ -114,18 +123,38 @@ impl Job {
     /// Counts the events of another trigger of the same name into this table.
     fn join(&mut self, other: Self, name: Span) -> Result<()> {
         let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
+        let rows = |why| Mismatch {
+            clause: Clause::Rows,
+            why,
+        };
         let fits = match (self.programs.first(), other.programs.first()) {
-            _ if self.number.is_some() => Err("variables and actions have a table of their own"),
-            _ if is_pair(self) || is_pair(&other) => Err("the time between two events has its own"),
+            _ if self.number.is_some() => {
+                Err(rows("variables and actions have a table of their own"))
+            }
+            _ if is_pair(self) || is_pair(&other) => {
+                Err(rows("the time between two events has its own"))
+            }
             (Some(own), Some(program)) => self.table.join(own, program, other.table),
             _ => Ok(()),
         };
-        if let Err(why) = fits {
+        if let Err(differs) = fits {
             // The kernel's own words.
             let text = "Named hist trigger doesn't match existing named hist trigger (includes \
                         variables)";
-            let problem = Problem::new(name, text).with_help(why);
-            bail!(refused(Some(&other.events), &[problem], &other.trigger));
+            let place = |tree: &Hist| clause(tree, differs.clause);
+            let problem = Problem::new(place(&other.tree).unwrap_or(name), text);
+            let Usage(words) = refused(
+                Some(&other.events),
+                &[problem.with_help(differs.why)],
+                &other.trigger,
+            );
+            let own = self.tree.name.as_ref().map(|name| name.span);
+            let first = place(&self.tree).or(own).unwrap_or(name);
+            bail!(Usage(format!(
+                "{words}\nthe first trigger of this name is that of {}:\n{}",
+                noctule_text::escape(&self.events),
+                first.show(&self.trigger).trim_end()
+            )));
         }
         self.events += &format!(",{}", other.events);
         self.programs.extend(other.programs);
@@ -135,26 +164,30 @@ impl Job {
     }
 }
 
-fn job(
-    events: &str,
-    trigger: &str,
-    tree: &Hist,
-    symbols: &Kallsyms,
-    groups: &Groups,
-) -> Result<Job> {
+/// Where a trigger has its order or its size.
+fn clause(tree: &Hist, clause: Clause) -> Option<Span> {
+    match clause {
+        Clause::Rows => None,
+        Clause::Sort => tree.sort.first().map(|sort| sort.span),
+        Clause::Size => tree.size.as_ref().map(|size| size.span),
+    }
+}
+
+fn job(given: Given<'_>, symbols: &Kallsyms, groups: &Groups) -> Result<Job> {
+    let (events, trigger, tree) = (given.events, given.trigger, given.tree);
     let (targets, programs, table) = match events.split_once("..") {
         Some((first, second)) => {
             let (first, second) = (Target::open(first)?, Target::open(second)?);
             let made = with_scope(&first, symbols, groups, |first| {
                 with_scope(&second, symbols, groups, |second| {
-                    resolve::latency(tree, first, second)
+                    resolve::latency(&tree, first, second)
                 })
             });
             let ([early, late], table) =
                 made.map_err(|problems| refused(None, &problems, trigger))?;
             (vec![second, first], vec![late, early], table)
         }
-        None => one_table(events, trigger, tree, symbols, groups)?,
+        None => one_table(events, trigger, &tree, symbols, groups)?,
     };
     Ok(Job {
         events: events.to_owned(),
@@ -164,6 +197,7 @@ fn job(
         programs,
         targets,
         paused: tree.pause.is_some(),
+        tree,
         number: None,
         is_hidden: false,
     })
@@ -188,7 +222,7 @@ fn one_table(
         match programs.first() {
             None => all = table,
             Some(first) => {
-                if let Err(why) = all.join(first, &program, table) {
+                if let Err(Mismatch { why, .. }) = all.join(first, &program, table) {
                     let of = &targets[0].format().name;
                     let text = format!("It cannot share a table with {of}: {why}");
                     let problem = Problem::new(Span::new(0, 0), text);

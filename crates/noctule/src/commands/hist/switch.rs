@@ -5,7 +5,7 @@ use noctule_trace::parse;
 use noctule_trace::program::{Program, Switch};
 use noctule_trace::resolve;
 use noctule_trace::table::Table;
-use noctule_trace::tree::{Command, EventName, Trigger};
+use noctule_trace::tree::{Command, EventName, Hist, Trigger};
 
 use super::plan::{Job, refused, with_scope};
 use crate::commands::groups::Groups;
@@ -120,6 +120,7 @@ fn job(given: &Given<'_>, tables: Vec<usize>, symbols: &Kallsyms, groups: &Group
         events: given.event.to_owned(),
         trigger: given.trigger.to_owned(),
         name: None,
+        tree: Hist::default(),
         table: Table::default(),
         programs: vec![program],
         targets: vec![target],
