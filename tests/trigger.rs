@@ -130,6 +130,57 @@ fn enable_event_and_disable_event_are_the_kernels() {
     assert_eq!(done(&seen, &disable).len(), 2);
 }
 
+/// The event that turns tracing on is shown itself. The kernel leaves it out where the trigger has a filter and the
+/// event none.
+#[test]
+fn the_event_that_turns_tracing_on_is_shown() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let tracefs = Tracefs::mount();
+    let shown = |texts: Vec<&str>| -> Vec<bool> {
+        // In hexadecimal, with or without 0x.
+        let shown = |end| texts.iter().any(|text| text.ends_with(end));
+        ["100000)", "100001)"].map(shown).to_vec()
+    };
+    let seen = thread::scope(|scope| {
+        let both = scope.spawn(|| {
+            let tid = rustix::thread::gettid().as_raw_nonzero();
+            let filter = format!("common_pid == {tid} && fd >= 1048576");
+            let on = format!("traceon if {filter}");
+            [filter.as_str(), "0"].map(|filter| {
+                let instance = Instance::make(&tracefs, "noctule-traceon");
+                let event = "events/syscalls/sys_enter_close";
+                instance.write("tracing_on", "0");
+                instance.write(&format!("{event}/filter"), filter);
+                let traced = match filter {
+                    "0" => "syscalls:sys_enter_close".to_owned(),
+                    filter => format!("syscalls:sys_enter_close if {filter}"),
+                };
+                let close = "syscalls:sys_enter_close";
+                let trace = Trace::start(
+                    "trigger",
+                    &[close, &on, "--trace", &traced, "--off", "--json"],
+                );
+                instance.write(&format!("{event}/trigger"), &on);
+                instance.write(&format!("{event}/enable"), "1");
+                close_none(0);
+                close_none(1);
+                let lines = instance.lines();
+                let theirs: Vec<_> = lines.iter().map(String::as_str).collect();
+                (shown(closes(&trace.end_json())), shown(theirs))
+            })
+        });
+        both.join().expect("the thread")
+    });
+    for ((ours, theirs), first) in seen.into_iter().zip([true, false]) {
+        assert_eq!(ours, [true, true]);
+        // That of 5.10 turns on another buffer than that of the instance.
+        if theirs[1] || support::kernel() > (5, 10) {
+            assert_eq!(theirs, [first, true], "the kernel's");
+        }
+    }
+}
+
 /// Two CPUs at once turn tracing off and on: a count is used up by changes only, and exactly.
 #[test]
 fn counts_are_exact_on_all_cpus() {

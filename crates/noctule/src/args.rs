@@ -461,7 +461,8 @@ pub(crate) struct HistArgs {
 /// only when the action changed something.
 ///
 /// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events
-/// (--keep), which are not shown before. traceon and traceoff turn all on and off, stacks too.
+/// (--keep), which are not shown before. traceon and traceoff turn all on and off, stacks too. The
+/// event that turns tracing on is shown itself, also where the kernel leaves it out.
 ///
 /// Examples:
 ///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
