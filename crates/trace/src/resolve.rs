@@ -11,6 +11,8 @@ mod hist;
 mod linked;
 mod number;
 
+use std::fmt;
+
 use crate::format::EventFormat;
 use crate::glob::Glob;
 use crate::identity::Identity;
@@ -58,8 +60,8 @@ pub trait Groups {
 pub enum Fits {
     /// This one.
     Name(String),
-    /// All that match.
-    Glob(Glob),
+    /// All that match the pattern, which was given as this text.
+    Glob(Glob, String),
 }
 
 impl Fits {
@@ -67,7 +69,15 @@ impl Fits {
     pub fn fits(&self, name: &str) -> bool {
         match self {
             Self::Name(wanted) => name == wanted,
-            Self::Glob(glob) => glob.matches(name.as_bytes()),
+            Self::Glob(glob, _) => glob.matches(name.as_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for Fits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(text) | Self::Glob(_, text) => f.write_str(text),
         }
     }
 }

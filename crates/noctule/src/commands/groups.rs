@@ -1,7 +1,7 @@
 //! The cgroups of the node: whose events are meant, and whose they were.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -99,6 +99,16 @@ impl Groups {
         owner.name(level(identity))
     }
 
+    /// Warns of names that nothing has, which a filter was to leave out: what was to have one is an error before. Said
+    /// once for each, whatever the number of events.
+    pub(super) fn warn_of_unknown(&self) {
+        let known = self.0.borrow();
+        let conditions = known.iter().flat_map(|known| &known.conditions);
+        for words in unknown(conditions) {
+            tracing::warn!("{words}");
+        }
+    }
+
     /// Warns of groups that were made after the program: what they did was not `done`, or was where the filter leaves
     /// its names out.
     pub(super) fn warn_of_late(&self, done: &str) {
@@ -142,6 +152,23 @@ impl resolve::Groups for Groups {
             ids
         })
     }
+}
+
+/// What is said of each name that no group had.
+fn unknown<'a>(
+    conditions: impl Iterator<Item = &'a (Identity, Fits, Vec<u64>)>,
+) -> BTreeSet<String> {
+    let none = conditions.filter(|(_, _, ids)| ids.is_empty());
+    let words = none.map(|(identity, fits, _)| {
+        let how = match fits {
+            Fits::Name(_) => "has this name",
+            Fits::Glob(..) => "fits this pattern",
+        };
+        let name = noctule_text::escape(&fits.to_string());
+        format!("\"{name}\": no {identity} {how} now, so the filter leaves none out; `noctule stat --by {identity}` \
+                 shows those that there are")
+    });
+    words.collect()
 }
 
 const fn level(identity: Identity) -> Level {
@@ -199,4 +226,44 @@ fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_trace::glob::Glob;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_nothing_has_is_said_once() {
+        let glob = Glob::parse(b"web*").expect("a pattern");
+        let conditions = [
+            (
+                Identity::Container,
+                Fits::Name("we\x1bb".to_owned()),
+                vec![],
+            ),
+            (
+                Identity::Unit,
+                Fits::Name("ssh.service".to_owned()),
+                vec![7],
+            ),
+            (Identity::Pod, Fits::Glob(glob, "web*".to_owned()), vec![]),
+            (
+                Identity::Container,
+                Fits::Name("we\x1bb".to_owned()),
+                vec![],
+            ),
+        ];
+        let words = unknown(conditions.iter());
+        let starts: Vec<_> = words
+            .iter()
+            .filter_map(|words| words.split(" now").next())
+            .collect();
+        let expected = [
+            "\"we\\u{1b}b\": no container has this name",
+            "\"web*\": no pod fits this pattern",
+        ];
+        assert_eq!(starts, expected);
+    }
 }

@@ -82,6 +82,7 @@ pub(super) fn run(args: &HistArgs) -> Result<u8> {
     let before = before.transpose()?;
     let gate = Gate::closed()?;
     let mut running = start(jobs, &gate)?;
+    node.groups.warn_of_unknown();
     gate.open(true)?;
     let began = Instant::now();
     let live = output.is_terminal() && !args.json;

@@ -15,6 +15,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     let node = Node::default();
     let traced = Traced::find(&args.events, &kernel, &node)?;
     let mut session = traced.start(&kernel, args.buffer)?;
+    node.groups.warn_of_unknown();
     let lines = Lines::new(
         traced.events.all(),
         &node.symbols,

@@ -38,6 +38,7 @@ pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
     };
     let mut session = WatchSession::start(&kernel, &plan)
         .map_err(|(place, error)| not_started(&setup.events.all()[place].name, None, error))?;
+    node.groups.warn_of_unknown();
     let lines = Lines::new(
         setup.events.all(),
         &node.symbols,

@@ -216,7 +216,7 @@ impl Resolver<'_> {
                     None => (true, value.as_str()),
                 };
                 match Glob::parse(pattern.as_bytes()) {
-                    Ok(glob) => (is, Fits::Glob(glob)),
+                    Ok(glob) => (is, Fits::Glob(glob, pattern.to_owned())),
                     Err(_) => return self.wrong(span, "Operand too long"),
                 }
             }
