@@ -11,7 +11,7 @@ use noctule_trace::parse;
 use noctule_trace::print::{Print, Symbol, Symbols};
 use noctule_trace::probe::Probe;
 use noctule_trace::program::{Context, Number};
-use noctule_trace::resolve::{Fits, Groups, Linkable, Scope, linked};
+use noctule_trace::resolve::{Fits, Function, Groups, Linkable, Scope, linked};
 use noctule_trace::synthetic::Synthetic;
 use noctule_trace::tree::EventName;
 
@@ -50,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let synthetic: Vec<_> = Synthetic::parse(definition, 1).into_iter().collect();
     let (tree, _) = parse::hist(trigger);
-    let function = |_: &str| Some((0x1000, 64));
+    let function = |_: Function<'_>| Some((0x1000, 64));
     let scope = |probe, format| Scope {
         probe,
         format,

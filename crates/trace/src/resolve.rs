@@ -34,12 +34,21 @@ pub struct Scope<'a> {
     pub format: &'a EventFormat,
     /// The names of its fields' values.
     pub tables: &'a [FieldTable],
-    /// Start and size of a function of the kernel, if it has one of this name.
-    pub function: &'a dyn Fn(&str) -> Option<(u64, u64)>,
+    /// Start and size of a function of the kernel, if it has this one.
+    pub function: &'a dyn Fn(Function<'_>) -> Option<(u64, u64)>,
     /// The cgroups of the node.
     pub groups: &'a dyn Groups,
     /// How many CPUs can be online: each has a row of its own for each key.
     pub cpus: usize,
+}
+
+/// How a filter names a function of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function<'a> {
+    /// By its name.
+    Named(&'a str),
+    /// By an address inside of it.
+    At(u64),
 }
 
 /// What is known of cgroups.

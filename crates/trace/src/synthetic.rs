@@ -90,6 +90,10 @@ impl Synthetic {
     /// Adds the field behind the others.
     fn add(&mut self, text: &str, span: Span) -> Result<(), Problem> {
         let wrong = |words: &str| Err(Problem::new(span, words));
+        if text.split_whitespace().any(|word| word == "long[]") {
+            let help = "a stack is a key only: `keys=stacktrace` in the trigger of an event";
+            return Err(Problem::new(span, "Invalid type").with_help(help));
+        }
         let (words, length) = match text.split_once('[') {
             Some((words, rest)) => match rest.trim_end().strip_suffix(']') {
                 Some(length) => (words.trim_end(), Some(length.trim())),
@@ -201,6 +205,7 @@ mod tests {
             ("name char a[257]", "Invalid array specification", 5),
             ("name char a[16", "Invalid array specification", 5),
             ("name unsigned long stack[]", "Invalid type", 5),
+            ("name u64 a; unsigned long[] stack", "Invalid type", 12),
             ("name u64 1a", "Illegal name", 5),
         ];
         for (text, words, at) in cases {

@@ -16,7 +16,7 @@ use noctule_trace::parse;
 use noctule_trace::print::{Print, Symbol, Symbols};
 use noctule_trace::probe::Probe;
 use noctule_trace::program::{Context, Number};
-use noctule_trace::resolve::{self, Fits, Groups, Linkable, Scope};
+use noctule_trace::resolve::{self, Fits, Function, Groups, Linkable, Scope};
 use noctule_trace::synthetic::Synthetic;
 use noctule_trace::tree::EventName;
 
@@ -122,7 +122,10 @@ fn use_it(format: &EventFormat, random: &mut Random, synthetic: &[Synthetic]) ->
     let tables = Print::parse(format)
         .map(|print| print.tables())
         .unwrap_or_default();
-    let function = |name: &str| (name == "schedule").then_some((0x1000, 0x40));
+    let function = |wanted: Function<'_>| match wanted {
+        Function::Named("schedule") | Function::At(0x1000..0x1040) => Some((0x1000, 0x40)),
+        _ => None,
+    };
     let scope = |format, probe| Scope {
         probe,
         format,

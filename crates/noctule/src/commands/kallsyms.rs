@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use std::fs;
 
 use noctule_trace::print::{Symbol, Symbols};
+use noctule_trace::resolve;
 
 /// The functions of the kernel and its modules, read when the first one is asked for.
 #[derive(Default)]
@@ -70,6 +71,21 @@ impl Functions {
             .map_or(0, |next| next - start)
     }
 
+    /// Start and size of a function.
+    fn range(&self, wanted: resolve::Function<'_>) -> Option<(u64, u64)> {
+        match wanted {
+            resolve::Function::Named(name) => {
+                let mut all = self.all.iter();
+                let at = all.position(|function| self.name(function) == name)?;
+                Some((self.all[at].address, self.size(at)))
+            }
+            resolve::Function::At(address) => {
+                let found = self.find(address)?;
+                Some((address - found.offset, found.size))
+            }
+        }
+    }
+
     fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let behind = self
             .all
@@ -103,13 +119,8 @@ impl Kallsyms {
     }
 
     /// Start and size of a function.
-    pub(super) fn function(&self, name: &str) -> Option<(u64, u64)> {
-        let functions = self.functions();
-        let found = functions.all.iter();
-        let at = found
-            .clone()
-            .position(|function| functions.name(function) == name)?;
-        Some((functions.all[at].address, functions.size(at)))
+    pub(super) fn function(&self, wanted: resolve::Function<'_>) -> Option<(u64, u64)> {
+        self.functions().range(wanted)
     }
 }
 
@@ -150,6 +161,11 @@ mod tests {
         let second = ("second".to_owned(), Some("module".to_owned()), 8, 0xf80);
         assert_eq!(found(0x1088), Some(second));
         assert_eq!(found(0x2000), None, "the last one has no end");
+        let range = |wanted| functions.range(wanted);
+        let first = range(resolve::Function::Named("alias"));
+        assert_eq!(first, Some((0x1000, 0x80)));
+        assert_eq!(range(resolve::Function::At(0x107f)), first);
+        assert_eq!(range(resolve::Function::At(0xfff)), None);
         let hidden = Functions::parse("0000000000000000 T hidden\n".to_owned());
         assert!(hidden.find(0).is_none());
     }

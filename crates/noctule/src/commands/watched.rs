@@ -67,7 +67,7 @@ impl Watched {
             probe: Probe::Tracepoint,
             format: &self.format,
             tables: &tables,
-            function: &|name| node.symbols.function(name),
+            function: &|wanted| node.symbols.function(wanted),
             groups: &node.groups,
             cpus: TraceEvents::possible_cpus(),
         };

@@ -1,7 +1,7 @@
 //! Conditions: who is compared with whom, and as what.
 
 use super::field::{Meaning, Typed};
-use super::{Fits, Resolver};
+use super::{Fits, Function, Resolver};
 use crate::glob::Glob;
 use crate::identity::Identity;
 use crate::program::{Comparison, Condition, ConditionKind, Number, Operator, TEXT_ROOM, Text};
@@ -237,7 +237,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// `field.function == name`: the address lies in the function. `None`: it is something else.
+    /// `field.function == name`: the address lies in the function, or in the one of the address that is given.
+    /// `None`: it is something else.
     fn function(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -261,14 +262,20 @@ impl Resolver<'_> {
         if typed.size != 8 {
             return Some(self.wrong(operand.span, "Illegal operation for field type"));
         }
-        let range = match &right.kind {
-            ExprKind::Name(name) => (self.scope.function)(&name.field),
-            ExprKind::Text(name) => (self.scope.function)(name),
+        let wanted = match &right.kind {
+            ExprKind::Name(name) => Some(Function::Named(&name.field)),
+            ExprKind::Text(name) => Some(Function::Named(name)),
+            ExprKind::Number(address) => u64::try_from(*address).ok().map(Function::At),
             ExprKind::Wrong => return Some(None),
             _ => None,
         };
-        let Some((start, size)) = range else {
-            return Some(self.wrong(right.span, "Function not found"));
+        let Some((start, size)) = wanted.and_then(|wanted| (self.scope.function)(wanted)) else {
+            let words = "Function not found";
+            let help = "no function of the kernel has this address, or addresses are hidden from this user";
+            return Some(match wanted {
+                Some(Function::At(_)) => self.wrong_with(right.span, words, help),
+                _ => self.wrong(right.span, words),
+            });
         };
         let kind = within(typed.number, start, size.max(1));
         let span = op.span.to(right.span);

@@ -103,6 +103,10 @@ impl Resolver<'_> {
             "common_flags" | "common_preempt_count" => {
                 self.wrong(span, format!("A BPF program cannot read `{}`", name.field))
             }
+            "stacktrace" | "common_stacktrace" => {
+                let help = "`keys=stacktrace`, alone or among other keys";
+                self.wrong_with(span, "A stack is a key only", help)
+            }
             word => match Identity::named(word).filter(|_| name.event.is_none()) {
                 Some(identity) => {
                     self.thread_is_known(span)?;

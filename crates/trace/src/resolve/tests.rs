@@ -46,7 +46,10 @@ fn with_scope<T>(what: impl FnOnce(&Scope<'_>) -> T) -> T {
 fn with_format<T>(format: &str, what: impl FnOnce(&Scope<'_>) -> T) -> T {
     let format = EventFormat::parse(format).unwrap();
     let tables = Print::parse(&format).unwrap().tables();
-    let function = |name: &str| (name == "schedule").then_some((0x1000, 0x40));
+    let function = |wanted: Function<'_>| match wanted {
+        Function::Named("schedule") | Function::At(0x1000..0x1040) => Some((0x1000, 0x40)),
+        _ => None,
+    };
     what(&Scope {
         probe: Probe::Tracepoint,
         format: &format,
@@ -82,6 +85,7 @@ fn filters_that_the_kernel_takes() {
         "mask & CPUS{0-1,70}",
         "mask == CPUS{3}",
         "site.function == schedule",
+        "site.function != 0x1001",
         "path.ustring ~ \"*passwd*\"",
         "comm_now == 'bash' && pid != 3 || common_pid == 1",
         "comm == \"x\"",
@@ -109,6 +113,9 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
         ("comm_now > \"x\"", "Illegal operation for field type", 9),
         ("site.function > schedule", "Invalid operator", 14),
         ("site.function == none", "Function not found", 17),
+        ("site.function == 0x1040", "Function not found", 17),
+        ("site.function == -1", "Function not found", 17),
+        ("stacktrace == 1", "A stack is a key only", 0),
         (
             "bits.function == schedule",
             "Illegal operation for field type",
@@ -137,6 +144,18 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
     }
     let near = filter_of("pdi == 1").unwrap_err();
     assert_eq!(near[0].help.as_deref(), Some("did you mean `pid`?"));
+}
+
+#[test]
+fn an_address_stands_for_its_function() {
+    let kind = |text: &str| filter_of(text).unwrap().kind;
+    let named = kind("site.function == schedule");
+    assert_eq!(kind("site.function == 0x1000"), named);
+    assert_eq!(kind("site.function == 4159"), named);
+    assert_eq!(
+        kind("site.function in {0x001001}"),
+        kind("site.function in {schedule}")
+    );
 }
 
 #[test]
@@ -425,6 +444,8 @@ fn histograms_that_the_kernel_refuses() {
         ("keys=pid:vals=comm_now", "Expecting numeric field", 14),
         ("keys=pid:size=64", "Invalid size of the table", 14),
         ("keys=hitcount", "Field not found", 5),
+        ("keys=pid:vals=stacktrace", "A stack is a key only", 14),
+        ("keys=common_stacktrace+1", "A stack is a key only", 5),
         (
             "keys=pid:nohitcount",
             "Can't set nohitcount without another value",

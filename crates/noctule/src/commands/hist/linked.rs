@@ -5,7 +5,7 @@ use noctule_kernel::TraceEvents;
 use noctule_trace::print::{FieldTable, Print};
 use noctule_trace::probe::Probe;
 use noctule_trace::program::Program;
-use noctule_trace::resolve::{Linkable, Scope, linked};
+use noctule_trace::resolve::{Function, Linkable, Scope, linked};
 use noctule_trace::source::{Problem, Span};
 use noctule_trace::synthetic::Synthetic;
 use noctule_trace::table::Table;
@@ -159,7 +159,7 @@ pub(super) fn jobs(
         .iter()
         .map(|given| Opened::new(given, synthetic))
         .collect::<Result<_>>()?;
-    let function = |name: &str| symbols.function(name);
+    let function = |wanted: Function<'_>| symbols.function(wanted);
     let mut linkable = Vec::new();
     for (given, one) in all.iter().zip(&opened) {
         let with = |(probe, format, tables)| Scope {

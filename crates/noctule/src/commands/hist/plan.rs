@@ -246,7 +246,7 @@ pub(super) fn with_scope<T>(
         probe: target.probe(),
         format: target.format(),
         tables: &tables.unwrap_or_default(),
-        function: &|name: &str| symbols.function(name),
+        function: &|wanted| symbols.function(wanted),
         groups,
         cpus: TraceEvents::possible_cpus(),
     })

@@ -8,6 +8,7 @@ use noctule_kernel::{FunctionPlace, FunctionProbe, Parameter, Prototype};
 use noctule_trace::elf::function_offset;
 use noctule_trace::format::EventFormat;
 use noctule_trace::probe::{FunctionValue, FunctionValues, function_format};
+use noctule_trace::resolve::Function;
 
 use crate::commands::kallsyms::Kallsyms;
 use crate::exit::Usage;
@@ -55,7 +56,7 @@ fn kernel(text: &str, rest: &str, at_return: bool) -> Result<(FunctionPlace, Fun
         ))
     })?;
     let symbols = Kallsyms::default();
-    if symbols.function(function).is_none()
+    if symbols.function(Function::Named(function)).is_none()
         && let Some(near) = symbols.nearest(function)
     {
         bail!(Usage(format!(

@@ -122,6 +122,12 @@ fn a_greatest_number_is_shared_where_something_is_done_at_once() {
 }
 
 #[test]
+fn a_stack_is_no_variable() {
+    let made = resolve(&["keys=pid:st=common_stacktrace"]);
+    assert_eq!(made, Err((0, "A stack is a key only".to_owned(), 12)));
+}
+
+#[test]
 fn problems_of_several_triggers_have_the_kernels_words() {
     let others = "The keys of `one.first` are others: no variable can be found by these";
     // The triggers, which of them is wrong, why, and what stands there.
