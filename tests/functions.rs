@@ -7,16 +7,11 @@ use std::hint::black_box;
 use super::hist::{Hist, refused};
 use super::support;
 use super::support::expect::{has_shared_libc, skip_because};
+use super::support::of_this_thread as own;
 
 /// Whether this kernel can probe its functions.
 fn has_kprobes() -> bool {
     fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains(" register_kprobe\n"))
-}
-
-/// This thread alone.
-fn own() -> String {
-    let thread = rustix::thread::gettid();
-    format!("common_pid == {}", thread.as_raw_nonzero())
 }
 
 /// Calls a function of the C library.

@@ -89,18 +89,18 @@ fn four_million_hits_on_all_cpus_are_counted_exactly() {
     let _machine = support::shared();
     needs!("cpu_time");
     const CALLS: u64 = 2_000_000;
-    let own = std::process::id();
+    let own = support::of_threads("million");
     let number = libc::SYS_getppid as u64;
-    let trigger =
-        format!("keys=common_cpu:vals=id,id.max,id.p50 if id == {number} && common_tgid == {own}");
+    let trigger = format!("keys=common_cpu:vals=id,id.max,id.p50 if id == {number} && {own}");
     let hist = Hist::start("raw_syscalls:sys_enter", &trigger, &["--json"]);
-    let pinned = thread::spawn(|| {
+    let million = || support::thread("million");
+    let pinned = million().spawn(|| {
         affinity::pin(None, affinity::last_cpu());
         getppid(CALLS);
     });
-    let other = affinity::without_cpu(affinity::last_cpu(), || thread::spawn(|| getppid(CALLS)));
+    let other = affinity::without_cpu(affinity::last_cpu(), || million().spawn(|| getppid(CALLS)));
     for caller in [pinned, other] {
-        caller.join().expect("it only calls");
+        caller.expect("a thread").join().expect("it only calls");
     }
     let answer = hist.end_json();
     assert_eq!(answer["hits"], 2 * CALLS, "{answer}");
@@ -124,8 +124,8 @@ fn hits_without_room_are_counted_as_dropped() {
     let _machine = support::shared();
     needs!("cpu_time");
     const FIRST: i32 = 1 << 20;
-    let own = std::process::id();
-    let trigger = format!("keys=fd:size=128 if fd >= {FIRST} && common_tgid == {own}");
+    let own = support::of_this_thread();
+    let trigger = format!("keys=fd:size=128 if fd >= {FIRST} && {own}");
     let hist = Hist::start("syscalls:sys_enter_close", &trigger, &["--json"]);
     for _ in 0..3 {
         (FIRST..FIRST + 1000).for_each(close_none);
@@ -163,8 +163,8 @@ fn each_stack_has_a_row_of_its_own() {
 fn the_answer_has_the_kernels_format() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = std::process::id();
-    let trigger = format!("keys=common_pid:vals=fd if fd == 1048576 && common_tgid == {own}");
+    let own = support::of_this_thread();
+    let trigger = format!("keys=common_pid:vals=fd if fd == 1048576 && {own}");
     let hist = Hist::start("syscalls:sys_enter_close", &trigger, &[]);
     let tid = rustix::thread::gettid().as_raw_nonzero();
     close_none(1 << 20);
@@ -172,7 +172,7 @@ fn the_answer_has_the_kernels_format() {
     let text = hist.end();
     let expected = format!(
         "# event histogram\n#\n# trigger info: hist:keys=common_pid:vals=hitcount,fd:sort=hitcount:\
-         size=2048 if fd == 1048576 && common_tgid == {own} [active]\n#\n\n\
+         size=2048 if fd == 1048576 && {own} [active]\n#\n\n\
          {{ common_pid: {tid:>10} }} hitcount:          2  fd:    2097152\n\n\
          Totals:\n    Hits: 2\n    Entries: 1\n    Dropped: 0\n"
     );
@@ -309,8 +309,8 @@ fn first_events_that_nothing_follows_make_room() {
     needs!("cpu_time");
     const NOBODY: i32 = 1 << 22;
     let group = rustix::process::getpgrp();
-    let own = std::process::id();
-    let trigger = format!("on=pid==ret:keys=common_tgid if common_tgid == {own}");
+    let own = support::of_this_thread();
+    let trigger = format!("on=pid==ret:keys=common_tgid if {own}");
     let pair = "syscalls:sys_enter_getpgid..syscalls:sys_exit_getpgid";
     let hist = Hist::start(pair, &trigger, &["--json"]);
     for number in 1..70_000 {

@@ -296,18 +296,19 @@ fn what_is_shown_and_what_is_lost_is_all() {
 fn the_order_is_that_of_time() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = std::process::id();
-    let filter = format!("common_tgid == {own}");
+    let filter = support::of_threads("in-order");
     let calls = format!("raw_syscalls:sys_* if {filter}");
     let switches = format!("sched:sched_switch if {filter}");
     let trace = Trace::start("trace", &[&calls, &switches, "--json"]);
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| {
+            let sleeps = || {
                 for _ in 0..200 {
                     thread::sleep(Duration::from_micros(100));
                 }
-            });
+            };
+            let sleeping = support::thread("in-order").spawn_scoped(scope, sleeps);
+            sleeping.expect("a thread");
         }
     });
     let all = trace.end_json();

@@ -187,10 +187,10 @@ fn counts_are_exact_on_all_cpus() {
     const COUNT: usize = 500;
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = std::process::id();
-    let off = format!("traceoff:{COUNT} if common_tgid == {own}");
-    let on = format!("traceon if common_tgid == {own}");
-    let stack = format!("stacktrace:5000 if common_tgid == {own}");
+    let own = support::of_threads("hammer");
+    let off = format!("traceoff:{COUNT} if {own}");
+    let on = format!("traceon if {own}");
+    let stack = format!("stacktrace:5000 if {own}");
     let args = [
         "syscalls:sys_enter_getuid",
         &off,
@@ -207,13 +207,14 @@ fn counts_are_exact_on_all_cpus() {
             gid();
         }
     };
-    let pinned = thread::spawn(move || {
+    let thread = || support::thread("hammer");
+    let pinned = thread().spawn(move || {
         affinity::pin(None, affinity::last_cpu());
         hammer();
     });
-    let other = affinity::without_cpu(affinity::last_cpu(), || thread::spawn(hammer));
+    let other = affinity::without_cpu(affinity::last_cpu(), || thread().spawn(hammer));
     for one in [pinned, other] {
-        one.join().expect("it only calls");
+        one.expect("a thread").join().expect("it only calls");
     }
     let seen = trace.end_json();
     assert_eq!(done(&seen, &format!("traceoff:{COUNT}")).len(), COUNT);

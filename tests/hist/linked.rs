@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::mpsc::sync_channel;
-use std::thread;
 
 use serde_json::Value;
 
@@ -27,7 +26,7 @@ fn every_call_is_one_synthetic_event() {
     let _machine = support::shared();
     needs!("cpu_time");
     const CALLS: u64 = 300_000;
-    let own = format!("common_tgid == {}", std::process::id());
+    let own = support::of_threads("closer-");
     let enter = format!("keys=common_pid:at=common_timestamp,fd=fd if {own} && fd >= {FIRST}");
     let exit = format!(
         "keys=common_pid:lat=common_timestamp-$at:onmatch(syscalls.sys_enter_close)\
@@ -48,13 +47,12 @@ fn every_call_is_one_synthetic_event() {
         ],
     );
     let call = |fd: i32| (0..CALLS).for_each(|_| close_none(fd));
-    let name = |name: &str| thread::Builder::new().name(name.to_owned());
-    let pinned = name("noctule-first").spawn(move || {
+    let pinned = support::thread("closer-first").spawn(move || {
         affinity::pin(None, affinity::last_cpu());
         call(FIRST);
     });
     let other = affinity::without_cpu(affinity::last_cpu(), || {
-        name("noctule-second").spawn(move || call(FIRST + 1))
+        support::thread("closer-second").spawn(move || call(FIRST + 1))
     });
     for caller in [pinned, other] {
         caller.expect("a thread").join().expect("it only calls");
@@ -65,7 +63,7 @@ fn every_call_is_one_synthetic_event() {
     };
     assert_eq!(closed["hits"], 2 * CALLS, "{closed}");
     assert_eq!(closed["entries"], 2, "{closed}");
-    for (fd, name) in [(0, "noctule-first"), (1, "noctule-second")] {
+    for (fd, name) in [(0, "closer-first"), (1, "closer-second")] {
         let row = row(closed, "fd", i64::from(FIRST) + fd);
         assert_eq!(row["hitcount"], CALLS, "{closed}");
         assert_eq!(row["name"], name, "{closed}");
@@ -81,7 +79,7 @@ fn every_call_is_one_synthetic_event() {
 fn a_table_without_variables_is_matched() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = format!("common_tgid == {}", std::process::id());
+    let own = support::of_this_thread();
     let enter = format!("keys=common_pid if {own} && fd >= {FIRST}");
     let exit = format!(
         "keys=common_pid:vals=hitcount:onmatch(syscalls.sys_enter_close).closed(ret) \
@@ -133,7 +131,7 @@ fn wakeups_on_all_cpus_are_those_of_the_pair() {
     );
     let (say, hear) = sync_channel::<u64>(0);
     let (answer, heard) = sync_channel::<u64>(0);
-    let name = || thread::Builder::new().name("noctule-ping".to_owned());
+    let name = || support::thread("noctule-ping");
     let pinned = name().spawn(move || {
         affinity::pin(None, affinity::last_cpu());
         while let Ok(turn) = hear.recv() {
@@ -169,10 +167,9 @@ fn wakeups_on_all_cpus_are_those_of_the_pair() {
 fn the_greatest_is_kept_with_what_it_had() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = std::process::id();
-    let trigger = format!(
-        "keys=common_tgid:c=count:onmax($c).save(fd,comm):onmax($c).largest($c) if common_tgid == {own}"
-    );
+    let own = support::of_threads("writer-");
+    let trigger =
+        format!("keys=common_tgid:c=count:onmax($c).save(fd,comm):onmax($c).largest($c) if {own}");
     let hist = Hist::start(
         "syscalls:sys_enter_write",
         &trigger,
@@ -184,7 +181,7 @@ fn the_greatest_is_kept_with_what_it_had() {
         ],
     );
     let writer = |name: &str, sizes: std::ops::Range<usize>| {
-        thread::Builder::new().name(name.to_owned()).spawn(move || {
+        support::thread(name).spawn(move || {
             let mut file = File::create("/dev/null").expect("it is there");
             let bytes = vec![0; sizes.end];
             for _ in 0..50 {
@@ -195,8 +192,8 @@ fn the_greatest_is_kept_with_what_it_had() {
             std::os::fd::AsRawFd::as_raw_fd(&file)
         })
     };
-    let pinned = writer("noctule-small", 1..1000).expect("a thread");
-    let other = writer("noctule-great", 500_000..500_777).expect("a thread");
+    let pinned = writer("writer-small", 1..1000).expect("a thread");
+    let other = writer("writer-great", 500_000..500_777).expect("a thread");
     pinned.join().expect("it only writes");
     let fd = other.join().expect("it only writes");
     let answers = hist.end_all();
@@ -207,7 +204,7 @@ fn the_greatest_is_kept_with_what_it_had() {
     assert_eq!(max["value"], 500_776, "{kept}");
     assert_eq!(
         (&max["saved"]["fd"], &max["saved"]["comm"]),
-        (&fd.into(), &"noctule-great".into()),
+        (&fd.into(), &"writer-great".into()),
         "{kept}"
     );
     // Each size is the greatest once, and never again.

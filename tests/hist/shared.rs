@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::support::of_this_thread as own;
 use super::{Hist, getppid, refused, support};
 
 /// Asks for the user, as often as wanted: one system call each.
@@ -16,12 +17,6 @@ fn getuid(times: u64) {
     for _ in 0..times {
         let _ = rustix::process::getuid();
     }
-}
-
-/// This thread alone.
-fn own() -> String {
-    let thread = rustix::thread::gettid();
-    format!("common_pid == {}", thread.as_raw_nonzero())
 }
 
 /// Hits by the name of the event.
@@ -90,13 +85,15 @@ fn many_events_are_counted_in_one_window() {
     needs!("cpu_time");
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let asks = || {
             while !ended.load(Ordering::Relaxed) {
                 getppid(1);
                 thread::sleep(Duration::from_micros(100));
             }
-        });
-        let trigger = format!("keys=event if common_tgid == {}", std::process::id());
+        };
+        let asking = support::thread("one-window").spawn_scoped(scope, asks);
+        asking.expect("a thread");
+        let trigger = format!("keys=event if {}", support::of_threads("one-window"));
         let all = "name=all:".to_owned() + &trigger;
         let between = "syscalls:sys_enter_get*";
         for (trigger, tables) in [(&all, 1), (&trigger, 3)] {

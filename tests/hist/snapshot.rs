@@ -1,7 +1,5 @@
 //! `snapshot()`: the events before the greatest or the last other value, and no others.
 
-use std::thread;
-
 use serde_json::Value;
 
 use super::{Hist, close_none, refused, support};
@@ -25,14 +23,13 @@ fn descriptors(snapshot: &Value) -> Vec<i64> {
 fn it_has_the_events_before_the_greatest_value() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let filter = format!("common_tgid == {} && fd >= {FIRST}", std::process::id());
+    let filter = format!("{} && fd >= {FIRST}", support::of_threads("snapshot-"));
     let trigger = format!("keys=comm:f=fd:onmax($f).snapshot() if {filter}");
-    let traced = format!("syscalls:sys_enter_close if comm == \"noctule-great\" && {filter}");
+    let traced = format!("syscalls:sys_enter_close if comm == \"snapshot-great\" && {filter}");
     let traced = format!("--trace={traced}");
     let more = [&*traced, "--keep=3", "--json"];
     let hist = Hist::start("syscalls:sys_enter_close", &trigger, &more);
-    let name = |name: &str| thread::Builder::new().name(name.to_owned());
-    let pinned = name("noctule-great").spawn(|| {
+    let pinned = support::thread("snapshot-great").spawn(|| {
         affinity::pin(None, affinity::last_cpu());
         (0..MANY).for_each(|_| close_none(FIRST));
         for number in [1, 2, 900, 3, 4] {
@@ -41,7 +38,8 @@ fn it_has_the_events_before_the_greatest_value() {
         (0..MANY).for_each(|_| close_none(FIRST + 5));
     });
     let other = affinity::without_cpu(affinity::last_cpu(), || {
-        name("noctule-small").spawn(|| (0..2 * MANY).for_each(|n| close_none(FIRST + n % 800)))
+        support::thread("snapshot-small")
+            .spawn(|| (0..2 * MANY).for_each(|n| close_none(FIRST + n % 800)))
     });
     for closer in [pinned, other] {
         closer.expect("a thread").join().expect("it only closes");
@@ -54,7 +52,7 @@ fn it_has_the_events_before_the_greatest_value() {
     assert_eq!(snapshot["handler"], "onmax", "{snapshot}");
     assert_eq!(snapshot["variable"], "f", "{snapshot}");
     assert_eq!(snapshot["value"], FIRST + 900, "{snapshot}");
-    assert_eq!(snapshot["key"]["comm"], "noctule-great", "{snapshot}");
+    assert_eq!(snapshot["key"]["comm"], "snapshot-great", "{snapshot}");
     assert_eq!(descriptors(snapshot), [1, 2, 900], "{snapshot}");
     // It is no column of the rows.
     let row = answer["rows"][0].as_object().expect("a row");

@@ -29,11 +29,11 @@ fn close(times: u32) {
 fn a_table_counts_between_two_events() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let own = format!("common_tgid == {}", std::process::id());
+    let own = support::of_threads("switched-");
     let trigger = format!("keys=fd:pause if {own} && fd == {NONE}");
     let always = format!("keys=fd if {own} && fd == {NONE}");
     let (enable, disable) = (
-        format!("enable_hist:{TABLE} if {own} && comm ~ \"noctule-*\""),
+        format!("enable_hist:{TABLE} if {own} && comm ~ \"*-calls\""),
         format!("disable_hist:{TABLE}:2 if {own}"),
     );
     let more = [
@@ -65,11 +65,11 @@ fn a_table_counts_between_two_events() {
         off();
         close(19);
     };
-    let named = thread::Builder::new().name("noctule-calls".to_owned());
-    let called = named.spawn(calls).expect("a thread");
-    called.join().expect("it only calls");
-    // The name does not pass the filter.
-    on();
+    let called = support::thread("switched-calls").spawn(calls);
+    called.expect("a thread").join().expect("it only calls");
+    // The name does not pass the filter of what enables.
+    let called = support::thread("switched-other").spawn(on);
+    called.expect("a thread").join().expect("it only calls");
     let answers = hist.end_all();
     let [table, exits] = answers.as_slice() else {
         panic!("{answers:?}");
@@ -85,7 +85,7 @@ fn it_holds_on_all_cpus_at_once() {
     let _machine = support::shared();
     needs!("cpu_time");
     const TURNS: u64 = 2_000;
-    let own = format!("common_tgid == {}", std::process::id());
+    let own = support::of_threads("turn-");
     let trigger = format!("keys=fd:pause if {own} && fd == {NONE}");
     let (enable, disable) = (
         format!("enable_hist:{TABLE} if {own}"),
@@ -94,7 +94,7 @@ fn it_holds_on_all_cpus_at_once() {
     let hist = Hist::start(TABLE, &trigger, &[ON, &enable, OFF, &disable]);
     let turn = Barrier::new(2);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let switcher = || {
             affinity::pin(None, affinity::last_cpu());
             for _ in 0..TURNS {
                 on();
@@ -104,7 +104,9 @@ fn it_holds_on_all_cpus_at_once() {
                 turn.wait();
                 turn.wait();
             }
-        });
+        };
+        let switched = support::thread("turn-switcher").spawn_scoped(scope, switcher);
+        switched.expect("a thread");
         let closer = || {
             for _ in 0..TURNS {
                 turn.wait();
@@ -115,7 +117,10 @@ fn it_holds_on_all_cpus_at_once() {
                 turn.wait();
             }
         };
-        affinity::without_cpu(affinity::last_cpu(), || scope.spawn(closer));
+        affinity::without_cpu(affinity::last_cpu(), || {
+            let closed = support::thread("turn-closer").spawn_scoped(scope, closer);
+            closed.expect("a thread");
+        });
     });
     let text = hist.end();
     assert!(text.contains("[paused]"), "{text}");

@@ -59,6 +59,27 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
+/// A thread with a name, by which [`of_threads`] knows it.
+pub(crate) fn thread(name: &str) -> thread::Builder {
+    assert!(name.len() < 16, "the kernel would cut {name}");
+    thread::Builder::new().name(name.to_owned())
+}
+
+/// A filter for the threads of this process whose names begin so: tests can run as threads beside each other, and
+/// each has names of its own.
+pub(crate) fn of_threads(prefix: &str) -> String {
+    format!(
+        "common_tgid == {} && comm ~ \"{prefix}*\"",
+        std::process::id()
+    )
+}
+
+/// A filter for this thread alone.
+pub(crate) fn of_this_thread() -> String {
+    let thread = rustix::thread::gettid();
+    format!("common_pid == {}", thread.as_raw_nonzero())
+}
+
 /// `noctule` with these arguments, no input, output captured.
 pub(crate) fn noctule(args: &[&str]) -> Output {
     let output = Command::new(NOCTULE)
