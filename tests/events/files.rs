@@ -8,9 +8,11 @@ use serde_json::Value;
 use super::support;
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
+use super::support::expect::skip_because;
 use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
+use super::support::uring::{By, Ring};
 
 /// A shell that does what a case asks for, in a folder.
 fn shell(folder: &std::path::Path, script: &str) -> u32 {
@@ -65,6 +67,53 @@ fn opens_have_full_paths_flags_and_results() {
             assert!(told.iter().any(|told| told == flag), "{script}: {event}");
         }
         assert_eq!(event["error.type"].as_str(), error, "{event}");
+    }
+}
+
+/// The kernel tries each without waiting first, and opens what is not in its caches by a thread of its own, which is one
+/// of the process: whichever it was, there is one event.
+#[test]
+fn opens_by_io_uring_are_those_of_the_process() {
+    let _machine = support::shared();
+    // At the ends of system calls they are not seen.
+    needs_all_of!("file_opens");
+    let Some(mut ring) = Ring::new() else {
+        return skip_because("this kernel has no io_uring, or refuses it");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().canonicalize().expect("a path");
+    fs::write(folder.join("there"), "x").expect("a file");
+    let below = folder.to_str().expect("in UTF-8");
+    let stream = Stream::start(&["--path", below, "--reads", "--failures"]);
+    let cases = [
+        ("there", libc::O_RDONLY, "O_RDONLY", None),
+        ("there", libc::O_RDWR, "O_RDWR", None),
+        ("made", libc::O_WRONLY | libc::O_CREAT, "O_CREAT", None),
+        ("missing", libc::O_RDONLY, "O_RDONLY", Some("ENOENT")),
+    ];
+    let mut told = 0;
+    for (name, flags, flag, error) in cases {
+        for by in [By::Itself, By::Worker] {
+            let path = folder.join(name);
+            let opened = ring.open(&path, flags, by);
+            assert_eq!(opened.is_err(), error.is_some(), "{name}: {opened:?}");
+            told += 1;
+            support::wait_until("it is told", || stream.told().len() >= told);
+            let all = stream.told();
+            assert_eq!(all.len(), told, "one for each: {all:#?}");
+            let event = &all[told - 1];
+            assert!(is(event, "file.open", std::process::id()), "{event}");
+            assert_eq!(
+                event["file.path"].as_str(),
+                path.to_str(),
+                "{by:?}: {event}"
+            );
+            assert_eq!(event["error.type"].as_str(), error, "{event}");
+            let flags = event["file.flags"].as_array().expect("flags");
+            let has = |wanted: &str| flags.iter().any(|told| told == wanted);
+            // How the kernel tries it is no flag of whoever asked.
+            assert!(has(flag) && !has("O_NONBLOCK"), "{event}");
+        }
     }
 }
 

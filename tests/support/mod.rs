@@ -33,6 +33,7 @@ pub(crate) mod stream;
 pub(crate) mod tls;
 pub(crate) mod tmux;
 pub(crate) mod tracefs;
+pub(crate) mod uring;
 pub(crate) mod window;
 
 use std::process::{Command, Output, Stdio};

@@ -1,0 +1,52 @@
+//! Calls that are made through `io_uring`, and by no system call of their own.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+/// Who opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The thread that asks, where the kernel need not wait; else a worker.
+    Itself,
+    /// A worker of the kernel from the start.
+    Worker,
+}
+
+/// A ring of this process.
+pub(crate) struct Ring(IoUring);
+
+impl Ring {
+    /// `None`: the kernel has none, or not for this process.
+    pub(crate) fn new() -> Option<Self> {
+        IoUring::new(2).ok().map(Self)
+    }
+
+    /// Opens a file, and waits until it is done.
+    pub(crate) fn open(&mut self, path: &Path, flags: i32, by: By) -> io::Result<OwnedFd> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let call = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr());
+        let asked = call.flags(flags | libc::O_CLOEXEC).mode(0o600).build();
+        let asked = match by {
+            By::Itself => asked,
+            By::Worker => asked.flags(squeue::Flags::ASYNC),
+        };
+        #[allow(unsafe_code, reason = "the ring takes a pointer to the path")]
+        // SAFETY: the path lives until the answer is here.
+        unsafe {
+            self.0.submission().push(&asked).expect("the ring is empty");
+        }
+        self.0.submit_and_wait(1)?;
+        let answer = self.0.completion().next().expect("it was waited for");
+        match answer.result() {
+            #[allow(unsafe_code, reason = "the ring gives a number")]
+            // SAFETY: the descriptor is new, and nobody else has it.
+            number @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+}
