@@ -49,7 +49,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
     let first = window.batches().next().unwrap_or_default();
     let mut filter = Filter::new(scope, &first)?;
-    recorded::need_one(&first, &scope.features())?;
+    recorded::need_one(&first, &scope.features(), scope.named)?;
     stream.head()?;
     let mut events = window.events();
     let mut has_signals = false;
@@ -108,6 +108,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         exec_failures: args.failures && has(EventKind::Process),
         existing: args.existing,
         command: !args.command.is_empty(),
+        named: files || !args.kind.is_empty(),
     })
 }
 
@@ -211,6 +212,7 @@ mod tests {
             let scope = asked(words).expect("it can be");
             let kinds = [scope.process, scope.tcp, scope.file, scope.oom];
             assert_eq!(kinds, expected, "{words:?}");
+            assert_eq!(scope.named, !words.is_empty(), "{words:?}");
         }
     }
 

@@ -367,8 +367,17 @@ impl Window {
     }
 }
 
-/// What of these was off when the window began is said, with why. Fails where all of it was.
-pub(super) fn need_one(first: &Batch, features: &[FeatureId]) -> Result<()> {
+/// What of these was off when the window began is said, with why, if the user `named` them: who asked for the usual ones
+/// gets what there is. Fails where all of it was.
+pub(super) fn need_one(first: &Batch, features: &[FeatureId], named: bool) -> Result<()> {
+    let off = off_then(first, features)?;
+    let said = off.iter().filter(|_| named);
+    said.for_each(|words| tracing::warn!("{words}"));
+    Ok(())
+}
+
+/// What of these was off when the window began, with why.
+fn off_then(first: &Batch, features: &[FeatureId]) -> Result<Vec<String>> {
     let is_off = |it: &&Feature| it.state == FeatureState::Off && features.contains(&it.id);
     let off: Vec<&Feature> = first.features.iter().filter(is_off).collect();
     let words = |off: &Feature| {
@@ -380,9 +389,8 @@ pub(super) fn need_one(first: &Batch, features: &[FeatureId]) -> Result<()> {
     };
     match off.first() {
         Some(one) if off.len() == features.len() => bail!(words(one)),
-        _ => off.iter().for_each(|off| tracing::warn!("{}", words(off))),
+        _ => Ok(off.into_iter().map(words).collect()),
     }
-    Ok(())
 }
 
 /// Why a recording answers nothing.
@@ -571,6 +579,30 @@ mod tests {
         refused(window.answer(None, &none), words);
         refused(window.answer_of_groups(&none), words);
         refused(window.answer_and_show(None, &none, &mut |_| {}), words);
+    }
+
+    #[test]
+    fn what_was_off_is_told_unless_all_was() {
+        use FeatureId::{OomEvents, ProcessEvents, TcpEvents};
+        let feature = |id, state| Feature {
+            id,
+            state,
+            reason: "no such hook".to_owned(),
+            mend: String::new(),
+        };
+        let first = Batch {
+            features: Arc::from([
+                feature(TcpEvents, FeatureState::Off),
+                feature(ProcessEvents, FeatureState::On),
+            ]),
+            ..Batch::default()
+        };
+        let off = |wanted: &[FeatureId]| off_then(&first, wanted).map_err(|it| it.to_string());
+        let words = "tcp_events was off when this was recorded: no such hook".to_owned();
+        let all = off(&[ProcessEvents, TcpEvents, OomEvents]);
+        assert_eq!(all, Ok(vec![words.clone()]));
+        assert_eq!(off(&[ProcessEvents]), Ok(vec![]));
+        assert_eq!(off(&[TcpEvents]), Err(words));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Scope {
     pub(crate) existing: bool,
     /// Those of a command that is going to be started.
     pub(crate) command: bool,
+    /// The kinds are those that the user named, and not the usual ones.
+    pub(crate) named: bool,
 }
 
 impl Scope {
