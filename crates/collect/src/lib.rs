@@ -19,4 +19,4 @@ pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED, NOTHING_COUNTE
 pub use events::EventSource;
 pub use life::CgroupLife;
 pub use quotas::Quotas;
-pub use settings::{CpuNumbers, CpuTimes, SettingFiles};
+pub use settings::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};

@@ -1,7 +1,7 @@
 //! What a group is allowed: its weight, the CPUs that its threads may use, its pressure; and how idle
 //! each CPU was meanwhile. Read when an answer is written, from the files of the kernel.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use noctule_model::{CpuWeight, RealTime};
 
 /// Threads that are asked for their CPUs, at most.
 const THREADS: usize = 256;
+/// Threads of the machine of which is noted what they have used, at most.
+const NOTED: usize = 8192;
 
 /// The files of the kernel.
 #[derive(Clone, Debug)]
@@ -25,6 +27,36 @@ pub type CpuNumbers = BTreeSet<u32>;
 /// Time of each CPU since boot, in the kernel's ticks: number, idle, all.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTimes(Vec<(u32, u64, u64)>);
+
+/// What the threads of the machine had used of the CPU at one moment, in the kernel's ticks, by id and start.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadTimes(HashMap<(u32, u64), u64>);
+
+/// What the kernel says of a thread.
+struct ThreadStat {
+    /// Its id and its start.
+    id: (u32, u64),
+    /// What it has used of the CPU, in ticks.
+    used: u64,
+    real_time: Option<RealTime>,
+}
+
+impl ThreadStat {
+    /// Of a folder of the thread in `proc`.
+    fn read(folder: &Path) -> Option<Self> {
+        let id = folder.file_name()?.to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        // The name, in brackets, can have any characters.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let number = |it: usize| u32::try_from(field(it)?).ok();
+        Some(Self {
+            id: (id, field(22)?),
+            used: field(14)?.saturating_add(field(15)?),
+            real_time: RealTime::new(number(41)?, number(40)?),
+        })
+    }
+}
 
 impl SettingFiles {
     /// Below this root, with the hierarchy at this mount.
@@ -131,20 +163,34 @@ impl SettingFiles {
         (!cpus.is_empty()).then_some(cpus)
     }
 
+    /// The threads of a process.
+    fn threads(&self, pid: &str) -> impl Iterator<Item = ThreadStat> + use<> {
+        let folders = fs::read_dir(self.root.join("proc").join(pid).join("task"));
+        let folders = folders.into_iter().flatten().flatten();
+        folders.filter_map(|folder| ThreadStat::read(&folder.path()))
+    }
+
+    /// What the threads of the machine have used of the CPU until now. Where there are very many, of some it is not
+    /// noted.
+    pub fn thread_times(&self) -> ThreadTimes {
+        let processes = fs::read_dir(self.root.join("proc"));
+        let processes = processes.into_iter().flatten().flatten();
+        let pids = processes.filter_map(|process| process.file_name().into_string().ok());
+        let pids = pids.filter(|name| name.starts_with(|first: char| first.is_ascii_digit()));
+        let threads = pids.flat_map(|pid| self.threads(&pid)).take(NOTED);
+        ThreadTimes(threads.map(|thread| (thread.id, thread.used)).collect())
+    }
+
     /// By which policy a process goes before all ordinary ones: that of its thread that has used the CPU most
-    /// since it began. `None` where that is an ordinary one.
-    pub fn real_time(&self, pid: u32) -> Option<RealTime> {
-        let threads = fs::read_dir(self.root.join(format!("proc/{pid}/task"))).ok()?;
-        let threads = threads.flatten().take(THREADS).filter_map(|thread| {
-            let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-            // The name, in brackets, can have any characters.
-            let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-            let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-            let number = |it: usize| u32::try_from(field(it)?).ok();
-            let used = field(14)?.saturating_add(field(15)?);
-            Some((used, RealTime::new(number(41)?, number(40)?)))
+    /// since `earlier`; of one that was not noted then all counts. `None` where that is an ordinary one.
+    pub fn real_time(&self, pid: u32, earlier: &ThreadTimes) -> Option<RealTime> {
+        let threads = self.threads(&pid.to_string()).take(THREADS);
+        let busiest = threads.max_by_key(|thread| {
+            let before = earlier.0.get(&thread.id).copied().unwrap_or(0);
+            // What was less than a tick is told by what was before.
+            (thread.used.saturating_sub(before), thread.used)
         });
-        threads.max_by_key(|(used, _)| *used)?.1
+        busiest?.real_time
     }
 
     /// The CPUs that are online.
@@ -268,9 +314,9 @@ mod tests {
         };
         let threads = [
             ("proc/7/task/7/stat", stat("main", 5, 0, 0)),
-            ("proc/7/task/8/stat", stat("a) R (b", 90, 10, 1)),
+            ("proc/7/task/70/stat", stat("a) R (b", 90, 10, 1)),
             ("proc/8/task/8/stat", stat("main", 5, 0, 0)),
-            ("proc/8/task/9/stat", stat("timer", 1, 99, 1)),
+            ("proc/8/task/80/stat", stat("timer", 1, 99, 1)),
             ("proc/9/task/9/stat", stat("main", 5, 5, 2)),
             ("proc/10/task/10/stat", stat("main", 5, 0, 6)),
             ("proc/11/task/11/stat", "11 (short".to_owned()),
@@ -280,8 +326,11 @@ mod tests {
             .map(|(path, text)| (*path, text.as_str()));
         let root = hierarchy(&files);
         let files = SettingFiles::new(root.path(), root.path());
-        let policies =
-            [7, 8, 9, 10, 11, 99].map(|pid| files.real_time(pid).map(|it| it.to_string()));
+        let words = |pid, earlier: &ThreadTimes| {
+            let policy = files.real_time(pid, earlier);
+            policy.map(|it| it.to_string())
+        };
+        let policies = [7, 8, 9, 10, 11, 99].map(|pid| words(pid, &ThreadTimes::default()));
         let expected = [
             Some("FIFO 10"),
             None,
@@ -291,6 +340,21 @@ mod tests {
             None,
         ];
         assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
+        // Of two threads the one that is the busiest in the window, and not the one that was before.
+        let earlier = files.thread_times();
+        assert_eq!(earlier.0.len(), 6);
+        let later = stat("main", 15, 0, 0);
+        fs::write(root.path().join("proc/7/task/7/stat"), later).expect("it can be written");
+        assert_eq!(words(7, &earlier), None);
+        assert_eq!(
+            words(7, &ThreadTimes::default()),
+            Some("FIFO 10".to_owned())
+        );
+        assert_eq!(
+            words(9, &earlier),
+            Some("RR 5".to_owned()),
+            "nothing passed"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
-use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles};
+use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};
 use noctule_model::{Affinity, Counter, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind};
 
 /// Groups whose settings are read, at most: more are not shown with a sentence.
@@ -17,12 +17,14 @@ const BUSY: f64 = 0.01;
 pub(super) struct Observed {
     files: SettingFiles,
     begin: CpuTimes,
+    threads: ThreadTimes,
 }
 
 impl Observed {
     /// The window begins.
     pub(super) fn begin(files: SettingFiles) -> Self {
         Self {
+            threads: files.thread_times(),
             begin: files.cpu_times(),
             files,
         }
@@ -102,7 +104,12 @@ impl Observed {
         }
         let processes = busiest(meanwhile.processes, culprit, meanwhile.level);
         let pid = processes.iter().find(|it| !it.exited)?.id.pid;
-        Some((pid, self.files.real_time(pid)?))
+        Some((pid, self.policy(pid)?))
+    }
+
+    /// By which policy a process goes before all ordinary ones: that of its busiest thread in the window.
+    pub(super) fn policy(&self, pid: u32) -> Option<RealTime> {
+        self.files.real_time(pid, &self.threads)
     }
 
     /// By whose setting the group gives way to the rival: that of one that holds both does not count.

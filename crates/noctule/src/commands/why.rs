@@ -159,7 +159,7 @@ fn answer(
     why.allowed = allowed.map(|cpus| cpus.into_iter().collect());
     let name = |process: &mut ProcessUse| {
         if !process.exited {
-            process.real_time = files.real_time(process.id.pid);
+            process.real_time = observed.policy(process.id.pid);
             process.command = commands.line_or_name(process.id.pid);
         }
     };
