@@ -224,10 +224,12 @@ impl JudgedWindow {
 }
 
 impl TimelineView {
-    /// The window that was judged last at a moment, nanoseconds since 1970.
+    /// The window that was judged last at a moment, nanoseconds since 1970. One that ended longer ago than two of its
+    /// lengths says nothing of then: the next was not recorded, or had no waits that were measured.
     pub fn judged_at(&self, unix_ns: u64) -> Option<&Arc<JudgedWindow>> {
         let mut before = self.judged.iter().rev();
-        before.find(|judged| judged.time_unix_ns <= unix_ns)
+        let last = before.find(|judged| judged.time_unix_ns <= unix_ns);
+        last.filter(|last| unix_ns - last.time_unix_ns <= last.window_ns.saturating_mul(2))
     }
 }
 

@@ -374,11 +374,13 @@ fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
 #[test]
 fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     let mut history = history(TimelineLimits::default(), 1, &["a"]);
-    let quiet = report(Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
+    let quiet = WaitReport {
+        window_ns: SECOND,
+        ..report(Measured::NONE.with(Counter::Wait(Cause::Neighbour)))
+    };
     let row = |kind| judged(Party::Kernel, kind);
     let hurt = WaitReport {
         rows: vec![row(VerdictKind::HurtByHost)],
-        window_ns: SECOND,
         ..quiet.clone()
     };
     let mut since = Vec::new();
@@ -387,7 +389,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
         history.observe(&batch);
         history.judge(report, Level::Container, batch.time_unix_ns);
         let view = history.view();
-        let judged = view.judged_at(u64::MAX).expect("judged");
+        let judged = view.judged_at(batch.time_unix_ns).expect("judged");
         since.push(
             judged
                 .findings
@@ -404,6 +406,11 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             .findings
             .is_empty()
     );
+    // The last one is told until the second after it is missing.
+    let last = START + 5 * SECOND;
+    let told = |at: u64| view.judged_at(at).map(|judged| judged.time_unix_ns);
+    assert_eq!(told(last + 2 * SECOND), Some(last));
+    assert_eq!(told(last + 2 * SECOND + 1), None);
 }
 
 #[test]
