@@ -1,17 +1,17 @@
 //! A tape that is read.
 
 use std::path::Path;
-use std::vec;
 
-use noctule_model::{Batch, Event};
+use noctule_model::Batch;
 
 use crate::error::{Damage, Error};
+use crate::events::Events;
 use crate::folder;
 use crate::index::Flush;
 use crate::parts::{self, Parts};
 use crate::rows::State;
 use crate::segment::Segment;
-use crate::tables::{EventRecord, NodeRecord, OwnerRecord, Owners, ProcessRecord};
+use crate::tables::{NodeRecord, ProcessRecord};
 
 /// The segments of a folder, the oldest first.
 #[derive(Clone, Debug)]
@@ -258,14 +258,7 @@ impl Tape {
 
     /// The events of a span that happened in a stretch of time, in the order in which they were seen.
     pub fn events(&self, span: &Span, from_unix_ns: u64, to_unix_ns: u64) -> Events<'_> {
-        Events {
-            segments: self.segments_of(span),
-            flush: 0,
-            owners: Owners::default(),
-            window: (from_unix_ns, to_unix_ns),
-            read: Vec::new().into_iter(),
-            damages: Vec::new(),
-        }
+        Events::of(self.segments_of(span), (from_unix_ns, to_unix_ns))
     }
 
     /// Compares the checksums of all that there is. Everything that is damaged.
@@ -506,92 +499,5 @@ impl Iterator for Batches<'_> {
         self.next_unix_ns()?;
         self.passed = false;
         self.state.next()
-    }
-}
-
-/// Events in order. Behind a damage they go on with the next segment.
-#[derive(Debug)]
-pub struct Events<'a> {
-    segments: &'a [Segment],
-    flush: usize,
-    owners: Owners,
-    window: (u64, u64),
-    read: vec::IntoIter<Event>,
-    damages: Vec<Damage>,
-}
-
-impl Events<'_> {
-    /// What is damaged, as far as it was read.
-    pub fn damages(&self) -> &[Damage] {
-        &self.damages
-    }
-
-    fn next_segment(&mut self) {
-        self.segments = self.segments.get(1..).unwrap_or_default();
-        self.flush = 0;
-        self.owners = Owners::default();
-    }
-
-    /// Whether the segment can have events of the window.
-    fn has_any(&self, segment: &Segment) -> bool {
-        let mut flushes = segment.flushes().iter().filter(|flush| flush.events > 0);
-        flushes.any(|flush| {
-            flush.events_from_unix_ns <= self.window.1 && flush.events_to_unix_ns >= self.window.0
-        })
-    }
-
-    fn load(&mut self) -> Option<()> {
-        let segment = self.segments.first()?;
-        if self.flush == 0 && !self.has_any(segment) {
-            self.next_segment();
-            return Some(());
-        }
-        let Some(flush) = segment.flushes().get(self.flush) else {
-            self.next_segment();
-            return Some(());
-        };
-        self.flush += 1;
-        let (from, to) = self.window;
-        let read = segment
-            .read::<OwnerRecord>(flush, "owners")
-            .and_then(|owners| {
-                owners
-                    .into_iter()
-                    .for_each(|entry| self.owners.learn(entry.row));
-                match flush.events > 0
-                    && flush.events_from_unix_ns <= to
-                    && flush.events_to_unix_ns >= from
-                {
-                    true => segment.read::<EventRecord>(flush, "events"),
-                    false => Ok(Vec::new()),
-                }
-            });
-        match read {
-            Ok(entries) => {
-                let events = entries
-                    .into_iter()
-                    .filter_map(|entry| entry.row.event(&self.owners));
-                let events = events.filter(|event| (from..=to).contains(&event.time_unix_ns));
-                self.read = events.collect::<Vec<_>>().into_iter();
-            }
-            Err(damage) => {
-                self.damages.push(damage);
-                self.next_segment();
-            }
-        }
-        Some(())
-    }
-}
-
-impl Iterator for Events<'_> {
-    type Item = Event;
-
-    fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.read.next() {
-                return Some(event);
-            }
-            self.load()?;
-        }
     }
 }
