@@ -139,9 +139,11 @@ impl Base {
         for span in tape.spans() {
             let mut batches = tape.batches(&span, 0);
             batches.by_ref().take(MOST).for_each(drop);
-            let mut report = tape.batches(&span, span.from_unix_ns);
-            let next = || report.next_for_report(span.to_unix_ns);
-            std::iter::from_fn(next).take(MOST).for_each(drop);
+            let length_ns = tape.length_ns(&span).unwrap_or(0) / 2;
+            let part = tape.part(&span, span.from_unix_ns, length_ns);
+            part.events(&tape).take(MOST).for_each(drop);
+            let mut report = part.batches(&tape);
+            std::iter::from_fn(|| report.next_for_report()).take(MOST).for_each(drop);
             // The last changes alone.
             let mut last = tape.batches(&span, span.to_unix_ns);
             last.by_ref().take(MOST).for_each(drop);

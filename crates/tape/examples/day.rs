@@ -186,9 +186,10 @@ fn print_least(what: &str, mut task: impl FnMut()) {
 
 fn window(folder: &Path, from_unix_ns: u64) {
     let tape = Tape::open(folder).expect("a tape");
-    let mut batches = tape.batches_of_groups(&tape.spans()[0], from_unix_ns);
+    let part = tape.part(&tape.spans()[0], from_unix_ns, 5 * MINUTE_NS);
+    let mut batches = part.batches_of_groups(&tape);
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
-    while let Some(batch) = batches.next_for_report(from_unix_ns + 5 * MINUTE_NS) {
+    while let Some(batch) = batches.next_for_report() {
         builder.add(batch);
     }
     let report = builder.waits(Level::Container, false, &Thresholds::default());

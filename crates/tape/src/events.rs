@@ -5,8 +5,59 @@ use std::vec;
 use noctule_model::Event;
 
 use crate::error::Damage;
+use crate::index::Flush;
 use crate::segment::Segment;
 use crate::tables::{EventRecord, OwnerRecord, Owners};
+
+/// Which events are meant. Each has the wall-clock time at which it happened, and the number of the last batch before
+/// it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// The least and the greatest time, nanoseconds since 1970.
+    pub(crate) times: (u64, u64),
+    /// The least and the greatest number.
+    pub(crate) numbers: (u64, u64),
+    /// Time of the batch before the greatest number, where the wall clock was set between them and the least:
+    /// then times say something only at the two ends.
+    pub(crate) set_before_unix_ns: Option<u64>,
+}
+
+impl Inside {
+    /// Those of a stretch of time.
+    pub(crate) fn times(from_unix_ns: u64, to_unix_ns: u64) -> Self {
+        Self {
+            times: (from_unix_ns, to_unix_ns),
+            numbers: (0, u64::MAX),
+            set_before_unix_ns: None,
+        }
+    }
+
+    fn may_have(&self, flush: &Flush) -> bool {
+        let (from, to) = self.times;
+        let in_time = flush.events_from_unix_ns <= to && flush.events_to_unix_ns >= from;
+        flush.events > 0 && (in_time || self.set_before_unix_ns.is_some())
+    }
+
+    fn has(&self, number: u64, time_unix_ns: u64) -> bool {
+        let ((from, to), (least, greatest)) = (self.times, self.numbers);
+        if !(least..=greatest).contains(&number) {
+            return false;
+        }
+        let Some(last_unix_ns) = self.set_before_unix_ns else {
+            return (from..=to).contains(&time_unix_ns);
+        };
+        let after_begin = number > least || time_unix_ns >= from;
+        // The greatest number is that of the batch behind the window: what happened before it was seen late.
+        let before_end = if number.saturating_add(1) < greatest {
+            true
+        } else if number < greatest {
+            time_unix_ns <= to
+        } else {
+            (last_unix_ns..=to).contains(&time_unix_ns)
+        };
+        after_begin && before_end
+    }
+}
 
 /// Events in order. Behind a damage they go on with the next segment.
 #[derive(Debug)]
@@ -14,18 +65,18 @@ pub struct Events<'a> {
     segments: &'a [Segment],
     flush: usize,
     owners: Owners,
-    window: (u64, u64),
+    inside: Inside,
     read: vec::IntoIter<Event>,
     damages: Vec<Damage>,
 }
 
 impl<'a> Events<'a> {
-    pub(crate) fn of(segments: &'a [Segment], window: (u64, u64)) -> Self {
+    pub(crate) fn of(segments: &'a [Segment], inside: Inside) -> Self {
         Self {
             segments,
             flush: 0,
             owners: Owners::default(),
-            window,
+            inside,
             read: Vec::new().into_iter(),
             damages: Vec::new(),
         }
@@ -44,10 +95,8 @@ impl<'a> Events<'a> {
 
     /// Whether the segment can have events of the window.
     fn has_any(&self, segment: &Segment) -> bool {
-        let mut flushes = segment.flushes().iter().filter(|flush| flush.events > 0);
-        flushes.any(|flush| {
-            flush.events_from_unix_ns <= self.window.1 && flush.events_to_unix_ns >= self.window.0
-        })
+        let mut flushes = segment.flushes().iter();
+        flushes.any(|flush| self.inside.may_have(flush))
     }
 
     fn load(&mut self) -> Option<()> {
@@ -61,27 +110,24 @@ impl<'a> Events<'a> {
             return Some(());
         };
         self.flush += 1;
-        let (from, to) = self.window;
+        let inside = self.inside;
         let read = segment
             .read::<OwnerRecord>(flush, "owners")
             .and_then(|owners| {
                 owners
                     .into_iter()
                     .for_each(|entry| self.owners.learn(entry.row));
-                match flush.events > 0
-                    && flush.events_from_unix_ns <= to
-                    && flush.events_to_unix_ns >= from
-                {
+                match inside.may_have(flush) {
                     true => segment.read::<EventRecord>(flush, "events"),
                     false => Ok(Vec::new()),
                 }
             });
         match read {
             Ok(entries) => {
-                let events = entries
-                    .into_iter()
-                    .filter_map(|entry| entry.row.event(&self.owners));
-                let events = events.filter(|event| (from..=to).contains(&event.time_unix_ns));
+                let events = entries.into_iter().filter_map(|entry| {
+                    let event = entry.row.event(&self.owners)?;
+                    inside.has(entry.tick, event.time_unix_ns).then_some(event)
+                });
                 self.read = events.collect::<Vec<_>>().into_iter();
             }
             Err(damage) => {

@@ -21,8 +21,9 @@ use noctule_model::Event;
 use crate::changes::Pending;
 use crate::error::{Damage, Error};
 use crate::pending::Tables;
+use crate::stretch::Stretch;
 use crate::tables::Owners;
-use crate::tape::{Stretch, Tape};
+use crate::tape::Tape;
 use place::{Place, Places};
 
 /// How much waits in memory. Tests take less, to have many row groups of few rows.
@@ -133,7 +134,7 @@ struct Export {
 
 impl Export {
     fn stretch(&mut self, tape: &Tape, stretch: &Stretch) -> Result<(), Error> {
-        let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
+        let mut batches = stretch.batches(tape);
         let mut recorded = stretch.events(tape);
         let mut events = recorded.by_ref().peekable();
         let first_ns = batches.next_unix_ns();
@@ -143,7 +144,6 @@ impl Export {
         let mut tick = 0;
         self.times.insert(tick, first_ns);
         while let Some(time_ns) = batches.next_unix_ns()
-            && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
             let next = place_of(time_ns);

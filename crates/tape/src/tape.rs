@@ -5,7 +5,7 @@ use std::path::Path;
 use noctule_model::Batch;
 
 use crate::error::{Damage, Error};
-use crate::events::Events;
+use crate::events::{Events, Inside};
 use crate::folder;
 use crate::index::Flush;
 use crate::parts::{self, Parts};
@@ -33,32 +33,13 @@ pub struct Span {
     /// Place of the first segment and of the last.
     pub segments: (usize, usize),
     /// Number of the first batch and of the last; `None`: there are events alone.
-    ticks: Option<(u64, u64)>,
+    pub(crate) ticks: Option<(u64, u64)>,
 }
 
 impl Span {
     /// Whether a moment is in it.
     pub fn has(&self, unix_ns: u64) -> bool {
         (self.from_unix_ns..=self.to_unix_ns).contains(&unix_ns)
-    }
-
-    /// A part of it: what is outside of two moments is left out.
-    #[must_use]
-    pub fn between(&self, from_unix_ns: u64, to_unix_ns: u64) -> Self {
-        let from_unix_ns = self.from_unix_ns.max(from_unix_ns);
-        let to_unix_ns = self.to_unix_ns.min(to_unix_ns);
-        // Where the clock was set back the last batch may be before the part.
-        let has_end = (from_unix_ns..=to_unix_ns).contains(&self.end_unix_ns);
-        Self {
-            from_unix_ns,
-            to_unix_ns,
-            end_unix_ns: if has_end {
-                self.end_unix_ns
-            } else {
-                to_unix_ns
-            },
-            ..*self
-        }
     }
 
     /// How many batches there are from the first to the last, those included that were lost.
@@ -100,38 +81,6 @@ impl Span {
         }
         self.segments.1 = next.segments.1;
         true
-    }
-}
-
-/// A part of a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// Of which one.
-    pub span: Span,
-    /// Where it begins, nanoseconds since 1970: with the last batch that is not after it.
-    pub from_unix_ns: u64,
-    /// Where it ends, nanoseconds since 1970.
-    pub to_unix_ns: u64,
-}
-
-impl Stretch {
-    /// All of a span, also where the wall clock was set back in it.
-    pub fn whole(span: Span) -> Self {
-        Self {
-            span,
-            from_unix_ns: 0,
-            to_unix_ns: u64::MAX,
-        }
-    }
-
-    /// The events in it. Those before the first batch of the span and after the last one belong to it
-    /// where it goes to these ends.
-    pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
-        let whole = self.from_unix_ns <= self.span.from_unix_ns;
-        let from = if whole { 0 } else { self.from_unix_ns };
-        let last = self.to_unix_ns >= self.span.to_unix_ns;
-        let to = if last { u64::MAX } else { self.to_unix_ns };
-        tape.events(&self.span, from, to)
     }
 }
 
@@ -247,18 +196,26 @@ impl Tape {
         self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }
 
-    fn batches_of(&self, tables: &'static [&'static str], span: &Span, from: Begin) -> Batches<'_> {
+    pub(crate) fn batches_of(
+        &self,
+        tables: &'static [&'static str],
+        span: &Span,
+        from: Begin,
+    ) -> Batches<'_> {
         Batches::of(tables, self.segments_of(span), from)
     }
 
-    fn segments_of(&self, span: &Span) -> &[Segment] {
+    pub(crate) fn segments_of(&self, span: &Span) -> &[Segment] {
         let (first, last) = span.segments;
         self.segments.get(first..=last).unwrap_or_default()
     }
 
     /// The events of a span that happened in a stretch of time, in the order in which they were seen.
     pub fn events(&self, span: &Span, from_unix_ns: u64, to_unix_ns: u64) -> Events<'_> {
-        Events::of(self.segments_of(span), (from_unix_ns, to_unix_ns))
+        Events::of(
+            self.segments_of(span),
+            Inside::times(from_unix_ns, to_unix_ns),
+        )
     }
 
     /// Compares the checksums of all that there is. Everything that is damaged.
@@ -274,7 +231,7 @@ impl Tape {
 
 /// The batch with which reading begins: the last one that is not after this.
 #[derive(Clone, Copy, Debug)]
-enum Begin {
+pub(crate) enum Begin {
     /// Nanoseconds since 1970.
     Time(u64),
     /// Its number, which only goes up.
@@ -317,6 +274,8 @@ pub struct Batches<'a> {
     tables: &'static [&'static str],
     segments: &'a [Segment],
     flush: usize,
+    /// Number of the last one: those behind it are not read.
+    last: u64,
     state: State,
     /// The batch at which the state is was left out by [`Self::next_for_report`].
     passed: bool,
@@ -334,12 +293,19 @@ impl<'a> Batches<'a> {
             tables,
             segments,
             flush: whole.map_or(0, |(whole, _)| whole),
+            last: u64::MAX,
             state: State::default(),
             passed: false,
             damages: Vec::new(),
         };
         batches.skip_to(flush, from);
         batches
+    }
+
+    /// The same, up to the one with this number ([`Batch::sequence`]).
+    #[must_use]
+    pub fn up_to(self, last: u64) -> Self {
+        Self { last, ..self }
     }
 
     /// Wall-clock time of the next batch, nanoseconds since 1970.
@@ -358,16 +324,21 @@ impl<'a> Batches<'a> {
                 }
             }
         }
-        self.state.next_unix_ns()
+        self.state.next_unix_ns().filter(|_| self.next_is_inside())
     }
 
-    /// Behind the first batch of a window: the next one, up to a time, that a `ReportBuilder` of noctule-analysis
-    /// needs. A batch is left out of which the next one has every row; that one has the processes that ended in
-    /// both. `None`: the one before was the last up to that time.
-    pub fn next_for_report(&mut self, to_unix_ns: u64) -> Option<Batch> {
+    /// Whether the next batch is loaded and not behind the last one.
+    fn next_is_inside(&self) -> bool {
+        self.state.next_tick().is_some_and(|next| next <= self.last)
+    }
+
+    /// Behind the first batch of a window: the next one that a `ReportBuilder` of noctule-analysis needs. A batch is
+    /// left out of which the next one has every row; that one has the processes that ended in both. `None`: the one
+    /// before was the last.
+    pub fn next_for_report(&mut self) -> Option<Batch> {
         loop {
             if self.state.next_unix_ns().is_none() {
-                if let Err(damage) = self.jump(to_unix_ns) {
+                if let Err(damage) = self.jump() {
                     self.damages.push(damage);
                     self.flush = usize::MAX;
                 }
@@ -380,32 +351,31 @@ impl<'a> Batches<'a> {
                     self.next_segment();
                     continue;
                 };
-                if let Err(damage) = self.load_for_report(segment, flush, to_unix_ns) {
+                if let Err(damage) = self.load_for_report(segment, flush) {
                     self.damages.push(damage);
                     self.flush = usize::MAX;
                 }
                 continue;
             }
-            let in_time = self.state.next_unix_ns().is_some_and(|at| at <= to_unix_ns);
-            if in_time && self.state.next_keeps_rows() {
+            let inside = self.next_is_inside();
+            if inside && self.state.next_keeps_rows() {
                 self.state.pass();
                 self.passed = true;
             } else if std::mem::take(&mut self.passed) {
                 return self.state.current();
             } else {
-                return in_time.then(|| self.state.next()).flatten();
+                return inside.then(|| self.state.next()).flatten();
             }
         }
     }
 
     /// To the last flush of the segment that is whole, if nothing ends on the way there but processes.
-    fn jump(&mut self, to_unix_ns: u64) -> Result<(), Damage> {
+    fn jump(&mut self) -> Result<(), Damage> {
         let Some(segment) = self.segments.first().filter(|_| self.state.has_batch()) else {
             return Ok(());
         };
         let later = segment.flushes().get(self.flush..).unwrap_or_default();
-        let quiet =
-            |flush: &&Flush| flush.ticks == 0 || (flush.kept && flush.to_unix_ns <= to_unix_ns);
+        let quiet = |flush: &&Flush| flush.ticks == 0 || (flush.kept && flush.last <= self.last);
         let quiet = &later[..later.iter().take_while(quiet).count()];
         let Some(place) = quiet.iter().rposition(|flush| flush.whole) else {
             return Ok(());
@@ -426,14 +396,9 @@ impl<'a> Batches<'a> {
         Ok(())
     }
 
-    fn load_for_report(
-        &mut self,
-        segment: &Segment,
-        flush: &Flush,
-        to_unix_ns: u64,
-    ) -> Result<(), Damage> {
+    fn load_for_report(&mut self, segment: &Segment, flush: &Flush) -> Result<(), Damage> {
         let parts = Parts::read(segment, flush, self.tables)?;
-        let whole = flush.ticks > 0 && flush.to_unix_ns <= to_unix_ns;
+        let whole = flush.ticks > 0 && flush.last <= self.last;
         if whole && self.state.has_batch() && (flush.kept || self.state.ends(&parts)?.is_empty()) {
             self.state.pass_all(&parts)?;
             self.passed = true;

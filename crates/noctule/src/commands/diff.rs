@@ -31,13 +31,7 @@ pub(super) fn run(args: &DiffArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let level = Level::from(args.by);
     let windows = [window(&args.before)?, window(&args.after)?];
-    let length = |window: &Window| {
-        let stretch = &window.stretch;
-        let part = stretch
-            .span
-            .between(stretch.from_unix_ns, stretch.to_unix_ns);
-        part.to_unix_ns.saturating_sub(part.from_unix_ns)
-    };
+    let length = |window: &Window| window.tape.stretch_ns(&window.stretch).unwrap_or(0);
     let shorter = length(&windows[0]).min(length(&windows[1]));
     let block_ns = (shorter / BLOCKS).clamp(SHORTEST_NS, LONGEST_NS);
     let [before, after] = [
@@ -79,20 +73,13 @@ fn window(text: &str) -> Result<Window> {
     };
     let length = length.map(args::duration).transpose();
     let length = length.map_err(|words| Usage(format!("{text}: {words}")))?;
-    let mut window = Window::of_place(text, (Path::new(folder), at), length)?;
-    window.clip();
-    Ok(window)
+    Window::of_place(text, (Path::new(folder), at), length)
 }
 
 fn read(window: &Window, level: Level, block_ns: u64) -> Result<Stretch> {
     let mut stretch = Stretch::new(level, block_ns);
     let mut batches = window.batches();
-    while let Some(time_ns) = batches.next_unix_ns()
-        && time_ns <= window.stretch.to_unix_ns
-        && let Some(batch) = batches.next()
-    {
-        stretch.add(&batch);
-    }
+    batches.by_ref().for_each(|batch| stretch.add(&batch));
     recorded::warn(batches.damages().iter());
     if stretch.blocks() == 0 {
         let block = duration(block_ns);

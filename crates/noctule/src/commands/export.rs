@@ -110,11 +110,10 @@ fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result
     let mut damages = Vec::new();
     for stretch in stretches {
         reader.restart()?;
-        let mut batches = tape.batches(&stretch.span, stretch.from_unix_ns);
+        let mut batches = stretch.batches(tape);
         let mut recorded = R::EVENTS.then(|| stretch.events(tape));
         let mut events = recorded.iter_mut().flatten().peekable();
         while let Some(time_ns) = batches.next_unix_ns()
-            && time_ns <= stretch.to_unix_ns
             && let Some(batch) = batches.next()
         {
             reader.batch(batch)?;

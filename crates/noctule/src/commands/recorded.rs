@@ -165,66 +165,63 @@ impl Window {
             bail!(nothing_in(&tape, folder));
         };
         let length = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let (span, from_unix_ns, to_unix_ns) = match (at, duration) {
-            (None, None) => {
-                let stretch = Stretch::whole(*last);
-                return Ok(Self { tape, stretch });
-            }
-            (None, Some(duration)) => {
-                let from = last.end_unix_ns.saturating_sub(length(duration));
-                (last, from, last.end_unix_ns)
-            }
+        let stretch = match (at, duration) {
+            (None, None) => Stretch::whole(*last),
+            (None, Some(duration)) => tape
+                .part_before_end(last, length(duration), u64::MAX)
+                .unwrap_or_else(|| Stretch::whole(*last)),
             (Some(at), duration) => {
-                let At {
-                    moment: text,
-                    typed,
-                } = at;
-                // Times are shown in whole seconds: that of the first batch is in the recording, too.
-                let is_shown = |span: &Span, at: u64| span.has(at.saturating_add(SECOND_NS - 1));
-                let is_recorded = |at| {
-                    let has = |span: &Span| span.has(at) || is_shown(span, at);
-                    spans.iter().any(has)
-                };
-                let from = moment::moment_in(text, last.end_unix_ns, &is_recorded);
-                let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
-                let shown = |span: &&Span| is_shown(span, from);
-                // A clock that was set back shows a time twice: the later one counts.
-                let has = spans.iter().rfind(|span| span.has(from));
-                let span = has.or_else(|| spans.iter().find(shown));
-                let span = span.ok_or_else(|| outside(folder, &typed, &spans))?;
-                if moment::is_of_day_before(text, from, last.end_unix_ns) {
-                    let (from, end) = (local(from), local(last.end_unix_ns));
-                    tracing::warn!("{typed}: taken as {from}: the recording ends at {end}");
-                }
-                (
-                    span,
-                    from,
-                    from.saturating_add(length(duration.unwrap_or(usual))),
-                )
+                let length = length(duration.unwrap_or(usual));
+                Self::from_moment(&tape, (folder, &spans), last, &at, length)?
             }
         };
-        if to_unix_ns > span.to_unix_ns && to_unix_ns < u64::MAX {
-            tracing::warn!("the recording ends at {}", local(span.to_unix_ns));
+        if stretch.is_cut {
+            tracing::warn!("the recording ends at {}", local(stretch.to_unix_ns));
         }
-        Ok(Self {
-            stretch: Stretch {
-                span: *span,
-                from_unix_ns,
-                to_unix_ns,
-            },
-            tape,
-        })
+        Ok(Self { tape, stretch })
     }
 
-    /// Keeps to what the recording has.
-    pub(super) fn clip(&mut self) {
-        let Stretch {
-            span,
-            from_unix_ns,
-            to_unix_ns,
-        } = &mut self.stretch;
-        *from_unix_ns = (*from_unix_ns).max(span.from_unix_ns);
-        *to_unix_ns = (*to_unix_ns).min(span.to_unix_ns);
+    /// The stretch that begins at a moment and is so long.
+    fn from_moment(
+        tape: &Tape,
+        (folder, spans): (&Path, &[Span]),
+        last: &Span,
+        at: &At<'_>,
+        length_ns: u64,
+    ) -> Result<Stretch> {
+        let At {
+            moment: text,
+            typed,
+        } = at;
+        let back = moment::before_end(text);
+        if let Some(part) = back.and_then(|back| tape.part_before_end(last, back, length_ns)) {
+            return Ok(part);
+        }
+        // Times are shown in whole seconds: that of the first batch is in the recording, too.
+        let is_shown = |span: &Span, at: u64| span.has(at.saturating_add(SECOND_NS - 1));
+        let is_recorded = |at| {
+            let has = |span: &Span| span.has(at) || is_shown(span, at);
+            spans.iter().any(has)
+        };
+        let from = moment::moment_in(text, last.end_unix_ns, &is_recorded);
+        let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
+        let shown = |span: &&Span| is_shown(span, from);
+        // A clock that was set back shows a time twice: the later one counts.
+        let has = spans.iter().rfind(|span| span.has(from));
+        let span = has.or_else(|| spans.iter().find(shown));
+        let span = span.ok_or_else(|| outside(folder, typed, spans))?;
+        if moment::is_of_day_before(text, from, last.end_unix_ns) {
+            let (from, end) = (local(from), local(last.end_unix_ns));
+            tracing::warn!("{typed}: taken as {from}: the recording ends at {end}");
+        }
+        let times: usize = spans.iter().map(|it| tape.times_shown(it, from)).sum();
+        if times > 1 {
+            tracing::warn!(
+                "{typed}: the clock showed this time {times} times, because it was set back: the last is taken; a \
+                 time before the end (-10m) is there once"
+            );
+        }
+        Ok(tape.part(span, from, length_ns))
     }
 
     /// The events of the window.
@@ -232,12 +229,9 @@ impl Window {
         self.stretch.events(&self.tape)
     }
 
-    /// The batches of the window, and some behind it.
+    /// The batches of the window.
     pub(super) fn batches(&self) -> Batches<'_> {
-        let Stretch {
-            span, from_unix_ns, ..
-        } = &self.stretch;
-        self.tape.batches(span, *from_unix_ns)
+        self.stretch.batches(&self.tape)
     }
 
     /// Reads what of the window a report needs.
@@ -252,10 +246,9 @@ impl Window {
         names: &Names,
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
-        let to_unix_ns = self.stretch.to_unix_ns;
         let detail = detail(by, names, self.is_of_command());
         self.gather(self.batches(), (names, detail), show, |batches| {
-            batches.next_for_report(to_unix_ns)
+            batches.next_for_report()
         })
     }
 
@@ -264,14 +257,9 @@ impl Window {
         if self.is_of_command() || !names.pid.is_empty() {
             return self.answer(Some(By::Process), names);
         }
-        let Stretch {
-            span,
-            from_unix_ns,
-            to_unix_ns,
-        } = &self.stretch;
-        let batches = self.tape.batches_of_groups(span, *from_unix_ns);
+        let batches = self.stretch.batches_of_groups(&self.tape);
         self.gather(batches, (names, Detail::Groups), &mut |_| {}, |batches| {
-            batches.next_for_report(*to_unix_ns)
+            batches.next_for_report()
         })
     }
 
@@ -282,10 +270,8 @@ impl Window {
         names: &Names,
         show: &mut dyn FnMut(&Batch),
     ) -> Result<Answer> {
-        let to_unix_ns = self.stretch.to_unix_ns;
         let detail = detail(by, names, self.is_of_command());
         self.gather(self.batches(), (names, detail), show, |batches| {
-            batches.next_unix_ns().filter(|next| *next <= to_unix_ns)?;
             batches.next()
         })
     }
@@ -298,12 +284,7 @@ impl Window {
         next: impl Fn(&mut Batches<'_>) -> Option<Batch>,
     ) -> Result<Answer> {
         let mut sought = Sought::of(names)?;
-        let to_unix_ns = self.stretch.to_unix_ns;
-        let first = batches.next();
-        // Where all of the window is damaged it goes on behind it.
-        let is_behind = |first: &Batch| first.time_unix_ns > to_unix_ns;
-        let first = first.filter(|it| batches.damages().is_empty() || !is_behind(it));
-        let Some(first) = first else {
+        let Some(first) = batches.next() else {
             warn(batches.damages().iter());
             bail!(
                 "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
@@ -311,31 +292,28 @@ impl Window {
         };
         sought.note(&first);
         show(&first);
-        let started = first.time_unix_ns;
+        let (begun, started) = (first.sequence, first.time_unix_ns);
+        let mut last = begun;
         let mut builder = ReportBuilder::new(first).with(detail);
         let mut ended = started;
         while let Some(batch) = next(&mut batches) {
             sought.note(&batch);
             show(&batch);
-            ended = batch.time_unix_ns;
+            (last, ended) = (batch.sequence, batch.time_unix_ns);
             builder.add(batch);
         }
         warn(batches.damages().iter());
-        if ended == started && !batches.damages().is_empty() {
+        if last == begun && !batches.damages().is_empty() {
             bail!(
                 "of this part of the recording one batch can be read, of {}; `noctule tape info` says what is damaged",
                 local(started)
             );
         }
-        if ended == started {
+        if last == begun {
             bail!(
                 "there is one batch between {} and {}: a longer --for is needed",
-                local(
-                    self.stretch
-                        .from_unix_ns
-                        .max(self.stretch.span.from_unix_ns)
-                ),
-                local(to_unix_ns.min(self.stretch.span.to_unix_ns))
+                local(self.stretch.from_unix_ns),
+                local(self.stretch.to_unix_ns)
             );
         }
         Ok(Answer {
@@ -522,6 +500,14 @@ mod tests {
 
     /// The same with a batch for each second, in segments of so many.
     fn recorded_for(folder: &Path, seconds: u64, segment_s: u64) {
+        let recorder = recorder(folder, segment_s);
+        for tick in 1..=seconds {
+            record(&recorder, tick, 1_790_000_000 + tick);
+        }
+        assert!(recorder.close(Duration::from_secs(30)), "room");
+    }
+
+    fn recorder(folder: &Path, segment_s: u64) -> noctule_tape::Recorder {
         let options = noctule_tape::Options {
             folder: folder.to_owned(),
             segment_ns: segment_s * SECOND_NS,
@@ -532,27 +518,28 @@ mod tests {
             },
             on_thread: || {},
         };
-        let recorder = noctule_tape::Recorder::open(options).expect("a folder");
-        for tick in 1..=seconds {
-            while !recorder.has_room() {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            let id = noctule_model::ProcessId {
-                pid: 7,
-                start_ns: 1,
-            };
-            recorder.batch(&Batch {
-                sequence: tick,
-                time_unix_ns: (1_790_000_000 + tick) * SECOND_NS,
-                taken_ns: tick * SECOND_NS,
-                processes: vec![noctule_model::ProcessRow {
-                    id,
-                    ..noctule_model::ProcessRow::default()
-                }],
-                ..Batch::default()
-            });
+        noctule_tape::Recorder::open(options).expect("a folder")
+    }
+
+    /// Adds a batch, which was taken at a second of the wall clock.
+    fn record(recorder: &noctule_tape::Recorder, tick: u64, second: u64) {
+        while !recorder.has_room() {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(recorder.close(Duration::from_secs(30)), "room");
+        let id = noctule_model::ProcessId {
+            pid: 7,
+            start_ns: 1,
+        };
+        recorder.batch(&Batch {
+            sequence: tick,
+            time_unix_ns: second * SECOND_NS,
+            taken_ns: tick * SECOND_NS,
+            processes: vec![noctule_model::ProcessRow {
+                id,
+                ..noctule_model::ProcessRow::default()
+            }],
+            ..Batch::default()
+        });
     }
 
     fn refused<T>(result: Result<T>, words: &str) {
@@ -631,6 +618,30 @@ mod tests {
         assert_eq!(said(2, 30), "");
         let one = said(2, next - 2);
         assert!(one.contains("one batch can be read"), "{one}");
+    }
+
+    /// The machine's clock was set back by ten minutes, 20 s before the end.
+    #[test]
+    fn a_window_is_as_long_as_it_was_where_the_clock_was_set_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recorder = recorder(folder.path(), 300);
+        let wall = |tick: u64| 1_790_000_000 + tick - u64::from(tick > 1180) * 600;
+        for tick in 1..=1200 {
+            record(&recorder, tick, wall(tick));
+        }
+        assert!(recorder.close(Duration::from_secs(60)), "room");
+        let window = |at: Option<&str>, seconds| {
+            let length = Some(Duration::from_secs(seconds));
+            let window = Window::of(folder.path(), at, length, Duration::MAX);
+            window.expect("a recording").stretch.numbers()
+        };
+        assert_eq!(window(None, 100), (1100, 1200));
+        assert_eq!(window(Some("-1m"), 30), (1140, 1170));
+        let at = |tick| window(Some(&wall(tick).to_string()), 100);
+        assert_eq!(at(500), (500, 600));
+        assert_eq!(at(1130), (1130, 1200));
+        // It was there twice: the later one.
+        assert_eq!(at(590), (1190, 1200));
     }
 
     #[test]

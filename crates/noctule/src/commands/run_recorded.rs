@@ -32,11 +32,10 @@ const PART: Duration = Duration::from_secs(900);
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
-    let mut window = match (&args.recorded.at, args.duration) {
+    let window = match (&args.recorded.at, args.duration) {
         (None, None) => Window::of_option(folder, None, Some(PART), PART)?,
         (at, duration) => Window::of_option(folder, at.as_deref(), duration, PART)?,
     };
-    window.clip();
     let config = config.with(args)?;
     let signals = Signals::catch()?;
     let serving = Serving::open(args, &config)?;
@@ -59,6 +58,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
         span,
         from_unix_ns,
         to_unix_ns,
+        ..
     } = window.stretch;
     let host = window.tape.segments()[span.segments.0].meta().host.clone();
     let recorded = Recorded {
@@ -66,21 +66,19 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
         to_unix_nano: to_unix_ns,
     };
     let feed = Feed::of_recording(config, &host, recorded);
-    let length = to_unix_ns.saturating_sub(from_unix_ns);
-    let whole = span.to_unix_ns.saturating_sub(span.from_unix_ns).max(1);
-    let batches = span.batches() as f64 * length as f64 / whole as f64;
-    let every = (batches / RECORDED_POINTS as f64).ceil().max(1.0) as u64;
+    let (first, last) = window.stretch.numbers();
+    let count_of_batches = last.saturating_sub(first).saturating_add(1);
+    let every = count_of_batches.div_ceil(RECORDED_POINTS as u64);
     let mut replay = Replay::new(config)?;
     let mut snapshot = None;
     let mut batches = window.batches();
     let mut thinned = Thinned::new(every);
     while let Some(time_ns) = batches.next_unix_ns()
-        && time_ns <= to_unix_ns
         && let Some(mut batch) = batches.next()
     {
         let (shown, judged) = replay.observe(&mut batch);
         snapshot = Some(shown);
-        let is_last = batches.next_unix_ns().is_none_or(|next| next > to_unix_ns);
+        let is_last = batches.next_unix_ns().is_none();
         let chosen = thinned.take(batch, is_last);
         chosen.for_each(|batch| feed.publish(batch, None));
         if let Some(report) = judged {
@@ -117,6 +115,7 @@ fn announce(window: &Window, origin: &str) {
         span,
         from_unix_ns,
         to_unix_ns,
+        ..
     } = window.stretch;
     let host = &window.tape.segments()[span.segments.0].meta().host;
     let text = format!(

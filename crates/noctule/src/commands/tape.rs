@@ -51,6 +51,12 @@ fn segments<'a>(tape: &'a Tape, span: &Span) -> &'a [Segment] {
     &tape.segments()[span.segments.0..=span.segments.1]
 }
 
+/// Time between the first batch and the last, by the clock that nobody sets if that can be read.
+fn length(tape: &Tape, span: &Span) -> u64 {
+    let by_wall = || span.to_unix_ns.saturating_sub(span.from_unix_ns);
+    tape.length_ns(span).unwrap_or_else(by_wall)
+}
+
 fn sum(segments: &[Segment], of: impl Fn(&Segment) -> u64) -> u64 {
     segments.iter().map(of).sum()
 }
@@ -66,7 +72,7 @@ fn as_text(tape: &Tape, damages: &[Damage], paint: Paint) -> String {
             let meta = segments[0].meta();
             vec![
                 time(span.from_unix_ns),
-                duration(span.to_unix_ns.saturating_sub(span.from_unix_ns)),
+                duration(length(tape, span)),
                 count(batches),
                 count(span.batches().saturating_sub(batches)),
                 count(sum(segments, Segment::events)),

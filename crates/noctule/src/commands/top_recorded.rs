@@ -23,10 +23,8 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let shown = Shown::open(folder, args)?;
     // A part is shown from its begin on, the whole from its end.
     let run = shown.parts.len().saturating_sub(1);
-    let start = shown.parts.last().map_or(0, |part| match shown.is_part {
-        true => part.from_unix_ns,
-        false => part.end_unix_ns,
-    });
+    let end = || shown.parts.last().map_or(0, |part| part.end_unix_ns);
+    let start = shown.part.map_or_else(end, |part| part.from_unix_ns);
     let selection = shown.select(&args.names)?;
     let host = &shown.tape.segments()[0].meta().host;
     // The files of the live node are about other groups and processes.
@@ -46,9 +44,7 @@ struct Shown {
     tape: Tape,
     parts: Vec<Span>,
     /// There is one, with these ends.
-    is_part: bool,
-    /// Nothing behind this time.
-    to_unix_ns: u64,
+    part: Option<Stretch>,
 }
 
 impl Shown {
@@ -62,8 +58,7 @@ impl Shown {
             return Ok(Self {
                 tape,
                 parts,
-                is_part: false,
-                to_unix_ns: u64::MAX,
+                part: None,
             });
         }
         // From --at on one can go to the end.
@@ -73,17 +68,10 @@ impl Shown {
             args.duration,
             Duration::MAX,
         )?;
-        let Stretch {
-            span,
-            from_unix_ns,
-            to_unix_ns,
-        } = window.stretch;
-        let part = span.between(from_unix_ns, to_unix_ns);
         Ok(Self {
             tape: window.tape,
-            parts: vec![part],
-            is_part: true,
-            to_unix_ns,
+            parts: vec![window.stretch.as_span()],
+            part: Some(window.stretch),
         })
     }
 
@@ -139,21 +127,27 @@ impl Recorded for Shown {
     }
 
     fn number_at(&self, run: usize, time_unix_ns: u64) -> u64 {
-        let part = self.parts.get(run);
-        part.and_then(|part| self.tape.number_at(part, time_unix_ns))
-            .unwrap_or(0)
+        let span = self.parts.get(run);
+        let number = span.and_then(|span| self.tape.number_at(span, time_unix_ns));
+        let number = number.unwrap_or(0);
+        let Some(part) = &self.part else {
+            return number;
+        };
+        // Where the clock was set back the time of the begin may be there once more behind it.
+        let (first, last) = part.numbers();
+        match time_unix_ns == part.from_unix_ns {
+            true => first,
+            false => number.max(first).min(last),
+        }
     }
 
     fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_> {
         let Some(part) = self.parts.get(run) else {
             return Box::new(std::iter::empty());
         };
-        let first = match self.is_part {
-            true => self.number_at(run, part.from_unix_ns),
-            false => 0,
-        };
+        let (first, last) = self.part.map_or((0, u64::MAX), |it| it.numbers());
         let batches = self.tape.batches_from(part, number.max(first));
-        Box::new(batches.take_while(|it| it.time_unix_ns <= self.to_unix_ns))
+        Box::new(batches.up_to(last))
     }
 }
 
@@ -219,8 +213,7 @@ mod tests {
         let shown = Shown {
             parts: tape.spans(),
             tape,
-            is_part: false,
-            to_unix_ns: u64::MAX,
+            part: None,
         };
         let cases = [
             ("first", true),
@@ -266,8 +259,7 @@ mod tests {
         let shown = Shown {
             parts: tape.spans(),
             tape,
-            is_part: false,
-            to_unix_ns: u64::MAX,
+            part: None,
         };
         let end = shown.number_at(0, shown.parts[0].end_unix_ns);
         assert_eq!(end, 40);

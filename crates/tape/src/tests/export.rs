@@ -15,7 +15,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use super::world::World;
 use super::write;
 use crate::export::{Exported, MOST_EVENTS, Partition, Sizes, TableFormat, export, export_with};
-use crate::tape::{Stretch, Tape};
+use crate::stretch::Stretch;
+use crate::tape::Tape;
 
 type Ticks = Vec<(Vec<Event>, Batch)>;
 

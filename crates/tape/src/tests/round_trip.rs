@@ -30,10 +30,10 @@ fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
     lines
 }
 
-/// What a report needs of the batches up to a time.
-fn gathered(mut batches: Batches<'_>, to_ns: u64) -> ReportBuilder {
+/// What a report needs of the batches.
+fn gathered(mut batches: Batches<'_>) -> ReportBuilder {
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
-    while let Some(batch) = batches.next_for_report(to_ns) {
+    while let Some(batch) = batches.next_for_report() {
         builder.add(batch);
     }
     builder
@@ -100,10 +100,11 @@ proptest! {
         let [span] = &tape.spans()[..] else { panic!("one run: {:?}", tape.spans()) };
         let to = (from + length).min(39);
         let (from_ns, to_ns) = (all[from].1.time_unix_ns, all[to].1.time_unix_ns);
+        let last = all[to].1.sequence;
         let mut every = tape.batches(span, from_ns);
         let mut expected = ReportBuilder::new(every.next().expect("a batch"));
         every.take_while(|batch| batch.time_unix_ns <= to_ns).for_each(|it| expected.add(it));
-        let found = gathered(tape.batches(span, from_ns), to_ns);
+        let found = gathered(tape.batches(span, from_ns).up_to(last));
         // Containers of this world share one id: which of their groups gives a row its name is chance.
         for level in [Level::Process, Level::Cgroup] {
             let report = |it: &ReportBuilder| lines(&it.report(level, false));
@@ -113,7 +114,7 @@ proptest! {
             lines(&it.waits(Level::Cgroup, false, &Thresholds::default()))
         };
         assert_eq!(waits(&found), waits(&expected));
-        let of_groups = gathered(tape.batches_of_groups(span, from_ns), to_ns);
+        let of_groups = gathered(tape.batches_of_groups(span, from_ns).up_to(last));
         assert_eq!(waits(&of_groups), waits(&expected));
     }
 }
@@ -136,9 +137,10 @@ fn batches_without_ends_are_not_made_for_a_report() {
         .collect();
     write(folder.path(), 20, &all);
     let tape = Tape::open(folder.path()).expect("a tape");
-    let mut batches = tape.batches(&tape.spans()[0], 0);
+    let batches = tape.batches(&tape.spans()[0], 0);
+    let mut batches = batches.up_to(all[45].1.sequence);
     let mut made = vec![batches.next().expect("the first").sequence];
-    while let Some(batch) = batches.next_for_report(all[45].1.time_unix_ns) {
+    while let Some(batch) = batches.next_for_report() {
         made.push(batch.sequence);
     }
     // The ends of the window, and those of segments.
@@ -175,11 +177,11 @@ fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
     let tape = Tape::open(folder.path()).expect("a tape");
     let mut batches = tape.batches(&tape.spans()[0], all[5].1.time_unix_ns);
     let mut builder = ReportBuilder::new(batches.next().expect("the first"));
-    let last = batches.next_for_report(u64::MAX).expect("the last");
+    let last = batches.next_for_report().expect("the last");
     assert_eq!(last.sequence, all[189].1.sequence);
     assert_eq!(last.processes.len(), 1);
     builder.add(last);
-    assert!(batches.next_for_report(u64::MAX).is_none());
+    assert!(batches.next_for_report().is_none());
     let report = builder.report(Level::Process, false);
     let rows = report.rows.iter().filter_map(|row| {
         let pid = row.process.as_ref()?.id.pid;
@@ -243,7 +245,7 @@ fn a_neighbour_that_is_not_accused_live_is_not_accused_of_a_recording() {
     let mut live = ReportBuilder::new(all[2].1.clone());
     all[3..36].iter().for_each(|it| live.add(it.1.clone()));
     let tape = Tape::open(folder.path()).expect("a tape");
-    let (from, to) = (all[2].1.time_unix_ns, all[35].1.time_unix_ns);
+    let (from, last) = (all[2].1.time_unix_ns, all[35].1.sequence);
     let span = &tape.spans()[0];
     let read = [tape.batches(span, from), tape.batches_of_groups(span, from)];
     let verdict = |it: &ReportBuilder| {
@@ -256,6 +258,9 @@ fn a_neighbour_that_is_not_accused_live_is_not_accused_of_a_recording() {
     let (kind, quota) = verdict(&live);
     assert_eq!(kind, VerdictKind::HeldByQuota);
     for batches in read {
-        assert_eq!(verdict(&gathered(batches, to)), (kind, quota.clone()));
+        assert_eq!(
+            verdict(&gathered(batches.up_to(last))),
+            (kind, quota.clone())
+        );
     }
 }

@@ -9,7 +9,7 @@ use crate::exit::Usage;
 
 /// A moment as people type it. A time of day is the last one before the recording's end.
 pub(in super::super) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
-    moment_in(text, end_unix_ns, &|_| true)
+    moment_in(text, end_unix_ns, &|at| at <= end_unix_ns)
 }
 
 /// The same. Where the clocks were set back an hour is there twice: then the later one counts of those that were
@@ -48,13 +48,18 @@ pub(super) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bo
     time_of_day(text).is_some() && day(unix_ns) < day(end_unix_ns)
 }
 
+/// How long before the end of the recording a moment is, if that is how it was typed, nanoseconds.
+pub(super) fn before_end(text: &str) -> Option<u64> {
+    let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
+    u64::try_from(back.as_nanos()).ok()
+}
+
 fn nanoseconds(signed: i64) -> Option<u64> {
     u64::try_from(signed).ok()
 }
 
 fn relative(text: &str, end_unix_ns: u64) -> Option<u64> {
-    let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
-    end_unix_ns.checked_sub(u64::try_from(back.as_nanos()).ok()?)
+    end_unix_ns.checked_sub(before_end(text)?)
 }
 
 fn unix(text: &str) -> Option<u64> {
@@ -102,7 +107,7 @@ impl<Z: TimeZone> Recorded<'_, Z> {
         let day = end.with_timezone(&self.zone).date_naive();
         let on = |date: NaiveDate| self.of_local(date.and_time(time));
         on(day)
-            .filter(|at| *at <= self.end_unix_ns)
+            .filter(|at| *at <= self.end_unix_ns || (self.is_recorded)(*at))
             .or_else(|| on(day.pred_opt()?))
     }
 
@@ -112,7 +117,8 @@ impl<Z: TimeZone> Recorded<'_, Z> {
             let fitting = moments.into_iter().flatten().filter(|at| fits(*at));
             fitting.max()
         };
-        latest(&|at| at <= self.end_unix_ns && (self.is_recorded)(at))
+        // Where the clock was set back there are times behind that of the end.
+        latest(&self.is_recorded)
             .or_else(|| latest(&|at| at <= self.end_unix_ns))
             .or(moments[0])
     }

@@ -1,0 +1,345 @@
+//! Parts of a span. The wall clock says where one begins, and nothing else: how long it is, and which batches are in
+//! it, say the monotonic clock and the numbers of the batches, which nobody sets.
+
+use crate::events::{Events, Inside};
+use crate::index::Flush;
+use crate::parts;
+use crate::segment::Segment;
+use crate::tables::NodeRecord;
+use crate::tape::{Batches, Begin, Span, Tape};
+
+/// Where the two clocks went on so differently, the wall clock was set.
+const STEP_NS: u64 = 1_000_000_000;
+
+/// A part of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Of which one.
+    pub span: Span,
+    /// Wall-clock time at which it begins, with the last batch that is not after it, nanoseconds since 1970.
+    pub from_unix_ns: u64,
+    /// The same of its end. Where the clock was set back this may be less.
+    pub to_unix_ns: u64,
+    /// It was to go on behind the last batch of the span.
+    pub is_cut: bool,
+    /// Number of its first batch and of its last.
+    numbers: (u64, u64),
+    events: Inside,
+}
+
+impl Stretch {
+    /// All of a span, also where the wall clock was set back in it.
+    pub fn whole(span: Span) -> Self {
+        Self {
+            span,
+            from_unix_ns: span.from_unix_ns,
+            to_unix_ns: span.to_unix_ns,
+            is_cut: false,
+            numbers: span.ticks.unwrap_or((0, u64::MAX)),
+            events: Inside::times(0, u64::MAX),
+        }
+    }
+
+    /// A part that is known by the wall clock alone.
+    fn by_wall(tape: &Tape, span: Span, from_unix_ns: u64, length_ns: u64) -> Self {
+        let to_unix_ns = from_unix_ns.saturating_add(length_ns);
+        let number_at = |time| tape.number_at(&span, time);
+        let numbers = number_at(from_unix_ns).zip(number_at(to_unix_ns));
+        let from = match from_unix_ns <= span.from_unix_ns {
+            true => 0,
+            false => from_unix_ns,
+        };
+        let to = match to_unix_ns >= span.to_unix_ns {
+            true => u64::MAX,
+            false => to_unix_ns,
+        };
+        Self {
+            span,
+            from_unix_ns: from_unix_ns.max(span.from_unix_ns),
+            to_unix_ns: to_unix_ns.min(span.to_unix_ns),
+            is_cut: to_unix_ns > span.to_unix_ns && to_unix_ns < u64::MAX,
+            numbers: numbers.unwrap_or((0, u64::MAX)),
+            events: Inside::times(from, to),
+        }
+    }
+
+    /// Number of the first batch and of the last.
+    pub fn numbers(&self) -> (u64, u64) {
+        self.numbers
+    }
+
+    /// The span that it is of, with the times of this part. Where the clock was set in it, those of all.
+    pub fn as_span(&self) -> Span {
+        let (from_unix_ns, to_unix_ns) = match self.events.set_before_unix_ns {
+            Some(_) => (self.span.from_unix_ns, self.span.to_unix_ns),
+            None => (self.from_unix_ns, self.to_unix_ns),
+        };
+        Span {
+            from_unix_ns,
+            to_unix_ns,
+            end_unix_ns: self.to_unix_ns,
+            ..self.span
+        }
+    }
+
+    /// The batches in it.
+    pub fn batches<'a>(&self, tape: &'a Tape) -> Batches<'a> {
+        self.batches_of(tape, parts::ALL)
+    }
+
+    /// The same with what [`Tape::batches_of_groups`] has.
+    pub fn batches_of_groups<'a>(&self, tape: &'a Tape) -> Batches<'a> {
+        self.batches_of(tape, parts::OF_GROUPS)
+    }
+
+    fn batches_of<'a>(&self, tape: &'a Tape, tables: &'static [&'static str]) -> Batches<'a> {
+        let (first, last) = self.numbers;
+        let batches = tape.batches_of(tables, &self.span, Begin::Number(first));
+        batches.up_to(last)
+    }
+
+    /// The events in it. Those before the first batch of the span and after the last one belong to it
+    /// where it goes to these ends.
+    pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
+        Events::of(tape.segments_of(&self.span), self.events)
+    }
+}
+
+impl Tape {
+    /// The part of a span that begins at a time of the wall clock and is so long. A time that was there twice is the
+    /// later one.
+    pub fn part(&self, span: &Span, from_unix_ns: u64, length_ns: u64) -> Stretch {
+        let clocks = Clocks::of(self.segments_of(span));
+        let begin = self.number_at(span, from_unix_ns);
+        let taken_ns = begin.and_then(|number| clocks.taken_at(number, from_unix_ns));
+        let stretch = taken_ns.and_then(|from_ns| clocks.stretch(span, from_ns, length_ns));
+        stretch.unwrap_or_else(|| Stretch::by_wall(self, *span, from_unix_ns, length_ns))
+    }
+
+    /// The part that begins so long before the last batch of a span; `None`: the span is shorter, or its clocks cannot
+    /// be read.
+    pub fn part_before_end(&self, span: &Span, back_ns: u64, length_ns: u64) -> Option<Stretch> {
+        let clocks = Clocks::of(self.segments_of(span));
+        let (first, last) = (clocks.first()?, clocks.last()?);
+        let from_ns = last.taken_ns.checked_sub(back_ns);
+        let from_ns = from_ns.filter(|from_ns| *from_ns >= first.taken_ns)?;
+        clocks.stretch(span, from_ns, length_ns)
+    }
+
+    /// The time between the first and the last batch of a span, nanoseconds, by the clock that nobody sets. `None`: it
+    /// cannot be read.
+    pub fn length_ns(&self, span: &Span) -> Option<u64> {
+        let clocks = Clocks::of(self.segments_of(span));
+        let (first, last) = (clocks.first()?, clocks.last()?);
+        Some(last.taken_ns.saturating_sub(first.taken_ns))
+    }
+
+    /// The same of a stretch.
+    pub fn stretch_ns(&self, stretch: &Stretch) -> Option<u64> {
+        let clocks = Clocks::of(self.segments_of(&stretch.span));
+        let (first, last) = stretch.numbers;
+        let (first, last) = (clocks.of_number(first)?, clocks.of_number(last)?);
+        Some(last.taken_ns.saturating_sub(first.taken_ns))
+    }
+
+    /// How often the wall clock showed a time in a span: twice where it was set back over it.
+    pub fn times_shown(&self, span: &Span, unix_ns: u64) -> usize {
+        let runs = Clocks::of(self.segments_of(span)).runs();
+        let shown = |run: &&Run| (run.from_unix_ns..=run.to_unix_ns).contains(&unix_ns);
+        runs.iter().filter(shown).count()
+    }
+}
+
+/// The two clocks when a batch was taken.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    number: u64,
+    taken_ns: u64,
+    unix_ns: u64,
+}
+
+impl Reading {
+    /// What the wall clock says at another moment, if nobody sets it.
+    fn unix_at(&self, taken_ns: u64) -> u64 {
+        match taken_ns.checked_sub(self.taken_ns) {
+            Some(later) => self.unix_ns.saturating_add(later),
+            None => self.unix_ns.saturating_sub(self.taken_ns - taken_ns),
+        }
+    }
+
+    /// Both clocks went on by about the same.
+    fn agrees(&self, later: &Self) -> bool {
+        self.unix_at(later.taken_ns).abs_diff(later.unix_ns) <= STEP_NS
+    }
+}
+
+/// Batches between which the wall clock was not set back.
+struct Run {
+    numbers: (u64, u64),
+    from_unix_ns: u64,
+    to_unix_ns: u64,
+}
+
+/// The clocks of a span: what was written of them, in order.
+struct Clocks<'a> {
+    flushes: Vec<(&'a Segment, &'a Flush)>,
+}
+
+impl<'a> Clocks<'a> {
+    fn of(segments: &'a [Segment]) -> Self {
+        let flushes = segments.iter().flat_map(|segment| {
+            let filled = segment.flushes().iter().filter(|flush| flush.ticks > 0);
+            filled.map(move |flush| (segment, flush))
+        });
+        Self {
+            flushes: flushes.collect(),
+        }
+    }
+
+    /// Those of one time that the tables were written; none where it is damaged.
+    fn read(&self, place: usize) -> Vec<Reading> {
+        let (segment, flush) = self.flushes[place];
+        let nodes = segment.read::<NodeRecord>(flush, "node");
+        let nodes = nodes.unwrap_or_default().into_iter();
+        let reading = nodes.map(|node| Reading {
+            number: node.tick,
+            taken_ns: node.row.taken_ns,
+            unix_ns: node.row.time.0,
+        });
+        reading.collect()
+    }
+
+    fn first(&self) -> Option<Reading> {
+        let mut places = 0..self.flushes.len();
+        places.find_map(|place| self.read(place).first().copied())
+    }
+
+    fn last(&self) -> Option<Reading> {
+        let mut places = (0..self.flushes.len()).rev();
+        places.find_map(|place| self.read(place).last().copied())
+    }
+
+    /// The last reading of which this is true, as it is of all before it; the first one where it is true of none.
+    fn last_where(&self, is_before: impl Fn(&Reading) -> bool) -> Option<Reading> {
+        // What is damaged is as what is before it.
+        let begin_of = |place: usize| {
+            let mut places = (0..=place).rev();
+            places.find_map(|place| self.read(place).first().copied())
+        };
+        let (mut low, mut high) = (0, self.flushes.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match begin_of(middle).is_none_or(|it| is_before(&it)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        let readings = (0..low).rev().map(|place| self.read(place));
+        let found = readings.filter(|it| !it.is_empty()).find_map(|it| {
+            let before = it.partition_point(&is_before);
+            it[..before].last().copied()
+        });
+        found.or_else(|| self.first())
+    }
+
+    fn of_number(&self, number: u64) -> Option<Reading> {
+        self.last_where(|it| it.number <= number)
+    }
+
+    /// `CLOCK_MONOTONIC` at a time of the wall clock, of which the batch of a number is the last before it.
+    fn taken_at(&self, number: u64, unix_ns: u64) -> Option<u64> {
+        let at = self.of_number(number)?;
+        let taken_ns = match unix_ns.checked_sub(at.unix_ns) {
+            Some(later) => at.taken_ns.saturating_add(later),
+            None => at.taken_ns.saturating_sub(at.unix_ns - unix_ns),
+        };
+        // A time that never was is the moment at which the clock was set ahead.
+        let behind = |it: &Reading| it.number > at.number && it.taken_ns > at.taken_ns;
+        let place = self.flushes.partition_point(|(_, it)| it.last <= number);
+        let next = (place < self.flushes.len()).then(|| self.read(place));
+        let next = next.into_iter().flatten().find(behind);
+        Some(next.map_or(taken_ns, |next| taken_ns.min(next.taken_ns - 1)))
+    }
+
+    /// A part by the monotonic clock.
+    fn stretch(&self, span: &Span, from_ns: u64, length_ns: u64) -> Option<Stretch> {
+        let to_ns = from_ns.saturating_add(length_ns);
+        let (begin, end) = (self.first()?, self.last()?);
+        let (begins, ends) = (from_ns <= begin.taken_ns, to_ns >= end.taken_ns);
+        let first = self.last_where(|it| it.taken_ns <= from_ns)?;
+        let last = self.last_where(|it| it.taken_ns <= to_ns)?;
+        let from_unix_ns = first.unix_at(from_ns.max(begin.taken_ns));
+        let to_unix_ns = last.unix_at(to_ns.min(end.taken_ns));
+        let runs = self.runs();
+        let has = |number| move |it: &&Run| (it.numbers.0..=it.numbers.1).contains(&number);
+        let run = runs.iter().find(has(first.number))?;
+        let (oldest, newest) = (runs.first()?.numbers.0, runs.last()?.numbers.1);
+        let is_set = !has(last.number)(&run) || !first.agrees(&last);
+        let numbers = match is_set {
+            true => (first.number, last.number.saturating_add(1)),
+            false => run.numbers,
+        };
+        // What was seen before the first batch of all, and after the last, has no other place.
+        let to_begin = begins || (!is_set && numbers.0 <= oldest);
+        let to_end = ends || (!is_set && numbers.1 >= newest);
+        Some(Stretch {
+            span: *span,
+            from_unix_ns,
+            to_unix_ns,
+            is_cut: to_ns > end.taken_ns && to_ns < u64::MAX,
+            numbers: (self.begun(&first, from_ns), self.reached(&last, to_ns)),
+            events: Inside {
+                times: (
+                    if begins { 0 } else { from_unix_ns },
+                    if ends { u64::MAX } else { to_unix_ns },
+                ),
+                numbers: (
+                    if to_begin { 0 } else { numbers.0 },
+                    if to_end { u64::MAX } else { numbers.1 },
+                ),
+                set_before_unix_ns: is_set.then_some(last.unix_ns),
+            },
+        })
+    }
+
+    /// Number with which reading begins: where nothing before the moment can be read, that of what is damaged.
+    fn begun(&self, first: &Reading, from_ns: u64) -> u64 {
+        let oldest = self.flushes.first().map(|(_, flush)| flush.first);
+        let oldest = oldest.filter(|_| first.taken_ns > from_ns);
+        oldest.map_or(first.number, |oldest| oldest.min(first.number))
+    }
+
+    /// Number with which reading ends. It goes into what is damaged, so that this is found and said.
+    fn reached(&self, last: &Reading, to_ns: u64) -> u64 {
+        if last.taken_ns > to_ns {
+            let mut before = self.flushes.iter().rev();
+            let before = before.find(|(_, flush)| flush.last < last.number);
+            return before.map_or(last.number, |(_, flush)| flush.last);
+        }
+        let place = self
+            .flushes
+            .partition_point(|(_, it)| it.last <= last.number);
+        let next = self.flushes.get(place);
+        let damaged = next.filter(|_| to_ns > last.taken_ns && self.read(place).is_empty());
+        damaged.map_or(last.number, |(_, flush)| flush.first.max(last.number))
+    }
+
+    /// Where the clock is set back what was written ends, so the index has all of these.
+    fn runs(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (_, flush) in &self.flushes {
+            match runs.last_mut() {
+                Some(run) if run.to_unix_ns <= flush.from_unix_ns => {
+                    run.numbers.1 = flush.last;
+                    run.to_unix_ns = flush.to_unix_ns;
+                }
+                _ => runs.push(Run {
+                    numbers: (flush.first, flush.last),
+                    from_unix_ns: flush.from_unix_ns,
+                    to_unix_ns: flush.to_unix_ns,
+                }),
+            }
+        }
+        runs
+    }
+}
