@@ -7,6 +7,7 @@ mod hostile;
 mod killed;
 mod limits;
 mod round_trip;
+mod stretches;
 mod world;
 
 use std::path::Path;
