@@ -69,14 +69,25 @@ pub(super) fn watch_each(
         true => (window(pipeline, signals, watched, &mut show)?, exit::DONE),
         false => of_command(pipeline, signals, watched, &mut show)?,
     };
-    tape.map_or(Ok(()), Recording::close)?;
     Ok(Answer {
         builder,
         selection: Selection::default(),
-        code,
+        code: status(tape.map_or(Ok(()), Recording::close), code),
         followed: !command.is_empty(),
         recorded: None,
     })
+}
+
+/// The exit status. Where the recording lacks something the answer lacks nothing, and is given.
+fn status(recorded: Result<()>, code: u8) -> u8 {
+    let Err(error) = recorded else {
+        return code;
+    };
+    tracing::warn!("{error:#}");
+    match code {
+        exit::DONE => exit::FAILED,
+        of_command => of_command,
+    }
 }
 
 /// Watches as long as a command runs.
@@ -371,5 +382,19 @@ impl<'a> Output<'a> {
             Self::BesideCommand => Paint::of(&stderr()),
             Self::File(..) => Paint::none(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_recording_lacks_is_no_reason_to_give_no_answer() {
+        let lacks = || Err(anyhow::anyhow!("it lacks 3 batches"));
+        assert_eq!(status(Ok(()), exit::DONE), exit::DONE);
+        assert_eq!(status(Ok(()), 7), 7);
+        assert_eq!(status(lacks(), exit::DONE), exit::FAILED);
+        assert_eq!(status(lacks(), 7), 7);
     }
 }
