@@ -60,6 +60,8 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub struct Stretch {
     level: Level,
+    /// It is about the command alone that the agent followed.
+    followed: bool,
     block_ns: u64,
     window: Option<ReportBuilder>,
     groups: HashMap<String, Seen>,
@@ -76,6 +78,7 @@ impl Stretch {
     pub fn new(level: Level, block_ns: u64) -> Self {
         Self {
             level,
+            followed: false,
             block_ns,
             window: None,
             groups: HashMap::new(),
@@ -85,9 +88,19 @@ impl Stretch {
         }
     }
 
+    /// About the command alone that the agent followed: by process its processes, else one row.
+    #[must_use]
+    pub fn of_command(self) -> Self {
+        Self {
+            followed: true,
+            ..self
+        }
+    }
+
     /// Takes a batch. Every one must be given, in order.
     pub fn add(&mut self, batch: &Batch) {
         let needed = match self.level {
+            _ if self.followed => batch.clone(),
             Level::Process => batch.clone(),
             _ => batch.without_processes(),
         };
@@ -99,7 +112,7 @@ impl Stretch {
         let length_ns = batch.taken_ns.saturating_sub(window.started_ns());
         // A batch that comes a little early must not make the block longer by a whole interval.
         if length_ns >= self.block_ns - self.block_ns / 20 {
-            let groups = groups(window, self.level);
+            let groups = groups(window, self.level, self.followed);
             self.end_block(groups, length_ns);
             let window = self.window.take();
             self.window = window.map(|it| ReportBuilder::new(it.into_last()));
@@ -157,17 +170,17 @@ impl Stretch {
 }
 
 /// What each group did, by its name: numbers of cgroups and ids of containers are others in another run.
-fn groups(window: &ReportBuilder, level: Level) -> HashMap<String, Did> {
+fn groups(window: &ReportBuilder, level: Level, followed: bool) -> HashMap<String, Did> {
     let mut groups: HashMap<String, Did> = HashMap::new();
     if level == Level::Process {
-        for row in window.report(level, false).rows {
+        for row in window.report(level, followed).rows {
             let name = row.process.map(|process| process.comm.text());
             let did = groups.entry(name.unwrap_or_default()).or_default();
             did.cpu_ns += row.counters[Counter::CpuTime];
         }
         return groups;
     }
-    for row in window.waits(level, false, &Thresholds::default()).rows {
+    for row in window.waits(level, followed, &Thresholds::default()).rows {
         let did = groups.entry(row.party.name(level)).or_default();
         did.add(&Did {
             cpu_ns: row.cpu_ns,

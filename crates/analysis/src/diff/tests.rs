@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use noctule_model::{CgroupId, CgroupRow, Counter, Group, Owner, WaitRow};
+use noctule_model::{CgroupId, CgroupRow, Comm, Counter, Group, Owner, ProcessRow, WaitRow};
 
 use super::*;
 
@@ -106,6 +106,40 @@ fn a_group_that_uses_more_and_waits_longer_is_named_alone() {
     assert!(first.distance.is_some_and(|distance| distance > 0.5));
     let others = rows.iter().skip(1).filter(|row| row.changed()).count();
     assert!(others <= 2, "{others}");
+}
+
+#[test]
+fn of_a_command_there_is_nothing_but_its_processes() {
+    let row = |pid, followed, cpu_ns| {
+        let mut row = ProcessRow {
+            followed,
+            ..ProcessRow::default()
+        };
+        row.id.pid = pid;
+        row.comm = match followed {
+            true => Comm::new(b"make"),
+            false => Comm::new(b"other"),
+        };
+        row.counters[Counter::CpuTime] = cpu_ns;
+        row
+    };
+    for (level, name) in [(Level::Process, "make"), (Level::Container, "the command")] {
+        let mut stretch = Stretch::new(level, 2 * SECOND).of_command();
+        for second in 0..=4 {
+            stretch.add(&Batch {
+                taken_ns: second * SECOND,
+                processes: vec![
+                    row(1, true, second * SECOND / 2),
+                    row(2, false, second * SECOND),
+                ],
+                ..Batch::default()
+            });
+        }
+        let rows = differences(&stretch, &stretch);
+        let rows = rows.iter().map(|it| (&*it.name, it.before.cpu_ns));
+        let rows: Vec<_> = rows.collect();
+        assert_eq!(rows, [(name, 2 * SECOND)], "{level:?}");
+    }
 }
 
 #[test]

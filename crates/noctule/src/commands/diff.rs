@@ -34,12 +34,19 @@ pub(super) fn run(args: &DiffArgs) -> Result<u8> {
     let length = |window: &Window| window.tape.stretch_ns(&window.stretch).unwrap_or(0);
     let shorter = length(&windows[0]).min(length(&windows[1]));
     let block_ns = (shorter / BLOCKS).clamp(SHORTEST_NS, LONGEST_NS);
+    let followed = windows.iter().all(Window::is_of_command);
+    let empty = || match followed {
+        true => Stretch::new(level, block_ns).of_command(),
+        false => Stretch::new(level, block_ns),
+    };
     let [before, after] = [
-        read(&windows[0], level, block_ns)?,
-        read(&windows[1], level, block_ns)?,
+        read(&windows[0], empty(), block_ns)?,
+        read(&windows[1], empty(), block_ns)?,
     ];
     let rows = differences(&before, &after);
     let answer = Answer {
+        about: about([windows[0].command(), windows[1].command()]),
+        followed,
         before: &before,
         after: &after,
         block_ns,
@@ -76,8 +83,26 @@ fn window(text: &str) -> Result<Window> {
     Window::of_place(text, (Path::new(folder), at), length)
 }
 
-fn read(window: &Window, level: Level, block_ns: u64) -> Result<Stretch> {
-    let mut stretch = Stretch::new(level, block_ns);
+/// What the answer is about, where a recording was made with a COMMAND.
+fn about([before, after]: [&[String]; 2]) -> Option<String> {
+    let words = |command: &[String]| escape(&command.join(" "));
+    match (before, after) {
+        ([], []) => None,
+        ([], command) | (command, []) => Some(format!(
+            "the whole machine: one of the recordings is of a command ({}), the other is not",
+            words(command)
+        )),
+        (before, after) if before == after => Some(format!("the command alone: {}", words(before))),
+        (before, after) => {
+            let (before, after) = (words(before), words(after));
+            Some(format!(
+                "the commands alone: {before} before, {after} after"
+            ))
+        }
+    }
+}
+
+fn read(window: &Window, mut stretch: Stretch, block_ns: u64) -> Result<Stretch> {
     let mut batches = window.batches();
     batches.by_ref().for_each(|batch| stretch.add(&batch));
     recorded::warn(batches.damages().iter());
@@ -92,6 +117,10 @@ fn read(window: &Window, level: Level, block_ns: u64) -> Result<Stretch> {
 
 /// What changed, to be drawn.
 pub(super) struct Answer<'a> {
+    /// The first line, where it is about a command.
+    pub(super) about: Option<String>,
+    /// It is about the commands alone.
+    pub(super) followed: bool,
     pub(super) before: &'a Stretch,
     pub(super) after: &'a Stretch,
     pub(super) block_ns: u64,
@@ -123,7 +152,9 @@ impl Answer<'_> {
         let cells = |row: usize| columns.iter().map(move |column| column.cells[row].clone());
         let rows: Vec<Vec<Cell>> = (0..shown.len()).map(|row| cells(row).collect()).collect();
         let lines = noctule_text::table(&heads, &rows, paint.width());
-        let mut text = paint.line(&lines.head);
+        let about = self.about.iter();
+        let about = about.map(|words| paint.folded(Tone::Plain, words, 0));
+        let mut text = about.collect::<String>() + &paint.line(&lines.head);
         text.extend(lines.rows.iter().map(|row| paint.line(row)));
         let mut note = |tone, words: &str| text.push_str(&paint.folded(tone, words, 0));
         if !lines.dropped.is_empty() {
@@ -225,6 +256,7 @@ impl Answer<'_> {
         json!({
             "before": stretch(self.before),
             "after": stretch(self.after),
+            "followed": self.followed,
             "block_seconds": self.block_ns as f64 / 1e9,
             "false_discovery_rate": FALSE_DISCOVERIES,
             "rows": rows,
@@ -333,4 +365,42 @@ fn change(before: Option<f64>, after: Option<f64>, tested: Tested) -> String {
         }
     };
     words + mark
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_is_about_is_said_where_a_command_was_recorded() {
+        let (none, make, ls) = (
+            Vec::new(),
+            vec!["make".into(), "-j8".into()],
+            vec!["ls\n".into()],
+        );
+        let said = |before: &Vec<String>, after: &Vec<String>| about([before, after]);
+        assert_eq!(said(&none, &none), None);
+        let cases = [
+            (&make, &make, "the command alone: make -j8"),
+            (
+                &make,
+                &ls,
+                "the commands alone: make -j8 before, ls\\n after",
+            ),
+            (
+                &none,
+                &make,
+                "the whole machine: one of the recordings is of a command (make -j8)",
+            ),
+            (
+                &make,
+                &none,
+                "the whole machine: one of the recordings is of a command (make -j8)",
+            ),
+        ];
+        for (before, after, expected) in cases {
+            let words = said(before, after).expect("one is of a command");
+            assert!(words.starts_with(expected), "{words}");
+        }
+    }
 }

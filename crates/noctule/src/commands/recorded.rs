@@ -326,9 +326,14 @@ impl Window {
     }
 
     /// It was made with a COMMAND.
-    fn is_of_command(&self) -> bool {
+    pub(super) fn is_of_command(&self) -> bool {
+        !self.command().is_empty()
+    }
+
+    /// The COMMAND with which it was made; empty: it is of everything.
+    pub(super) fn command(&self) -> &[String] {
         let first = self.tape.segments().get(self.stretch.span.segments.0);
-        first.is_some_and(|segment| !segment.meta().command.is_empty())
+        first.map_or(&[], |segment| &segment.meta().command)
     }
 
     /// Fails where the feature was off when it was recorded, with why.

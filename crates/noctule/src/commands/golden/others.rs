@@ -172,6 +172,8 @@ fn changed(paint: Paint) -> String {
     let (before, after) = (stretch(1), stretch(2));
     let rows = differences(&before, &after);
     let answer = diff::Answer {
+        about: None,
+        followed: false,
         before: &before,
         after: &after,
         block_ns: 2_000 * MS,
