@@ -14,6 +14,38 @@ mod energy;
 
 pub(crate) use energy::energy;
 
+/// Of which time the status of features is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Live,
+    Recorded,
+}
+
+/// Says of what is wanted what is off, with why: an answer lacks it. Where all of it is off there is no answer, and the
+/// words for the first are the error: it is what the others need, if they need one another.
+pub(crate) fn need_one(
+    features: &[Feature],
+    wanted: &[FeatureId],
+    when: When,
+) -> Result<Vec<String>, String> {
+    let is_off = |it: &&Feature| wanted.contains(&it.id) && it.state == FeatureState::Off;
+    let words = |off: &Feature| {
+        let Feature {
+            id, reason, mend, ..
+        } = off;
+        match (when, mend.as_str()) {
+            (When::Recorded, _) => format!("{id} was off when this was recorded: {reason}"),
+            (When::Live, "") => format!("{id} is off: {reason}"),
+            (When::Live, mend) => format!("{id} is off: {reason}; {mend}"),
+        }
+    };
+    let mut off: Vec<String> = features.iter().filter(is_off).map(words).collect();
+    match !off.is_empty() && off.len() == wanted.len() {
+        true => Err(off.swap_remove(0)),
+        false => Ok(off),
+    }
+}
+
 pub(crate) fn hierarchy(facts: &Facts) -> Feature {
     let id = FeatureId::CgroupPaths;
     let version = match facts.hierarchy.version {
@@ -318,6 +350,27 @@ mod tests {
             assert_eq!(feature.state, state);
             assert!(feature.reason.contains(words), "{}", feature.reason);
         }
+    }
+
+    #[test]
+    fn what_is_off_is_said_and_fails_where_all_of_it_is() {
+        let (waits, sockets) = (FeatureId::CpuWaits, FeatureId::TcpSockets);
+        let off = |id| Feature::off(id, "no such hook");
+        let one = [
+            off(waits).mended_by("a newer kernel"),
+            Feature::on(sockets, ""),
+        ];
+        let live = "cpu_waits is off: no such hook; a newer kernel".to_owned();
+        let recorded = "cpu_waits was off when this was recorded: no such hook".to_owned();
+        for (when, words) in [(When::Live, live), (When::Recorded, recorded)] {
+            assert_eq!(need_one(&one, &[waits], when), Err(words.clone()));
+            assert_eq!(need_one(&one, &[waits, sockets], when), Ok(vec![words]));
+            assert_eq!(need_one(&one, &[sockets], when), Ok(Vec::new()));
+        }
+        let both = [off(waits), off(sockets)];
+        let words = "cpu_waits is off: no such hook".to_owned();
+        assert_eq!(need_one(&both, &[waits, sockets], When::Live), Err(words));
+        assert_eq!(need_one(&both, &[], When::Live), Ok(Vec::new()));
     }
 
     #[test]

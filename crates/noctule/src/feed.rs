@@ -12,14 +12,13 @@ use noctule_analysis::{
     EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
     TimelineLimits, WaitReport, at_most,
 };
-use noctule_model::{
-    Batch, Event, Feature, FeatureId, FeatureState, Level, ProcessId, UnreadZone, Zone,
-};
+use noctule_model::{Batch, Event, FeatureId, Level, ProcessId, UnreadZone, Zone};
 use noctule_sinks::json::Recorded;
 use noctule_sinks::json::{self, AgentFacts, LookedAtProcess};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
 use crate::config::Config;
+use crate::features::{self, When};
 use crate::wire;
 use looked_at::{LookedAt, Reader};
 use query::{HistoryQuery, events_query, pid_query, table_query};
@@ -312,15 +311,12 @@ impl Feed {
     /// Refuses what rests on a feature that is off, with why: no figures look like good ones.
     fn need(&self, feature: FeatureId) -> Result<(), Refusal> {
         let Window { last, .. } = self.window()?;
-        let is_off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
-        let Some(Feature { reason, mend, .. }) = last.features.iter().find(is_off) else {
-            return Ok(());
+        let when = match self.recorded {
+            Some(_) => When::Recorded,
+            None => When::Live,
         };
-        Err(Refusal::NotYet(match (self.recorded, mend.as_str()) {
-            (Some(_), _) => format!("{feature} was off when this was recorded: {reason}"),
-            (None, "") => format!("{feature} is off: {reason}"),
-            (None, mend) => format!("{feature} is off: {reason}; {mend}"),
-        }))
+        let needed = features::need_one(&last.features, &[feature], when);
+        needed.map(drop).map_err(Refusal::NotYet)
     }
 
     fn judged(&self) -> Result<Arc<WaitReport>, Refusal> {
@@ -444,7 +440,7 @@ fn zones(batch: &Batch) -> &[Zone] {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{AgentCost, Counter, Measured, ProcessRow};
+    use noctule_model::{AgentCost, Counter, Feature, Measured, ProcessRow};
 
     use super::*;
 

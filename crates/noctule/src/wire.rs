@@ -29,7 +29,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
 use crate::config::{Arguments, Config, OtlpEvents, RingSize};
-use crate::features;
+use crate::features::{self, When};
 use crate::rights::{self, Reading};
 use crate::select;
 use crate::stop::{Signals, Woken};
@@ -292,18 +292,9 @@ impl Pipeline {
 
     /// Fails where all of these features are off, with why; warns of those that are.
     fn need_one(&self, wanted: &[FeatureId]) -> Result<()> {
-        let features = self.cpu.features();
-        let off = |it: &&Feature| wanted.contains(&it.id) && it.state == FeatureState::Off;
-        let off = features.iter().filter(off);
-        let words = off.map(|off| format!("{} is off: {}; {}", off.id, off.reason, off.mend));
-        let mut words: Vec<String> = words.collect();
-        if !words.is_empty() && words.len() == wanted.len() {
-            // What the others need, if they need one another.
-            return Err(Error::new(ErrorKind::Kernel, words.swap_remove(0)).into());
-        }
-        for words in words {
-            tracing::warn!("{words}");
-        }
+        let off = features::need_one(&self.cpu.features(), wanted, When::Live);
+        let off = off.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
+        off.iter().for_each(|words| tracing::warn!("{words}"));
         Ok(())
     }
 

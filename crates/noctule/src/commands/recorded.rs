@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use noctule_analysis::{Detail, Found, ReportBuilder, Selection};
-use noctule_model::{Batch, CgroupId, Feature, FeatureId, FeatureState, Level, Owner};
+use noctule_model::{Batch, CgroupId, Feature, FeatureId, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
 use crate::args::{By, Names, RecordedArgs, SourceArgs};
 use crate::config::Host;
 use crate::exit::{self, Usage};
+use crate::features::{self, When};
 use crate::print::utc_offset;
 use crate::recording::{self, Recording};
 use crate::select;
@@ -339,40 +340,24 @@ impl Window {
     /// Fails where the feature was off when it was recorded, with why.
     pub(super) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
-        let off = |it: &&Feature| it.id == feature && it.state == FeatureState::Off;
-        match report.features.iter().find(off) {
-            Some(off) => bail!(
-                "{feature} was off when this was recorded: {}",
-                escape(&off.reason)
-            ),
-            None => Ok(()),
-        }
+        off_then(&report.features, &[feature]).map(drop)
     }
 }
 
 /// What of these was off when the window began is said, with why, if the user `named` them: who asked for the usual ones
 /// gets what there is. Fails where all of it was.
 pub(super) fn need_one(first: &Batch, features: &[FeatureId], named: bool) -> Result<()> {
-    let off = off_then(first, features)?;
+    let off = off_then(&first.features, features)?;
     let said = off.iter().filter(|_| named);
     said.for_each(|words| tracing::warn!("{words}"));
     Ok(())
 }
 
-/// What of these was off when the window began, with why.
-fn off_then(first: &Batch, features: &[FeatureId]) -> Result<Vec<String>> {
-    let is_off = |it: &&Feature| it.state == FeatureState::Off && features.contains(&it.id);
-    let off: Vec<&Feature> = first.features.iter().filter(is_off).collect();
-    let words = |off: &Feature| {
-        format!(
-            "{} was off when this was recorded: {}",
-            off.id,
-            escape(&off.reason)
-        )
-    };
-    match off.first() {
-        Some(one) if off.len() == features.len() => bail!(words(one)),
-        _ => Ok(off.into_iter().map(words).collect()),
+/// What of these was off then, with why. Fails where all of it was.
+fn off_then(features: &[Feature], wanted: &[FeatureId]) -> Result<Vec<String>> {
+    match features::need_one(features, wanted, When::Recorded) {
+        Ok(off) => Ok(off.iter().map(|words| escape(words).to_string()).collect()),
+        Err(words) => bail!(escape(&words)),
     }
 }
 
@@ -584,12 +569,13 @@ mod tests {
         };
         let first = Batch {
             features: Arc::from([
-                feature(TcpEvents, FeatureState::Off),
-                feature(ProcessEvents, FeatureState::On),
+                feature(TcpEvents, noctule_model::FeatureState::Off),
+                feature(ProcessEvents, noctule_model::FeatureState::On),
             ]),
             ..Batch::default()
         };
-        let off = |wanted: &[FeatureId]| off_then(&first, wanted).map_err(|it| it.to_string());
+        let off =
+            |wanted: &[FeatureId]| off_then(&first.features, wanted).map_err(|it| it.to_string());
         let words = "tcp_events was off when this was recorded: no such hook".to_owned();
         let all = off(&[ProcessEvents, TcpEvents, OomEvents]);
         assert_eq!(all, Ok(vec![words.clone()]));
