@@ -98,7 +98,7 @@ fn opens_by_io_uring_are_those_of_the_process() {
             let opened = ring.open(&path, flags, by);
             assert_eq!(opened.is_err(), error.is_some(), "{name}: {opened:?}");
             told += 1;
-            support::wait_until("it is told", || stream.told().len() >= told);
+            support::wait_until("it is reported", || stream.told().len() >= told);
             let all = stream.told();
             assert_eq!(all.len(), told, "one for each: {all:#?}");
             let event = &all[told - 1];

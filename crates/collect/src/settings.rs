@@ -187,7 +187,7 @@ impl SettingFiles {
         let threads = self.threads(&pid.to_string()).take(THREADS);
         let busiest = threads.max_by_key(|thread| {
             let before = earlier.0.get(&thread.id).copied().unwrap_or(0);
-            // What was less than a tick is told by what was before.
+            // Where the window had less than a tick of each, the time before it decides.
             (thread.used.saturating_sub(before), thread.used)
         });
         busiest?.real_time

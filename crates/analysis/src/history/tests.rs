@@ -406,7 +406,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             .findings
             .is_empty()
     );
-    // The last one is told until the second after it is missing.
+    // The last one counts until the second after it is missing.
     let last = START + 5 * SECOND;
     let told = |at: u64| view.judged_at(at).map(|judged| judged.time_unix_ns);
     assert_eq!(told(last + 2 * SECOND), Some(last));
