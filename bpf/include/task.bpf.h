@@ -264,7 +264,7 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	 * Then it is made, or can be, at the next try. Refused, too, where several are made on one
 	 * CPU at once: the kernel brings it more memory by an interrupt.
 	 */
-	for (int i = 0; i < 3 && !account; i++)
+	for (int i = 0; i < 3 && unlikely(!account); i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	return account;
 }
@@ -274,7 +274,7 @@ static __always_inline struct task_account *account_of(struct task_struct *task)
 {
 	struct task_account *account = account_storage(task);
 
-	if (account && !account->ready)
+	if (account && unlikely(!account->ready))
 		begin_account(task, account);
 	return account;
 }

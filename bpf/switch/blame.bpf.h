@@ -108,7 +108,9 @@ static __noinline __u64 group_without_account(struct task_struct *task)
 
 static __always_inline enum rank rank_of_prio(int prio)
 {
-	return prio < 0 ? RANK_DEADLINE : prio < MAX_RT_PRIO ? RANK_REALTIME : RANK_FAIR;
+	if (likely(prio >= MAX_RT_PRIO))
+		return RANK_FAIR;
+	return prio < 0 ? RANK_DEADLINE : RANK_REALTIME;
 }
 
 static __always_inline enum rank task_rank(struct task_struct *task)
@@ -116,11 +118,15 @@ static __always_inline enum rank task_rank(struct task_struct *task)
 	return rank_of_prio(task->prio);
 }
 
-/* The runner while the thread has the CPU; `account` can be NULL. */
-static __always_inline runner runner_of(struct task_struct *task, struct task_account *account)
+/* The group that the thread is of; `account` can be NULL. */
+static __always_inline __u64 group_of_thread(struct task_struct *task, struct task_account *account)
 {
-	__u64 group = account ? victim_of(account) : group_without_account(task);
+	return likely(account) ? victim_of(account) : group_without_account(task);
+}
 
+/* The runner while the thread, which is of this group, has the CPU. */
+static __always_inline runner runner_of(struct task_struct *task, __u64 group)
+{
 	if (task->flags & PF_KTHREAD && group == CGROUP_ROOT_ID)
 		group = (__u64)GROUP_KERNEL;
 	return make_runner(group, task_rank(task));
@@ -171,7 +177,7 @@ static __always_inline struct wait_row *wait_row(struct task_account *account, _
 	struct wait_row *row = bpf_map_lookup_elem(&waits, &account->wait_row);
 
 	/* It was moved since, or has not waited yet. */
-	if (!row || row->group != victim) {
+	if (!row || unlikely(row->group != victim)) {
 		account->wait_row = row_number(victim);
 		if (!account->wait_row)
 			count_loss(LOSS_WAIT_ROW);

@@ -57,7 +57,7 @@ static __always_inline void list_thread(struct task_struct *task, struct task_ac
 	__u32 pid = task->pid;
 
 	/* One that was listed before it took the number of its leader (exec) is not found. */
-	if (!lists_threads || account->listed == pid || !list_has_room())
+	if (!lists_threads || likely(account->listed == pid) || !list_has_room())
 		return;
 	if (exchange(&account->listed, pid) != pid)
 		list_number(pid);

@@ -37,8 +37,8 @@ static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 	__u64 now;
 	__s64 offset;
 
-	if (slot->calibrations >= CALIBRATE_FIRST &&
-	    clock + slot->clock_offset - slot->calibrated < CALIBRATE_NS)
+	if (likely(slot->calibrations >= CALIBRATE_FIRST &&
+		   clock + slot->clock_offset - slot->calibrated < CALIBRATE_NS))
 		return;
 	now = bpf_ktime_get_ns();
 	offset = now - clock;
@@ -69,19 +69,24 @@ static __always_inline __u64 charged_until(struct task_struct *prev, const struc
 	return end < now->clock ? end : now->clock;
 }
 
+/* Whether the thread has the name of those that inject idle time. Not inlined: it is rare. */
+static __noinline bool is_named_injector(struct task_struct *task)
+{
+	__u64 name = 0;
+
+	bpf_probe_read_kernel(&name, sizeof(name), task->comm);
+	return name == *(const __u64 *)"idle_inj" || name == *(const __u64 *)"kidle_in";
+}
+
 /*
  * Whether the thread injects idle time to keep the machine cool. It is recognized by its name,
  * idle_inject/N, or kidle_inj/N in older kernels: it has PF_IDLE only while it injects, and runs
  * for some us beside that.
  */
-static __noinline bool injects_idle(struct task_struct *task)
+static __always_inline bool injects_idle(struct task_struct *task)
 {
-	__u64 name = 0;
-
-	if (!(task->flags & PF_KTHREAD) || task->prio >= MAX_RT_PRIO)
-		return false;
-	bpf_probe_read_kernel(&name, sizeof(name), task->comm);
-	return name == *(const __u64 *)"idle_inj" || name == *(const __u64 *)"kidle_in";
+	return unlikely(task->prio < MAX_RT_PRIO) && task->flags & PF_KTHREAD &&
+	       is_named_injector(task);
 }
 
 /*
@@ -210,7 +215,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		now->interrupts = 0;
 		return;
 	}
-	if (!queue) {
+	if (unlikely(!queue)) {
 		queue = (__u64)queue_of(prev)->rq;
 		slot->queue = queue;
 	}
@@ -228,38 +233,38 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 					  struct task_struct *next, const struct moment *now,
 					  struct span *span)
 {
-	__u64 since = slot->since ?: started_at;
+	__u64 since = slot->since;
 	__u64 end = now->clock;
 	__u64 at = sample_at;
 	bool idle = was_idle(slot, prev);
 
+	if (unlikely(!since))
+		since = started_at;
 	calibrate(slot, now->clock);
 	slot->stolen = now->stolen;
 	slot->interrupts = now->interrupts;
 	if (next->pid == 0)
 		end = charged_until(prev, now);
 	end += slot->clock_offset;
-	if (end < since)
+	if (unlikely(end < since))
 		end = since;
 	if (prev->pid == 0) {
 		__u64 began = idle_since(slot, prev, now, since, end);
 
 		slot->busy_ns += began - since;
+		slot->idle_switches++;
 		since = began;
 	}
 	span->ns = end - since;
 	span->later = 0;
-	if (at)
+	if (unlikely(at))
 		keep_moment(slot, prev, idle, since, end, at, span);
 	if (idle)
 		slot->idle_ns += span->ns;
 	else
 		slot->busy_ns += span->ns;
-	if (prev->pid == 0)
-		slot->idle_switches++;
 	slot->since = end;
-	/* The call takes some ns: only for threads of the kernel, of which there are few. */
-	slot->pid = next->flags & PF_KTHREAD && injects_idle(next) ? 0 : next->pid;
+	slot->pid = injects_idle(next) ? 0 : next->pid;
 }
 
 /* The thread leaves the CPU. `account`: NULL if it has none, and that was counted as a loss. */

@@ -30,30 +30,34 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
 	__u32 scratch = SCRATCHES + cpu;
-	bool runnable = still_runnable(ctx, preempt, prev);
-	bool ends = task_state(prev) & TASK_DEAD;
 	struct task_account *leaves = NULL, *comes = NULL;
 	runner runner = 0;
 	struct task_sample *last;
 	struct moment now;
 	struct span span;
+	bool runnable, ends;
 	__u64 shared, at;
 
-	if (!slot || !started_at)
+	if (!slot || unlikely(!slot->since && !started_at))
 		return 0;
 	read_moment(slot, prev, &now);
 	account_slice(slot, prev, next, &now, &span);
 	shared = sibling_growth(slot, cpu);
 	if (next->pid && (waits_on || lists_threads || packages > 1))
 		comes = account_of(next);
-	if (comes) {
+	if (likely(comes)) {
 		list_thread(next, comes);
 		enter_package(next, comes, cpu);
 	}
 	if (waits_on)
 		runner = account_next(prev, next, comes, cpu, &now);
 
-	if (prev->pid && (runnable || ends || hardware_mask || shared || slot->all_softirqs))
+	runnable = still_runnable(ctx, preempt, prev);
+	ends = task_state(prev) & TASK_DEAD;
+	/* A thread that goes to sleep: the scheduler itself keeps its time and its switches. */
+	if (!hardware_mask && (!prev->pid || !(runnable || ends || shared || slot->all_softirqs)))
+		return 0;
+	if (prev->pid)
 		leaves = account_to_charge(prev);
 	if (prev->pid && slot->all_softirqs)
 		charge_softirqs(slot, leaves);
@@ -62,7 +66,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		charge_span(leaves, COUNTER_SIBLING_BUSY, shared, slot, &span);
 	if (waits_on && runnable && leaves)
 		begin_wait(prev, leaves, runner, now.clock);
-	if (!ends)
+	if (likely(!ends))
 		return 0;
 	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
 	last = bpf_map_lookup_elem(&scratches, &scratch);

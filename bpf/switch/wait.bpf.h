@@ -89,7 +89,7 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 
 /* Charges the wait of the thread up to now, on a CPU whose run queue is locked. */
 static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
-					struct past *past, __u32 cpu, __u64 from,
+					__u64 victim, struct past *past, __u32 cpu, __u64 from,
 					const struct moment *now)
 {
 	__u32 number = DIVISIONS_ELSEWHERE + bpf_get_smp_processor_id();
@@ -97,9 +97,9 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct division *it;
 
 	/* The most common: one runner had the CPU all the time. */
-	if (past->count && newest->began.clock <= from && !account->queue && !account->held &&
-	    task->normal_prio >= MAX_RT_PRIO) {
-		__u64 victim = victim_of(account), culprit = group_of(newest->runner);
+	if (likely(past->count && newest->began.clock <= from && !account->queue &&
+		   !account->held && task->normal_prio >= MAX_RT_PRIO)) {
+		__u64 culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
 		__u64 ns = now->clock - from;
 		struct blame *row;
@@ -147,9 +147,10 @@ static __always_inline bool is_phantom(struct task_account *account, __u64 queue
 	return account->phantom && queued < account->phantom_at + PHANTOM_NS;
 }
 
-/* The thread gets the CPU: its wait ends. */
+/* The thread, which is of the group `victim`, gets the CPU: its wait ends. */
 static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
-				     struct past *past, __u32 cpu, const struct moment *now)
+				     __u64 victim, struct past *past, __u32 cpu,
+				     const struct moment *now)
 {
 	__u64 queued = queued_since(task, account);
 	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
@@ -159,21 +160,21 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 	struct wait_row *row;
 
 	note_dequeued(account, now->clock);
-	if (is_phantom(account, queued)) {
+	if (unlikely(is_phantom(account, queued))) {
 		skip_waits(account, total);
 		count_loss(LOSS_WAIT_START);
 	} else {
 		account->before = total;
 		/* Not positive when a walk has charged more than this clock has reached. */
-		if (waited > 0) {
+		if (likely(waited > 0)) {
 			account->charged += waited;
 			if ((__u64)waited < here)
 				here = waited;
 			/* The part of earlier waits whose end no program has seen. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
-			charge_wait(task, account, past, cpu, now->clock - here, now);
+			charge_wait(task, account, victim, past, cpu, now->clock - here, now);
 		}
-		row = wait_row(account, victim_of(account));
+		row = wait_row(account, victim);
 		if (row)
 			histogram_add(row->buckets, length);
 	}
@@ -251,7 +252,7 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 				add_host(slot, rq, &now);
 		}
 		account->charged += part;
-		charge_wait(task, account, past, from, now.clock - part, &now);
+		charge_wait(task, account, victim_of(account), past, from, now.clock - part, &now);
 	}
 	note_queued(account, now.clock);
 	change_queue(task, account, now.clock, to);
@@ -409,7 +410,7 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 		account->held = 0;
 		account->phantom = 0;
 	}
-	begin_slice(past, cpu, runner_of(prev, account), &then);
+	begin_slice(past, cpu, runner_of(prev, group_of_thread(prev, account)), &then);
 }
 
 /* A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none. */
@@ -422,13 +423,15 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 
 	if (!past)
 		return runner;
-	if (past->pid != (__u32)prev->pid)
+	if (unlikely(past->pid != (__u32)prev->pid))
 		note_unseen(past, prev, cpu, now);
 	if (next->pid) {
+		__u64 group = group_of_thread(next, account);
+
 		/* Else the next end of a wait charges this one too. */
-		if (account)
-			end_wait(next, account, past, cpu, now);
-		runner = runner_of(next, account);
+		if (likely(account))
+			end_wait(next, account, group, past, cpu, now);
+		runner = runner_of(next, group);
 	}
 	begin_slice(past, cpu, runner, now);
 	past->pid = next->pid;
