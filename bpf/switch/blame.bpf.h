@@ -375,7 +375,7 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 __noinline int divide(__u32 number)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 to, count, epochs;
+	__u64 to, count, slices, epochs;
 	struct past *past;
 	__u32 cpu;
 
@@ -386,7 +386,8 @@ __noinline int divide(__u32 number)
 	if (!past)
 		return 0;
 	count = past->count;
-	for (__u32 i = 1; i <= SLICES && i <= count && it->from < it->to.clock; i++)
+	slices = count - past->folded;
+	for (__u32 i = 1; i <= SLICES && i <= slices && it->from < it->to.clock; i++)
 		charge_slice(number, count - i);
 	to = it->to.clock;
 	epochs = past->epochs_count;

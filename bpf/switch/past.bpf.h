@@ -13,8 +13,15 @@
 #include "moment.bpf.h"
 
 enum {
-	/* Slices that are remembered one by one; neighbours of one runner count as one. */
+	/*
+	 * At most so many slices are remembered one by one; neighbours of one runner count as one.
+	 */
 	SLICES = 32,
+	/*
+	 * So many go into epochs at once, the oldest: the program and the epoch are then in the
+	 * cache for all but the first.
+	 */
+	SLICES_FOLDED = 8,
 	EPOCHS = 64,
 	/* Runners that an epoch has room for. */
 	SHARES = 6,
@@ -74,12 +81,14 @@ struct epoch {
 struct past {
 	/* How many slices there were; the newest is at `count - 1`. */
 	__u64 count;
-	/* How many epochs; they end where the ring begins. */
+	/* How many epochs; they end where the slices begin. */
 	__u64 epochs_count;
+	/* How many slices are in epochs: those from here on are in the ring. */
+	__u64 folded;
 	/* The thread that runs; 0 is the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	__u64 padding[5];
+	__u64 padding[4];
 	struct slice ring[SLICES];
 	struct epoch epochs[EPOCHS];
 };
@@ -102,10 +111,10 @@ struct {
 } pasts SEC(".maps");
 
 /*
- * Adds the oldest slice of the ring, which is full, to the newest epoch. A function that is not
- * static is verified once (see charge_runner).
+ * Adds a slice, which is not the newest, to the newest epoch. A function that is not static is
+ * verified once (see charge_runner).
  */
-__noinline int remember_oldest(__u32 cpu)
+__noinline int fold_slice(__u32 cpu, __u64 index)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	const struct slice *slice, *end;
@@ -115,8 +124,8 @@ __noinline int remember_oldest(__u32 cpu)
 
 	if (!past)
 		return 0;
-	slice = &past->ring[past->count % SLICES];
-	end = &past->ring[(past->count + 1) % SLICES];
+	slice = &past->ring[index % SLICES];
+	end = &past->ring[(index + 1) % SLICES];
 	length = end->began.clock - slice->began.clock;
 	stolen = end->began.stolen - slice->began.stolen;
 	if (stolen > length)
@@ -158,6 +167,19 @@ __noinline int remember_oldest(__u32 cpu)
 	return 0;
 }
 
+/* The ring is full: makes room. */
+__noinline int fold_oldest(__u32 cpu)
+{
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
+
+	if (!past)
+		return 0;
+	for (__u32 i = 0; i < SLICES_FOLDED; i++)
+		fold_slice(cpu, past->folded + i);
+	past->folded += SLICES_FOLDED;
+	return 0;
+}
+
 /* So much that the host or interrupts took from a runner is worth a slice of its own. */
 #define TAKEN_NS (1 << 20)
 
@@ -175,8 +197,8 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	slice = &past->ring[(count - 1) % SLICES];
 	if (count && slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
-	if (count >= SLICES)
-		remember_oldest(cpu);
+	if (unlikely(count - past->folded >= SLICES))
+		fold_oldest(cpu);
 	slice = &past->ring[count % SLICES];
 	slice->runner = runner;
 	slice->began = *now;

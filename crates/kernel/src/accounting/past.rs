@@ -49,7 +49,7 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
             *sums.entry(group).or_default() += ns;
         }
     };
-    let slices = latest(&past.ring, past.count);
+    let slices = latest(&past.ring, past.folded, past.count);
     let ends = slices.iter().skip(1).map(|next| next.began);
     let ends = ends.chain([types::moment {
         clock: until,
@@ -64,7 +64,7 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
             .saturating_sub(end.stolen.saturating_sub(began.stolen));
         add(slice.runner, all.part_of(ran, from, until));
     }
-    let epochs = latest(&past.epochs, past.epochs_count);
+    let epochs = latest(&past.epochs, 0, past.epochs_count);
     let ends = epochs.iter().skip(1).map(|next| next.began);
     let ends = ends.chain(slices.first().map(|oldest| oldest.began.clock));
     for (epoch, end) in epochs.iter().zip(ends) {
@@ -80,10 +80,11 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
 
 const RANK_BITS: u32 = types::rank::RANK_BITS.0;
 
-/// The entries of a ring, into which `count` were written, oldest first.
-fn latest<T>(ring: &[T], count: u64) -> Vec<&T> {
+/// The entries of a ring, into which `count` were written, oldest first: those from `first` on, and as many as
+/// there are.
+fn latest<T>(ring: &[T], first: u64, count: u64) -> Vec<&T> {
     let size = ring.len() as u64;
-    let places = count.saturating_sub(size)..count;
+    let places = first.max(count.saturating_sub(size))..count;
     places.map(|at| &ring[(at % size) as usize]).collect()
 }
 
@@ -187,6 +188,18 @@ mod tests {
         past.epochs[1].shares[0].runner = runner(8);
         past.epochs[1].shares[0].ns = 100;
         assert_eq!(divide(&past, 850, 1010), [(B, 120), (A, 40)]);
+    }
+
+    #[test]
+    fn slices_that_are_in_an_epoch_do_not_count_twice() {
+        let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
+        past.folded = 1;
+        past.epochs_count = 1;
+        past.epochs[0].began = 1000;
+        past.epochs[0].used = 1;
+        past.epochs[0].shares[0].runner = runner(7);
+        past.epochs[0].shares[0].ns = 100;
+        assert_eq!(divide(&past, 1000, 1200), [(A, 150), (B, 50)]);
     }
 
     #[test]
