@@ -48,7 +48,10 @@ struct counters {
 	__u64 v[COUNTER_COUNT];
 };
 
-/* A CPU: the running thread, and the counters of its idle task, which is in no task list. */
+/*
+ * A CPU: the running thread, and the counters of its idle task, which is in no task list. What each
+ * switch takes comes first, side by side.
+ */
 struct cpu_slot {
 	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
 	__u64 since;
@@ -70,33 +73,33 @@ struct cpu_slot {
 	 * task are in `idle`.
 	 */
 	__u32 all_softirqs;
-	__u32 softirqs[SOFTIRQ_VECTORS];
-	/* Last value of each hardware counter, to charge the difference at the next switch. */
-	struct bpf_perf_event_value last[4];
-	struct counters idle;
-	/* `idle_ns` at the moment of a snapshot, and that moment. */
-	__u64 idle_then;
-	__u64 sampled_at;
-	/* `clock_offset` by the last measurement alone. */
-	__u64 measured;
 	/* Address of its run queue. */
 	__u64 queue;
 	/* Time of interrupts and steal since boot (struct moment), up to `since`. */
 	__u64 stolen;
 	__u64 interrupts;
-	/* For how long its sibling was busy, up to `since`. */
-	__u64 sibling_busy;
-	/*
-	 * CLOCK_MONOTONIC since which the CPU is idle, where no program ran at the switch to its
-	 * idle task and a walk noticed; else it is before `since`.
-	 */
-	__u64 idle_began;
 	/* What the host took up to `since`, where the kernel counts it at ticks. */
 	__u64 host;
 	/* The kernel's count then, less what is left for later slices. */
 	__u64 host_counted;
 	/* By how much that count went back, until it comes forward again. */
 	__u64 host_debt;
+	/* For how long its sibling was busy, up to `since`. */
+	__u64 sibling_busy;
+	/* `clock_offset` by the last measurement alone. */
+	__u64 measured;
+	__u32 softirqs[SOFTIRQ_VECTORS];
+	/* `idle_ns` at the moment of a snapshot, and that moment. */
+	__u64 idle_then;
+	__u64 sampled_at;
+	/*
+	 * CLOCK_MONOTONIC since which the CPU is idle, where no program ran at the switch to its
+	 * idle task and a walk noticed; else it is before `since`.
+	 */
+	__u64 idle_began;
+	/* Last value of each hardware counter, to charge the difference at the next switch. */
+	struct bpf_perf_event_value last[4];
+	struct counters idle;
 	__u64 reserved[4];
 };
 

@@ -21,6 +21,10 @@
 #include "row.bpf.h"
 #include "slot.bpf.h"
 
+/*
+ * The kernel puts the value of a storage 8 bytes behind the beginning of a cache line. A switch
+ * takes the line up to `before`, and that of the waits.
+ */
 struct task_account {
 	__u64 cgroup;
 	/* One byte each, because different CPUs set them. */
@@ -43,15 +47,16 @@ struct task_account {
 	__u8 held;
 	/* It slept when it was migrated, at `phantom_at`. */
 	__u8 phantom;
+	/* Waits in a queue that can be throttled: `queue`. */
+	__u8 throttle_noted;
 	/*
 	 * The package on which it runs, or ran last, plus 1; 0: unknown. All its counters since it
 	 * was settled grew there.
 	 */
 	__u8 package;
-	__u8 reserved;
 	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
 	__u32 listed;
-	__u32 reserved_too;
+	__u32 reserved;
 	/*
 	 * The parts of run_delay that are charged: `charged` where the thread gets a CPU or
 	 * migrates, `ahead` by walks, while a wait goes on. Each has one writer, so that nothing is
@@ -61,7 +66,7 @@ struct task_account {
 	__u64 ahead;
 	/* run_delay at the end of its last wait. */
 	__u64 before;
-	/* Which queue it waits in, if that can be throttled, and how long that was before. */
+	/* The queue of `throttle_noted`, and how long it was throttled before. */
 	__u64 queue;
 	__u64 throttled_at;
 	/*
@@ -72,6 +77,8 @@ struct task_account {
 	/* In place of sched_info.last_queued and run_delay, on a kernel without them. */
 	__u64 queued;
 	__u64 delay;
+	struct counters total;
+	struct counters base;
 	/* Start of its process, in nanoseconds since boot; 0: its leader was gone. */
 	__u64 process_start;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
@@ -85,12 +92,14 @@ struct task_account {
 	/* Its use after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
-	struct counters total;
-	struct counters base;
 };
 
 _Static_assert(sizeof(struct task_account) == 152 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
 	       "implicit padding");
+_Static_assert((8 + __builtin_offsetof(struct task_account, total.v[COUNTER_WAIT_THROTTLE])) % 64 ==
+			       0 &&
+		       COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_THROTTLE < 8,
+	       "the waits take two cache lines");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -134,7 +134,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	clock = scheduler_clock(task);
 	note_queued(account, clock);
 	/* Else it waits already. */
-	if (!account->queue && !throttles_threads())
+	if (!account->throttle_noted && !throttles_threads())
 		begin_throttle(task, account, clock);
 	return 0;
 }

@@ -114,6 +114,7 @@ static __always_inline void begin_throttle(struct task_struct *task, struct task
 		return;
 	account->queue = (__u64)queue_of(task);
 	account->throttled_at = throttled_time(queue_of(task), clock, true);
+	account->throttle_noted = 1;
 }
 
 /*
@@ -126,7 +127,7 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 {
 	__s64 growth;
 
-	if (!account->queue || !bpf_core_field_exists(task->se.cfs_rq) ||
+	if (!account->throttle_noted || !bpf_core_field_exists(task->se.cfs_rq) ||
 	    account->queue != (__u64)queue_of(task))
 		return 0;
 	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
@@ -149,9 +150,9 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 	struct cfs_rq **queues, *queue = NULL;
 	__u64 since;
 
-	if (!account->queue)
+	if (!account->throttle_noted)
 		return;
-	account->queue = 0;
+	account->throttle_noted = 0;
 	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
 		return;
 	queues = BPF_CORE_READ(task, sched_task_group, cfs_rq);
@@ -161,6 +162,7 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 	account->queue = (__u64)queue;
 	account->throttled_at = BPF_CORE_READ(queue, throttled_clock_self_time) +
 				(since && since < clock ? clock - since : 0);
+	account->throttle_noted = 1;
 }
 
 #endif

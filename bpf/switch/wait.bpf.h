@@ -97,7 +97,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct division *it;
 
 	/* The most common: one runner had the CPU all the time. */
-	if (likely(past->count && newest->began.clock <= from && !account->queue &&
+	if (likely(past->count && newest->began.clock <= from && !account->throttle_noted &&
 		   !account->held && task->normal_prio >= MAX_RT_PRIO)) {
 		__u64 culprit = group_of(newest->runner);
 		enum counter counter = wait_counter(victim, culprit);
@@ -178,9 +178,9 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 		if (row)
 			histogram_add(row->buckets, length);
 	}
-	account->queue = 0;
 	account->held = 0;
 	account->phantom = 0;
+	account->throttle_noted = 0;
 }
 
 /* The thread is preempted: it stays runnable, and waits from now on. */
@@ -406,9 +406,9 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 			count_loss(LOSS_WAIT_START);
 		}
 		account->before = run_delay(prev, account);
-		account->queue = 0;
 		account->held = 0;
 		account->phantom = 0;
+		account->throttle_noted = 0;
 	}
 	begin_slice(past, cpu, runner_of(prev, group_of_thread(prev, account)), &then);
 }
