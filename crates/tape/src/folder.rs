@@ -115,18 +115,22 @@ impl Folder {
         Ok(segment)
     }
 
-    /// Removes the oldest segments until the rest is within the limits. The last one stays.
-    pub(crate) fn keep_to(&mut self, limits: &Limits) -> Result<(), Error> {
+    /// Removes the oldest segments until the rest is within the limits. `current`, which is being written, stays, and
+    /// the last one, however old it is.
+    pub(crate) fn keep_to(&mut self, limits: &Limits, current: Option<&Path>) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());
         }
         let paths = segments(self.folder.path())?;
         let sizes: Vec<u64> = paths.iter().map(|path| size(path)).collect();
         let mut total: u64 = sizes.iter().sum();
-        let older = paths.len().saturating_sub(1);
-        for (place, (path, size)) in paths.iter().zip(sizes).take(older).enumerate() {
+        for (place, (path, size)) in paths.iter().zip(sizes).enumerate() {
+            if Some(path.as_path()) == current {
+                break;
+            }
             let large = limits.bytes.is_some_and(|most| total > most);
-            let old = |age_ns| self.ages.is_older(&paths[place..], age_ns);
+            let is_last = place + 1 == paths.len();
+            let old = |age_ns| !is_last && self.ages.is_older(&paths[place..], age_ns);
             if !large && !limits.age_ns.is_some_and(old) {
                 break;
             }
@@ -253,7 +257,7 @@ mod tests {
             bytes: Some(0),
             age_ns: Some(0),
         };
-        tape.keep_to(&none).expect("they can go");
+        tape.keep_to(&none, Some(&second)).expect("they can go");
         assert!(!first.exists(), "it was the oldest");
         assert!(theirs.exists() && second.exists());
         assert!(!tape.remove_oldest(Some(&second)).expect("a folder"));

@@ -11,7 +11,7 @@ use arrow_ipc::{CompressionType, MetadataVersion};
 use noctule_model::{Batch, Event};
 
 use crate::error::Error;
-use crate::folder::{Folder, Limits};
+use crate::folder::{self, Folder, Limits};
 use crate::index::{self, Chunk, Flush, Line};
 use crate::pending::Tables;
 use crate::private::OpenFolder;
@@ -28,6 +28,10 @@ const WHOLE_NS: u64 = 60_000_000_000;
 
 /// Or when they are so many: memory stays bounded.
 const MOST_ROWS: usize = 200_000;
+
+/// A segment has no more than this part of the limit of bytes, and what is written last: the oldest is removed as a
+/// whole, and most of what may be kept is to stay.
+const PARTS: u64 = 4;
 
 /// Compression of zstd. Level 3 makes tapes larger by 8%; level 9 gains 2% more.
 const LEVEL: i32 = 7;
@@ -172,9 +176,14 @@ impl Writer {
 
     pub(crate) fn end_segment(&mut self) -> Result<(), Unwritten> {
         let written = self.flush();
+        let closed = self.close_segment();
+        written.and(closed)
+    }
+
+    /// Closes the segment that is open, in which everything was written.
+    fn close_segment(&mut self) -> Result<(), Unwritten> {
         let closed = self.open.take().map_or(Ok(()), Open::close);
         self.restart();
-        written?;
         closed.map_err(|error| Unwritten {
             error,
             batches: 0,
@@ -192,8 +201,8 @@ impl Writer {
         self.whole_ns = None;
     }
 
-    /// Writes what is pending. When that fails the segment ends before it, and the next batch begins
-    /// another one: its changes have nothing that they could be changes of.
+    /// Writes what is pending, and ends the segment if it is large enough then. When that fails the segment ends before
+    /// it, and the next batch begins another one: its changes have nothing that they could be changes of.
     pub(crate) fn flush(&mut self) -> Result<(), Unwritten> {
         let flush = std::mem::take(&mut self.flush);
         let since = self.since_ns.take();
@@ -215,7 +224,18 @@ impl Writer {
                 events,
                 processes,
             }
-        })
+        })?;
+        match self.is_large() {
+            true => self.close_segment(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the segment that is open has its part of what may be kept.
+    fn is_large(&self) -> bool {
+        let most = self.options.limits.bytes;
+        let open = most.zip(self.open.as_ref());
+        open.is_some_and(|(most, open)| folder::size(open.folder.path()) >= most / PARTS)
     }
 
     fn write(&mut self, flush: &Flush, since_ns: Option<u64>) -> Result<(), Error> {
@@ -226,7 +246,8 @@ impl Writer {
                 parts.push((name, batch));
             }
         }
-        self.folder.keep_to(&self.options.limits)?;
+        let current = self.open.as_ref().map(|open| open.folder.path());
+        self.folder.keep_to(&self.options.limits, current)?;
         let mut encoded = None;
         loop {
             let written = self.append(flush, &parts, since_ns, &mut encoded);

@@ -4,7 +4,7 @@ use noctule_model::Batch;
 
 use super::world::World;
 use super::{options, read, words, write};
-use crate::folder::Limits;
+use crate::folder::{self, Limits};
 use crate::stretch::Stretch;
 use crate::tape::Tape;
 use crate::writer::Writer;
@@ -44,6 +44,80 @@ fn the_oldest_segments_go_first() {
         let tape = Tape::open(folder.path()).expect("a tape");
         assert_eq!(tape.spans().len(), 1);
     }
+}
+
+#[test]
+fn one_long_segment_keeps_to_the_limit_of_bytes() {
+    const MOST: u64 = 600_000;
+    let limits = Limits {
+        bytes: Some(MOST),
+        age_ns: None,
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    // By time alone no segment ends.
+    let mut writer = Writer::open(options(folder.path(), 3600, limits)).expect("a folder");
+    let mut world = World::new(9);
+    let (mut before, mut largest, mut last) = (0, 0, 0);
+    for _ in 0..200 {
+        let (events, batch) = world.tick();
+        writer.events(&events);
+        writer.batch(&batch).expect("room");
+        last = batch.sequence;
+        let segments = folder::segments(folder.path()).expect("a folder");
+        let sizes: Vec<u64> = segments.iter().map(|it| folder::size(it)).collect();
+        let total = sizes.iter().sum::<u64>();
+        // At most: what was written at one time.
+        largest = largest.max(total.saturating_sub(before));
+        assert!(total <= MOST + largest, "{sizes:?} at {last}");
+        let longest = sizes.iter().max().copied().unwrap_or(0);
+        assert!(longest <= MOST / 4 + largest, "{sizes:?} at {last}");
+        before = total;
+    }
+    assert!(
+        largest > 0 && largest < MOST / 4,
+        "{largest}: a world that fits"
+    );
+    writer.close().expect("room");
+    let (batches, _, damages) = read(folder.path());
+    assert_eq!(damages, 0);
+    assert_eq!(batches.last().map(|batch| batch.sequence), Some(last));
+    let tape = Tape::open(folder.path()).expect("a tape");
+    assert!(tape.segments().len() > 2, "the rest is not lost with one");
+    let [span] = tape.spans()[..] else {
+        panic!("one run: {:?}", tape.spans());
+    };
+    // Nothing is missing where one segment ends and the next begins.
+    let recorded = world_of(9, 200).into_iter();
+    let kept = recorded.filter(|batch| span.has(batch.time_unix_ns));
+    assert_eq!(words(batches.into_iter()), words(kept));
+}
+
+/// What was written at one time may be larger than the limit.
+#[test]
+fn a_limit_that_nothing_fits_into_is_exceeded_once() {
+    let limits = Limits {
+        bytes: Some(1),
+        age_ns: None,
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = Writer::open(options(folder.path(), 3600, limits)).expect("a folder");
+    for batch in world_of(9, 60) {
+        writer.batch(&batch).expect("room");
+        let segments = folder::segments(folder.path()).expect("a folder");
+        assert!(segments.len() <= 1, "{segments:?}");
+    }
+    writer.close().expect("room");
+    let tape = Tape::open(folder.path()).expect("a tape");
+    let [segment] = tape.segments() else {
+        panic!("one is there: {:?}", tape.segments());
+    };
+    assert_eq!(segment.flushes().len(), 1);
+}
+
+/// The batches of a world, in order.
+fn world_of(seed: u64, ticks: usize) -> Vec<Batch> {
+    let mut world = World::new(seed);
+    (0..ticks).map(|_| world.tick().1).collect()
 }
 
 /// How many segments of an earlier run and of this one are there after some time, where 100 s are kept, segments have
