@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use rustix::fs::OFlags;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Entry;
@@ -39,6 +40,9 @@ const LONGEST_META: u64 = 16 << 20;
 
 /// A name in the description is shorter: exports write it into each row.
 const LONGEST_NAME: usize = 256;
+
+/// What stands before the checksum with which a description ends. It is of all before this.
+const CHECKSUM: &str = ",\"checksum\":\"";
 
 const NO_FILE: &str = "it is no regular file";
 
@@ -78,6 +82,32 @@ impl Meta {
         } = self;
         let names: [&str; 6] = [version, run, host, kernel, machine, boot_id];
         names.into_iter()
+    }
+
+    /// What its file has: JSON that ends with its checksum.
+    pub(crate) fn text(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        let text = text.strip_suffix('}').unwrap_or(&text);
+        let checksum = crc32fast::hash(text.as_bytes());
+        format!("{text}{CHECKSUM}{checksum:08x}\"}}\n")
+    }
+
+    /// Reads its file. That of an earlier version has no checksum.
+    fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Seal {
+            checksum: Option<IgnoredAny>,
+        }
+        let seal: Seal = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let sealed = text.trim_end().strip_suffix("\"}");
+        let sealed = sealed.and_then(|text| text.rsplit_once(CHECKSUM));
+        let is_whole = sealed.is_some_and(|(text, checksum)| {
+            u32::from_str_radix(checksum, 16) == Ok(crc32fast::hash(text.as_bytes()))
+        });
+        match seal.checksum.is_none() || is_whole {
+            true => serde_json::from_str(text).map_err(|error| error.to_string()),
+            false => Err("the checksum differs".to_owned()),
+        }
     }
 }
 
@@ -222,10 +252,7 @@ impl Segment {
             return;
         }
         let text = text.map_err(|error| error.to_string());
-        let meta = text.and_then(|text| {
-            serde_json::from_str::<Meta>(&text).map_err(|error| error.to_string())
-        });
-        match meta {
+        match text.and_then(|text| Meta::parse(&text)) {
             Ok(meta) if meta.names().any(|name| name.len() > LONGEST_NAME) => {
                 self.damages.push(Damage {
                     path,

@@ -341,12 +341,11 @@ impl Open {
             format: segment::FORMAT,
             ..meta.clone()
         };
-        let text = serde_json::to_string(&meta).unwrap_or_default();
         // The first file: where others are and it is not, it was lost.
         let index = folder.new_file(index::FILE)?;
         // Whole or not there: the program can be killed at any moment.
         let mut begun = folder.new_file(segment::META_BEGUN)?;
-        let written = begun.write_all(format!("{text}\n").as_bytes());
+        let written = begun.write_all(meta.text().as_bytes());
         written.map_err(Error::at(&folder.path().join(segment::META_BEGUN)))?;
         folder.rename(segment::META_BEGUN, segment::META)?;
         Ok(index)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::world::{Dice, World};
 use super::{read, words, write};
-use crate::segment::table_file;
+use crate::segment::{META, Segment, table_file};
 use crate::tape::Tape;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -148,6 +148,43 @@ fn a_segment_in_which_nothing_was_written_is_not_damaged() {
     fs::create_dir(&begun).expect("a folder");
     fs::write(begun.join("index"), "").expect("room");
     assert_eq!(read(folder.path()).2, 0);
+}
+
+#[test]
+fn a_description_is_the_one_that_was_written_or_damaged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), 12, &[World::new(8).tick()]);
+    let segment = crate::folder::segments(folder.path())
+        .expect("a folder")
+        .remove(0);
+    let file = segment.join(META);
+    let good = fs::read(&file).expect("a description");
+    let read = || {
+        let segment = Segment::open(&segment).expect("a segment");
+        (segment.meta().clone(), segment.damages().to_vec())
+    };
+    let (whole, damages) = read();
+    assert_eq!(damages, []);
+    assert_eq!(whole.command, ["make", "a b"]);
+    let mut said = 0;
+    for at in 0..good.len() * 8 {
+        let mut bad = good.clone();
+        bad[at / 8] ^= 1 << (at % 8);
+        fs::write(&file, &bad).expect("room");
+        let (meta, damages) = read();
+        let text = String::from_utf8_lossy(&bad);
+        assert!(meta == whole || !damages.is_empty(), "{text}");
+        said += damages
+            .iter()
+            .filter(|it| it.reason.contains("checksum"))
+            .count();
+    }
+    assert!(said > 100, "{said}: most of what is still JSON");
+    // As earlier versions wrote it.
+    let text = String::from_utf8(good).expect("text");
+    let (before, _) = text.rsplit_once(",\"checksum\"").expect("a checksum");
+    fs::write(&file, format!("{before}}}\n")).expect("room");
+    assert_eq!(read(), (whole, Vec::new()));
 }
 
 /// Changes a byte of a table in what was written last into a segment. Number of the first batch of it, and of the last.
