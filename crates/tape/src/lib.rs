@@ -27,6 +27,7 @@ mod tally;
 mod tape;
 #[cfg(test)]
 mod tests;
+mod unnamed;
 mod writer;
 
 pub use error::{Damage, Error};

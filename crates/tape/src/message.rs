@@ -5,6 +5,9 @@
 //! message, and asks for as much memory as a buffer claims to need.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -17,8 +20,65 @@ use arrow_schema::SchemaRef;
 /// Before the length of a message.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
+/// Ends a stream: a message that has no length.
+#[cfg(test)]
+pub(crate) const END: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// Before the body of a message: a hundred columns take some 20 KB.
+const LONGEST_HEAD: u64 = 1 << 20;
+
 /// A column of 200,000 rows (or one batch) takes less before compression.
 const LONGEST: i64 = 1 << 30;
+
+/// What begins at a place of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A message that is whole, with so many bytes.
+    Whole(u64),
+    /// A message that goes on behind what there is.
+    Begun,
+    /// The end of the stream.
+    End,
+    /// Something else.
+    Foreign,
+}
+
+/// What begins at a place of a stream whose length is `to`. Nothing of it is decoded but its length.
+pub(crate) fn find(stream: &File, at: u64, to: u64) -> io::Result<Found> {
+    let room = to.saturating_sub(at);
+    let mut begin = [0; 8];
+    let known = room.min(8) as usize;
+    stream.read_exact_at(&mut begin[..known], at)?;
+    if !begin[..known]
+        .iter()
+        .zip(CONTINUES)
+        .all(|(is, must)| *is == must)
+    {
+        return Ok(Found::Foreign);
+    }
+    let [_, _, _, _, length @ ..] = begin;
+    let length = u64::try_from(i32::from_le_bytes(length)).unwrap_or(u64::MAX);
+    if known < 8 {
+        return Ok(Found::Begun);
+    }
+    if length == 0 {
+        return Ok(Found::End);
+    }
+    if length > LONGEST_HEAD {
+        return Ok(Found::Foreign);
+    }
+    if length > room - 8 {
+        return Ok(Found::Begun);
+    }
+    let mut head = vec![0; length as usize];
+    stream.read_exact_at(&mut head, at + 8)?;
+    let body = root_as_message(&head).map(|message| u64::try_from(message.bodyLength()));
+    Ok(match body {
+        Ok(Ok(body)) if body <= room - 8 - length => Found::Whole(8 + length + body),
+        Ok(Ok(_)) => Found::Begun,
+        _ => Found::Foreign,
+    })
+}
 
 /// The schema that a message has.
 pub(crate) fn schema(bytes: &[u8]) -> Result<SchemaRef, String> {

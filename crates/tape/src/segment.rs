@@ -1,7 +1,7 @@
 //! A segment: a folder with a file for each table, which can be read alone.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::column::{ColumnResult, Record};
 use crate::error::{Damage, Error};
 use crate::index::{self, Chunk, Flush, Line};
 use crate::message;
+use crate::unnamed::{self, Rows};
 
 /// The file that says where the segment comes from.
 pub(crate) const META: &str = "meta.json";
@@ -43,6 +44,11 @@ const LONGEST_NAME: usize = 256;
 
 /// What stands before the checksum with which a description ends. It is of all before this.
 const CHECKSUM: &str = ",\"checksum\":\"";
+
+/// Of an index behind which nothing is written any more.
+const NO_END: &str = "the last line has no end: the file was cut, or not written to its end";
+const NO_LINE: &str = "the line of what was written last is missing: the program or the machine stopped before it was \
+                       written, or the file was cut";
 
 const NO_FILE: &str = "it is no regular file";
 
@@ -144,8 +150,9 @@ pub struct Segment {
     meta: Meta,
     flushes: Vec<Flush>,
     closed: bool,
-    /// Where the last line of the index begins that has no end.
-    unfinished: Option<u64>,
+    /// Where the last line of the index has no end, or is missing, although what it names was begun: it may be one that
+    /// is being written.
+    unfinished: Option<(u64, &'static str)>,
     damages: Vec<Damage>,
 }
 
@@ -162,9 +169,7 @@ impl Segment {
             damages: Vec::new(),
         };
         match open_regular(&index) {
-            Ok(Some(file)) => this
-                .read_index(&mut BufReader::new(file))
-                .map_err(Error::at(&index))?,
+            Ok(Some(file)) => this.read_lines(file).map_err(Error::at(&index))?,
             Ok(None) => this.damage_of_index(0, NO_FILE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // It was made, and nothing was written yet: the index is its first file.
@@ -196,8 +201,43 @@ impl Segment {
         });
     }
 
-    /// Up to the first line that is damaged. A last line without an end may be one that is being written.
-    fn read_index(&mut self, index: &mut impl BufRead) -> io::Result<()> {
+    /// Reads the index, and looks whether the tables go on behind what it names.
+    fn read_lines(&mut self, index: File) -> io::Result<()> {
+        let mut index = BufReader::new(index);
+        self.read_index(&mut index)?;
+        if self.closed || !self.damages.is_empty() {
+            return Ok(());
+        }
+        // A program may be writing to it: the lines that are read now name at least what the tables have before.
+        let lengths = unnamed::lengths(&self.path);
+        index.rewind()?;
+        (self.unfinished, self.flushes) = (None, Vec::new());
+        let end = self.read_index(&mut index)?;
+        if self.closed || !self.damages.is_empty() {
+            return Ok(());
+        }
+        match unnamed::find(&self.path, &self.flushes, &lengths) {
+            Ok(Some((table, at, Rows::Lost))) => {
+                let words = "lines are missing at its end: it does not name what";
+                let file = table_file(&table);
+                self.damage_of_index(end, format!("{words} {file} has from byte {at} on"));
+                self.unfinished = None;
+            }
+            Ok(Some((.., Rows::Last))) if self.unfinished.is_none() => {
+                self.unfinished = Some((end, NO_LINE));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let words = "what the tables have behind it cannot be read";
+                self.damage_of_index(end, format!("{words}: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to the first line that is damaged, or the end: where that is. A last line without an end may be one that is
+    /// being written.
+    fn read_index(&mut self, index: &mut impl BufRead) -> io::Result<u64> {
         let (mut offset, mut line) = (0, Vec::new());
         loop {
             line.clear();
@@ -206,7 +246,7 @@ impl Segment {
                 .take(LONGEST_LINE)
                 .read_until(b'\n', &mut line)? as u64;
             if length == 0 {
-                return Ok(());
+                return Ok(offset);
             }
             let parsed = match line.strip_suffix(b"\n") {
                 _ if offset + length > LONGEST_INDEX => Err(format!(
@@ -214,8 +254,8 @@ impl Segment {
                 )),
                 Some(line) => Line::parse(&String::from_utf8_lossy(line)),
                 None if length < LONGEST_LINE && !line.contains(&0) => {
-                    self.unfinished = Some(offset);
-                    return Ok(());
+                    self.unfinished = Some((offset, NO_END));
+                    return Ok(offset);
                 }
                 None => Err("the line is none that was written".to_owned()),
             };
@@ -224,7 +264,7 @@ impl Segment {
                 Ok(Line::Closed) => self.closed = true,
                 Err(reason) => {
                     self.damage_of_index(offset, reason);
-                    return Ok(());
+                    return Ok(offset);
                 }
             }
             offset += length;
@@ -233,11 +273,8 @@ impl Segment {
 
     /// Another segment comes behind it: nothing of it is being written any more.
     pub(crate) fn is_followed(&mut self) {
-        if let Some(offset) = self.unfinished.take() {
-            self.damage_of_index(
-                offset,
-                "the last line has no end: the file was cut, or not written to its end",
-            );
+        if let Some((offset, reason)) = self.unfinished.take() {
+            self.damage_of_index(offset, reason);
         }
     }
 

@@ -1,0 +1,82 @@
+//! Rows in the tables of a segment that its index does not name. Data are written before the line that names them: a
+//! program that is killed meanwhile, and one that still writes, leave one message in each table at most. Where there is
+//! more, lines of the index are missing.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use crate::index::Flush;
+use crate::message::{self, Found};
+use crate::segment::table_file;
+
+/// The tables of a segment with their lengths.
+pub(crate) type Lengths = Vec<(String, u64)>;
+
+/// Those that are there now.
+pub(crate) fn lengths(segment: &Path) -> Lengths {
+    let files = fs::read_dir(segment).into_iter().flatten().flatten();
+    let tables = files.filter_map(|file| {
+        let name = file.file_name().into_string().ok()?;
+        let table = name.strip_suffix(".arrows")?.to_owned();
+        let data = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((table, data.len()))
+    });
+    tables.collect()
+}
+
+/// What of a table is not named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// There is nothing.
+    None,
+    /// Those of one time: they were being written.
+    Last,
+    /// Others.
+    Lost,
+}
+
+/// The first table that has rows which no line names, with where they begin; one with those of more than one time, if
+/// there is any. The lengths were taken before the lines were read.
+pub(crate) fn find(
+    segment: &Path,
+    flushes: &[Flush],
+    lengths: &Lengths,
+) -> io::Result<Option<(String, u64, Rows)>> {
+    let mut last = None;
+    for (table, length) in lengths {
+        let chunks = flushes.iter().flat_map(|flush| &flush.chunks);
+        let ends = chunks.filter(|chunk| chunk.table == *table);
+        let end = ends.map(|chunk| chunk.offset.saturating_add(chunk.length));
+        let end = end.max().unwrap_or(0);
+        if end >= *length {
+            continue;
+        }
+        let file = File::open(segment.join(table_file(table)))?;
+        match of_table(&file, end, *length)? {
+            Rows::None => {}
+            Rows::Last => last = last.or_else(|| Some((table.clone(), end, Rows::Last))),
+            Rows::Lost => return Ok(Some((table.clone(), end, Rows::Lost))),
+        }
+    }
+    Ok(last)
+}
+
+fn of_table(file: &File, end: u64, length: u64) -> io::Result<Rows> {
+    let (mut at, mut rows) = (end, Rows::None);
+    while at < length {
+        match message::find(file, at, length)? {
+            // The schema, with which a file begins.
+            Found::Whole(bytes) if at == 0 => at += bytes,
+            Found::Whole(bytes) if rows == Rows::None => {
+                rows = Rows::Last;
+                at += bytes;
+            }
+            Found::Begun if rows == Rows::None => return Ok(Rows::Last),
+            Found::End if rows == Rows::None => return Ok(Rows::None),
+            // A stream ends when every line was written.
+            _ => return Ok(Rows::Lost),
+        }
+    }
+    Ok(rows)
+}
