@@ -58,15 +58,30 @@ impl std::error::Error for Error {
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in the file, bytes from its begin.
-    pub offset: u64,
+    /// Where in the file, bytes from its begin; `None`: it is a segment that was removed while it was read.
+    pub offset: Option<u64>,
     /// What is wrong there.
     pub reason: String,
 }
 
+impl Damage {
+    /// A segment is no longer there: the oldest goes where a recording reaches its limits.
+    pub(crate) fn removed(segment: &Path) -> Self {
+        Self {
+            path: segment.to_owned(),
+            offset: None,
+            reason: "was removed while the recording was read, so that what it had is missing"
+                .into(),
+        }
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, offset) = (self.path.display(), self.offset);
-        write!(f, "{path} is damaged at byte {offset}: {}", self.reason)
+        let (path, reason) = (self.path.display(), &self.reason);
+        match self.offset {
+            Some(offset) => write!(f, "{path} is damaged at byte {offset}: {reason}"),
+            None => write!(f, "{path} {reason}"),
+        }
     }
 }

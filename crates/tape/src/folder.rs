@@ -1,6 +1,7 @@
 //! The folder of a tape: its lock, its segments, and what of them is kept.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, NaiveDateTime};
@@ -13,6 +14,9 @@ use crate::index;
 use crate::private::{self, OpenFolder};
 
 const LOCK: &str = "lock";
+
+/// A segment that is being removed.
+pub(crate) const REMOVING: &str = "removing";
 
 /// When a segment began, in its name.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
@@ -86,6 +90,7 @@ impl Folder {
             }
             Err(error) => return Err(Error::at(&file)(error.into())),
         }
+        finish_removal(path)?;
         let last = segments(path)?.pop();
         let next = last
             .as_deref()
@@ -150,10 +155,25 @@ impl Folder {
         Ok(true)
     }
 
+    /// Removes a segment. Who reads meanwhile finds all of it or nothing.
     fn remove(&mut self, segment: &Path) -> Result<(), Error> {
-        fs::remove_dir_all(segment).map_err(Error::at(segment))?;
+        finish_removal(self.folder.path())?;
+        match fs::rename(segment, self.folder.path().join(REMOVING)) {
+            Ok(()) => finish_removal(self.folder.path())?,
+            // A name can find no room where the disk is full.
+            Err(_) => fs::remove_dir_all(segment).map_err(Error::at(segment))?,
+        }
         self.ages.forget(segment);
         Ok(())
+    }
+}
+
+/// Removes what is left of a segment that was to be removed.
+fn finish_removal(folder: &Path) -> Result<(), Error> {
+    let rest = folder.join(REMOVING);
+    match fs::remove_dir_all(&rest) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::at(&rest)),
     }
 }
 

@@ -173,7 +173,7 @@ impl Segment {
             Ok(None) => this.damage_of_index(0, NO_FILE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // It was made, and nothing was written yet: the index is its first file.
-                if this.has_more() {
+                if this.has_more() || this.is_gone() {
                     this.damage_of_index(
                         0,
                         "it is missing, so that nothing of the segment can be read",
@@ -183,7 +183,17 @@ impl Segment {
             Err(error) => return Err(Error::at(&index)(error)),
         }
         this.read_meta();
+        if !this.damages.is_empty() && this.is_gone() {
+            this.flushes.clear();
+            this.damages = vec![Damage::removed(path)];
+        }
         Ok(this)
+    }
+
+    /// Whether it was removed: a writer removes it whole.
+    fn is_gone(&self) -> bool {
+        let found = fs::symlink_metadata(&self.path);
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Whether something was written beside the index.
@@ -196,7 +206,7 @@ impl Segment {
     fn damage_of_index(&mut self, offset: u64, reason: impl Into<String>) {
         self.damages.push(Damage {
             path: self.path.join(index::FILE),
-            offset,
+            offset: Some(offset),
             reason: reason.into(),
         });
     }
@@ -293,7 +303,7 @@ impl Segment {
             Ok(meta) if meta.names().any(|name| name.len() > LONGEST_NAME) => {
                 self.damages.push(Damage {
                     path,
-                    offset: 0,
+                    offset: Some(0),
                     reason: format!(
                         "a name of more than {LONGEST_NAME} bytes is none that was written"
                     ),
@@ -301,7 +311,7 @@ impl Segment {
             }
             Ok(meta) if meta.format > FORMAT => self.damages.push(Damage {
                 path,
-                offset: 0,
+                offset: Some(0),
                 reason: format!(
                     "format {}: a later version of noctule wrote it ({})",
                     meta.format, meta.version
@@ -310,7 +320,7 @@ impl Segment {
             Ok(meta) => self.meta = meta,
             Err(reason) => self.damages.push(Damage {
                 path,
-                offset: 0,
+                offset: Some(0),
                 reason,
             }),
         }
@@ -390,7 +400,10 @@ impl Segment {
     pub(crate) fn check(&self) -> Vec<Damage> {
         let chunks = self.flushes.iter().flat_map(|flush| &flush.chunks);
         let bad = chunks.filter_map(|chunk| self.bytes_of(chunk).err());
-        self.damages.iter().cloned().chain(bad).collect()
+        let mut all: Vec<_> = self.damages.iter().cloned().chain(bad).collect();
+        // Each part of a segment that is gone.
+        all.dedup();
+        all
     }
 
     /// What is damaged in its index and its description.
@@ -453,7 +466,10 @@ impl Segment {
 
     /// The bytes of a chunk, which are those that were written.
     fn bytes_of(&self, chunk: &Chunk) -> Result<Vec<u8>, Damage> {
-        let damage = |error: io::Error| self.damage(chunk, error.to_string());
+        let damage = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound if self.is_gone() => Damage::removed(&self.path),
+            _ => self.damage(chunk, error.to_string()),
+        };
         let file = open_regular(&self.path.join(table_file(&chunk.table))).map_err(damage)?;
         let file = file.ok_or_else(|| self.damage(chunk, NO_FILE.to_owned()))?;
         let size = file.metadata().map_err(damage)?.len();
@@ -477,7 +493,7 @@ impl Segment {
     fn damage(&self, chunk: &Chunk, reason: String) -> Damage {
         Damage {
             path: self.path.join(table_file(&chunk.table)),
-            offset: chunk.offset,
+            offset: Some(chunk.offset),
             reason,
         }
     }

@@ -1,6 +1,6 @@
 //! A tape that is read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use noctule_model::Batch;
 
@@ -91,16 +91,21 @@ impl Tape {
             true => vec![path.to_owned()],
             false => folder::segments(path)?,
         };
-        let segments: Result<Vec<_>, _> = paths.iter().map(|path| Segment::open(path)).collect();
-        let mut segments = segments?;
-        if let Some((_, before)) = segments.split_last_mut() {
-            before.iter_mut().for_each(Segment::is_followed);
-        }
-        if segments.is_empty() {
+        if paths.is_empty() {
             let path = path.display();
             return Err(Error::new(format!(
                 "{path}: there is no recording in this folder (noctule record -o {path} makes one)"
             )));
+        }
+        Self::of(&paths)
+    }
+
+    /// Reads the index of each of these segments.
+    pub(crate) fn of(paths: &[PathBuf]) -> Result<Self, Error> {
+        let segments: Result<Vec<_>, _> = paths.iter().map(|path| Segment::open(path)).collect();
+        let mut segments = segments?;
+        if let Some((_, before)) = segments.split_last_mut() {
+            before.iter_mut().for_each(Segment::is_followed);
         }
         Ok(Self { segments })
     }

@@ -6,6 +6,7 @@ mod export;
 mod hostile;
 mod killed;
 mod limits;
+mod removed;
 mod round_trip;
 mod stretches;
 mod world;

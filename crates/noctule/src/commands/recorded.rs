@@ -288,7 +288,8 @@ impl Window {
         let Some(first) = batches.next() else {
             warn(batches.damages().iter());
             bail!(
-                "nothing of this part of the recording can be read; `noctule tape info` says what is damaged"
+                "nothing of this part of the recording can be read; {}",
+                why(batches.damages())
             );
         };
         sought.note(&first);
@@ -306,8 +307,9 @@ impl Window {
         warn(batches.damages().iter());
         if last == begun && !batches.damages().is_empty() {
             bail!(
-                "of this part of the recording one batch can be read, of {}; `noctule tape info` says what is damaged",
-                local(started)
+                "of this part of the recording one batch can be read, of {}; {}",
+                local(started),
+                why(batches.damages())
             );
         }
         if last == begun {
@@ -451,6 +453,15 @@ impl<'a> Sought<'a> {
 pub(super) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
     for damage in damages {
         tracing::warn!("{}", escape(&damage.to_string()));
+    }
+}
+
+/// Why something cannot be read.
+fn why(damages: &[Damage]) -> &'static str {
+    let removed = damages.iter().all(|damage| damage.offset.is_none());
+    match removed && !damages.is_empty() {
+        true => "the rest was removed while it was read, as the recording reached its limits",
+        false => "`noctule tape info` says what is damaged",
     }
 }
 
@@ -609,6 +620,33 @@ mod tests {
         assert_eq!(said(2, 30), "");
         let one = said(2, next - 2);
         assert!(one.contains("one batch can be read"), "{one}");
+    }
+
+    /// The agent removes the oldest segments meanwhile.
+    #[test]
+    fn an_answer_is_of_what_is_left_where_segments_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        recorded_for(folder.path(), 45, 10);
+        let window = Window::of(folder.path(), None, None, Duration::MAX).expect("a recording");
+        let segments = window.tape.segments();
+        assert!(segments.len() > 3);
+        let answer = || window.answer(None, &Names::default());
+        let begin = |answer: Answer| answer.recorded.expect("it is recorded").0;
+        assert_eq!(begin(answer().expect("all")), 1_790_000_001 * SECOND_NS);
+        let remove = |segment: &noctule_tape::Segment| {
+            fs::remove_dir_all(segment.path()).expect("our folder");
+        };
+        segments[..2].iter().for_each(remove);
+        let left = segments[2].span().expect("batches").0;
+        assert_eq!(begin(answer().expect("the others")), left);
+        let groups = window.answer_of_groups(&Names::default());
+        assert_eq!(begin(groups.expect("the others")), left);
+        segments[2..].iter().for_each(remove);
+        let said = answer().err().expect("nothing is left").to_string();
+        assert!(
+            said.contains("the rest was removed while it was read"),
+            "{said}"
+        );
     }
 
     /// The machine's clock was set back by ten minutes, 20 s before the end.
