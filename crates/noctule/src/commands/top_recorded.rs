@@ -1,12 +1,12 @@
 //! `noctule top --from`: the screen of a recording, at any place of it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use noctule_model::Batch;
-use noctule_tape::{Span, Stretch, Tape};
+use noctule_tape::{Batches, Damage, Span, Stretch, Tape};
 use noctule_tui::{About, Recorded, Run};
 
 use super::recorded::{self, Sought, Window};
@@ -35,7 +35,10 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
         ..top::options(args, config, selection, nothing)
     };
     let stop = stop::end_flag()?;
-    noctule_tui::replay(&shown, (run, start), &options, &stop).context("the terminal")?;
+    let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
+    // The screen had no room for it.
+    recorded::warn(shown.met().iter());
+    replayed.context("the terminal")?;
     Ok(exit::DONE)
 }
 
@@ -45,6 +48,35 @@ struct Shown {
     parts: Vec<Span>,
     /// There is one, with these ends.
     part: Option<Stretch>,
+    /// What could not be read, each once.
+    met: Mutex<Vec<Damage>>,
+}
+
+/// Batches that note what could not be read.
+struct Noted<'a> {
+    batches: Batches<'a>,
+    met: &'a Mutex<Vec<Damage>>,
+    /// So many are noted.
+    noted: usize,
+}
+
+impl Iterator for Noted<'_> {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        let next = self.batches.next();
+        let damages = self.batches.damages();
+        if self.noted < damages.len() {
+            let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+            for damage in &damages[self.noted..] {
+                if !met.contains(damage) {
+                    met.push(damage.clone());
+                }
+            }
+            self.noted = damages.len();
+        }
+        next
+    }
 }
 
 impl Shown {
@@ -59,6 +91,7 @@ impl Shown {
                 tape,
                 parts,
                 part: None,
+                met: Mutex::default(),
             });
         }
         // From --at on one can go to the end.
@@ -72,7 +105,14 @@ impl Shown {
             tape: window.tape,
             parts: vec![window.stretch.as_span()],
             part: Some(window.stretch),
+            met: Mutex::default(),
         })
+    }
+
+    /// What could not be read so far.
+    fn met(&self) -> Vec<Damage> {
+        let met = self.met.lock();
+        met.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The rows that are meant. What nothing in the recording has is refused: mostly it is there at an end of a
@@ -147,7 +187,11 @@ impl Recorded for Shown {
         };
         let (first, last) = self.part.map_or((0, u64::MAX), |it| it.numbers());
         let batches = self.tape.batches_from(part, number.max(first));
-        Box::new(batches.up_to(last))
+        Box::new(Noted {
+            batches: batches.up_to(last),
+            met: &self.met,
+            noted: 0,
+        })
     }
 }
 
@@ -214,6 +258,7 @@ mod tests {
             parts: tape.spans(),
             tape,
             part: None,
+            met: Mutex::default(),
         };
         let cases = [
             ("first", true),
@@ -260,10 +305,18 @@ mod tests {
             parts: tape.spans(),
             tape,
             part: None,
+            met: Mutex::default(),
         };
         let end = shown.number_at(0, shown.parts[0].end_unix_ns);
         assert_eq!(end, 40);
         let last = shown.batches(0, end).next().expect("those before");
         assert!((20..40).contains(&last.sequence), "{}", last.sequence);
+        // It is noted when it is met, and once.
+        for _ in 0..2 {
+            assert!(shown.batches(0, end).count() > 0);
+            let said = shown.met();
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].path.ends_with("node.arrows"), "{said:?}");
+        }
     }
 }
