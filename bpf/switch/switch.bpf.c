@@ -38,7 +38,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	bool runnable, ends;
 	__u64 shared, at;
 
-	if (!slot || unlikely(!slot->since && !started_at))
+	if (!slot || (unlikely(!slot->since) && !started_at))
 		return 0;
 	read_moment(slot, prev, &now);
 	account_slice(slot, prev, next, &now, &span);
