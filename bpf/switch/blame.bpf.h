@@ -306,7 +306,7 @@ __noinline int charge_slice(__u32 number, __u64 index)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return 0;
-	slice = &past->ring[index % SLICES];
+	slice = &past->ring[index % PLACES];
 	length = it->to.clock - slice->began.clock;
 	part = it->to.clock - it->from;
 	/* It began after the wait ended, by a clock that was read a little earlier. */
@@ -369,8 +369,9 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
  * not in each state in which they are called: inlined, this was nine tenths of the verifier's
  * work. Such a function takes numbers only, and user space cannot adapt it for 5.10.
  *
- * It is also called for a wait that goes on, while the CPU goes on: then a slice that is written
- * meanwhile can take the place of the oldest one. The parts add up to the wait all the same.
+ * It is also called for a wait that goes on, while the CPU goes on: then slices that are older than
+ * the wait's end, or younger, can be in the newest epoch meanwhile, and its shares are taken of
+ * them, too. The parts add up to the wait all the same.
  */
 __noinline int divide(__u32 number)
 {
@@ -387,7 +388,8 @@ __noinline int divide(__u32 number)
 		return 0;
 	count = past->count;
 	slices = count - past->folded;
-	for (__u32 i = 1; i <= SLICES && i <= slices && it->from < it->to.clock; i++)
+	for (__u32 i = 1; i <= SLICES + SLICES_FOLDED && i <= slices && it->from < it->to.clock;
+	     i++)
 		charge_slice(number, count - i);
 	to = it->to.clock;
 	epochs = past->epochs_count;

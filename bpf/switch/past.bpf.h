@@ -13,15 +13,15 @@
 #include "moment.bpf.h"
 
 enum {
-	/*
-	 * At most so many slices are remembered one by one; neighbours of one runner count as one.
-	 */
+	/* Slices that are remembered one by one; neighbours of one runner count as one. */
 	SLICES = 32,
 	/*
 	 * So many go into epochs at once, the oldest: the program and the epoch are then in the
 	 * cache for all but the first.
 	 */
 	SLICES_FOLDED = 8,
+	/* Room for both. A power of two: older verifiers know the bounds of no other remainder. */
+	PLACES = 64,
 	EPOCHS = 64,
 	/* Runners that an epoch has room for. */
 	SHARES = 6,
@@ -89,7 +89,7 @@ struct past {
 	__u32 pid;
 	__u32 reserved;
 	__u64 padding[4];
-	struct slice ring[SLICES];
+	struct slice ring[PLACES];
 	struct epoch epochs[EPOCHS];
 };
 
@@ -124,8 +124,8 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 
 	if (!past)
 		return 0;
-	slice = &past->ring[index % SLICES];
-	end = &past->ring[(index + 1) % SLICES];
+	slice = &past->ring[index % PLACES];
+	end = &past->ring[(index + 1) % PLACES];
 	length = end->began.clock - slice->began.clock;
 	stolen = end->began.stolen - slice->began.stolen;
 	if (stolen > length)
@@ -167,7 +167,7 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 	return 0;
 }
 
-/* The ring is full: makes room. */
+/* The ring has the most that it may have: the oldest go. */
 __noinline int fold_oldest(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -194,12 +194,12 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	__u64 count = past->count;
 	struct slice *slice;
 
-	slice = &past->ring[(count - 1) % SLICES];
+	slice = &past->ring[(count - 1) % PLACES];
 	if (count && slice->runner == runner && now->stolen - slice->began.stolen < TAKEN_NS)
 		return;
-	if (unlikely(count - past->folded >= SLICES))
+	if (unlikely(count - past->folded >= SLICES + SLICES_FOLDED))
 		fold_oldest(cpu);
-	slice = &past->ring[count % SLICES];
+	slice = &past->ring[count % PLACES];
 	slice->runner = runner;
 	slice->began = *now;
 	past->count = count + 1;

@@ -93,7 +93,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 					const struct moment *now)
 {
 	__u32 number = DIVISIONS_ELSEWHERE + bpf_get_smp_processor_id();
-	struct slice *newest = &past->ring[(past->count - 1) % SLICES];
+	struct slice *newest = &past->ring[(past->count - 1) % PLACES];
 	struct division *it;
 
 	/* The most common: one runner had the CPU all the time. */

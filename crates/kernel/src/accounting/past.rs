@@ -15,7 +15,7 @@ use crate::skel::switch::{SwitchSkel, types};
 type Holders = Vec<(Group, u64)>;
 
 /// Of each of these CPUs, who had it between two moments (`CLOCK_MONOTONIC`). A CPU can switch while it is
-/// read: then the oldest of what is remembered may be missing.
+/// read: then some of the oldest of what is remembered may be missing, or be divided as the time before it was.
 pub(super) fn holders(
     switch: &SwitchSkel<'static>,
     cpus: &[(u32, CpuSlot)],
@@ -66,11 +66,16 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
     }
     let epochs = latest(&past.epochs, 0, past.epochs_count);
     let ends = epochs.iter().skip(1).map(|next| next.began);
-    let ends = ends.chain(slices.first().map(|oldest| oldest.began.clock));
+    // Not of the first: its place may have been taken by the newest.
+    let ends = ends.chain(slices.iter().map(|slice| slice.began.clock).min());
     for (epoch, end) in epochs.iter().zip(ends) {
         let all = Span::new(epoch.began, end);
+        // Slices that are in the ring as well, because they were folded between the reads of both, find no room.
+        let mut room = all.length();
         for share in epoch.shares.iter().take(epoch.used as usize) {
-            add(share.runner, all.part_of(share.ns, from, until));
+            let ns = share.ns.min(room);
+            room -= ns;
+            add(share.runner, all.part_of(ns, from, until));
         }
     }
     let mut holders: Holders = sums.into_iter().collect();
@@ -131,7 +136,8 @@ mod tests {
     fn past(slices: &[(u64, i64)]) -> Past {
         let mut past = Past::default();
         for &(clock, group) in slices {
-            let slice = &mut past.ring[(past.count % 32) as usize];
+            let places = past.ring.len() as u64;
+            let slice = &mut past.ring[(past.count % places) as usize];
             slice.runner = if group == 0 { IDLE } else { runner(group) };
             slice.began.clock = clock;
             past.count += 1;
@@ -203,13 +209,29 @@ mod tests {
     }
 
     #[test]
+    fn slices_that_are_folded_while_they_are_read_do_not_count_twice() {
+        // The header was read before, the epochs after.
+        let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
+        past.epochs_count = 1;
+        past.epochs[0].began = 900;
+        past.epochs[0].used = 2;
+        past.epochs[0].shares[0].runner = runner(7);
+        past.epochs[0].shares[0].ns = 200;
+        past.epochs[0].shares[1].runner = runner(8);
+        past.epochs[0].shares[1].ns = 50;
+        assert_eq!(divide(&past, 900, 1200), [(A, 250), (B, 50)]);
+    }
+
+    #[test]
     fn a_slice_that_was_written_anew_while_it_was_read_does_not_count() {
-        let mut slices: Vec<(u64, i64)> = (0..40).map(|at| (at * 10, 7)).collect();
-        slices[39].1 = 8;
+        const PLACES: usize = 64;
+        let mut slices: Vec<(u64, i64)> = (0..72).map(|at| (at * 10, 7)).collect();
+        slices[71].1 = 8;
         let mut past = past(&slices);
+        assert_eq!(past.ring.len(), PLACES);
         // The ring goes on: the place of the oldest has the newest, which `count` does not have yet.
-        past.ring[40 % 32].began.clock = 400;
-        past.ring[40 % 32].runner = runner(8);
-        assert_eq!(divide(&past, 0, 400), [(A, 300), (B, 10)]);
+        past.ring[72 % PLACES].began.clock = 720;
+        past.ring[72 % PLACES].runner = runner(8);
+        assert_eq!(divide(&past, 0, 720), [(A, 620), (B, 10)]);
     }
 }
