@@ -369,9 +369,9 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
  * not in each state in which they are called: inlined, this was nine tenths of the verifier's
  * work. Such a function takes numbers only, and user space cannot adapt it for 5.10.
  *
- * It is also called for a wait that goes on, while the CPU goes on: then slices that are older than
- * the wait's end, or younger, can be in the newest epoch meanwhile, and its shares are taken of
- * them, too. The parts add up to the wait all the same.
+ * It is also called for a wait that goes on, while the CPU goes on. The newest epoch can get slices
+ * meanwhile that were charged one by one, or that began after the wait ended: its part of the wait
+ * is then divided among those, too. The parts add up to the wait all the same.
  */
 __noinline int divide(__u32 number)
 {
