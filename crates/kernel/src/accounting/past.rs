@@ -145,6 +145,19 @@ mod tests {
         past
     }
 
+    /// An epoch that began then, in which each of these groups ran for so long.
+    fn epoch(began: u64, shares: &[(i64, u64)]) -> types::epoch {
+        let mut epoch = types::epoch {
+            began,
+            used: shares.len() as u64,
+            ..Default::default()
+        };
+        for (share, &(group, ns)) in epoch.shares.iter_mut().zip(shares) {
+            (share.runner, share.ns) = (runner(group), ns);
+        }
+        epoch
+    }
+
     #[test]
     fn each_has_what_it_ran_of_the_time() {
         let past = past(&[(100, 7), (150, 8), (160, 0), (200, 7), (210, -1), (220, 0)]);
@@ -183,16 +196,8 @@ mod tests {
     fn older_time_is_that_of_the_epochs() {
         let mut past = past(&[(1000, 7)]);
         past.epochs_count = 2;
-        past.epochs[0].began = 800;
-        past.epochs[0].used = 2;
-        past.epochs[0].shares[0].runner = runner(7);
-        past.epochs[0].shares[0].ns = 60;
-        past.epochs[0].shares[1].runner = runner(8);
-        past.epochs[0].shares[1].ns = 40;
-        past.epochs[1].began = 900;
-        past.epochs[1].used = 1;
-        past.epochs[1].shares[0].runner = runner(8);
-        past.epochs[1].shares[0].ns = 100;
+        past.epochs[0] = epoch(800, &[(7, 60), (8, 40)]);
+        past.epochs[1] = epoch(900, &[(8, 100)]);
         assert_eq!(divide(&past, 850, 1010), [(B, 120), (A, 40)]);
     }
 
@@ -201,10 +206,7 @@ mod tests {
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.folded = 1;
         past.epochs_count = 1;
-        past.epochs[0].began = 1000;
-        past.epochs[0].used = 1;
-        past.epochs[0].shares[0].runner = runner(7);
-        past.epochs[0].shares[0].ns = 100;
+        past.epochs[0] = epoch(1000, &[(7, 100)]);
         assert_eq!(divide(&past, 1000, 1200), [(A, 150), (B, 50)]);
     }
 
@@ -213,12 +215,7 @@ mod tests {
         // The header was read before, the epochs after.
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.epochs_count = 1;
-        past.epochs[0].began = 900;
-        past.epochs[0].used = 2;
-        past.epochs[0].shares[0].runner = runner(7);
-        past.epochs[0].shares[0].ns = 200;
-        past.epochs[0].shares[1].runner = runner(8);
-        past.epochs[0].shares[1].ns = 50;
+        past.epochs[0] = epoch(900, &[(7, 200), (8, 50)]);
         assert_eq!(divide(&past, 900, 1200), [(A, 250), (B, 50)]);
     }
 
