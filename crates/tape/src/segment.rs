@@ -1,7 +1,7 @@
 //! A segment: a folder with a file for each table, which can be read alone.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read as _, Seek as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -213,16 +213,9 @@ impl Segment {
 
     /// Reads the index, and looks whether the tables go on behind what it names.
     fn read_lines(&mut self, index: File) -> io::Result<()> {
-        let mut index = BufReader::new(index);
-        self.read_index(&mut index)?;
-        if self.closed || !self.damages.is_empty() {
-            return Ok(());
-        }
         // A program may be writing to it: the lines that are read now name at least what the tables have before.
         let lengths = unnamed::lengths(&self.path);
-        index.rewind()?;
-        (self.unfinished, self.flushes) = (None, Vec::new());
-        let end = self.read_index(&mut index)?;
+        let end = self.read_index(&mut BufReader::new(index))?;
         if self.closed || !self.damages.is_empty() {
             return Ok(());
         }
