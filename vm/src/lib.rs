@@ -16,7 +16,7 @@ pub const PORT: &str = "results";
 /// Where the tests are on the disk.
 pub const TESTS: &str = "/usr/bin/blackbox";
 
-/// Where the agent is on the disk; the tests are built with this path.
+/// Where the agent is on the disk.
 pub const AGENT: &str = "/usr/bin/noctule";
 
 /// Where a test finds what its kernel must have.

@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use noctule_vm::Outcome;
-use serde_json::Value;
 
 use crate::{cargo, notes};
 
@@ -41,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let began = Instant::now();
     let runner = Runner {
-        binary: build(root)?,
+        binary: cargo::tests_of_the_binary(root)?.named("blackbox")?,
         folder: root.join("crates/noctule"),
         root: rustix::process::geteuid().is_root(),
         scratch: env::temp_dir().join(format!("noctule-blackbox-{}", std::process::id())),
@@ -75,29 +74,6 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         notes::unsteady(&unsteady.join(", "))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
-}
-
-/// Builds the tests; the binary. With the features of the whole workspace, as `make test` has built them.
-fn build(root: &Path) -> Result<PathBuf> {
-    let output = cargo::command()
-        .args(["test", "--workspace", "--test=blackbox", "--locked"])
-        .args(["--no-run", "--message-format=json-render-diagnostics"])
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting cargo")?;
-    if !output.status.success() {
-        bail!("the tests cannot be built");
-    }
-    let messages = String::from_utf8(output.stdout).context("cargo")?;
-    let executable = |line: &str| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        let ours = message["target"]["name"] == "blackbox";
-        let path = message["executable"].as_str().filter(|_| ours)?;
-        Some(PathBuf::from(path))
-    };
-    let found = messages.lines().find_map(executable);
-    found.context("cargo does not report where the tests are")
 }
 
 /// How a test ended.

@@ -38,6 +38,7 @@ use kernel::Fetched;
 use kernels::Kernel;
 pub(crate) use kernels::usual_names as kernel_names;
 use machine::Setup;
+use modules::Module;
 use programs::Programs;
 use report::Report;
 use sensors::Sensors;
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     /// Leave out tests whose names contain this; may be given several times
     #[arg(long, value_name = "WORD")]
     skip: Vec<String>,
+    /// Fetch and build what the machines need, and start none
+    #[arg(long, conflicts_with_all = ["command", "tests"])]
+    prepare: bool,
     /// How many machines run at the same time; each has two CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     machines: u8,
@@ -91,7 +95,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             stage(&format!("system for {}", kernel.architecture.debian), began);
         }
     }
-    let reports = all(&kernels, args.machines, |kernel| {
+    let prepared = |kernel: &Kernel| -> Result<(Fetched, Vec<Module>)> {
         let fetched = Fetched::get(kernel, &cache, args.refresh)?;
         stage(&format!("kernel {}", kernel.name), began);
         let mut modules = Vec::new();
@@ -100,6 +104,16 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             modules.extend(own);
             stage(&format!("modules for kernel {}", kernel.name), began);
         }
+        Ok((fetched, modules))
+    };
+    if args.prepare {
+        for kernel in &kernels {
+            prepared(kernel)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reports = all(&kernels, args.machines, |kernel| {
+        let (fetched, modules) = prepared(kernel)?;
         let sensors = kernel.has_sensors.then(|| Sensors::make(root, &folder.0));
         let sensors = sensors.transpose()?;
         let mut systems = systems.iter();
@@ -145,7 +159,7 @@ impl System {
         cache: &Path,
         folder: &Path,
     ) -> Result<Self> {
-        let programs = Programs::build(root, architecture, cache)?;
+        let programs = Programs::build(root, architecture, cache, folder)?;
         let tools = Tools::get(architecture, cache)?;
         let disk = disk::make(architecture, &programs, &tools, folder)?;
         let emulator = Emulator::get(architecture, cache)?;

@@ -73,11 +73,19 @@ pub(super) fn make(
     for (from, to) in [(&programs.agent, AGENT), (&programs.tests, TESTS)] {
         copy(from, &root, Path::new(to))?;
     }
+    if programs.agent_of_tests != Path::new(AGENT) {
+        let link = inside(&root, &programs.agent_of_tests);
+        fs::create_dir_all(link.parent().context("a folder")?)?;
+        symlink(AGENT, link)?;
+    }
     for (name, path) in tools.all() {
         copy(&path, &root, &Path::new("/usr/bin").join(name))?;
     }
     for (from, to) in tools.libraries()? {
         copy(&from, &root, &to)?;
+    }
+    for library in &programs.libraries {
+        copy(library, &root, library)?;
     }
     busybox(tools, &root)?;
     terminals(&root)?;
@@ -125,8 +133,13 @@ fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
+/// Where a file of the machine lies here.
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
 fn copy(from: &Path, root: &Path, to: &Path) -> Result<()> {
-    let to = root.join(to.strip_prefix("/").unwrap_or(to));
+    let to = inside(root, to);
     fs::create_dir_all(to.parent().context("a folder")?)?;
     fs::copy(from, &to).with_context(|| from.display().to_string())?;
     Ok(())

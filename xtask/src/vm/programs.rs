@@ -1,110 +1,108 @@
-//! What of ours runs in a machine: static programs, built from this tree.
+//! What of ours runs in a machine. One of this architecture has the programs that `make test` tests here, with
+//! their libraries; for another they are built, without libraries.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use noctule_vm::AGENT;
-use serde_json::Value;
 
 use super::architecture::Architecture;
-use super::command::output;
+use super::command::quiet;
 use super::toolchain::Toolchain;
-use crate::cargo;
+use super::tools::needed;
+use crate::cargo::{self, Executables};
 
-/// Static programs.
+const FIRST: &str = "noctule-vm-init";
+const TESTS: &str = "blackbox";
+
+/// Without libraries: they are on the disk, or would have to come with the program.
+const STATIC: &str = "RUSTFLAGS=-C target-feature=+crt-static";
+
+/// Programs, and where each is.
 pub(super) struct Programs {
-    /// The first process.
+    /// The first process: it runs before the disk is there, and has no libraries.
     pub(super) init: PathBuf,
     pub(super) agent: PathBuf,
     pub(super) tests: PathBuf,
+    /// Where the tests look for the agent.
+    pub(super) agent_of_tests: PathBuf,
+    /// What agent and tests need, their loader included.
+    pub(super) libraries: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Builds them.
-    pub(super) fn build(root: &Path, architecture: &Architecture, cache: &Path) -> Result<Self> {
-        let name = architecture.debian;
-        super::say(&format!("building the static programs for {name}"));
-        if architecture.is_native()? {
-            let mut command = Command::new("env");
-            cargo::forget_our_package(&mut command);
-            command.arg(format!(
-                "LIBBPF_SYS_LIBRARY_PATH={}",
-                libraries()?.display()
-            ));
-            return Self::built_by(
-                command,
-                &cargo::program(),
-                root,
-                architecture,
-                Path::to_owned,
-            );
-        }
-        let toolchain = Toolchain::get(architecture, cache)?;
-        let command = toolchain.cargo(root)?;
-        let outside = |path: &Path| toolchain.outside(path, root);
-        Self::built_by(command, "cargo".as_ref(), root, architecture, outside)
-    }
-
-    /// By a command that sets variables and then executes another one.
-    fn built_by(
-        mut command: Command,
-        cargo: &OsStr,
+    /// Builds them. Those without what debuggers need are in the folder.
+    pub(super) fn build(
         root: &Path,
         architecture: &Architecture,
-        outside: impl Fn(&Path) -> PathBuf,
+        cache: &Path,
+        folder: &Path,
     ) -> Result<Self> {
-        let output = command
-            .args([
-                "RUSTFLAGS=-C target-feature=+crt-static".to_owned(),
-                format!("NOCTULE_BINARY={AGENT}"),
-            ])
-            .arg(cargo)
-            // With a target, build scripts and their libbpf are built apart, and stay dynamic.
-            .args([
-                "build",
-                "--locked",
-                "--profile=vm",
-                "--target",
-                architecture.target,
-            ])
+        super::say(&format!(
+            "building the programs for {}",
+            architecture.debian
+        ));
+        match architecture.is_native()? {
+            true => Self::ours(root, architecture, folder),
+            false => Self::foreign(root, architecture, cache),
+        }
+    }
+
+    fn ours(root: &Path, architecture: &Architecture, folder: &Path) -> Result<Self> {
+        let mut init = Command::new("env");
+        cargo::forget_our_package(&mut init);
+        // With a target, build scripts are built apart, and stay dynamic.
+        init.arg(STATIC)
+            .arg(cargo::program())
+            .args(["build", "--locked", "--target", architecture.target])
+            .args(["--package=noctule-vm", "--bins"])
+            .current_dir(root);
+        let init = Executables::build(&mut init).context("the first process")?;
+        let built = cargo::tests_of_the_binary(root)?;
+        let agent_of_tests = built.named("noctule")?;
+        let mut libraries = needed(&agent_of_tests)?;
+        libraries.extend(needed(&built.named(TESTS)?)?);
+        Ok(Self {
+            init: init.named(FIRST)?,
+            agent: slim(&agent_of_tests, folder)?,
+            tests: slim(&built.named(TESTS)?, folder)?,
+            agent_of_tests,
+            libraries,
+        })
+    }
+
+    fn foreign(root: &Path, architecture: &Architecture, cache: &Path) -> Result<Self> {
+        let toolchain = Toolchain::get(architecture, cache)?;
+        let mut command = toolchain.cargo(root)?;
+        command
+            .arg(STATIC)
+            .arg(format!("NOCTULE_BINARY={AGENT}"))
+            .args(["cargo", "build", "--locked", "--profile=vm"])
+            .args(["--target", architecture.target])
             .args(["--package=noctule", "--package=noctule-vm"])
             .args(["--features=noctule/static", "--bins", "--test=blackbox"])
-            .arg("--message-format=json-render-diagnostics")
-            .current_dir(root)
-            .stderr(Stdio::inherit())
-            .output()
-            .context("starting cargo")?;
-        if !output.status.success() {
-            bail!("the static programs cannot be built");
-        }
-        let messages = String::from_utf8(output.stdout).context("cargo")?;
-        let named = |name| {
-            let found = messages.lines().find_map(|line| executable(line, name));
-            let found = found.map(|path| outside(&path));
-            found.with_context(|| format!("cargo does not report where {name} is"))
-        };
+            .current_dir(root);
+        let built = Executables::build(&mut command).context("the static programs")?;
+        let named = |name| Ok::<_, anyhow::Error>(toolchain.outside(&built.named(name)?, root));
         Ok(Self {
-            init: named("noctule-vm-init")?,
+            init: named(FIRST)?,
             agent: named("noctule")?,
-            tests: named("blackbox")?,
+            tests: named(TESTS)?,
+            agent_of_tests: AGENT.into(),
+            libraries: Vec::new(),
         })
     }
 }
 
-fn executable(line: &str, name: &str) -> Option<PathBuf> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let ours = message["target"]["name"] == name;
-    let path = message["executable"].as_str().filter(|_| ours)?;
-    Some(PathBuf::from(path))
-}
-
-/// The folder of the static libraries that libbpf needs.
-fn libraries() -> Result<PathBuf> {
-    let path = output(Command::new("cc").arg("-print-file-name=libelf.a"))?;
-    // The compiler prints the bare name of what it does not find.
-    let path = fs::canonicalize(path.trim()).context("no libelf.a (package libelf-dev)")?;
-    Ok(path.parent().context("a folder")?.to_owned())
+/// A copy without what debuggers need, which is most of it.
+fn slim(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let name = program.file_name().context("a program has a name")?;
+    let copy = folder.join(name);
+    quiet(
+        Command::new("strip")
+            .args(["--strip-debug", "-o"])
+            .args([&copy, &program.to_owned()]),
+    )?;
+    Ok(copy)
 }

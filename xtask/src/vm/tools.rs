@@ -123,7 +123,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// The libraries of a program, its loader included; none when it is static.
-fn needed(program: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn needed(program: &Path) -> Result<Vec<PathBuf>> {
     // It fails for a static program.
     let text = Command::new("ldd").arg(program).output().context("ldd")?;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
