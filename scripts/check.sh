@@ -89,9 +89,17 @@ a_minute_of_soak() {
 }
 
 # The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
-other_kernels() {
+has_other_kernels() {
     local keys=(/usr/share/keyrings/debian-archive-keyring.*)
-    if ! command -v apt-get >/dev/null || [ ! -e "${keys[0]}" ]; then
+    command -v apt-get >/dev/null && [ -e "${keys[0]}" ]
+}
+
+# What the machines need is fetched and built in the time that the tests leave to others: those of the binary
+# wait more than they compute.
+prepare_other_kernels() { ! has_other_kernels || nice -n 19 cargo xtask vm --prepare; }
+
+other_kernels() {
+    if ! has_other_kernels; then
         echo 'not run: the kernels come by apt-get, with the keys of debian-archive-keyring'
         echo 'the tests on other kernels (no apt-get, or no debian-archive-keyring)' >>"$NOCTULE_NOT_RUN"
         return
@@ -124,6 +132,7 @@ everything() {
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
     beside 'programs of others' sharing scripts/readers.sh "${CARGO_TARGET_DIR:-target}/debug/noctule"
+    beside 'kernels and programs of the machines' sharing prepare_other_kernels
     await_all
     # Two machines take both CPUs of a small host, where tests are too slow beside them.
     stage 'tests on other kernels' other_kernels
