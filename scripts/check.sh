@@ -94,9 +94,9 @@ has_other_kernels() {
     command -v apt-get >/dev/null && [ -e "${keys[0]}" ]
 }
 
-# What the machines need is fetched and built in the time that the tests leave to others: those of the binary
-# wait more than they compute.
-prepare_other_kernels() { ! has_other_kernels || nice -n 19 cargo xtask vm --prepare; }
+# What the machines need is fetched and built in the time that the tests leave: those of the binary wait a good
+# part of theirs.
+prepare_other_kernels() { ! has_other_kernels || chrt --idle 0 cargo xtask vm --prepare; }
 
 other_kernels() {
     if ! has_other_kernels; then
