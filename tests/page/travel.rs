@@ -1,7 +1,9 @@
-//! In time, to a group, and to an agent that was started anew.
+//! In time, to a group, to an agent that was started anew, and away from the page.
 
-use std::net::TcpListener;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::page::{address, agent, assert_clean, assert_ours, click, open, text};
 use crate::support::agent::Agent;
@@ -126,4 +128,41 @@ fn the_page_goes_on_when_the_agent_was_started_anew() {
     let others = others.filter(|it| !it.contains("status of 503"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
     assert_ours(&browser, &agent);
+}
+
+/// The established connections of clients to the agent.
+fn connections(agent: &Agent) -> usize {
+    let address: SocketAddrV4 = agent.address().parse().expect("an address of IPv4");
+    // The kernel writes the bytes of an address as a number of this machine, and those of a port in their order.
+    let ip = u32::from_ne_bytes(Ipv4Addr::octets(address.ip()));
+    let local = format!("{ip:08X}:{:04X}", address.port());
+    let sockets = fs::read_to_string("/proc/net/tcp").expect("the sockets of the kernel");
+    let is_ours = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        // The state behind the address of the other side: established.
+        words.next() == Some(&local) && words.nth(1) == Some("01")
+    };
+    sockets.lines().filter(is_ours).count()
+}
+
+#[test]
+fn a_page_that_nobody_sees_holds_no_connection_and_goes_on_when_it_is_seen() {
+    let _machine = support::shared();
+    let agent = agent();
+    let browser = open(&agent, "#seconds=60");
+    browser.hide();
+    // Six of them would be all that the browser has for one server. Between two streams there is none, either, for
+    // half a second.
+    let mut since = None;
+    support::wait_until("the hidden page has none", || {
+        let none = connections(&agent) == 0;
+        since = none.then(|| since.unwrap_or_else(Instant::now));
+        since.is_some_and(|since| since.elapsed() > Duration::from_secs(3))
+    });
+    let shown = text(&browser, "nav .span");
+    browser.show();
+    support::wait_until("it has new figures", || {
+        text(&browser, "nav .span") != shown
+    });
+    assert_clean(&browser, &agent);
 }

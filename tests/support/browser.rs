@@ -80,6 +80,16 @@ impl Browser {
         self.ask("/execute/sync", &json!({"script": script, "args": []}))
     }
 
+    /// Minimizes the window: its page is hidden.
+    pub(crate) fn hide(&self) {
+        self.ask("/window/minimize", &json!({}));
+    }
+
+    /// Brings the window back.
+    pub(crate) fn show(&self) {
+        self.ask("/window/rect", &json!({"x": 0, "y": 0}));
+    }
+
     /// Presses a key, as if nothing had the focus.
     pub(crate) fn press(&self, key: &str) {
         let act = |kind| json!({"type": kind, "value": key});

@@ -108,33 +108,54 @@ export function stalled(node, now) {
   return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection stands still, and everything here is as of then`;
 }
 
+/** After a refusal the stream is asked for again. */
+const REFUSED_MS = 5000;
+
 /**
- * Calls after each batch, and when the stream breaks and comes back.
+ * Calls after each batch, and when the stream breaks and comes back. A page that nobody sees has no stream: a browser
+ * has six connections to a server, and so many hidden pages would leave none to the one that is looked at.
  * @param {(at: number) => void} onTick the moment of the batch, seconds since 1970
  * @param {(connected: boolean) => void} onState
  */
 export function ticks(onTick, onState) {
-  const source = new EventSource("/api/v1/stream");
+  /** @type {EventSource | undefined} */
+  let source;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let lost;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let refused;
   const found = () => {
     clearTimeout(lost);
     lost = undefined;
     onState(true);
   };
-  source.addEventListener("open", found);
-  source.addEventListener("tick", ({ data }) => {
-    found();
-    onTick(JSON.parse(data).time_unix_nano / 1e9);
-  });
-  source.addEventListener("error", () => {
-    // Streams end and begin anew all the time: that is no news. Each attempt that fails is an error again,
-    // and comes sooner than the patience ends: it began with the first.
-    lost ??= setTimeout(() => onState(false), 4000);
-    // A refusal ends it for good.
-    if (source.readyState === EventSource.CLOSED) {
-      source.close();
-      setTimeout(() => ticks(onTick, onState), 5000);
-    }
-  });
+  const close = () => {
+    source?.close();
+    source = undefined;
+    clearTimeout(lost);
+    lost = undefined;
+    clearTimeout(refused);
+  };
+  const open = () => {
+    const opened = new EventSource("/api/v1/stream");
+    source = opened;
+    opened.addEventListener("open", found);
+    opened.addEventListener("tick", ({ data }) => {
+      found();
+      onTick(JSON.parse(data).time_unix_nano / 1e9);
+    });
+    opened.addEventListener("error", () => {
+      // Streams end and begin anew all the time: that is no news. Each attempt that fails is an error again,
+      // and comes sooner than the patience ends: it began with the first.
+      lost ??= setTimeout(() => onState(false), 4000);
+      // A refusal ends it for good.
+      if (opened.readyState === EventSource.CLOSED) refused = setTimeout(open, REFUSED_MS);
+    });
+  };
+  const follow = () => {
+    close();
+    if (!document.hidden) open();
+  };
+  document.addEventListener("visibilitychange", follow);
+  follow();
 }

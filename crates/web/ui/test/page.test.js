@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { notMeasured, parseVisibly, stalled } from "../api.js";
+import { notMeasured, parseVisibly, stalled, ticks } from "../api.js";
 import { bytes, clock, count, counted, day, duration, noVerdict, percent, shorten, spanOf, watts } from "../format.js";
 import { isCollected, mean, summary } from "../steps.js";
 import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
@@ -143,4 +143,36 @@ test("a long name loses its middle", () => {
   const cut = shorten("/kubepods.slice/burstable/pod1/deep/below", 20);
   assert.equal(cut.length, 20);
   assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
+});
+
+test("a page has one stream while it is seen, and none while it is hidden", () => {
+  const open = new Set();
+  class Source extends EventTarget {
+    static CLOSED = 2;
+    readyState = 1;
+    constructor() {
+      super();
+      open.add(this);
+    }
+    close() {
+      open.delete(this);
+    }
+  }
+  const page = Object.assign(new EventTarget(), { hidden: true });
+  Object.assign(globalThis, { document: page, EventSource: Source });
+  const turn = (hidden) => {
+    page.hidden = hidden;
+    page.dispatchEvent(new Event("visibilitychange"));
+  };
+  const seen = [];
+  ticks((at) => seen.push(at), (connected) => seen.push(connected));
+  assert.equal(open.size, 0);
+  for (const hidden of [false, true, false, false]) {
+    turn(hidden);
+    assert.equal(open.size, hidden ? 0 : 1);
+  }
+  const [source] = open;
+  source.dispatchEvent(Object.assign(new Event("tick"), { data: '{"time_unix_nano": 7000000000}' }));
+  assert.deepEqual(seen, [true, 7]);
+  turn(true);
 });
