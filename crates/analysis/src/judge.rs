@@ -174,10 +174,11 @@ impl History {
 #[cfg(test)]
 mod tests {
     use noctule_model::{
-        Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, WaitRow,
+        Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Group, Histogram, Owner, WaitRow,
     };
 
     use super::*;
+    use crate::Rollup;
 
     const SECOND: u64 = 1_000_000_000;
     const VICTIM: CgroupId = CgroupId(7);
@@ -270,6 +271,43 @@ mod tests {
             .collect();
         let quiet = VerdictKind::Quiet;
         assert_eq!(kinds, [VerdictKind::HurtByNeighbour, quiet, quiet]);
+    }
+
+    /// Its row stays for minutes, and an alert would, too.
+    #[test]
+    fn a_group_that_has_gone_is_quiet_from_the_first_window_without_it() {
+        let mut judge = Judge::new(JudgeOptions {
+            window_ns: 2 * SECOND,
+            ..JudgeOptions::default()
+        });
+        let (mut rollup, mut machine) = (Rollup::new(300 * SECOND), Machine::default());
+        let mut verdict = |batch: &mut Batch| {
+            rollup.apply(batch);
+            judge.observe(batch);
+            judge.mark(batch);
+            batch.subjects[0].verdict
+        };
+        let owner = Arc::new(Owner::unknown(VICTIM));
+        let (hurt, quiet) = (VerdictKind::HurtByNeighbour, VerdictKind::Quiet);
+        let mut last = Batch::default();
+        for expected in [None, None, Some(hurt), Some(hurt)] {
+            last = machine.step(100, 4_000_000);
+            last.cgroups[0].owner = Some(owner.clone());
+            assert_eq!(verdict(&mut last), expected);
+        }
+        // It goes in the middle of a window, in which it was hurt, and is listed for a while.
+        for expected in [hurt, hurt, quiet, quiet] {
+            last.taken_ns += SECOND;
+            assert_eq!(verdict(&mut last), Some(expected));
+        }
+        for _ in 0..3 {
+            let taken_ns = last.taken_ns + SECOND;
+            last = Batch {
+                taken_ns,
+                ..Batch::default()
+            };
+            assert_eq!(verdict(&mut last), Some(quiet));
+        }
     }
 
     #[test]

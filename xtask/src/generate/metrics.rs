@@ -71,6 +71,8 @@ protobuf format histograms have native buckets as well ([promql.md](promql.md)).
   operator's model. A package contains its cores, a platform its packages: do not add those up.
 - `tcp_connections` and `tcp_listeners` follow what is open. What a group had open is gone with it,
   and the gauge of a row that moves between the overflow row and its own moves with it.
+- `sched_verdict` is of the last window (`verdicts.window_seconds`, 10 s). A row whose group has gone keeps the verdict
+  of the window in which it went until the next one ends, and is `quiet` from then on until its series end.
 - `tcp_destination_*` have connections from this side only, by the address and port that they go
   to (`10.0.0.1:80`, `[2001:db8::1]:443`), the most attempts first, up to `metrics.destinations` in
   the configuration (100) on the node. The rest is the destination `_other`, as for
