@@ -7,8 +7,10 @@ use std::path::Path;
 
 use noctule_kernel::{CgroupVersion, Facts, Landlock, Sandbox};
 use noctule_model::{Feature, FeatureId, FeatureState};
+use noctule_text::escape;
 
 use crate::config::ProgramCost;
+use crate::wire::Scope;
 
 mod energy;
 
@@ -44,6 +46,20 @@ pub(crate) fn need_one(
         true => Err(off.swap_remove(0)),
         false => Ok(off),
     }
+}
+
+/// Fails where all of the kinds of events that are wanted are off. Of some that are off, those that the user named
+/// are a warning, and the usual ones a note: who asked for nothing else gets what there is.
+pub(crate) fn need_kinds(features: &[Feature], scope: &Scope, when: When) -> Result<(), String> {
+    for words in need_one(features, &scope.features(), when)? {
+        // Those of a recording are from a file.
+        let words = escape(&words);
+        match scope.named {
+            true => tracing::warn!("{words}"),
+            false => tracing::info!("{words}"),
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn hierarchy(facts: &Facts) -> Feature {
@@ -327,6 +343,9 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -371,6 +390,57 @@ mod tests {
         let words = "cpu_waits is off: no such hook".to_owned();
         assert_eq!(need_one(&both, &[waits, sockets], When::Live), Err(words));
         assert_eq!(need_one(&both, &[], When::Live), Ok(Vec::new()));
+    }
+
+    /// What is logged at the usual level, and at that of notes.
+    fn said(run: impl Fn()) -> [String; 2] {
+        [tracing::Level::WARN, tracing::Level::INFO].map(|level| {
+            let log = tempfile::NamedTempFile::new().expect("a file");
+            let subscriber = tracing_subscriber::fmt()
+                .with_max_level(level)
+                .with_ansi(false)
+                .with_writer(Arc::new(log.reopen().expect("a file")))
+                .finish();
+            tracing::subscriber::with_default(subscriber, &run);
+            fs::read_to_string(log.path()).expect("text")
+        })
+    }
+
+    #[test]
+    fn a_kind_that_is_off_is_a_warning_where_it_was_named_and_else_a_note() {
+        let features = [
+            Feature::on(FeatureId::ProcessEvents, ""),
+            Feature::off(FeatureId::OomEvents, "no such hook"),
+        ];
+        for (when, words) in [
+            (When::Live, "oom_events is off: no such hook"),
+            (When::Recorded, "oom_events was off when this was recorded"),
+        ] {
+            let scope = |named| Scope {
+                process: true,
+                oom: true,
+                named,
+                ..Scope::default()
+            };
+            let of =
+                |scope: Scope| said(|| assert_eq!(need_kinds(&features, &scope, when), Ok(())));
+            let [warned, noted] = of(scope(false));
+            assert_eq!(warned, "");
+            assert!(noted.contains("INFO") && noted.contains(words), "{noted}");
+            let [warned, _] = of(scope(true));
+            assert!(
+                warned.contains("WARN") && warned.contains(words),
+                "{warned}"
+            );
+            // Without any of what was wanted there is no answer, whoever named it.
+            for named in [false, true] {
+                let scope = Scope {
+                    process: false,
+                    ..scope(named)
+                };
+                assert!(need_kinds(&features, &scope, when).is_err());
+            }
+        }
     }
 
     #[test]

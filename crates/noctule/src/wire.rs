@@ -165,7 +165,8 @@ impl Pipeline {
         config.events.dns = scope.dns;
         config.events.udp = scope.udp;
         let mut this = Self::load(&config, scope, Shown::All)?;
-        this.need_one(&scope.features())?;
+        let needed = features::need_kinds(&this.cpu.features(), scope, When::Live);
+        needed.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
         this.narrow(scope)?;
         this.list_existing(scope.existing)?;
         Ok(this)
@@ -287,14 +288,8 @@ impl Pipeline {
 
     /// Fails where the feature is off, with why.
     pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
-        self.need_one(&[feature])
-    }
-
-    /// Fails where all of these features are off, with why; warns of those that are.
-    fn need_one(&self, wanted: &[FeatureId]) -> Result<()> {
-        let off = features::need_one(&self.cpu.features(), wanted, When::Live);
-        let off = off.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
-        off.iter().for_each(|words| tracing::warn!("{words}"));
+        let needed = features::need_one(&self.cpu.features(), &[feature], When::Live);
+        needed.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
         Ok(())
     }
 

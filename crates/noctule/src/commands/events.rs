@@ -49,7 +49,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
     let first = window.batches().next().unwrap_or_default();
     let mut filter = Filter::new(scope, &first)?;
-    recorded::need_one(&first, &scope.features(), scope.named)?;
+    recorded::need_kinds(&first, scope)?;
     stream.head()?;
     let mut events = window.events();
     let mut has_signals = false;

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use noctule_analysis::{Detail, Found, ReportBuilder, Selection};
-use noctule_model::{Batch, CgroupId, Feature, FeatureId, Level, Owner};
+use noctule_model::{Batch, CgroupId, FeatureId, Level, Owner};
 use noctule_tape::{Batches, Damage, Events, Limits, Span, Stretch, Tape};
 use noctule_text::{date_time, escape};
 
@@ -21,6 +21,7 @@ use crate::features::{self, When};
 use crate::print::utc_offset;
 use crate::recording::{self, Recording};
 use crate::select;
+use crate::wire::Scope;
 
 mod moment;
 
@@ -342,25 +343,20 @@ impl Window {
     /// Fails where the feature was off when it was recorded, with why.
     pub(super) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
-        off_then(&report.features, &[feature]).map(drop)
+        let needed = features::need_one(&report.features, &[feature], When::Recorded);
+        needed.map(drop).map_err(|words| off_then(&words))
     }
 }
 
-/// What of these was off when the window began is said, with why, if the user `named` them: who asked for the usual ones
-/// gets what there is. Fails where all of it was.
-pub(super) fn need_one(first: &Batch, features: &[FeatureId], named: bool) -> Result<()> {
-    let off = off_then(&first.features, features)?;
-    let said = off.iter().filter(|_| named);
-    said.for_each(|words| tracing::warn!("{words}"));
-    Ok(())
+/// Fails where all of the kinds were off when the window began, and says which were.
+pub(super) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
+    let needed = features::need_kinds(&first.features, scope, When::Recorded);
+    needed.map_err(|words| off_then(&words))
 }
 
-/// What of these was off then, with why. Fails where all of it was.
-fn off_then(features: &[Feature], wanted: &[FeatureId]) -> Result<Vec<String>> {
-    match features::need_one(features, wanted, When::Recorded) {
-        Ok(off) => Ok(off.iter().map(|words| escape(words).to_string()).collect()),
-        Err(words) => bail!(escape(&words)),
-    }
+/// The words for what was off are those of a file.
+fn off_then(words: &str) -> anyhow::Error {
+    anyhow!(escape(words))
 }
 
 /// Why a recording answers nothing.
@@ -492,6 +488,8 @@ fn outside(folder: &Path, typed: &str, spans: &[Span]) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use noctule_model::Feature;
+
     use super::*;
 
     /// A recording of a second in which the process 7 ran.
@@ -570,28 +568,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_off_is_told_unless_all_was() {
-        use FeatureId::{OomEvents, ProcessEvents, TcpEvents};
-        let feature = |id, state| Feature {
-            id,
-            state,
-            reason: "no such hook".to_owned(),
-            mend: String::new(),
-        };
+    fn where_all_kinds_were_off_their_words_are_harmless() {
         let first = Batch {
             features: Arc::from([
-                feature(TcpEvents, noctule_model::FeatureState::Off),
-                feature(ProcessEvents, noctule_model::FeatureState::On),
+                Feature::off(FeatureId::TcpEvents, "no \x1b[31mhook"),
+                Feature::on(FeatureId::ProcessEvents, ""),
             ]),
             ..Batch::default()
         };
-        let off =
-            |wanted: &[FeatureId]| off_then(&first.features, wanted).map_err(|it| it.to_string());
-        let words = "tcp_events was off when this was recorded: no such hook".to_owned();
-        let all = off(&[ProcessEvents, TcpEvents, OomEvents]);
-        assert_eq!(all, Ok(vec![words.clone()]));
-        assert_eq!(off(&[ProcessEvents]), Ok(vec![]));
-        assert_eq!(off(&[TcpEvents]), Err(words));
+        let of = |process| {
+            let tcp = true;
+            let scope = Scope {
+                process,
+                tcp,
+                ..Scope::default()
+            };
+            need_kinds(&first, &scope).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(true), Ok(()));
+        let words = "tcp_events was off when this was recorded: no \\u{1b}[31mhook";
+        assert_eq!(of(false), Err(words.to_owned()));
     }
 
     #[test]
