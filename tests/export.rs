@@ -192,6 +192,44 @@ fn what_cannot_be_exported_is_refused_with_the_mend() {
 }
 
 #[test]
+fn an_export_that_lacks_what_an_index_lacks_is_written_and_fails() {
+    let _machine = support::shared();
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("tape");
+    copy(Path::new(COMMITTED), &tape);
+    let mut segments = fs::read_dir(&tape).expect("a folder");
+    let segment = segments.next().expect("a segment").expect("an entry");
+    let index = segment.path().join("index");
+    let lines = fs::read_to_string(&index).expect("an index");
+    fs::write(&index, lines.replacen("closed", "clothed", 1)).expect("a file");
+    for to in ["parquet", "csv", "openmetrics", "perfetto"] {
+        for part in [&[][..], &["--at", "-1s", "--for", "1s"]] {
+            let out = folder.path().join(format!("{to}-{}", part.len()));
+            let args = ["tape", "export", text(&tape), "--to", to, "-o", text(&out)];
+            let output = noctule(&[&args[..], part].concat());
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+            assert_eq!(errors.matches("index is damaged").count(), 1, "{errors}");
+            assert!(out.exists(), "{args:?}: {errors}");
+        }
+    }
+}
+
+/// Copies a folder and what is below it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a file");
+        }
+    }
+}
+
+#[test]
 fn a_recording_without_a_batch_is_no_export() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
