@@ -126,6 +126,7 @@ impl Machine {
             before_ns: 0,
             after_ns: 0,
             gaps: 0,
+            lost_ns: 0,
             state: FeatureState::On,
             reason: None,
         };

@@ -81,9 +81,13 @@ pub struct ZoneReading {
     /// The same clock just after that read.
     pub after_ns: u64,
     /// Stretches of time in which the zone could not be read, or its counter jumped. Their energy is
-    /// in the first reading after them if the meter counted on meanwhile, and missing if not. Between
-    /// two readings with the same number nothing is missing.
+    /// in the first reading after them if the meter counted on meanwhile, and missing if not, which
+    /// `lost_ns` tells apart. Between two readings with the same number nothing is missing.
     pub gaps: u64,
+    /// How much of the time since the first read is known to be missing in `energy_uj` for good,
+    /// nanoseconds of the same clock. What comes late is not in it: a counter goes on while it cannot be
+    /// read, and power is joined over a short pause. 0 in recordings of versions that did not have it.
+    pub lost_ns: u64,
     /// On, or degraded: the last attempt failed, or was not plausible, and `energy_uj` is that of an
     /// older read. Never off.
     pub state: FeatureState,

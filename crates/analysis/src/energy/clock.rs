@@ -93,6 +93,7 @@ mod tests {
             before_ns: at_ns,
             after_ns: at_ns,
             gaps: 0,
+            lost_ns: 0,
             state: FeatureState::On,
             reason: None,
         }

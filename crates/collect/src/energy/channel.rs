@@ -57,6 +57,7 @@ impl Channel {
                 before_ns: 0,
                 after_ns: 0,
                 gaps: 0,
+                lost_ns: 0,
                 state: FeatureState::On,
                 reason: None,
             },
@@ -98,9 +99,14 @@ impl Channel {
             self.integral.pause();
         }
         let outcome = value.and_then(|value| {
-            let added = self.add(value, before_ns.midpoint(after_ns));
+            let at_ns = before_ns.midpoint(after_ns);
+            let added = self.add(value, at_ns);
             self.reading.energy_uj = self.sum.energy_uj() + self.integral.energy_uj();
-            (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
+            self.reading.lost_ns = self.sum.lost_ns() + self.integral.lost_ns();
+            // A sample of impossible power is left out: the energy is still that of the one before.
+            if self.sum.at_ns().max(self.integral.at_ns()) == Some(at_ns) {
+                (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
+            }
             added.map_err(str::to_owned)
         });
         let outcome = match resumed {
@@ -151,7 +157,7 @@ impl Channel {
                 added.map_err(integral::Fault::words)
             }
             Value::Idle(why) => {
-                self.integral.pause();
+                self.integral.skip(at_ns);
                 Err(why)
             }
         }

@@ -56,6 +56,8 @@ impl Fault {
 pub(super) struct Sum {
     shape: Shape,
     energy_uj: u64,
+    /// Time whose energy is not in the sum and never will be.
+    lost_ns: u64,
     last: Option<Last>,
     /// Whether each value so far was 0; `None` before the first.
     at_zero: Option<bool>,
@@ -65,7 +67,8 @@ pub(super) struct Sum {
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    value: u64,
+    /// `None`: the next value is not compared with it.
+    value: Option<u64>,
     at_ns: u64,
     /// When it moved last.
     moved_ns: u64,
@@ -76,6 +79,7 @@ impl Sum {
         Self {
             shape,
             energy_uj: 0,
+            lost_ns: 0,
             last: None,
             at_zero: None,
             peak_uw: 0,
@@ -92,34 +96,50 @@ impl Sum {
         self.energy_uj
     }
 
+    /// Up to which moment it counts; `None`: it has not begun.
+    pub(super) fn at_ns(&self) -> Option<u64> {
+        self.last.map(|last| last.at_ns)
+    }
+
+    /// How much time is missing in the sum, in nanoseconds.
+    pub(super) fn lost_ns(&self) -> u64 {
+        self.lost_ns
+    }
+
     /// Takes the value that was read at that moment. After a jump the counter goes on from its new
     /// value.
     pub(super) fn add(&mut self, value: u64, at_ns: u64) -> Result<(), Fault> {
         self.at_zero = Some(self.at_zero.unwrap_or(true) && value == 0);
-        let Some(last) = self.last else {
-            self.last = Some(Last {
-                value,
-                at_ns,
-                moved_ns: at_ns,
-            });
+        let now = Last {
+            value: Some(value),
+            at_ns,
+            moved_ns: at_ns,
+        };
+        let Some(last) = self.last.replace(now) else {
             return Ok(());
         };
-        let moved = value != last.value;
-        self.last = Some(Last {
-            value,
-            at_ns,
-            moved_ns: if moved { at_ns } else { last.moved_ns },
-        });
         let lasted_ns = at_ns.saturating_sub(last.at_ns);
+        let Some(before) = last.value else {
+            self.lost_ns += lasted_ns;
+            return Ok(());
+        };
+        let moved = value != before;
+        if !moved {
+            self.last = Some(Last {
+                moved_ns: last.moved_ns,
+                ..now
+            });
+        }
         let stood_ns = at_ns.saturating_sub(last.moved_ns).min(LATEST_STEP_NS);
         let grown_ns = lasted_ns.max(stood_ns);
-        let grown = self.grown(last.value, value).ok_or(Fault::JumpedBack)?;
-        if grown > self.most_uj(grown_ns) {
-            return Err(match value < last.value {
+        let grown = self.grown(before, value);
+        let Some(grown) = grown.filter(|grown| *grown <= self.most_uj(grown_ns)) else {
+            self.lost_ns += lasted_ns;
+            return Err(match value < before {
                 true => Fault::JumpedBack,
                 false => Fault::JumpedAhead,
             });
-        }
+        };
         self.energy_uj += grown;
         if grown_ns >= SHORTEST_NS {
             let power_uw = u128::from(grown) * 1_000_000_000 / u128::from(grown_ns);
@@ -137,7 +157,9 @@ impl Sum {
 
     /// The next value is not compared with the last one: the counter goes on from it.
     pub(super) fn pause(&mut self) {
-        self.last = None;
+        if let Some(last) = &mut self.last {
+            last.value = None;
+        }
     }
 
     /// When it must be read again so that no wrap hides, counted from the last read.
@@ -244,6 +266,7 @@ mod tests {
             assert_eq!(sum.energy_uj(), 50);
             assert_eq!(sum.add(value + 7, 3 * SECOND), Ok(()));
             assert_eq!(sum.energy_uj(), 57);
+            assert_eq!(sum.lost_ns(), SECOND);
         }
     }
 

@@ -28,7 +28,16 @@ pub(super) struct Integral {
     /// Twice the energy, in femtojoules (microwatts times nanoseconds): nothing is rounded on the
     /// way.
     doubled: u128,
-    last: Option<(u64, u64)>,
+    /// Time whose energy is not in it and never will be.
+    lost_ns: u64,
+    last: Option<Sample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at_ns: u64,
+    /// `None`: the next sample is not joined to it. 0 of a meter that has no power.
+    power_uw: Option<u64>,
 }
 
 impl Integral {
@@ -37,6 +46,7 @@ impl Integral {
             most_uw: most_watts * 1_000_000,
             longest_ns,
             doubled: 0,
+            lost_ns: 0,
             last: None,
         }
     }
@@ -46,17 +56,27 @@ impl Integral {
         (self.doubled / 2_000_000_000) as u64
     }
 
+    /// Up to which moment it counts; `None`: it has not begun.
+    pub(super) fn at_ns(&self) -> Option<u64> {
+        self.last.map(|last| last.at_ns)
+    }
+
+    /// How much time is missing in it, in nanoseconds.
+    pub(super) fn lost_ns(&self) -> u64 {
+        self.lost_ns
+    }
+
     /// Takes the microwatts that were read at that moment.
     pub(super) fn add(&mut self, power_uw: i64, at_ns: u64) -> Result<(), Fault> {
         let power_uw = u64::try_from(power_uw).map_err(|_| Fault::Implausible)?;
         if power_uw > self.most_uw {
             return Err(Fault::Implausible);
         }
-        let Some((before_uw, before_ns)) = self.last.replace((power_uw, at_ns)) else {
+        let Some((before_uw, lasted_ns)) = self.follow(power_uw, at_ns) else {
             return Ok(());
         };
-        let lasted_ns = at_ns.saturating_sub(before_ns);
         if lasted_ns > self.longest_ns {
+            self.lost_ns += lasted_ns;
             return Err(Fault::Paused);
         }
         self.doubled += u128::from(before_uw + power_uw) * u128::from(lasted_ns);
@@ -65,21 +85,46 @@ impl Integral {
 
     /// Takes microjoules that were used since the sample before.
     pub(super) fn add_used(&mut self, used_uj: i64, at_ns: u64) -> Result<(), Fault> {
-        let used_uj = u64::try_from(used_uj).map_err(|_| Fault::Implausible)?;
-        let Some((_, before_ns)) = self.last.replace((0, at_ns)) else {
+        let Some((_, lasted_ns)) = self.follow(0, at_ns) else {
             return Ok(());
         };
-        let lasted_ns = u128::from(at_ns.saturating_sub(before_ns));
-        if u128::from(used_uj) * 1_000_000_000 > u128::from(self.most_uw) * lasted_ns {
+        let most = u128::from(self.most_uw) * u128::from(lasted_ns);
+        let used = u64::try_from(used_uj).map(|uj| u128::from(uj) * 1_000_000_000);
+        let Some(used) = used.ok().filter(|used| *used <= most) else {
+            self.lost_ns += lasted_ns;
             return Err(Fault::Implausible);
-        }
-        self.doubled += u128::from(used_uj) * 2_000_000_000;
+        };
+        self.doubled += 2 * used;
         Ok(())
     }
 
     /// The next sample is not joined to the last one.
     pub(super) fn pause(&mut self) {
-        self.last = None;
+        if let Some(last) = &mut self.last {
+            last.power_uw = None;
+        }
+    }
+
+    /// Up to that moment nothing was measured, and the next sample is joined to none.
+    pub(super) fn skip(&mut self, at_ns: u64) {
+        self.pause();
+        if let Some(last) = &mut self.last {
+            self.lost_ns += at_ns.saturating_sub(last.at_ns);
+            last.at_ns = at_ns;
+        }
+    }
+
+    /// The power of the sample before and the time since, if this one is joined to it.
+    fn follow(&mut self, power_uw: u64, at_ns: u64) -> Option<(u64, u64)> {
+        let before = self.last.replace(Sample {
+            at_ns,
+            power_uw: Some(power_uw),
+        })?;
+        let lasted_ns = at_ns.saturating_sub(before.at_ns);
+        if before.power_uw.is_none() {
+            self.lost_ns += lasted_ns;
+        }
+        Some((before.power_uw?, lasted_ns))
     }
 }
 
@@ -109,6 +154,7 @@ mod tests {
             assert_eq!(integral.energy_uj(), 0);
             assert_eq!(integral.add(20_000_000, 2 * SECOND), Ok(()));
             assert_eq!(integral.energy_uj(), 40_000_000);
+            assert_eq!(integral.lost_ns(), 0);
         }
     }
 
@@ -119,8 +165,10 @@ mod tests {
         assert_eq!(integral.add(20_000_000, 6 * SECOND), Err(Fault::Paused));
         assert_eq!(integral.add(20_000_000, 7 * SECOND), Ok(()));
         assert_eq!(integral.energy_uj(), 20_000_000);
+        assert_eq!(integral.lost_ns(), 6 * SECOND);
         integral.pause();
         assert_eq!(integral.add(20_000_000, 8 * SECOND), Ok(()));
         assert_eq!(integral.energy_uj(), 20_000_000);
+        assert_eq!(integral.lost_ns(), 7 * SECOND);
     }
 }

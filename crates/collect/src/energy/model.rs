@@ -26,6 +26,7 @@ impl Model {
                 before_ns: 0,
                 after_ns: 0,
                 gaps: 0,
+                lost_ns: 0,
                 state: FeatureState::On,
                 reason: None,
             },

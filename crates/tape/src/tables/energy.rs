@@ -44,6 +44,7 @@ record! {
         before_ns: u64,
         after_ns: u64,
         gaps: u64,
+        lost_ns: u64,
         state: Word,
         reason: Option<String>,
         /// The rest is the account; without one it is 0.
@@ -123,6 +124,7 @@ impl ZoneRecord {
             before_ns,
             after_ns,
             gaps,
+            lost_ns,
             state,
             reason,
         } = reading;
@@ -130,6 +132,7 @@ impl ZoneRecord {
         self.before_ns = *before_ns;
         self.after_ns = *after_ns;
         self.gaps = *gaps;
+        self.lost_ns = *lost_ns;
         self.state = Word(state.name());
         self.reason = reason.as_deref().map(str::to_owned);
     }
@@ -213,6 +216,7 @@ impl ZoneRecord {
             before_ns: self.before_ns,
             after_ns: self.after_ns,
             gaps: self.gaps,
+            lost_ns: self.lost_ns,
             state: named(&STATES, FeatureState::name, self.state.0)
                 .unwrap_or(FeatureState::Degraded),
             reason: self.reason.as_deref().map(Into::into),

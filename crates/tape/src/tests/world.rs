@@ -410,6 +410,7 @@ impl World {
             before_ns: 1,
             after_ns: 2,
             gaps: 0,
+            lost_ns: 7,
             state: FeatureState::Degraded,
             reason: dice.maybe("late".into()),
         };

@@ -35,6 +35,7 @@ fn second(fake: &mut Fake, took: &[(ZoneKind, [u64; 3])]) -> Batch {
             before_ns: 0,
             after_ns: 0,
             gaps: 0,
+            lost_ns: 0,
             state: FeatureState::On,
             reason: None,
         };

@@ -451,3 +451,84 @@ fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
         }
     }
 }
+
+#[test]
+fn what_is_lost_is_told_from_what_comes_late() {
+    const SENSOR: &str = "/class/hwmon/hwmon0/power1_input";
+    const LEVEL: &str = "/class/power_supply/BAT0/energy_now";
+    const STATUS: &str = "/class/power_supply/BAT0/status";
+    // The meter, for how many seconds it has which fault, and how many milliseconds are lost for good: the sensor is
+    // sampled each 250 ms, the level each 10 s.
+    type Change<'a> = &'a dyn Fn(&Machine);
+    let eio = |file| move |machine: &Machine| machine.fail(file, Some(EIO));
+    let works = |file| move |machine: &Machine| machine.fail(file, None);
+    let write = |file, value: &'static str| move |machine: &Machine| machine.write(file, value);
+    let sleep = |machine: &Machine| machine.suspend(3600);
+    let nothing = |_: &Machine| {};
+    let (package, sensor, level) = ("package-0", "ltc4245 power1", "BAT0");
+    let cases: [(&str, u64, Change, Change, u64); 8] = [
+        (package, 8, &eio(PACKAGE), &works(PACKAGE), 0),
+        (package, 1, &sleep, &nothing, 1000),
+        (sensor, 3, &eio(SENSOR), &works(SENSOR), 0),
+        (sensor, 8, &eio(SENSOR), &works(SENSOR), 8250),
+        (
+            sensor,
+            3,
+            &write(SENSOR, "-5"),
+            &write(SENSOR, "18000000"),
+            0,
+        ),
+        (
+            sensor,
+            8,
+            &write(SENSOR, "-5"),
+            &write(SENSOR, "18000000"),
+            8250,
+        ),
+        (sensor, 1, &sleep, &nothing, 250),
+        (
+            level,
+            20,
+            &write(STATUS, "Full"),
+            &write(STATUS, "Discharging"),
+            21_000,
+        ),
+    ];
+    for (place, (name, seconds, begin, end, lost_ms)) in cases.into_iter().enumerate() {
+        let machine = two_packages();
+        machine.write("/class/hwmon/hwmon0/name", "ltc4245");
+        machine.write(SENSOR, 18_000_000);
+        machine.write("/class/power_supply/BAT0/type", "Battery");
+        machine.write(STATUS, "Discharging");
+        machine.write(LEVEL, 40_000_000);
+        let mut meters = machine.meters();
+        let start_ns = machine.now_ns();
+        // Everything takes 18 W.
+        let pass = |ns: u64| {
+            machine.pass_ns(ns);
+            let passed_ns = machine.now_ns() - start_ns;
+            machine.write(PACKAGE, 1_000_000_000 + 18 * passed_ns / 1000);
+            machine.write(LEVEL, 40_000_000 - passed_ns / 200_000);
+        };
+        let mut second = || {
+            let until_ns = machine.now_ns() + 1_000_000_000;
+            while let Some(due_ns) = meters.due_ns().filter(|due_ns| *due_ns < until_ns) {
+                pass(due_ns - machine.now_ns());
+                meters.poll();
+            }
+            pass(until_ns - machine.now_ns());
+            let energy = read(&mut meters).expect("there are meters");
+            reading(&energy, name).clone()
+        };
+        second();
+        begin(&machine);
+        let mut last = (0..seconds).map(|_| second()).last().expect("some");
+        end(&machine);
+        for _ in 0..2 {
+            last = second();
+        }
+        assert_eq!(last.lost_ns, lost_ms * 1_000_000, "case {place}");
+        let known_ns = last.before_ns - start_ns - last.lost_ns;
+        assert_eq!(last.energy_uj, 18 * known_ns / 1000, "case {place}");
+    }
+}
