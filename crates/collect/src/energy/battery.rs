@@ -121,10 +121,10 @@ impl Meter for Battery {
             How::Current => Value::Power(product(now[0].abs(), now[1], 1_000_000)),
             // A microwatt-hour: 3,600 microjoules.
             How::Energy => {
-                Value::Used(last.map_or(0, |last| product((last[0] - now[0]).max(0), 3600, 1)))
+                Value::Used(last.map(|last| product((last[0] - now[0]).max(0), 3600, 1)))
             }
             // A microampere-hour at a microvolt: 3.6 nanojoules.
-            How::Charge => Value::Used(last.map_or(0, |last| {
+            How::Charge => Value::Used(last.map(|last| {
                 let charge = (last[0] - now[0]).max(0);
                 product(36 * charge, last[1].midpoint(now[1]), 10_000)
             })),

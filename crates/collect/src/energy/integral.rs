@@ -83,14 +83,18 @@ impl Integral {
         Ok(())
     }
 
-    /// Takes microjoules that were used since the sample before.
-    pub(super) fn add_used(&mut self, used_uj: i64, at_ns: u64) -> Result<(), Fault> {
+    /// Takes microjoules that were used since the sample before; `None`: that is not known.
+    pub(super) fn add_used(&mut self, used_uj: Option<i64>, at_ns: u64) -> Result<(), Fault> {
+        if used_uj.is_none() {
+            self.pause();
+        }
         let Some((_, lasted_ns)) = self.follow(0, at_ns) else {
             return Ok(());
         };
         let most = u128::from(self.most_uw) * u128::from(lasted_ns);
-        let used = u64::try_from(used_uj).map(|uj| u128::from(uj) * 1_000_000_000);
-        let Some(used) = used.ok().filter(|used| *used <= most) else {
+        let used = used_uj.and_then(|uj| u128::try_from(uj).ok());
+        let used = used.map(|uj| uj * 1_000_000_000);
+        let Some(used) = used.filter(|used| *used <= most) else {
             self.lost_ns += lasted_ns;
             return Err(Fault::Implausible);
         };

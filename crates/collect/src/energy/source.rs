@@ -47,8 +47,8 @@ pub(super) enum Value {
     Counted(u64),
     /// Microwatts.
     Power(i64),
-    /// Microjoules since it was read before.
-    Used(i64),
+    /// Microjoules since it was read before; `None`: it was not read since it was opened.
+    Used(Option<i64>),
     /// It measures nothing now, and that is why.
     Idle(&'static str),
 }

@@ -458,7 +458,7 @@ fn what_is_lost_is_told_from_what_comes_late() {
     const LEVEL: &str = "/class/power_supply/BAT0/energy_now";
     const STATUS: &str = "/class/power_supply/BAT0/status";
     // The meter, for how many seconds it has which fault, and how many milliseconds are lost for good: the sensor is
-    // sampled each 250 ms, the level each 10 s.
+    // sampled each 250 ms, the level each 10 s, and anew after it could not be read.
     type Change<'a> = &'a dyn Fn(&Machine);
     let eio = |file| move |machine: &Machine| machine.fail(file, Some(EIO));
     let works = |file| move |machine: &Machine| machine.fail(file, None);
@@ -466,7 +466,7 @@ fn what_is_lost_is_told_from_what_comes_late() {
     let sleep = |machine: &Machine| machine.suspend(3600);
     let nothing = |_: &Machine| {};
     let (package, sensor, level) = ("package-0", "ltc4245 power1", "BAT0");
-    let cases: [(&str, u64, Change, Change, u64); 8] = [
+    let cases: [(&str, u64, Change, Change, u64); 9] = [
         (package, 8, &eio(PACKAGE), &works(PACKAGE), 0),
         (package, 1, &sleep, &nothing, 1000),
         (sensor, 3, &eio(SENSOR), &works(SENSOR), 0),
@@ -486,6 +486,7 @@ fn what_is_lost_is_told_from_what_comes_late() {
             8250,
         ),
         (sensor, 1, &sleep, &nothing, 250),
+        (level, 20, &eio(LEVEL), &works(LEVEL), 21_000),
         (
             level,
             20,
