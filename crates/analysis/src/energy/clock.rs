@@ -17,6 +17,7 @@ struct Point {
     at_ns: u64,
     energy_uj: u64,
     gaps: u64,
+    lost_ns: u64,
 }
 
 /// What the meter counted in a tick.
@@ -26,6 +27,9 @@ pub(super) struct Metered {
     pub(super) energy_uj: u64,
     /// Something is missing, or came late: the tick is no measurement of power.
     pub(super) gap: bool,
+    /// Where energy of the time since the reading before was lost: how much of the time up to the batch
+    /// counts, in nanoseconds. The rest is paid by no step.
+    pub(super) counted_ns: Option<u64>,
     /// Distance between the moment of the batch and the nearest reading, in nanoseconds.
     pub(super) skew_ns: u64,
 }
@@ -41,21 +45,23 @@ impl Clock {
                 at_ns,
                 energy_uj: 0,
                 gaps: reading.gaps,
+                lost_ns: reading.lost_ns,
             });
             return None;
         };
         let mut energy_uj = reading.energy_uj.wrapping_add(self.offset_uj);
-        let mut gap = reading.gaps != last.gaps;
+        let mut lost_ns = reading.lost_ns.saturating_sub(last.lost_ns);
         // Below the last one in a ring of 2^64: it went back. It goes on from where it was.
         if energy_uj.wrapping_sub(last.energy_uj) > u64::MAX / 2 {
             self.offset_uj = last.energy_uj.wrapping_sub(reading.energy_uj);
             energy_uj = last.energy_uj;
-            gap = true;
+            lost_ns = at_ns.saturating_sub(last.at_ns);
         }
         let now = Point {
             at_ns: at_ns.max(last.at_ns),
             energy_uj,
             gaps: reading.gaps,
+            lost_ns: reading.lost_ns,
         };
         let here = between(&last, &now, batch_ns);
         self.last = Some(now);
@@ -64,7 +70,11 @@ impl Clock {
         let near = [last.at_ns, now.at_ns].map(|at| at.abs_diff(batch_ns));
         Some(Metered {
             energy_uj,
-            gap,
+            gap: reading.gaps != last.gaps || lost_ns > 0,
+            counted_ns: (lost_ns > 0).then(|| {
+                let passed_ns = batch_ns.saturating_sub(last.at_ns);
+                passed_ns.saturating_sub(lost_ns)
+            }),
             skew_ns: near[0].min(near[1]),
         })
     }

@@ -117,6 +117,12 @@ impl Machine {
 
     /// A second passes, in which the zones take so many microjoules.
     fn second(&mut self, attribution: &mut Attribution, energies: &[u64]) -> Batch {
+        self.pass(energies);
+        self.apply(attribution)
+    }
+
+    /// The same, of which nobody has the batch yet.
+    fn pass(&mut self, energies: &[u64]) {
         self.batch.sequence += 1;
         self.batch.taken_ns += SECOND;
         self.batch.node.elapsed_ns += 4 * SECOND;
@@ -129,6 +135,9 @@ impl Machine {
             reading.before_ns = now;
             reading.after_ns = now;
         }
+    }
+
+    fn apply(&mut self, attribution: &mut Attribution) -> Batch {
         let mut batch = self.batch.clone();
         batch.exited = std::mem::take(&mut self.ended);
         attribution.apply(&mut batch);
@@ -423,25 +432,127 @@ fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
 
 #[test]
 fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
-    // Of three seconds at 30 W after it. A sensor gives nothing meanwhile, and the next second is taken for both.
-    for (in_gap_mj, after_it_mj) in [(5, 30_000), (0, 20_000)] {
-        let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
-        let mut attribution = Attribution::default();
-        let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
-            machine.run(1, 1, cpu_ns);
-            machine.reading(0).gaps += gaps;
-            let batch = machine.second(&mut attribution, &[mj * 1000]);
-            batch.zone_accounts[0].active_uj
+    let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+    let mut attribution = Attribution::default();
+    let mut second = |cpu_ns: u64, mj: u64, gaps: u64| {
+        machine.run(1, 1, cpu_ns);
+        machine.reading(0).gaps += gaps;
+        let batch = machine.second(&mut attribution, &[mj * 1000]);
+        batch.zone_accounts[0].active_uj
+    };
+    for _ in 0..100 {
+        second(0, 20_000, 0);
+    }
+    let before = (0..10).map(|_| second(SECOND, 30_000, 0)).last();
+    let jumped = second(SECOND, 5, 1);
+    let after = (0..3).map(|_| second(SECOND, 30_000, 0)).last();
+    assert_eq!(before, Some(jumped));
+    let active = after.unwrap_or_default() - jumped;
+    assert!(active.abs_diff(30_000_000) < 3_000_000, "{active}");
+}
+
+/// What a meter shows that fails, and works again in the last second.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// Seconds before the last one, in which it shows nothing.
+    seconds: u64,
+    /// For so long before the end of the last one it counted; `None`: all the time.
+    counted_ms: Option<u64>,
+    /// The sensor answered so late that this energy is in its next reading.
+    late: bool,
+}
+
+/// A package takes 20 W, and 10 W more while somebody runs; the platform around it takes 5 W more than that. The meter
+/// in this place fails while 2 runs; before and after it 1 runs. The values are the millijoules that 1 and 2 are
+/// charged of this zone from the failure on, up to three seconds after it.
+fn charged_over(failure: Failure, place: usize) -> [u64; 2] {
+    let zones = [zone(ZoneKind::Psys, None), zone(ZoneKind::Package, Some(0))];
+    let (busy, idle) = ([35_000_000, 30_000_000], [25_000_000, 20_000_000]);
+    let kind = zones[place].kind;
+    let mut machine = Machine::new(&zones);
+    let mut attribution = Attribution::default();
+    for _ in 0..100 {
+        machine.second(&mut attribution, &idle);
+    }
+    for pid in [2, 1, 1, 1] {
+        machine.run(pid, pid.into(), SECOND);
+        machine.second(&mut attribution, &busy);
+    }
+    let charged = |batch: &Batch| {
+        assert_closes(&batch.zone_accounts[place]);
+        let of = |pid| batch.processes.iter().find(|row| row.id.pid == pid);
+        [1, 2].map(|pid| of(pid).expect("it ran").joules[kind] / 1000)
+    };
+    let before = charged(&machine.second(&mut attribution, &idle));
+    let shown = machine.reading(place).clone();
+    for _ in 0..failure.seconds {
+        machine.run(2, 2, SECOND);
+        machine.pass(&busy);
+        let truth = machine.reading(place).clone();
+        *machine.reading(place) = ZoneReading {
+            gaps: 1,
+            state: FeatureState::Degraded,
+            ..shown.clone()
         };
-        for _ in 0..100 {
-            second(0, 20_000, 0);
+        machine.apply(&mut attribution);
+        *machine.reading(place) = truth;
+    }
+    machine.run(1, 1, SECOND);
+    machine.pass(&busy);
+    let now_ns = machine.batch.taken_ns;
+    let reading = machine.reading(place);
+    reading.gaps = 1;
+    let counted_uj = failure.counted_ms.map_or(0, |ms| busy[place] / 1000 * ms);
+    if let Some(ms) = failure.counted_ms {
+        let from_ns = now_ns - ms * 1_000_000;
+        reading.lost_ns = from_ns - shown.before_ns;
+        reading.energy_uj = shown.energy_uj + counted_uj;
+        if failure.late {
+            reading.energy_uj = shown.energy_uj;
+            (reading.before_ns, reading.after_ns) = (from_ns, from_ns);
         }
-        let before = (0..10).map(|_| second(SECOND, 30_000, 0)).last();
-        let jumped = second(SECOND, in_gap_mj, 1);
-        let after = (0..3).map(|_| second(SECOND, 30_000, 0)).last();
-        assert_eq!(before, Some(jumped));
-        let active = after.unwrap_or_default() - jumped;
-        assert!(active.abs_diff(after_it_mj * 1000) < 3_000_000, "{active}");
+    }
+    machine.apply(&mut attribution);
+    if failure.late {
+        machine.reading(place).energy_uj += counted_uj;
+    }
+    let mut after = before;
+    for _ in 0..3 {
+        machine.run(1, 1, SECOND);
+        after = charged(&machine.second(&mut attribution, &busy));
+    }
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[test]
+fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
+    let failure = |seconds, counted_ms, late| Failure {
+        seconds,
+        counted_ms,
+        late,
+    };
+    let cases = [
+        // A counter that cannot be read, or a sensor for so short a time that its power is joined over it.
+        (failure(3, None, false), [40_000, 30_000]),
+        // A sensor that cannot be read for longer, and was sampled since.
+        (failure(8, Some(750), false), [37_500, 0]),
+        (failure(200, Some(750), false), [37_500, 0]),
+        // A sensor of a machine that slept, and a counter: that is compared with nothing then, as one that jumped.
+        (failure(0, Some(750), false), [37_500, 0]),
+        (failure(0, Some(0), false), [30_000, 0]),
+        // A sensor whose answer took eight seconds.
+        (failure(8, Some(4000), true), [70_000, 0]),
+    ];
+    for (case, expected) in cases {
+        let charged = charged_over(case, 1);
+        let near = |place: usize| charged[place].abs_diff(expected[place]) < 1000;
+        assert!(near(0) && near(1), "{case:?}: {charged:?}");
+    }
+    // A platform has what its parts have, whatever its meter says of the time.
+    for (case, expected) in &cases[..5] {
+        let charged = charged_over(*case, 0);
+        let near = |place: usize| charged[place].abs_diff(expected[place]) < 2000;
+        assert!(near(0) && near(1), "platform, {case:?}: {charged:?}");
     }
 }
 

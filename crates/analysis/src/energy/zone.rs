@@ -193,13 +193,14 @@ impl ZoneState {
             return;
         };
         self.gap |= metered.gap;
+        let counted = self.forget(&metered, tick);
         let scope = &tick.scopes[self.scope];
         let everybody = tick.processes.works[self.scope].iter();
         let everybody = everybody.chain([&scope.lost_processes, &scope.interrupts]);
         self.power
-            .extend(&mut self.span, tick.seconds, scope.load, everybody);
+            .extend(&mut self.span, counted, scope.load, everybody);
         self.weights.of_work(&self.power, tick, self.scope);
-        if metered.energy_uj == 0 && self.wait(tick) {
+        if metered.energy_uj == 0 && self.wait(tick, counted) {
             return;
         }
         let gap = std::mem::take(&mut self.gap);
@@ -235,9 +236,10 @@ impl ZoneState {
         let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
             return;
         };
-        self.span.seconds += tick.seconds;
+        let counted = self.forget(&metered, tick);
+        self.span.seconds += counted;
         self.weights.of_parts(parts, tick);
-        if metered.energy_uj == 0 && self.wait(tick) {
+        if metered.energy_uj == 0 && self.wait(tick, counted) {
             return;
         }
         let seconds = std::mem::take(&mut self.span).seconds;
@@ -258,14 +260,29 @@ impl ZoneState {
         }
     }
 
-    /// The meter did not move. Whether what was done meanwhile waits for its next step.
-    fn wait(&mut self, tick: &Tick) -> bool {
+    /// Forgets what was done while energy was lost: no later step has it. The value is how much of the
+    /// time counts with this tick, in seconds.
+    fn forget(&mut self, metered: &Metered, tick: &Tick) -> f64 {
+        let Some(counted_ns) = metered.counted_ns else {
+            return tick.seconds;
+        };
+        self.owed = None;
+        self.span = Span::default();
+        self.still = false;
+        counted_ns as f64 / 1e9
+    }
+
+    /// The meter did not move. Whether what was done meanwhile waits for its next step; `counted`: for
+    /// how many seconds that step has the energy of this tick.
+    fn wait(&mut self, tick: &Tick, counted: f64) -> bool {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;
             self.owed = None;
             self.span = Span::default();
         } else if !self.weights.is_nothing() || self.weights.idle_uj > 0 {
-            self.owed.get_or_insert_default().add(&self.weights, tick);
+            let part = (counted / tick.seconds).min(1.0);
+            let owed = self.owed.get_or_insert_default();
+            owed.add(&self.weights, part, tick);
         }
         true
     }
@@ -326,10 +343,14 @@ impl ZoneState {
             .map_or(0.0, |idle| idle.half_width);
         let doubt_uj = doubt * seconds * 1e6;
         account.idle_doubt_uj += doubt_uj;
-        let watts = shares.energy_uj as f64 / 1e6 / seconds.max(1e-9);
+        // What is left of a tick after a loss can be too short to say anything about power.
+        let watts = match metered.counted_ns {
+            None => Some(shares.energy_uj as f64 / 1e6 / seconds.max(1e-9)),
+            Some(_) => self.watts,
+        };
         // Before the first tick it may have been anything.
-        let change = self.watts.map_or(watts, |before| (watts - before).abs());
-        self.watts = Some(watts);
+        let change = watts.map_or(0.0, |now| (now - self.watts.unwrap_or(0.0)).abs());
+        self.watts = watts;
         let skew_uj = change * (metered.skew_ns + self.update_ns) as f64 / 1e3;
         account.skew_uj = skew_uj.max(account.skew_uj * RECENT);
         let recent = &mut self.recent;
@@ -451,18 +472,19 @@ impl Weights {
 }
 
 impl Owed {
-    fn add(&mut self, weights: &Weights, tick: &Tick) {
+    /// Adds that part of the weights of a tick.
+    fn add(&mut self, weights: &Weights, part: f64, tick: &Tick) {
         for (id, weight) in tick.processes.ids.iter().zip(&weights.processes) {
-            *self.processes.entry(*id).or_default() += weight;
+            *self.processes.entry(*id).or_default() += part * weight;
         }
         for (id, weight) in tick.cgroups.ids.iter().zip(&weights.cgroups) {
-            *self.cgroups.entry(*id).or_default() += weight;
+            *self.cgroups.entry(*id).or_default() += part * weight;
         }
-        self.lost_processes += weights.lost_processes;
-        self.lost_cgroups += weights.lost_cgroups;
-        self.interrupts += weights.interrupts;
-        self.idle_uj += weights.idle_uj;
-        self.other_uj += weights.other_uj;
+        self.lost_processes += part * weights.lost_processes;
+        self.lost_cgroups += part * weights.lost_cgroups;
+        self.interrupts += part * weights.interrupts;
+        self.idle_uj += (part * weights.idle_uj as f64) as u64;
+        self.other_uj += (part * weights.other_uj as f64) as u64;
     }
 }
 
