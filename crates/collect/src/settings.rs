@@ -3,14 +3,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use noctule_model::{CpuWeight, RealTime};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 /// Threads that are asked for their CPUs, at most.
 const THREADS: usize = 256;
 /// Threads of the machine of which is noted what they have used, at most.
 const NOTED: usize = 8192;
+/// What the kernel says of a thread is shorter: a name, and some fifty numbers of up to twenty digits.
+const LONGEST_STAT: usize = 2048;
 
 /// The files of the kernel.
 #[derive(Clone, Debug)]
@@ -42,18 +46,28 @@ struct ThreadStat {
 }
 
 impl ThreadStat {
-    /// Of a folder of the thread in `proc`.
-    fn read(folder: &Path) -> Option<Self> {
-        let id = folder.file_name()?.to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(folder.join("stat")).ok()?;
-        // The name, in brackets, can have any characters.
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-        let number = |it: usize| u32::try_from(field(it)?).ok();
+    /// Of a thread, named in the folder `task` of its process. It is one of thousands: the path is walked from that
+    /// folder, and the file is read at once.
+    fn read(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
+        let id = name.parse().ok()?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(folder, format!("{name}/stat"), flags, Mode::empty()).ok()?;
+        let mut buffer = [0; LONGEST_STAT];
+        let length = rustix::io::read(&file, &mut buffer).ok()?;
+        let text = &buffer[..length];
+        // The name, in brackets, can have any bytes.
+        let fields = &text[1 + text.iter().rposition(|byte| *byte == b')')?..];
+        let mut fields = str::from_utf8(fields).ok()?.split_ascii_whitespace();
+        // The first one behind it is the third of all.
+        let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
+        let (user, system) = (number(14 - 3)?, number(0)?);
+        let start = number(22 - 16)?;
+        let mut small = |skipped| u32::try_from(number(skipped)?).ok();
+        let (priority, policy) = (small(40 - 23)?, small(0)?);
         Some(Self {
-            id: (id, field(22)?),
-            used: field(14)?.saturating_add(field(15)?),
-            real_time: RealTime::new(number(41)?, number(40)?),
+            id: (id, start),
+            used: user.saturating_add(system),
+            real_time: RealTime::new(policy, priority),
         })
     }
 }
@@ -165,9 +179,21 @@ impl SettingFiles {
 
     /// The threads of a process.
     fn threads(&self, pid: &str) -> impl Iterator<Item = ThreadStat> + use<> {
-        let folders = fs::read_dir(self.root.join("proc").join(pid).join("task"));
-        let folders = folders.into_iter().flatten().flatten();
-        folders.filter_map(|folder| ThreadStat::read(&folder.path()))
+        let path = self.root.join("proc").join(pid).join("task");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = openat(CWD, path, flags, Mode::empty()).and_then(Dir::new);
+        let mut folder = folder.ok();
+        std::iter::from_fn(move || {
+            let folder = folder.as_mut()?;
+            loop {
+                let entry = folder.read()?.ok()?;
+                let name = entry.file_name().to_str();
+                let thread = name.ok().zip(folder.fd().ok());
+                if let Some(thread) = thread.and_then(|(name, fd)| ThreadStat::read(fd, name)) {
+                    return Some(thread);
+                }
+            }
+        })
     }
 
     /// What the threads of the machine have used of the CPU until now. Where there are very many, of some it is not
@@ -325,24 +351,32 @@ mod tests {
             .each_ref()
             .map(|(path, text)| (*path, text.as_str()));
         let root = hierarchy(&files);
+        // A name that is not UTF-8.
+        let mut strange = stat("?", 5, 7, 1).into_bytes();
+        let byte = strange.iter_mut().find(|byte| **byte == b'?');
+        *byte.expect("the name") = 0xff;
+        let folder = root.path().join("proc/12/task/12");
+        fs::create_dir_all(&folder).expect("it can be made");
+        fs::write(folder.join("stat"), strange).expect("it can be written");
         let files = SettingFiles::new(root.path(), root.path());
         let words = |pid, earlier: &ThreadTimes| {
             let policy = files.real_time(pid, earlier);
             policy.map(|it| it.to_string())
         };
-        let policies = [7, 8, 9, 10, 11, 99].map(|pid| words(pid, &ThreadTimes::default()));
+        let policies = [7, 8, 9, 10, 11, 12, 99].map(|pid| words(pid, &ThreadTimes::default()));
         let expected = [
             Some("FIFO 10"),
             None,
             Some("RR 5"),
             Some("DEADLINE"),
             None,
+            Some("FIFO 7"),
             None,
         ];
         assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
         // Of two threads the one that is the busiest in the window, and not the one that was before.
         let earlier = files.thread_times();
-        assert_eq!(earlier.0.len(), 6);
+        assert_eq!(earlier.0.len(), 7);
         let later = stat("main", 15, 0, 0);
         fs::write(root.path().join("proc/7/task/7/stat"), later).expect("it can be written");
         assert_eq!(words(7, &earlier), None);
