@@ -59,6 +59,11 @@ const MOST_MEMORY_MIB: f64 = 512.0;
 /// From Linux 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated.
 const BEGINS_OF_WAITS: &str = "noctule_self_losses_total{kind=\"wait_start\"";
 
+const LOST: &str = "noctule_self_losses_total{";
+
+/// That of the tests of the binary, which may run beside it: the agent is to get most of a CPU.
+const NICE: i32 = -10;
+
 /// Lines of the table.
 const SAMPLES: u64 = 24;
 
@@ -82,6 +87,8 @@ struct Sample {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ensure!(rustix::process::geteuid().is_root(), "it needs root");
+    // Inherited by what it starts.
+    rustix::process::setpriority_process(None, NICE).context("its priority")?;
     let folder = Folder::new()?;
     let config = folder.0.join("noctule.toml");
     let usual = if args.short { SHORT_SECONDS } else { SECONDS };
@@ -132,6 +139,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     for words in &grown {
         writeln!(out, "grew: {words}")?;
+    }
+    for line in agent.lost.iter().filter(|_| !grown.is_empty()) {
+        writeln!(out, "lost: {line}")?;
     }
     match (judged, grown.is_empty()) {
         (true, true) => out.push_str("nothing grew\n"),
@@ -288,6 +298,8 @@ struct Agent {
     child: Child,
     address: String,
     scrapes: u64,
+    /// The series of losses that are not 0, as of the last sample.
+    lost: Vec<String>,
 }
 
 impl Agent {
@@ -308,6 +320,7 @@ impl Agent {
             child,
             address,
             scrapes: 0,
+            lost: Vec::new(),
         };
         let begun = Instant::now();
         while agent.get().is_err() {
@@ -345,7 +358,7 @@ impl Agent {
         Ok(page)
     }
 
-    fn sample(&self, page: &str, hours: f64) -> Result<Sample> {
+    fn sample(&mut self, page: &str, hours: f64) -> Result<Sample> {
         let process = PathBuf::from(format!("/proc/{}", self.child.id()));
         let status = fs::read_to_string(process.join("status"))?;
         let number = |key: &str| -> Result<f64> {
@@ -358,13 +371,18 @@ impl Agent {
             let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
             values.sum()
         };
+        let lost = page.lines().filter(|line| line.starts_with(LOST));
+        self.lost = lost
+            .filter(|line| !line.ends_with(" 0"))
+            .map(str::to_owned)
+            .collect();
         Ok(Sample {
             hours,
             memory_mib: number("VmRSS:")? / 1024.0,
             descriptors: fs::read_dir(process.join("fd"))?.count() as f64,
             threads: number("Threads:")?,
             entries: sum("noctule_self_map_entries{"),
-            losses: sum("noctule_self_losses_total{") - sum(BEGINS_OF_WAITS),
+            losses: sum(LOST) - sum(BEGINS_OF_WAITS),
         })
     }
 
