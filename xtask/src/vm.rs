@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use noctule_vm::Job;
 
 mod apt;
@@ -85,35 +85,31 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let cache = cache()?;
     let folder = Folder::new(&cache)?;
     let kernels = kernels::named(&args.kernel);
-    let mut systems: Vec<System> = Vec::new();
-    for kernel in &kernels {
-        if !systems
-            .iter()
-            .any(|s| s.architecture == kernel.architecture)
-        {
-            systems.push(System::make(kernel.architecture, root, &cache, &folder.0)?);
-            stage(&format!("system for {}", kernel.architecture.debian), began);
-        }
-    }
-    let prepared = |kernel: &Kernel| -> Result<(Fetched, Vec<Module>)> {
-        let fetched = Fetched::get(kernel, &cache, args.refresh)?;
-        stage(&format!("kernel {}", kernel.name), began);
-        let mut modules = Vec::new();
-        if own_modules::are_wanted(kernel) {
-            let own = own_modules::build(root, kernel, &fetched, &cache, &folder.0)?;
-            modules.extend(own);
-            stage(&format!("modules for kernel {}", kernel.name), began);
-        }
-        Ok((fetched, modules))
+    let place = Place {
+        root,
+        cache: &cache,
+        folder: &folder.0,
+        began,
     };
+    // Kernels are fetched while programs are built.
+    let (systems, boots) = thread::scope(|scope| {
+        let boots = scope.spawn(|| {
+            let boots = kernels.iter().map(|it| Boot::prepare(it, &place, args));
+            boots.collect::<Vec<_>>()
+        });
+        let systems = systems(&kernels, &place);
+        (systems, boots.join().expect("no panic"))
+    });
+    let systems = systems?;
     if args.prepare {
-        for kernel in &kernels {
-            prepared(kernel)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return match boots.into_iter().find_map(|boot| boot.files.err()) {
+            None => Ok(ExitCode::SUCCESS),
+            Some(error) => Err(error),
+        };
     }
-    let reports = all(&kernels, args.machines, |kernel| {
-        let (fetched, modules) = prepared(kernel)?;
+    let reports = all(&boots, args.machines, |boot| {
+        let kernel = boot.kernel;
+        let (fetched, modules) = boot.files.as_ref().map_err(|e| anyhow!("{e:#}"))?;
         let sensors = kernel.has_sensors.then(|| Sensors::make(root, &folder.0));
         let sensors = sensors.transpose()?;
         let mut systems = systems.iter();
@@ -127,11 +123,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             disk: &system.disk,
             folder: &folder.0,
             job: &job(root, kernel, args)?,
-            modules: &modules,
+            modules,
             sensors: sensors.as_ref(),
             limit: Duration::from_secs(args.limit * 60),
         };
-        machine::run(kernel.name, &fetched, &setup)
+        machine::run(kernel.name, fetched, &setup)
     });
     write!(stdout(), "\n{}", report::table(&reports))?;
     for report in &reports {
@@ -144,6 +140,61 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// Where things lie, and when this began.
+struct Place<'a> {
+    root: &'a Path,
+    /// What is kept.
+    cache: &'a Path,
+    /// What is not.
+    folder: &'a Path,
+    began: Instant,
+}
+
+/// A kernel, and what its machine boots.
+struct Boot {
+    kernel: &'static Kernel,
+    /// The kernel's files, and modules of ours for it.
+    files: Result<(Fetched, Vec<Module>)>,
+}
+
+impl Boot {
+    /// From the cache, or fetched, with the modules built.
+    fn prepare(kernel: &'static Kernel, place: &Place<'_>, args: &Args) -> Self {
+        let files = || {
+            let fetched = Fetched::get(kernel, place.cache, args.refresh)?;
+            stage(&format!("kernel {}", kernel.name), place.began);
+            let mut modules = Vec::new();
+            if own_modules::are_wanted(kernel) {
+                let Place {
+                    root,
+                    cache,
+                    folder,
+                    ..
+                } = place;
+                modules = own_modules::build(root, kernel, &fetched, cache, folder)?;
+                stage(&format!("modules for kernel {}", kernel.name), place.began);
+            }
+            Ok((fetched, modules))
+        };
+        let files = files();
+        Self { kernel, files }
+    }
+}
+
+/// One for each architecture of the kernels.
+fn systems(kernels: &[&Kernel], place: &Place<'_>) -> Result<Vec<System>> {
+    let mut systems: Vec<System> = Vec::new();
+    for kernel in kernels {
+        let mut made = systems.iter();
+        if !made.any(|system| system.architecture == kernel.architecture) {
+            systems.push(System::make(kernel.architecture, place)?);
+            let name = kernel.architecture.debian;
+            stage(&format!("system for {name}"), place.began);
+        }
+    }
+    Ok(systems)
+}
+
 /// What the machines of an architecture share.
 struct System {
     architecture: &'static Architecture,
@@ -153,12 +204,13 @@ struct System {
 }
 
 impl System {
-    fn make(
-        architecture: &'static Architecture,
-        root: &Path,
-        cache: &Path,
-        folder: &Path,
-    ) -> Result<Self> {
+    fn make(architecture: &'static Architecture, place: &Place<'_>) -> Result<Self> {
+        let Place {
+            root,
+            cache,
+            folder,
+            ..
+        } = place;
         let programs = Programs::build(root, architecture, cache, folder)?;
         let tools = Tools::get(architecture, cache)?;
         let disk = disk::make(architecture, &programs, &tools, folder)?;
@@ -175,17 +227,13 @@ impl System {
 /// Runs some machines at the same time until every kernel has been run. The last take the longest (a
 /// newer kernel has more to do, and another architecture more to emulate), so they are first: else one
 /// of them runs alone at the end. The reports are in the order of the kernels.
-fn all(
-    kernels: &[&'static Kernel],
-    machines: u8,
-    one: impl Fn(&'static Kernel) -> Result<Report> + Sync,
-) -> Vec<Report> {
+fn all(boots: &[Boot], machines: u8, one: impl Fn(&Boot) -> Result<Report> + Sync) -> Vec<Report> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut reports = Vec::new();
-        while let Some((at, kernel)) = take(kernels, &next) {
-            let broken = |e| Report::broken(kernel.name, format!("{e:#}"));
-            reports.push((at, one(kernel).unwrap_or_else(broken)));
+        while let Some((at, boot)) = take(boots, &next) {
+            let broken = |e| Report::broken(boot.kernel.name, format!("{e:#}"));
+            reports.push((at, one(boot).unwrap_or_else(broken)));
         }
         reports
     };
@@ -198,10 +246,10 @@ fn all(
     reports.into_iter().map(|(_, report)| report).collect()
 }
 
-fn take(kernels: &[&'static Kernel], next: &AtomicUsize) -> Option<(usize, &'static Kernel)> {
+fn take<'a>(boots: &'a [Boot], next: &AtomicUsize) -> Option<(usize, &'a Boot)> {
     let taken = next.fetch_add(1, Ordering::Relaxed);
-    let at = kernels.len().checked_sub(taken + 1)?;
-    Some((at, kernels[at]))
+    let at = boots.len().checked_sub(taken + 1)?;
+    Some((at, &boots[at]))
 }
 
 fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
