@@ -16,7 +16,7 @@ use crate::cargo::{self, Executables};
 const FIRST: &str = "noctule-vm-init";
 const TESTS: &str = "blackbox";
 
-/// Without libraries: they are on the disk, or would have to come with the program.
+/// A program that needs no library of the machine.
 const STATIC: &str = "RUSTFLAGS=-C target-feature=+crt-static";
 
 /// Programs, and where each is.
@@ -99,10 +99,7 @@ impl Programs {
 fn slim(program: &Path, folder: &Path) -> Result<PathBuf> {
     let name = program.file_name().context("a program has a name")?;
     let copy = folder.join(name);
-    quiet(
-        Command::new("strip")
-            .args(["--strip-debug", "-o"])
-            .args([&copy, &program.to_owned()]),
-    )?;
+    let mut strip = Command::new("strip");
+    quiet(strip.args(["--strip-debug", "-o"]).arg(&copy).arg(program))?;
     Ok(copy)
 }
