@@ -491,6 +491,7 @@ impl Pipeline {
 
     /// Adds what happened, and the names.
     fn complete(&mut self, batch: &mut Batch) -> Result<()> {
+        self.make_room()?;
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
         }
@@ -502,6 +503,7 @@ impl Pipeline {
             stream.want_more(&self.registry);
             stream.reconcile(batch, &mut self.registry)?;
         }
+        self.make_room()?;
         // These remember what the batch has: nothing that can fail comes after them.
         if let Some(quotas) = &mut self.quotas {
             quotas.read(batch);
@@ -533,7 +535,7 @@ impl Pipeline {
             fds.extend(self.events.iter().flat_map(EventStream::wake_fds));
             match signals.wait(until, &fds)? {
                 Woken::Data => {
-                    self.cpu.drain()?;
+                    self.make_room()?;
                     self.drain_events()?;
                     if let Some(stream) = &mut self.events {
                         stream.look();
@@ -548,6 +550,12 @@ impl Pipeline {
                 woken => return Ok(woken),
             }
         }
+    }
+
+    /// Empties the ring of ended processes into the next batch. Thousands of them can end while a step of a tick
+    /// goes through a large machine.
+    pub(crate) fn make_room(&mut self) -> Result<()> {
+        Ok(self.cpu.drain()?)
     }
 
     fn drain_events(&mut self) -> Result<()> {
