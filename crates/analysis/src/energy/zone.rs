@@ -200,7 +200,8 @@ impl ZoneState {
         self.power
             .extend(&mut self.span, counted, scope.load, everybody);
         self.weights.of_work(&self.power, tick, self.scope);
-        if metered.energy_uj == 0 && self.wait(tick, counted) {
+        if metered.energy_uj == 0 {
+            self.wait(tick, counted);
             return;
         }
         let gap = std::mem::take(&mut self.gap);
@@ -239,7 +240,8 @@ impl ZoneState {
         let counted = self.forget(&metered, tick);
         self.span.seconds += counted;
         self.weights.of_parts(parts, tick);
-        if metered.energy_uj == 0 && self.wait(tick, counted) {
+        if metered.energy_uj == 0 {
+            self.wait(tick, counted);
             return;
         }
         let seconds = std::mem::take(&mut self.span).seconds;
@@ -274,7 +276,7 @@ impl ZoneState {
 
     /// The meter did not move. Whether what was done meanwhile waits for its next step; `counted`: for
     /// how many seconds that step has the energy of this tick.
-    fn wait(&mut self, tick: &Tick, counted: f64) -> bool {
+    fn wait(&mut self, tick: &Tick, counted: f64) {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;
             self.owed = None;
@@ -284,7 +286,6 @@ impl ZoneState {
             let owed = self.owed.get_or_insert_default();
             owed.add(&self.weights, part, tick);
         }
-        true
     }
 
     /// Adds what is owed to the weights. Those who are gone since are lost by name, not by energy.
