@@ -154,7 +154,8 @@ fn wakeups_on_all_cpus_are_those_of_the_pair() {
         panic!("{answers:?}");
     };
     assert_eq!(wakeups["entries"], 2, "{wakeups}");
-    assert!(wakeups["hits"].as_u64() > Some(TURNS), "{wakeups}");
+    // Who finds the answer there does not sleep.
+    assert!(wakeups["hits"].as_u64() > Some(TURNS / 4), "{wakeups}");
     for row in wakeups["rows"].as_array().expect("rows") {
         let pid = row["pid"].as_u64().expect("a number");
         let same = self::row(pairs, "next_pid", pid.cast_signed());

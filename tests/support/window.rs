@@ -1,18 +1,11 @@
 //! `noctule stat` around something that a test does.
 
-use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{NOCTULE, now, wait_until};
-
-/// The system calls in which it waits; newer architectures have one of them.
-#[cfg(target_arch = "x86_64")]
-const POLLS: [i64; 2] = [libc::SYS_poll, libc::SYS_ppoll];
-#[cfg(not(target_arch = "x86_64"))]
-const POLLS: [i64; 1] = [libc::SYS_ppoll];
+use super::{NOCTULE, now, wait_until_it_waits};
 
 /// `noctule stat --json`, or another such command, without an end of its own, which watches already.
 pub(crate) struct Window {
@@ -55,14 +48,7 @@ impl Window {
             child,
             watches: 0.0,
         };
-        let file = format!("/proc/{}/syscall", this.child.id());
-        let polls = POLLS.map(|number| number.to_string());
-        wait_until("noctule watches", || {
-            let text = fs::read_to_string(&file).expect("it runs");
-            text.split(' ')
-                .next()
-                .is_some_and(|number| polls.iter().any(|poll| poll == number))
-        });
+        wait_until_it_waits(&mut this.child);
         this.watches = now();
         this
     }
