@@ -333,8 +333,8 @@ fn each_number_at_the_receiver_is_that_of_metrics() {
     let group = Group::new("otlp");
     let id = hex_id();
     let container = Below::new(&format!("docker/{id}"));
-    let _loads =
-        [&group, &container.group].map(|group| Load::shell(group, "while :; do /bin/true; done"));
+    let some = "while :; do /bin/true; /bin/sleep 0.02; done";
+    let _loads = [&group, &container.group].map(|group| Load::shell(group, some));
     for grpc in [false, true] {
         let more = "headers = { x-who = \"me\" }\nattributes = { \"k8s.cluster.name\" = \"c\" }\n";
         let sending = start(grpc, more);

@@ -21,12 +21,11 @@ fn rows_are_those_that_were_chosen() {
     let _machine = support::shared();
     needs!("cpu_time", "cpu_waits");
     let (wanted, other) = (Group::new("chosen"), Group::new("not-chosen"));
-    let busy = "while :; do :; done";
     let unit = Below::new(&format!(
         "{}/chosen.service",
         wanted.path().trim_start_matches('/')
     ));
-    let loads = [&unit.group, &other].map(|group| Load::shell(group, busy));
+    let loads = [&unit.group, &other].map(|group| Load::own(group, "bursts 2000 50000"));
     let pid = loads[0].pid().to_string();
     let (above, own) = (wanted.path(), unit.group.path());
     let glob = format!("{above}/*.service");

@@ -17,7 +17,7 @@ const PROCESSES: usize = 2000;
 
 /// That many subshells, one after the other, each with a loop of some milliseconds.
 fn burners(count: usize) -> String {
-    let rounds = 4000.0 / support::slowness();
+    let rounds = 2000.0 / support::slowness();
     format!(
         "i=0; while [ $i -lt {count} ]; do i=$((i + 1)); \
          ( j=0; while [ $j -lt {rounds:.0} ]; do j=$((j + 1)); done ); done"

@@ -63,7 +63,7 @@ fn a_filter_leaves_rows_that_match_and_a_link_keeps_it() {
     let _machine = support::shared();
     let agent = agent();
     let (wanted, other) = (Group::new("wanted"), Group::new("other"));
-    let _loads = [&wanted, &other].map(|group| Load::own(group, "spin 1"));
+    let _loads = [&wanted, &other].map(|group| Load::own(group, "bursts 2000 50000"));
     let browser = open(&agent, "#table=cgroups");
     let names = |browser: &Browser| -> Vec<String> {
         let names =
