@@ -115,8 +115,8 @@ fn a_zombie_is_one_row_with_what_it_used_in_the_window() {
         let answer = window.close().answer;
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
         assert_eq!(rows.len(), 1, "{name}: {rows:?}");
-        println!("{name}: {rows:?}, losses {}", answer["losses"]);
-        assert_exact(name, support::cpu_seconds(&rows), used);
+        let what = format!("{name}, losses {}", answer["losses"]);
+        assert_exact(&what, support::cpu_seconds(&rows), used);
         // A window that begins after its end has nothing of it.
         let answer = Window::open("process").close().answer;
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
