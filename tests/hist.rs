@@ -52,9 +52,8 @@ impl Hist {
     }
 
     pub(crate) fn end(mut self) -> String {
-        let pid = rustix::process::Pid::from_child(&self.0);
         let held = bpf::held_by(self.0.id());
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        self.interrupt();
         let mut text = String::new();
         let out = self.0.stdout.as_mut().expect("piped");
         out.read_to_string(&mut text).expect("text");
@@ -74,6 +73,21 @@ impl Hist {
 
     pub(crate) fn end_json(self) -> Value {
         serde_json::from_str(&self.end()).expect("JSON")
+    }
+
+    fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    }
+}
+
+/// A test that fails leaves nothing attached.
+impl Drop for Hist {
+    fn drop(&mut self) {
+        if self.0.try_wait().ok().flatten().is_none() {
+            self.interrupt();
+            let _ = self.0.wait();
+        }
     }
 }
 
