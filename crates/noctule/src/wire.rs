@@ -554,7 +554,7 @@ impl Pipeline {
 
     /// Empties the ring of ended processes into the next batch. Thousands of them can end while a step of a tick
     /// goes through a large machine.
-    pub(crate) fn make_room(&mut self) -> Result<()> {
+    fn make_room(&mut self) -> Result<()> {
         Ok(self.cpu.drain()?)
     }
 
