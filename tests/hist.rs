@@ -42,13 +42,14 @@ impl Hist {
     pub(crate) fn start(event: &str, trigger: &str, more: &[&str]) -> Self {
         let mut command = Command::new(NOCTULE);
         command.args(["hist", event, trigger]).args(more);
-        let mut child = command
+        let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        support::wait_until_it_waits(&mut child);
-        Self(child)
+        let mut this = Self(child);
+        support::wait_until_it_waits(&mut this.0);
+        this
     }
 
     pub(crate) fn end(mut self) -> String {

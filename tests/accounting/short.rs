@@ -178,7 +178,7 @@ fn a_fork_storm_loses_nothing() {
     needs!("cpu_time");
     let agent = agent("1s");
     let group = Group::new("storm");
-    // One shell for them all: each used some milliseconds before it was in the group.
+    // One shell for them all: what a shell used before it entered the group is in its row alone.
     let forks = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); ( : ); done; echo 'load: done'";
     let mut load = Load::shell(&group, &format!("while read go; do {forks}; done; :"));
     // One that has ended is listed for a minute, and a slow machine needs longer for them all.
