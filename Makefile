@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static deb rpm image test test-quick lint fmt fuzz bench deps test-deps install clean
+.PHONY: help run build static deb rpm image test test-quick test-all test-kernels lint fmt fuzz bench deps test-deps install clean
 
 # rustup writes its folder into the profile of the next login only.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -16,7 +16,7 @@ help: ## list the targets
 	@echo "A clone needs a C compiler and rustup; the rest is installed by the target that needs it."
 	@echo "First: make build, then make run. Before a pull request: make test-quick. See CONTRIBUTING.md."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and start the agent, as root; options: make run ARGS='--interval 5s'
 	@scripts/run.sh $(TARGET_DIR)/release/noctule run $(ARGS)
@@ -36,8 +36,14 @@ rpm: deps ## make an RPM package of the static binary: dist/noctule-VERSION.ARCH
 image: deps ## make an OCI image of the static binary: dist/noctule-VERSION-ARCH.oci.tar
 	@scripts/package.sh image
 
-test: ## every check and every test; installs what they need; asks for root
+test: ## checks and tests, on this kernel and two others (KERNEL=6.1 picks one); installs what they need; asks for root
 	@scripts/check.sh test
+
+test-all: ## the same on every kernel of the matrix, with a minute of soak
+	@scripts/check.sh all
+
+test-kernels: ## only the tests on other kernels, on every one of the matrix
+	@scripts/check.sh kernels
 
 test-quick: deps ## the checks and the tests of the libraries: minutes, and no root
 	@scripts/check.sh quick

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every check and, with `test`, every test: stage by stage, with the time of each. What is cheap comes
-# first, and the first that fails ends it. The tests run beside each other: each stage is shown whole
-# when it has ended, and all come to their end.
+# Runs the checks and the tests stage by stage, with the time of each. Cheap checks come first, and the
+# first that fails ends the run. The tests run beside each other: each stage is shown whole when it has
+# ended, and all come to their end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,8 @@ scratch=$(mktemp -d)
 # again alone are lines of the second.
 export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_UNSTEADY=$scratch/unsteady
 declare -A running=()
+# The kernels to boot, those that were booted, and whether the soak runs.
+KERNELS=() KERNELS_RUN='' SOAK=''
 
 clean_up() {
     local pid
@@ -96,7 +98,7 @@ has_other_kernels() {
 
 # What the machines need is fetched and built in the time that the tests leave: those of the binary wait a good
 # part of theirs.
-prepare_other_kernels() { ! has_other_kernels || chrt --idle 0 cargo xtask vm --prepare; }
+prepare_other_kernels() { ! has_other_kernels || chrt --idle 0 cargo xtask vm --prepare "${KERNELS[@]/#/--kernel=}"; }
 
 other_kernels() {
     if ! has_other_kernels; then
@@ -104,7 +106,24 @@ other_kernels() {
         echo 'the tests on other kernels (no apt-get, or no debian-archive-keyring)' >>"$NOCTULE_NOT_RUN"
         return
     fi
-    cargo xtask vm --machines 2 -- "${ON_OTHER_KERNELS[@]}"
+    cargo xtask vm --machines 2 "${KERNELS[@]/#/--kernel=}" -- "${ON_OTHER_KERNELS[@]}"
+    KERNELS_RUN=${KERNELS[*]}
+}
+
+# `make test` boots the newest kernel and one of the others: the one that KERNEL names, else that of the day.
+IN_ROTATION=(5.10 6.1 6.12 6.12-arm64)
+ALL_KERNELS=("${IN_ROTATION[@]}" newest)
+
+choose_kernels() {
+    local other=${KERNEL:-${IN_ROTATION[$(date +%s) / 86400 % ${#IN_ROTATION[@]}]}}
+    if [[ " ${ALL_KERNELS[*]} " != *" $other "* ]]; then
+        echo "KERNEL=$other: no such kernel; there are ${ALL_KERNELS[*]}" >&2
+        exit 2
+    fi
+    KERNELS=("$other")
+    [ "$other" = newest ] || KERNELS+=(newest)
+    # The machine of 5.10 is the quickest: its turn has the time for the soak.
+    [ "$other" != 5.10 ] || SOAK=yes
 }
 
 # With those of the environment, which load everything on each kernel: what depends most on the
@@ -127,7 +146,7 @@ everything() {
     lint
     stage 'programs of the tests' cargo test --workspace --locked --no-run
     beside 'tests of the binary' cargo xtask blackbox
-    beside 'a minute of soak' sharing a_minute_of_soak
+    [ -z "$SOAK" ] || beside 'a minute of soak' sharing a_minute_of_soak
     beside documentation sharing \
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
@@ -148,13 +167,25 @@ began=$EPOCHREALTIME
 case ${1:-} in
 lint) lint ;;
 quick) quick ;;
-test) everything ;;
+test)
+    choose_kernels
+    everything
+    ;;
+all)
+    KERNELS=("${ALL_KERNELS[@]}") SOAK=yes
+    everything
+    ;;
+kernels)
+    KERNELS=("${ALL_KERNELS[@]}")
+    scripts/deps.sh test
+    stage 'tests on other kernels' other_kernels
+    ;;
 *)
-    echo 'usage: scripts/check.sh lint | quick | test' >&2
+    echo 'usage: scripts/check.sh lint | quick | test | all | kernels' >&2
     exit 2
     ;;
 esac
 # A title, and the lines of a file.
 remark() { [ ! -s "$2" ] || printf '; %s: %s' "$1" "$(paste -sd ';' "$2" | sed 's/;/; /g')"; }
-printf '\nall passed in %s%s%s\n' "$(seconds_since "$began")" \
-    "$(remark unsteady "$NOCTULE_UNSTEADY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"
+printf '\nall passed in %s%s%s%s\n' "$(seconds_since "$began")" \
+    "${KERNELS_RUN:+; kernels: $KERNELS_RUN}" "$(remark unsteady "$NOCTULE_UNSTEADY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"
