@@ -10,6 +10,7 @@ const MODEL: &str = "noctule-model";
 const ANALYSIS: &str = "noctule-analysis";
 const TEXT: &str = "noctule-text";
 const KERNEL: &str = "noctule-kernel";
+const SCHEMA: &str = "noctule-schema";
 const TLS: &str = "noctule-tls";
 
 /// What the binary is made of.
@@ -17,6 +18,7 @@ const PARTS: &[&str] = &[
     MODEL,
     ANALYSIS,
     TEXT,
+    SCHEMA,
     KERNEL,
     "noctule-collect",
     "noctule-trace",
@@ -34,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (ANALYSIS, &[MODEL]),
     (TEXT, &[MODEL]),
+    (SCHEMA, &[MODEL]),
     (KERNEL, &[MODEL]),
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[KERNEL]),
@@ -42,7 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (TLS, &[]),
     // It sends bytes, and does not know what they mean.
     ("noctule-otlp", &[TLS]),
-    ("noctule-sinks", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-sinks", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-web", &[TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
@@ -58,8 +61,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-fuzz", PARTS),
     // The first process of a virtual machine: it knows nothing of what is tested.
     ("noctule-vm", &[]),
-    // The documentation is made from the metric table; the host and the machine talk.
-    ("xtask", &[MODEL, "noctule-vm"]),
+    // The documentation is made from the metric table and the fields; the host and the machine talk.
+    ("xtask", &[MODEL, SCHEMA, "noctule-vm"]),
 ];
 
 /// Edges between our crates are those of the table, tests and build scripts included.

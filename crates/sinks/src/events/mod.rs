@@ -8,9 +8,10 @@ mod context;
 mod files;
 mod json;
 mod line;
-mod names;
 mod redact;
 mod udp;
+
+use noctule_schema::names;
 
 pub(crate) use json::event_value;
 pub use json::{event_json, events_json};

@@ -62,7 +62,7 @@ const ERRORS: &[(i32, &str)] = &[
 ];
 
 /// `ENOENT`; the number where the table has no name.
-pub(super) fn error(errno: i32) -> Cow<'static, str> {
+pub fn error(errno: i32) -> Cow<'static, str> {
     let found = ERRORS.iter().find(|(number, _)| *number == errno);
     found.map_or_else(|| errno.to_string().into(), |(_, name)| (*name).into())
 }
@@ -74,7 +74,7 @@ const DNS_CODES: [&str; 11] = [
 ];
 
 /// The name of a response code of DNS, or its number.
-pub(super) fn dns_code(code: u8) -> Cow<'static, str> {
+pub fn dns_code(code: u8) -> Cow<'static, str> {
     let known = DNS_CODES.get(usize::from(code));
     known.map_or_else(|| code.to_string().into(), |name| (*name).into())
 }
@@ -101,7 +101,7 @@ const DNS_TYPES: [(u16, &str); 17] = [
 ];
 
 /// The name of a type of record, or `TYPE` and its number (RFC 3597).
-pub(super) fn dns_type(kind: u16) -> Cow<'static, str> {
+pub fn dns_type(kind: u16) -> Cow<'static, str> {
     let known = DNS_TYPES.iter().find(|(number, _)| *number == kind);
     known.map_or_else(|| format!("TYPE{kind}").into(), |(_, name)| (*name).into())
 }
@@ -114,7 +114,7 @@ const SIGNALS: [&str; 31] = [
 ];
 
 /// `SIGKILL`; `signal 34` for those of real time, which have no names of their own.
-pub(super) fn signal(number: u8) -> String {
+pub fn signal(number: u8) -> String {
     let at = usize::from(number).checked_sub(1);
     match at.and_then(|at| SIGNALS.get(at)) {
         Some(name) => format!("SIG{name}"),
@@ -170,9 +170,14 @@ const NOFOLLOW: u32 = if cfg!(target_arch = "x86_64") {
     0o100_000
 };
 
+/// A mode as chmod(1) takes it.
+pub fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
 /// The flags of open(2) by name, how it is accessed first; bits without a name as one hexadecimal
 /// number.
-pub(super) fn open_flags(flags: u32) -> Vec<Cow<'static, str>> {
+pub fn open_flags(flags: u32) -> Vec<Cow<'static, str>> {
     let mut names = vec![ACCESS[(flags & ACCESS_BITS) as usize].into()];
     let mut rest = flags & !ACCESS_BITS & !LARGE_FILE;
     for (bits, name) in FLAGS {
