@@ -1,3 +1,111 @@
 //! Describes each field once: its key, type and meaning, and how to get its value.
+//!
+//! Formats walk these tables, and `cargo xtask gen` writes the documentation from them.
 
+pub mod event;
 pub mod names;
+
+use std::borrow::Cow;
+
+/// A field of `T`.
+#[derive(Debug)]
+pub struct Field<T: 'static> {
+    /// The key in JSON and the name of the attribute in OTLP.
+    pub key: &'static str,
+    /// The type of the value.
+    pub value_type: Type,
+    /// What the value means, and when the field is absent.
+    pub help: &'static str,
+    /// Returns the value, or `None` where it is unknown or does not apply.
+    pub get: for<'a> fn(&'a T) -> Option<Value<'a>>,
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `true` or `false`.
+    Flag,
+    /// `true`; the field is absent where it would be `false`.
+    Mark,
+    /// An integer.
+    Integer,
+    /// A floating-point number.
+    Number,
+    /// Text.
+    Text,
+    /// A list of texts.
+    Texts,
+    /// Integers by name.
+    Counts,
+}
+
+impl Type {
+    /// The name of the type in the documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "boolean",
+            Self::Mark => "`true` or absent",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Text => "text",
+            Self::Texts => "array of text",
+            Self::Counts => "object of integers",
+        }
+    }
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// Of type [`Type::Flag`] or [`Type::Mark`].
+    Flag(bool),
+    /// An integer of type [`Type::Integer`].
+    Unsigned(u64),
+    /// An integer of type [`Type::Integer`] that can be negative.
+    Signed(i64),
+    /// Of type [`Type::Number`].
+    Number(f64),
+    /// Of type [`Type::Text`].
+    Text(Cow<'a, str>),
+    /// Of type [`Type::Text`]: a path or an argument, whose bytes may be anything but 0.
+    Bytes(&'a [u8]),
+    /// Of type [`Type::Texts`].
+    Texts(Vec<Value<'a>>),
+    /// Of type [`Type::Counts`].
+    Counts(Vec<(&'a str, u64)>),
+}
+
+impl<'a> Value<'a> {
+    /// Returns a [`Value::Text`].
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Converts nanoseconds to seconds.
+    fn seconds(ns: u64) -> Self {
+        Self::Number(ns as f64 / 1e9)
+    }
+
+    /// Returns the value of a field of type [`Type::Mark`].
+    fn mark(set: bool) -> Option<Self> {
+        set.then_some(Self::Flag(true))
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Self::Unsigned(value)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(value: u32) -> Self {
+        Self::Unsigned(value.into())
+    }
+}
+
+impl From<i32> for Value<'_> {
+    fn from(value: i32) -> Self {
+        Self::Signed(value.into())
+    }
+}

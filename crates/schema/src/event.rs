@@ -1,0 +1,103 @@
+//! Kinds of events, and the fields that each has in addition to its time and its process.
+
+mod process;
+
+use noctule_model::What;
+
+use crate::{Field, Type, Value};
+
+/// A field of what happened.
+pub type EventField = Field<What>;
+
+/// A kind of event.
+#[derive(Debug)]
+pub struct EventKind {
+    /// The value of `event.name`.
+    pub name: &'static str,
+    /// What happened, and when it is not reported.
+    pub help: &'static str,
+    /// The fields, in the order in which formats write them.
+    pub fields: &'static [&'static [EventField]],
+}
+
+impl EventKind {
+    /// Returns the kind of an event.
+    pub fn of(what: &What) -> &'static Self {
+        let name = what.name();
+        let found = KINDS.iter().find(|kind| kind.name == name);
+        found.unwrap_or(&GAP)
+    }
+
+    /// Returns the keys and values that are known, in order.
+    pub fn values<'a>(
+        &self,
+        what: &'a What,
+    ) -> impl Iterator<Item = (&'static str, Value<'a>)> + use<'a> {
+        let fields = self.fields.iter().copied().flatten();
+        fields.filter_map(move |field| Some((field.key, (field.get)(what)?)))
+    }
+}
+
+/// Makes a getter for fields of one variant of [`What`]; for other variants it returns `None`.
+macro_rules! get {
+    ($variant:ident { $($field:ident),+ } => $value:expr) => {
+        |what| match what {
+            What::$variant { $($field,)+ .. } => $value,
+            _ => None,
+        }
+    };
+}
+use get;
+
+/// All kinds of events.
+pub const KINDS: &[EventKind] = &[
+    process::START,
+    process::EXEC,
+    process::EXEC_FAILED,
+    process::EXIT,
+    process::SIGNAL,
+    process::OOM_KILL,
+    GAP,
+];
+
+const GAP: EventKind = EventKind {
+    name: "gap",
+    help: "Events are missing here. The events that follow are complete again.",
+    fields: &[&[
+        EventField {
+            key: "gap.since_unix_nano",
+            value_type: Type::Integer,
+            help: "In the file of `run --events`: nothing watched from this time to the time of the gap. The number of \
+                   missing events is unknown, and `lost` is absent.",
+            get: get!(Gap { since_unix_ns } => since_unix_ns.map(Value::from)),
+        },
+        EventField {
+            key: "lost",
+            value_type: Type::Counts,
+            help: "Number of lost events by `event.name`. For `udp.flow`, packets of flows that found no room. \
+                   `skipped` counts how often the kernel did not run a program because the same program was already \
+                   running on that CPU, and nothing else saw the event. It is an upper bound. Beginnings and ends of \
+                   connections that were skipped are reported later, without their times.",
+            get: get!(Gap { lost, since_unix_ns } => {
+                let known = since_unix_ns.is_none() || !lost.is_empty();
+                known.then(|| Value::Counts(lost.clone()))
+            }),
+        },
+    ]],
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_kind_has_a_key_twice() {
+        for kind in KINDS {
+            let fields = || kind.fields.iter().copied().flatten();
+            let keys: HashSet<&str> = fields().map(|field| field.key).collect();
+            assert_eq!(keys.len(), fields().count(), "{}", kind.name);
+        }
+    }
+}

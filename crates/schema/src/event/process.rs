@@ -1,0 +1,388 @@
+//! Processes: start, exec, exit, signals and OOM kills.
+
+use noctule_model::{Comm, ExecContext, ExitStatus, FilePath, Parent, What};
+
+use super::{EventField, EventKind, get};
+use crate::{Type, Value, names};
+
+pub(super) const START: EventKind = EventKind {
+    name: "process.start",
+    help: "A process was forked.",
+    fields: &[PARENT],
+};
+
+pub(super) const EXEC: EventKind = EventKind {
+    name: "process.exec",
+    help: "A process executes another program from now on.",
+    fields: &[EXECUTABLE, ARGUMENTS, USER, PARENT, CONTEXT],
+};
+
+pub(super) const EXEC_FAILED: EventKind = EventKind {
+    name: "process.exec_failed",
+    help: "A program could not be executed. Reported only with `--kind process --failures`, or with `exec_failures` \
+           in the configuration. A search through PATH has one event for each directory before the right one. \
+           Failures of 32-bit programs are not seen. If the failure comes after the old program is gone, the kernel \
+           kills the process instead.",
+    fields: &[REQUESTED, USER, PARENT, EXEC_ERROR],
+};
+
+pub(super) const EXIT: EventKind = EventKind {
+    name: "process.exit",
+    help: "The last thread of a process ended.",
+    fields: &[STATUS, PARENT, USE],
+};
+
+pub(super) const SIGNAL: EventKind = EventKind {
+    name: "process.signal",
+    help: "A signal was sent to a process that does not ignore it. Reported only with `--kind signal`.",
+    fields: &[SENT],
+};
+
+pub(super) const OOM_KILL: EventKind = EventKind {
+    name: "oom.kill",
+    help: "The OOM killer killed a process.",
+    fields: &[MEMORY],
+};
+
+fn executable(what: &What) -> Option<&FilePath> {
+    match what {
+        What::ProcessExec { path, .. } | What::ProcessExecFailed { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn context(what: &What) -> Option<&ExecContext> {
+    match what {
+        What::ProcessExec { context, .. } => Some(context),
+        _ => None,
+    }
+}
+
+fn parent(what: &What) -> Option<&Parent> {
+    match what {
+        What::ProcessStart { parent, .. }
+        | What::ProcessExecFailed { parent, .. }
+        | What::ProcessExit { parent, .. } => parent.as_ref(),
+        _ => context(what)?.parent.as_ref(),
+    }
+}
+
+fn parent_pid(what: &What) -> Option<u32> {
+    match what {
+        What::ProcessStart { parent_pid, .. } => Some(*parent_pid),
+        _ => Some(parent(what)?.id.pid),
+    }
+}
+
+fn user(what: &What) -> Option<u32> {
+    match what {
+        What::ProcessExec { uid, .. } | What::ProcessExecFailed { uid, .. } => Some(*uid),
+        _ => None,
+    }
+}
+
+fn sender(what: &What) -> Option<&Parent> {
+    match what {
+        What::ProcessSignal { sender, .. } => sender.as_ref(),
+        _ => None,
+    }
+}
+
+fn name(comm: &Comm) -> Value<'static> {
+    Value::text(comm.text())
+}
+
+const PARENT: &[EventField] = &[
+    EventField {
+        key: "process.parent_pid",
+        value_type: Type::Integer,
+        help: "Process id of the parent, which waits for the process. With CLONE_PARENT it is not the process that forked.",
+        get: |what| parent_pid(what).map(Value::from),
+    },
+    EventField {
+        key: "process.parent.creation.time_unix_nano",
+        value_type: Type::Integer,
+        help: "When the parent started, nanoseconds since 1970. Absent in `existing` and `reconciled` events.",
+        get: |what| Some(parent(what)?.start_unix_ns.into()),
+    },
+    EventField {
+        key: "process.parent.executable.name",
+        value_type: Type::Text,
+        help: "Command name of the parent. Absent in `existing` and `reconciled` events.",
+        get: |what| parent(what).map(|parent| name(&parent.comm)),
+    },
+];
+
+const EXECUTABLE: &[EventField] = &[
+    EventField {
+        key: "process.executable.path",
+        value_type: Type::Text,
+        help: "Full path of the program, as the process sees it.",
+        get: |what| Some(Value::Bytes(&executable(what)?.bytes)),
+    },
+    EventField {
+        key: "process.executable.path.truncated",
+        value_type: Type::Mark,
+        help: "The path was too long; its end is kept.",
+        get: |what| Value::mark(executable(what)?.truncated),
+    },
+    EventField {
+        key: "process.executable.deleted",
+        value_type: Type::Mark,
+        help: "The program was in no directory any more; the path is its last one.",
+        get: |what| Value::mark(executable(what)?.deleted),
+    },
+    EventField {
+        key: "process.executable.unreachable",
+        value_type: Type::Mark,
+        help: "The program is not below the root of the process, for example in memory (memfd), or mounted nowhere, as \
+               the program of runc.",
+        get: |what| Value::mark(executable(what)?.unreachable),
+    },
+];
+
+const REQUESTED: &[EventField] = &[EventField {
+    key: "process.executable.path",
+    value_type: Type::Text,
+    help: "The path as it was requested. A path that begins at a descriptor (execveat) is `/dev/fd/N/...`, as the kernel \
+           names it.",
+    get: |what| Some(Value::Bytes(&executable(what)?.bytes)),
+}];
+
+const ARGUMENTS: &[EventField] = &[
+    EventField {
+        key: "process.command_args",
+        value_type: Type::Texts,
+        help: "The arguments, up to a limit.",
+        get: get!(ProcessExec { args } => {
+            Some(Value::Texts(args.iter().map(|arg| Value::Bytes(arg)).collect()))
+        }),
+    },
+    EventField {
+        key: "process.command_args.truncated",
+        value_type: Type::Flag,
+        help: "Whether there were more arguments, or longer ones.",
+        get: get!(ProcessExec { args_truncated } => Some(Value::Flag(*args_truncated))),
+    },
+];
+
+const USER: &[EventField] = &[EventField {
+    key: "user.id",
+    value_type: Type::Integer,
+    help: "Real user id, in the user namespace of the host, as all ids here.",
+    get: |what| user(what).map(Value::from),
+}];
+
+const CONTEXT: &[EventField] = &[
+    EventField {
+        key: "process.ancestors",
+        value_type: Type::Texts,
+        help: "Command names of the parent's parent and of those above it, at most four.",
+        get: |what| {
+            let names: Vec<Value<'_>> = context(what)?.ancestors.iter().map(name).collect();
+            (!names.is_empty()).then_some(Value::Texts(names))
+        },
+    },
+    EventField {
+        key: "process.working_directory",
+        value_type: Type::Text,
+        help: "The working directory, as the process sees it.",
+        get: |what| {
+            let directory = &context(what)?.directory.bytes;
+            (!directory.is_empty()).then_some(Value::Bytes(directory))
+        },
+    },
+    EventField {
+        key: "process.audit.login_user.id",
+        value_type: Type::Integer,
+        help: "User that logged in, of the audit subsystem. Absent if no login started the process.",
+        get: |what| Some(context(what)?.login_uid?.into()),
+    },
+    EventField {
+        key: "process.audit.session.id",
+        value_type: Type::Integer,
+        help: "Session of the audit subsystem. Absent if no login started the process.",
+        get: |what| Some(context(what)?.audit_session?.into()),
+    },
+    EventField {
+        key: "process.real_user.id",
+        value_type: Type::Integer,
+        help: "Real user id, equal to `user.id`.",
+        get: |what| context(what).and(user(what)).map(Value::from),
+    },
+    EventField {
+        key: "process.user.id",
+        value_type: Type::Integer,
+        help: "Effective user id.",
+        get: |what| Some(context(what)?.effective_uid.into()),
+    },
+    EventField {
+        key: "process.real_group.id",
+        value_type: Type::Integer,
+        help: "Real group id.",
+        get: |what| Some(context(what)?.gid.into()),
+    },
+    EventField {
+        key: "process.group.id",
+        value_type: Type::Integer,
+        help: "Effective group id.",
+        get: |what| Some(context(what)?.effective_gid.into()),
+    },
+    EventField {
+        key: "process.capabilities.effective",
+        value_type: Type::Text,
+        help: "Effective capabilities: 16 hexadecimal digits, as `CapEff` in /proc/PID/status.",
+        get: |what| Some(Value::text(format!("{:016x}", context(what)?.capabilities))),
+    },
+    EventField {
+        key: "process.tty",
+        value_type: Type::Text,
+        help: "Name of the controlling terminal.",
+        get: |what| context(what)?.tty.as_ref().map(name),
+    },
+    EventField {
+        key: "process.namespaces",
+        value_type: Type::Counts,
+        help: "Inodes of the namespaces of the process: `cgroup`, `ipc`, `mnt`, `net`, `pid`, `user`, `uts`.",
+        get: |what| {
+            let all = &context(what)?.namespaces;
+            let inodes = all.iter().map(|space| (space.kind, space.inode.into()));
+            (!all.is_empty()).then(|| Value::Counts(inodes.collect()))
+        },
+    },
+    EventField {
+        key: "process.namespaces.host",
+        value_type: Type::Texts,
+        help: "Which of these namespaces are the host's. `mnt` and `net` are known only where the agent may read those of \
+               process 1.",
+        get: |what| {
+            let all = &context(what)?.namespaces;
+            let known = all.iter().any(|space| space.of_host.is_some());
+            let of_host = all.iter().filter(|space| space.of_host == Some(true));
+            known.then(|| Value::Texts(of_host.map(|space| Value::text(space.kind)).collect()))
+        },
+    },
+];
+
+const EXEC_ERROR: &[EventField] = &[EventField {
+    key: "error.type",
+    value_type: Type::Text,
+    help: "Name of the error (`ENOENT`), or its number.",
+    get: get!(ProcessExecFailed { errno } => Some(Value::text(names::error(*errno)))),
+}];
+
+const STATUS: &[EventField] = &[
+    EventField {
+        key: "process.exit.code",
+        value_type: Type::Integer,
+        help: "Exit code. Absent if a signal killed the process.",
+        get: get!(ProcessExit { status } => match status {
+            Some(ExitStatus::Code(code)) => Some(u32::from(*code).into()),
+            _ => None,
+        }),
+    },
+    EventField {
+        key: "process.exit.signal",
+        value_type: Type::Integer,
+        help: "The signal that killed the process.",
+        get: get!(ProcessExit { status } => match status {
+            Some(ExitStatus::Signal(signal)) => Some(u32::from(*signal).into()),
+            _ => None,
+        }),
+    },
+    EventField {
+        key: "oom_killed",
+        value_type: Type::Flag,
+        help: "Whether the OOM killer killed the process. Also `false` if the process ended before the kernel reported the \
+               kill; `oom.kill` follows then. Also `false` if the kernel killed the process only because it shares the \
+               victim's memory.",
+        // Without the record the cause is unknown.
+        get: get!(ProcessExit { status, oom_killed } => {
+            (status.is_some() || *oom_killed).then_some(Value::Flag(*oom_killed))
+        }),
+    },
+    EventField {
+        key: "process.exit.core_dumped",
+        value_type: Type::Mark,
+        help: "The kernel wrote a core file.",
+        get: get!(ProcessExit { core_dumped } => Value::mark(*core_dumped)),
+    },
+];
+
+const USE: &[EventField] = &[
+    EventField {
+        key: "duration_seconds",
+        value_type: Type::Number,
+        help: "Time from start to end.",
+        get: get!(ProcessExit { duration_ns } => duration_ns.map(Value::seconds)),
+    },
+    EventField {
+        key: "cpu.seconds",
+        value_type: Type::Number,
+        help: "CPU time of all threads together.",
+        get: get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds)),
+    },
+    EventField {
+        key: "memory.rss_peak_bytes",
+        value_type: Type::Integer,
+        help: "Largest resident set, before the last exec too. For a child that executed a program right after the fork it \
+               can be the memory of its parent.",
+        get: get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from)),
+    },
+];
+
+const SENT: &[EventField] = &[
+    EventField {
+        key: "signal.number",
+        value_type: Type::Integer,
+        help: "Number of the signal.",
+        get: get!(ProcessSignal { signal } => Some(u32::from(*signal).into())),
+    },
+    EventField {
+        key: "signal.name",
+        value_type: Type::Text,
+        help: "Name of the signal.",
+        get: get!(ProcessSignal { signal } => Some(Value::text(names::signal(*signal)))),
+    },
+    EventField {
+        key: "signal.code",
+        value_type: Type::Integer,
+        help: "Reason, as `si_code` in sigaction(2): 0 for kill(2), -2 for a timer.",
+        get: get!(ProcessSignal { code } => Some((*code).into())),
+    },
+    EventField {
+        key: "signal.sender.pid",
+        value_type: Type::Integer,
+        help: "Process that sent the signal. Absent if the kernel sent it, also for a timer or for a file that is ready \
+               (codes other than 0, -1, -3 and -6), and before Linux 5.11.",
+        get: |what| Some(sender(what)?.id.pid.into()),
+    },
+    EventField {
+        key: "signal.sender.creation.time_unix_nano",
+        value_type: Type::Integer,
+        help: "When the sender started, nanoseconds since 1970.",
+        get: |what| Some(sender(what)?.start_unix_ns.into()),
+    },
+    EventField {
+        key: "signal.sender.executable.name",
+        value_type: Type::Text,
+        help: "Command name of the sender.",
+        get: |what| sender(what).map(|sender| name(&sender.comm)),
+    },
+];
+
+const MEMORY: &[EventField] = &[
+    EventField {
+        key: "memory.rss_bytes",
+        value_type: Type::Integer,
+        help: "Resident set when the process was chosen, as in the kernel's log. Absent where the kernel does not name the \
+               process (before Linux 6.9 and 6.1.130).",
+        get: get!(OomKill { rss_bytes } => rss_bytes.map(Value::from)),
+    },
+    EventField {
+        key: "memory.limit_bytes",
+        value_type: Type::Integer,
+        help: "Lowest memory limit of the cgroup and of those above it. Absent without a limit.",
+        get: get!(OomKill { limit_bytes } => limit_bytes.map(Value::from)),
+    },
+];
