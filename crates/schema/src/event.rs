@@ -1,6 +1,8 @@
 //! Kinds of events, and the fields that each has in addition to its time and its process.
 
+mod file;
 mod process;
+mod socket;
 
 use noctule_model::What;
 
@@ -57,6 +59,20 @@ pub const KINDS: &[EventKind] = &[
     process::EXIT,
     process::SIGNAL,
     process::OOM_KILL,
+    socket::LISTEN,
+    socket::LISTEN_CLOSE,
+    socket::CONNECT,
+    socket::CONNECT_FAILED,
+    socket::ACCEPT,
+    socket::RETRANSMIT,
+    socket::CLOSE,
+    file::OPEN,
+    file::DELETE,
+    file::RENAME,
+    file::LINK,
+    file::CHMOD,
+    socket::DNS_QUERY,
+    socket::UDP_FLOW,
     GAP,
 ];
 
@@ -91,6 +107,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn each_event_name_has_one_kind() {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(names, What::NAMES);
+    }
 
     #[test]
     fn no_kind_has_a_key_twice() {

@@ -1,0 +1,194 @@
+//! Files: opens, and changes of names and modes.
+
+use noctule_model::{FileChange, FilePath, What};
+
+use super::{EventField, EventKind, get};
+use crate::{Type, Value, names};
+
+pub(super) const OPEN: EventKind = EventKind {
+    name: "file.open",
+    help: "A file was opened, or could not be opened. Reported only with `--kind file`, as all `file.` events. An open by a \
+           handle (open_by_handle_at) is not seen.",
+    fields: &[PATH, FLAGS, ERROR],
+};
+
+pub(super) const DELETE: EventKind = EventKind {
+    name: "file.delete",
+    help: "The name of a file or directory was removed, or could not be. Like every change, it is not reported if it fails \
+           before the kernel asks the file system: the name does not exist, the file system is mounted read-only, or \
+           AppArmor, Landlock or Tomoyo denies it by its path.",
+    fields: &[
+        PATH,
+        &[EventField {
+            key: "file.directory",
+            value_type: Type::Mark,
+            help: "It is a directory.",
+            get: |what| match change(what)? {
+                FileChange::Delete { directory } => Value::mark(*directory),
+                _ => None,
+            },
+        }],
+        ERROR,
+    ],
+};
+
+pub(super) const RENAME: EventKind = EventKind {
+    name: "file.rename",
+    help: "A file got another name. A file that had that name before is gone. `file.path` is the old name.",
+    fields: &[
+        PATH,
+        NEW_PATH,
+        &[EventField {
+            key: "file.exchanged",
+            value_type: Type::Mark,
+            help: "The file of the new name got the old one (`RENAME_EXCHANGE`).",
+            get: |what| match change(what)? {
+                FileChange::Rename { exchanged, .. } => Value::mark(*exchanged),
+                _ => None,
+            },
+        }],
+        ERROR,
+    ],
+};
+
+pub(super) const LINK: EventKind = EventKind {
+    name: "file.link",
+    help: "A file got one more name (a hard link, whose `file.path` is the file), or a symbolic link was made (whose \
+           `file.path` is the link).",
+    fields: &[
+        PATH,
+        NEW_PATH,
+        &[EventField {
+            key: "file.symbolic_link.target_path",
+            value_type: Type::Text,
+            help: "Content of a symbolic link, not resolved.",
+            get: |what| match change(what)? {
+                FileChange::SymbolicLink { target } => Some(Value::Bytes(&target.bytes)),
+                _ => None,
+            },
+        }],
+        ERROR,
+    ],
+};
+
+pub(super) const CHMOD: EventKind = EventKind {
+    name: "file.chmod",
+    help: "The permissions of a file were set.",
+    fields: &[
+        PATH,
+        &[EventField {
+            key: "file.mode",
+            value_type: Type::Text,
+            help: "Permissions in octal, as chmod(1) takes them: `4750`.",
+            get: |what| match change(what)? {
+                FileChange::Chmod { mode } => Some(Value::text(names::octal(*mode))),
+                _ => None,
+            },
+        }],
+        ERROR,
+    ],
+};
+
+fn path(what: &What) -> Option<&FilePath> {
+    match what {
+        What::FileOpen { path, .. } | What::FileChange { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn change(what: &What) -> Option<&FileChange> {
+    match what {
+        What::FileChange { change, .. } => Some(change),
+        _ => None,
+    }
+}
+
+/// The new name of a rename or a hard link.
+fn new_path(what: &What) -> Option<&FilePath> {
+    match change(what)? {
+        FileChange::Rename { to, .. } | FileChange::HardLink { to } => Some(to),
+        _ => None,
+    }
+}
+
+fn error(what: &What) -> Option<i32> {
+    match what {
+        What::FileOpen { error, .. } | What::FileChange { error, .. } => *error,
+        _ => None,
+    }
+}
+
+const PATH: &[EventField] = &[
+    EventField {
+        key: "file.path",
+        value_type: Type::Text,
+        help: "Full path of the file. If it could not be opened, the path as it was requested.",
+        get: |what| Some(Value::Bytes(&path(what)?.bytes)),
+    },
+    EventField {
+        key: "file.path.truncated",
+        value_type: Type::Mark,
+        help: "The path was too long; its end is kept.",
+        get: |what| Value::mark(path(what)?.truncated),
+    },
+    EventField {
+        key: "file.deleted",
+        value_type: Type::Mark,
+        help: "The file was in no directory any more, and the path is its last one; or it was in none yet.",
+        get: |what| Value::mark(path(what)?.deleted),
+    },
+    EventField {
+        key: "file.unreachable",
+        value_type: Type::Mark,
+        help: "The file is not below the root of the process: outside of its chroot, in a detached mount, or in no mount, as \
+               a memfd. The path begins at the highest directory that was found.",
+        get: |what| Value::mark(path(what)?.unreachable),
+    },
+];
+
+const NEW_PATH: &[EventField] = &[
+    EventField {
+        key: "file.new_path",
+        value_type: Type::Text,
+        help: "The new name.",
+        get: |what| Some(Value::Bytes(&new_path(what)?.bytes)),
+    },
+    EventField {
+        key: "file.new_path.truncated",
+        value_type: Type::Mark,
+        help: "The new path was too long; its end is kept.",
+        get: |what| Value::mark(new_path(what)?.truncated),
+    },
+    EventField {
+        key: "file.new_path.unreachable",
+        value_type: Type::Mark,
+        help: "As `file.unreachable`, for the new name.",
+        get: |what| Value::mark(new_path(what)?.unreachable),
+    },
+];
+
+const FLAGS: &[EventField] = &[EventField {
+    key: "file.flags",
+    value_type: Type::Texts,
+    help: "Flags as in open(2), the access mode first: `[\"O_WRONLY\", \"O_CREAT\"]`. Bits without a name are one hexadecimal \
+           number. `O_LARGEFILE`, which the kernel adds to every open, is left out. So is `O_NONBLOCK` of an open by io_uring \
+           that did not have to wait, because the kernel tries it that way first.",
+    get: get!(FileOpen { flags } => {
+        Some(Value::Texts(names::open_flags(*flags).into_iter().map(Value::Text).collect()))
+    }),
+}];
+
+const ERROR: &[EventField] = &[
+    EventField {
+        key: "error.type",
+        value_type: Type::Text,
+        help: "Name of the error (`ENOENT`), or its number. Absent on success.",
+        get: |what| error(what).map(|errno| Value::text(names::error(errno))),
+    },
+    EventField {
+        key: "error.errno",
+        value_type: Type::Integer,
+        help: "Number of the error. Absent on success.",
+        get: |what| error(what).map(Value::from),
+    },
+];

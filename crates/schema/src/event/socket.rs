@@ -1,0 +1,411 @@
+//! Sockets: TCP connections, DNS queries and UDP flows.
+
+use std::net::{IpAddr, SocketAddr};
+
+use noctule_model::{CloseReason, DnsQuery, Socket, TcpChange, UdpFlow, What};
+
+use super::{EventField, EventKind};
+use crate::{Type, Value, names};
+
+/// The value of `error.type` of a DNS query without an answer.
+const NO_ANSWER: &str = "timeout";
+
+pub(super) const LISTEN: EventKind = EventKind {
+    name: "tcp.listen",
+    help: "A socket listens.",
+    fields: &[ENDS],
+};
+
+pub(super) const LISTEN_CLOSE: EventKind = EventKind {
+    name: "tcp.listen_close",
+    help: "A socket no longer listens.",
+    fields: &[ENDS],
+};
+
+pub(super) const CONNECT: EventKind = EventKind {
+    name: "tcp.connect",
+    help: "A connection was established from this side.",
+    fields: &[
+        ENDS,
+        &[EventField {
+            key: "duration_seconds",
+            value_type: Type::Number,
+            help: "Time from the call to the end of the handshake. Absent if the call came before the agent.",
+            get: |what| match tcp(what)? {
+                TcpChange::Connect { duration_ns } => duration_ns.map(Value::seconds),
+                _ => None,
+            },
+        }],
+    ],
+};
+
+pub(super) const CONNECT_FAILED: EventKind = EventKind {
+    name: "tcp.connect_failed",
+    help: "A connection could not be established.",
+    fields: &[ENDS, CONNECT_ERROR],
+};
+
+pub(super) const ACCEPT: EventKind = EventKind {
+    name: "tcp.accept",
+    help: "A connection was established from the other side. The event belongs to the process that accepts it; where the \
+           feature `tcp_calls` is not on, to the process that listens.",
+    fields: &[ENDS],
+};
+
+pub(super) const RETRANSMIT: EventKind = EventKind {
+    name: "tcp.retransmit",
+    help: "Segments were retransmitted.",
+    fields: &[ENDS, SEGMENTS],
+};
+
+pub(super) const CLOSE: EventKind = EventKind {
+    name: "tcp.close",
+    help: "A connection ended.",
+    fields: &[ENDS, END],
+};
+
+pub(super) const DNS_QUERY: EventKind = EventKind {
+    name: "dns.query",
+    help: "A process asked a DNS server over UDP, port 53, and took the answer, or got no answer for 6 s or until the stream \
+           ended. Reported only with `--kind dns`.",
+    fields: &[QUERY, TRANSPORT, ENDS],
+};
+
+pub(super) const UDP_FLOW: EventKind = EventKind {
+    name: "udp.flow",
+    help: "What a socket exchanged with one peer. Reported once: when the socket is closed, when the flow was idle for \
+           30 s, or when the stream ends. Reported only with `--kind udp`.",
+    fields: &[FLOW, TRANSPORT, ENDS],
+};
+
+fn tcp(what: &What) -> Option<&TcpChange> {
+    match what {
+        What::Tcp { change, .. } => Some(change),
+        _ => None,
+    }
+}
+
+fn query(what: &What) -> Option<&DnsQuery> {
+    match what {
+        What::DnsQuery(query) => Some(query),
+        _ => None,
+    }
+}
+
+fn flow(what: &What) -> Option<&UdpFlow> {
+    match what {
+        What::UdpFlow(flow) => Some(flow),
+        _ => None,
+    }
+}
+
+fn socket(what: &What) -> Option<&Socket> {
+    match what {
+        What::Tcp { socket, .. } => Some(socket),
+        What::DnsQuery(query) => Some(&query.socket),
+        What::UdpFlow(flow) => Some(&flow.socket),
+        _ => None,
+    }
+}
+
+fn address(end: SocketAddr) -> IpAddr {
+    end.ip().to_canonical()
+}
+
+const ENDS: &[EventField] = &[
+    EventField {
+        key: "network.type",
+        value_type: Type::Text,
+        help: "`ipv4` or `ipv6`. IPv4 through an IPv6 socket is `ipv4`.",
+        // An IPv6 socket that is bound to no address yet can have an IPv4 peer.
+        get: |what| {
+            let socket = socket(what)?;
+            let end = address(socket.peer.or(socket.local)?);
+            Some(Value::text(if end.is_ipv4() { "ipv4" } else { "ipv6" }))
+        },
+    },
+    EventField {
+        key: "network.local.address",
+        value_type: Type::Text,
+        help: "Local address. Absent until the socket has one.",
+        get: |what| Some(Value::text(address(socket(what)?.local?).to_string())),
+    },
+    EventField {
+        key: "network.local.port",
+        value_type: Type::Integer,
+        help: "Local port. Absent until the socket has one.",
+        get: |what| Some(u32::from(socket(what)?.local?.port()).into()),
+    },
+    EventField {
+        key: "network.peer.address",
+        value_type: Type::Text,
+        help: "Address of the peer as the socket has it: before the kernel translates it (DNAT, as for a Kubernetes \
+               service). Of a DNS answer, where it came from. Absent for a listening socket, and for a failure that was \
+               found later.",
+        get: |what| Some(Value::text(address(socket(what)?.peer?).to_string())),
+    },
+    EventField {
+        key: "network.peer.port",
+        value_type: Type::Integer,
+        help: "Port of the peer.",
+        get: |what| Some(u32::from(socket(what)?.peer?.port()).into()),
+    },
+    EventField {
+        key: "netns.cookie",
+        value_type: Type::Integer,
+        help: "Network namespace; it distinguishes equal addresses.",
+        get: |what| Some(socket(what)?.netns_cookie?.into()),
+    },
+    EventField {
+        key: "tcp.multipath",
+        value_type: Type::Mark,
+        help: "The socket is a subflow of a Multipath TCP connection, and belongs to the process of that connection.",
+        get: |what| Value::mark(socket(what)?.multipath),
+    },
+    EventField {
+        key: "noctule.socket.id",
+        value_type: Type::Integer,
+        help: "Joins the events of one socket, as long as the agent runs.",
+        get: |what| {
+            Some(socket(what)?.id)
+                .filter(|id| *id != 0)
+                .map(Value::from)
+        },
+    },
+];
+
+const CONNECT_ERROR: &[EventField] = &[
+    EventField {
+        key: "error.type",
+        value_type: Type::Text,
+        help: "`refused`, `timeout` (the kernel gave up), `abandoned` (the application gave up), `unreachable`, `other`.",
+        get: |what| match tcp(what)? {
+            TcpChange::ConnectFailed { reason, .. } => Some(Value::text(reason.name())),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "error.errno",
+        value_type: Type::Integer,
+        help: "The error that the application gets. Absent if the application gave up.",
+        get: |what| match tcp(what)? {
+            TcpChange::ConnectFailed { errno, .. } if *errno != 0 => Some((*errno).into()),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "duration_seconds",
+        value_type: Type::Number,
+        help: "Time from the call to the failure. Absent if the call came before the agent, or the failure was found later.",
+        get: |what| match tcp(what)? {
+            TcpChange::ConnectFailed { duration_ns, .. } => duration_ns.map(Value::seconds),
+            _ => None,
+        },
+    },
+];
+
+const SEGMENTS: &[EventField] = &[
+    EventField {
+        key: "tcp.segments",
+        value_type: Type::Integer,
+        help: "Number of retransmitted segments, as the kernel counts them (`TcpRetransSegs` of nstat).",
+        get: |what| match tcp(what)? {
+            TcpChange::Retransmit { segments, .. } => Some((*segments).into()),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "tcp.segments_failed",
+        value_type: Type::Integer,
+        help: "How many of these a full queue of this host dropped (`TcpExtTCPRetransFail`). Absent if none. Before Linux \
+               6.17 these are reported at the next attempt or at the end, and can include segments that no program saw \
+               (a gap reports `skipped`, or a hidden process was interrupted). From Linux 6.17 on segments that no program \
+               saw are in `tcp.segments` alone.",
+        get: |what| match tcp(what)? {
+            TcpChange::Retransmit { failed, .. } if *failed > 0 => Some((*failed).into()),
+            _ => None,
+        },
+    },
+];
+
+const END: &[EventField] = &[
+    EventField {
+        key: "bytes_sent",
+        value_type: Type::Integer,
+        help: "Payload that the peer acknowledged, each byte once.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { bytes_sent, .. } => bytes_sent.map(Value::from),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "bytes_received",
+        value_type: Type::Integer,
+        help: "Payload that was received in order, each byte once.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { bytes_received, .. } => bytes_received.map(Value::from),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "duration_seconds",
+        value_type: Type::Number,
+        help: "Time since the connection was established.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { duration_ns, .. } => duration_ns.map(Value::seconds),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "tcp.close.reason",
+        value_type: Type::Text,
+        help: "`fin` (closed as usual), `reset` (by the peer), `aborted` (this side reset it: it closed with unread data, or \
+               without waiting), `timeout` (the peer acknowledged nothing, or its host is unreachable), `keepalive` (the \
+               peer answered no probe), `killed` (from outside: `ss -K`). Absent where it is unknown.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { reason, .. } => reason.map(CloseReason::name).map(Value::text),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "tcp.closed_by",
+        value_type: Type::Text,
+        help: "The side that closed or reset the connection first: `local` or `peer`. Absent for a timeout.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { closed_here, .. } => {
+                closed_here.map(|here| Value::text(if here { "local" } else { "peer" }))
+            }
+            _ => None,
+        },
+    },
+    EventField {
+        key: "retransmits",
+        value_type: Type::Integer,
+        help: "Number of retransmitted segments: the sum of its `tcp.segments`, and the retransmissions of its SYN-ACK, which \
+               are reported for the listening process.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { retransmits, .. } => retransmits.map(Value::from),
+            _ => None,
+        },
+    },
+    EventField {
+        key: "rtt_seconds",
+        value_type: Type::Number,
+        help: "Smoothed round-trip time. Absent if none was measured.",
+        get: |what| match tcp(what)? {
+            TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)),
+            _ => None,
+        },
+    },
+];
+
+const QUERY: &[EventField] = &[
+    EventField {
+        key: "dns.question.name",
+        value_type: Type::Text,
+        help: "The name, without a dot at its end; `.` is the root. A dot or a backslash within a label has a backslash \
+               before it.",
+        get: |what| Some(Value::Bytes(&query(what)?.question.name)),
+    },
+    EventField {
+        key: "dns.question.name.truncated",
+        value_type: Type::Mark,
+        help: "The name goes on, or is malformed.",
+        get: |what| Value::mark(query(what)?.question.truncated),
+    },
+    EventField {
+        key: "dns.question.type",
+        value_type: Type::Text,
+        help: "`A`, `AAAA`, ...; a type without a name is `TYPE` and its number. Absent for a truncated name.",
+        get: |what| {
+            let question = &query(what)?.question;
+            (!question.truncated).then(|| Value::text(names::dns_type(question.kind)))
+        },
+    },
+    EventField {
+        key: "dns.response_code",
+        value_type: Type::Text,
+        help: "`NOERROR`, `NXDOMAIN`, ..., or its number. Absent without an answer, and if the answer could not be read.",
+        get: |what| Some(Value::text(names::dns_code(query(what)?.answer?.code))),
+    },
+    EventField {
+        key: "dns.answer_count",
+        value_type: Type::Integer,
+        help: "Number of records in the answer section.",
+        get: |what| Some(u32::from(query(what)?.answer?.records).into()),
+    },
+    EventField {
+        key: "dns.attempts",
+        value_type: Type::Integer,
+        help: "How often this socket sent the question. Absent if once.",
+        get: |what| {
+            Some(query(what)?.attempts)
+                .filter(|sent| *sent != 1)
+                .map(Value::from)
+        },
+    },
+    EventField {
+        key: "error.type",
+        value_type: Type::Text,
+        help: "`timeout`: no answer came up to the time of the event. Also absent if the process took a packet of this server \
+               that could not be read, because that may have been the answer.",
+        get: |what| {
+            let query = query(what)?;
+            let timed_out = query.answer.is_none() && !query.unread;
+            timed_out.then(|| Value::text(NO_ANSWER))
+        },
+    },
+    EventField {
+        key: "duration_seconds",
+        value_type: Type::Number,
+        help: "Time from the first attempt until the process took the answer. Absent without an answer, and if it could not \
+               be read.",
+        get: |what| Some(Value::seconds(query(what)?.answer?.duration_ns)),
+    },
+];
+
+const FLOW: &[EventField] = &[
+    EventField {
+        key: "bytes_sent",
+        value_type: Type::Integer,
+        help: "Payload that the process sent. Whether it arrived is unknown.",
+        get: |what| Some(flow(what)?.bytes_sent.into()),
+    },
+    EventField {
+        key: "bytes_received",
+        value_type: Type::Integer,
+        help: "Payload that the process took.",
+        get: |what| Some(flow(what)?.bytes_received.into()),
+    },
+    EventField {
+        key: "packets_sent",
+        value_type: Type::Integer,
+        help: "Packets that the process sent.",
+        get: |what| Some(flow(what)?.packets_sent.into()),
+    },
+    EventField {
+        key: "packets_received",
+        value_type: Type::Integer,
+        help: "Packets that the process took.",
+        get: |what| Some(flow(what)?.packets_received.into()),
+    },
+    EventField {
+        key: "duration_seconds",
+        value_type: Type::Number,
+        help: "Time from the first packet to the last.",
+        get: |what| Some(Value::seconds(flow(what)?.duration_ns)),
+    },
+    EventField {
+        key: "udp.closed",
+        value_type: Type::Flag,
+        help: "Whether the socket was closed. Else the flow was idle, or the stream ended.",
+        get: |what| Some(Value::Flag(flow(what)?.closed)),
+    },
+];
+
+const TRANSPORT: &[EventField] = &[EventField {
+    key: "network.transport",
+    value_type: Type::Text,
+    help: "`udp`.",
+    get: |_| Some(Value::text("udp")),
+}];
