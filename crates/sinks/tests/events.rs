@@ -12,6 +12,8 @@ use noctule_model::{
     EventProcess, ExecContext, ExitStatus, FileChange, FilePath, Namespace, Origin, Owner, Parent,
     ProcessId, Socket, TcpChange, UdpFlow, What,
 };
+use noctule_schema::event::EventKind;
+use noctule_schema::{Type, Value as Fact};
 use noctule_sinks::events::{EventLine, Tone, event_json, event_line};
 use noctule_text::escape;
 use serde_json::Value;
@@ -444,6 +446,28 @@ fn golden() {
 }
 
 #[test]
+fn values_have_the_type_that_is_documented() {
+    for event in all() {
+        for field in EventKind::of(&event.what).fields.iter().copied().flatten() {
+            let Some(value) = (field.get)(&event.what) else {
+                continue;
+            };
+            let fits = matches!(
+                (field.value_type, &value),
+                (Type::Flag, Fact::Flag(_))
+                    | (Type::Mark, Fact::Flag(true))
+                    | (Type::Integer, Fact::Unsigned(_) | Fact::Signed(_))
+                    | (Type::Number, Fact::Number(_))
+                    | (Type::Text, Fact::Text(_) | Fact::Bytes(_))
+                    | (Type::Texts, Fact::Texts(_))
+                    | (Type::Counts, Fact::Counts(_))
+            );
+            assert!(fits, "{}: {value:?}", field.key);
+        }
+    }
+}
+
+#[test]
 fn every_object_is_one_line_with_the_common_keys_and_no_null() {
     for event in all() {
         let text = event_json(&event);
@@ -456,7 +480,6 @@ fn every_object_is_one_line_with_the_common_keys_and_no_null() {
     }
 }
 
-/// Undoes the escapes of JSON's text, as docs/json.md says.
 #[test]
 fn the_names_of_the_events_are_known() {
     let mut names: Vec<&str> = all().iter().map(|event| event.what.name()).collect();
@@ -467,6 +490,7 @@ fn the_names_of_the_events_are_known() {
     assert_eq!(names, known);
 }
 
+/// Undoes the escapes of JSON's text, as docs/json.md says.
 fn bytes_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

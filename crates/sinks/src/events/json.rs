@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use noctule_model::{Event, EventProcess, Level, Origin};
-use serde::Serialize;
+use noctule_model::{Event, EventProcess, Level, Origin, What};
+use noctule_schema::event::EventKind;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
-use super::attributes::Attributes;
 use super::line::event_line;
-use crate::json::{OwnerJson, to_string};
+use crate::json::{OwnerJson, ValueJson, to_string};
 
 /// One event of `noctule events --json` and of the file of `noctule run --events`: a compact JSON
 /// object, without a newline at its end.
@@ -71,7 +72,7 @@ impl<'a> EventJson<'a> {
             name: event.what.name(),
             origin: origin(event.origin),
             process: event.process.as_ref().map(ProcessJson::new),
-            attributes: Attributes::new(&event.what),
+            fields: Fields(&event.what),
         }
     }
 }
@@ -86,7 +87,20 @@ struct EventJson<'a> {
     #[serde(flatten)]
     process: Option<ProcessJson<'a>>,
     #[serde(flatten)]
-    attributes: Attributes<'a>,
+    fields: Fields<'a>,
+}
+
+/// The fields of the kind of event.
+struct Fields<'a>(&'a What);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in EventKind::of(self.0).values(self.0) {
+            map.serialize_entry(key, &ValueJson(&value))?;
+        }
+        map.end()
+    }
 }
 
 #[derive(Serialize)]

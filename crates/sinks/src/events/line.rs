@@ -6,10 +6,10 @@ use noctule_model::{
     CloseReason, ConnectError, DnsQuery, Event, EventProcess, ExitStatus, FileChange, FilePath,
     Level, Owner, Parent, Socket, TcpChange, UdpFlow, What,
 };
+use noctule_schema::names;
 use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
-use super::files::octal;
-use super::{json, names};
+use super::json;
 
 /// Characters of the arguments of a program; the JSON has all of them.
 const ARGUMENTS: usize = 160;
@@ -244,7 +244,7 @@ fn changed(path: &FilePath, change: &FileChange) -> String {
         FileChange::SymbolicLink { target } => {
             format!("symbolic link {path} to {}", file(target))
         }
-        FileChange::Chmod { mode } => format!("chmod {path} to {}", octal(*mode)),
+        FileChange::Chmod { mode } => format!("chmod {path} to {}", names::octal(*mode)),
     }
 }
 

@@ -3,15 +3,9 @@
 //! Both keep the bytes of strangers without loss: what is not UTF-8 becomes `\xHH`, and a backslash
 //! is doubled, so that the two cannot be taken for each other.
 
-mod attributes;
-mod context;
-mod files;
 mod json;
 mod line;
 mod redact;
-mod udp;
-
-use noctule_schema::names;
 
 pub(crate) use json::event_value;
 pub use json::{event_json, events_json};

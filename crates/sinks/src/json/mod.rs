@@ -11,6 +11,7 @@ mod history;
 mod meters;
 mod owner;
 mod row;
+mod value;
 mod waits;
 mod why;
 
@@ -31,6 +32,7 @@ pub use history::{HistoryRows, HistorySort, history_json, now_json};
 use meters::MeterJson;
 pub(crate) use owner::OwnerJson;
 use row::RowJson;
+pub(crate) use value::ValueJson;
 pub use waits::{pairs_json, waits_json};
 pub use why::why_json;
 
