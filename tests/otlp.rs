@@ -504,7 +504,7 @@ fn words() -> BTreeSet<String> {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         fs::read_to_string(path).expect("a document")
     };
-    let text = read("json.md") + &read("otlp.md");
+    let text = ["json.md", "event-fields.md", "otlp.md"].map(read).concat();
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.map(str::to_owned).collect()
 }

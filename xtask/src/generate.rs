@@ -1,6 +1,7 @@
 //! `cargo xtask gen`: files that are made from tables in the code. They are committed, so that
 //! people can read them where the code is; `--check` holds them to the tables.
 
+mod events;
 mod foreign;
 mod kepler;
 mod kernels;
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 }
 
 /// Path and text of each generated file.
-fn files(root: &Path) -> Result<[(&'static str, String); 6]> {
+fn files(root: &Path) -> Result<[(&'static str, String); 7]> {
     Ok([
         ("docs/metrics.md", metrics::page()),
         ("docs/kernels.md", kernels::page(root)?),
@@ -30,6 +31,7 @@ fn files(root: &Path) -> Result<[(&'static str, String); 6]> {
         ("docs/cadvisor.md", foreign::cadvisor()),
         ("docs/coroot.md", foreign::coroot()),
         ("docs/otlp.md", otlp::page()),
+        ("docs/event-fields.md", events::page()),
     ])
 }
 

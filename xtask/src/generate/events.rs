@@ -1,0 +1,35 @@
+//! docs/event-fields.md, from the kinds of events in `crates/schema`.
+
+use std::fmt::Write as _;
+
+use noctule_schema::event::{EventKind, KINDS};
+
+const HEAD: &str = "\
+<!-- Made by `cargo xtask gen` from crates/schema. Do not edit. -->
+
+# Fields of events
+
+This page lists the fields of each kind of event, as `noctule events --json`, the file of `noctule run --events` and
+OTLP have them. [json.md](json.md#events) describes the fields of every event: its time, its process and its owner.
+A field whose value is unknown is absent.
+";
+
+pub(super) fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for kind in KINDS {
+        add_kind(&mut page, kind);
+    }
+    page
+}
+
+fn add_kind(page: &mut String, kind: &EventKind) {
+    let EventKind { name, help, fields } = kind;
+    let head = format!("\n## {name}\n\n{help}\n\n| key | type | meaning |\n|---|---|---|\n");
+    page.push_str(&head);
+    for field in fields.iter().copied().flatten() {
+        let value_type = field.value_type.name();
+        let help = field.help.replace('|', "\\|");
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "| `{}` | {value_type} | {help} |", field.key);
+    }
+}
