@@ -106,7 +106,7 @@ other_kernels() {
         echo 'the tests on other kernels (no apt-get, or no debian-archive-keyring)' >>"$NOCTULE_NOT_RUN"
         return
     fi
-    cargo xtask vm --machines 2 "${KERNELS[@]/#/--kernel=}" -- "${ON_OTHER_KERNELS[@]}"
+    cargo xtask vm --machines 2 --usual-tests "${KERNELS[@]/#/--kernel=}"
     KERNELS_RUN=${KERNELS[*]}
 }
 
@@ -125,18 +125,6 @@ choose_kernels() {
     # The machine of 5.10 is the quickest: its turn has the time for the soak.
     [ "$other" != 5.10 ] || SOAK=yes
 }
-
-# With those of the environment, which load everything on each kernel: what depends most on the
-# kernel, and takes seconds.
-ON_OTHER_KERNELS=(
-    energy::sums waits::host::what_the waits::throttle::throttled accounting::clock accounting::moves::a_process accounting::moves::a_running hardware
-    events::processes::cpu_time events::processes::a_signal events::oom events::listen
-    events::connect
-    events::files::o events::files::reads events::scenarios::the_whole
-    events::changes::changes events::story events::udp::a_flow events::udp::what_dig
-    hist::snapshot hist::switched trigger::counts
-    rights::memory_that types::page lockdown
-)
 
 everything() {
     stage dependencies scripts/deps.sh test

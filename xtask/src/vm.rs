@@ -72,6 +72,9 @@ pub(crate) struct Args {
     /// Run a command in the machine instead of the tests
     #[arg(long, num_args = 1.., value_name = "COMMAND", allow_hyphen_values = true, conflicts_with = "tests")]
     command: Vec<String>,
+    /// Run the tests that `make test` runs on each kernel
+    #[arg(long, conflicts_with_all = ["command", "tests"])]
+    usual_tests: bool,
     /// Words in the names of tests
     #[arg(last = true, value_name = "TEST")]
     tests: Vec<String>,
@@ -254,8 +257,12 @@ fn take<'a>(boots: &'a [Boot], next: &AtomicUsize) -> Option<(usize, &'a Boot)> 
 
 fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
     let expect = root.join("vm/expect").join(format!("{}.toml", kernel.name));
+    let usual_tests = || kernel.usual_tests.iter().map(|&word| word.to_owned());
     Ok(Job {
-        tests: args.tests.clone(),
+        tests: match args.usual_tests {
+            true => usual_tests().collect(),
+            false => args.tests.clone(),
+        },
         skip: args.skip.clone(),
         command: args.command.clone(),
         expect: fs::read_to_string(&expect).with_context(|| expect.display().to_string())?,

@@ -19,7 +19,50 @@ pub(super) struct Kernel {
     pub(super) architecture: &'static Architecture,
     /// The emulator's option for its two CPUs.
     pub(super) cpus: &'static str,
+    /// Words in the names of the tests that `make test` runs on it, in addition to those of the environment.
+    pub(super) usual_tests: &'static [&'static str],
 }
+
+/// Tests of what depends most on the kernel, and takes seconds.
+const USUAL_TESTS: &[&str] = &[
+    "accounting::clock",
+    "accounting::moves::a_process",
+    "accounting::moves::a_running",
+    "energy::sums",
+    "events::changes::changes",
+    "events::connect",
+    "events::files::o",
+    "events::files::reads",
+    "events::listen",
+    "events::oom",
+    "events::processes::a_signal",
+    "events::processes::cpu_time",
+    "events::scenarios::the_whole",
+    "events::story",
+    "events::udp::a_flow",
+    "events::udp::what_dig",
+    "hist::snapshot",
+    "hist::switched",
+    "lockdown",
+    "rights::memory_that",
+    "trigger::counts",
+    "types::page",
+    "waits::host::what_the",
+    "waits::throttle::throttled",
+];
+
+/// The emulator counts the instructions of arm64 one by one, which takes many times as long. These tests depend on
+/// the architecture.
+const USUAL_TESTS_ARM64: &[&str] = &[
+    "accounting::clock",
+    "accounting::moves::a_process",
+    "events::connect::connections",
+    "events::files::opens_have",
+    "events::processes::cpu_time",
+    "hardware",
+    "hist::switched::a_table",
+    "waits::throttle::throttled",
+];
 
 /// Two cores in one package, each with one hardware thread.
 const CORES: &str = "2,sockets=1,cores=2";
@@ -43,6 +86,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         has_sensors: false,
         architecture: &ARM64,
         cpus: CORES,
+        usual_tests: USUAL_TESTS_ARM64,
     },
     // The others are kernels for the cloud, which are built without hardware monitors.
     Kernel {
@@ -61,6 +105,7 @@ const fn amd64(name: &'static str, suite: &'static str, cpus: &'static str) -> K
         has_sensors: false,
         architecture: &AMD64,
         cpus,
+        usual_tests: USUAL_TESTS,
     }
 }
 
