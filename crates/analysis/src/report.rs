@@ -337,7 +337,10 @@ impl ReportBuilder {
                     joules: row.joules.since(&before.joules),
                     packages: row.packages.since(&before.packages),
                     owner: owner_of(row.owner.as_ref(), row.cgroup),
-                    process: Some(row.clone()),
+                    process: Some(ProcessRow {
+                        exited: row.exited || row.gone,
+                        ..row.clone()
+                    }),
                     events: None,
                 }
             })
@@ -585,6 +588,21 @@ mod tests {
         assert_eq!(cpu(&builder), [4]);
         builder.add(batch(3, vec![], vec![process(1, 11, false)]));
         assert_eq!(cpu(&builder), [6], "it comes late");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_ended_before_its_end_is_reported() {
+        let mut builder = ReportBuilder::new(batch(0, vec![process(1, 5, false)], vec![]));
+        let gone = ProcessRow {
+            gone: true,
+            ..process(1, 9, false)
+        };
+        builder.add(batch(1, vec![gone, process(2, 1, false)], vec![]));
+        let rows = builder.report(Level::Process, false).rows;
+        let exited = rows
+            .iter()
+            .map(|row| row.process.as_ref().map(|it| it.exited));
+        assert_eq!(exited.collect::<Vec<_>>(), [Some(true), Some(false)]);
     }
 
     #[test]
