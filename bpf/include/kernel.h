@@ -344,6 +344,8 @@ struct task_struct {
 	struct sched_info sched_info;
 	/* v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
 	bool throttled;
+	/* 0 until the thread is a zombie or is released. */
+	int exit_state;
 	int exit_code;
 	struct mm_struct *mm;
 	struct signal_struct *signal;

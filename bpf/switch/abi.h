@@ -23,6 +23,11 @@ enum sample_flag {
 	SAMPLE_SWITCHED = 1 << 7,
 	/* Of a process that ends: its sums on another package. The record of its end follows. */
 	SAMPLE_ELSEWHERE = 1 << 8,
+	/*
+	 * With SAMPLE_CARRIED, set by user space: the process was reaped. The record of its end
+	 * follows.
+	 */
+	SAMPLE_GONE = 1 << 9,
 };
 
 /*
@@ -38,8 +43,8 @@ struct task_sample {
 	__u32 flags;
 	__u32 cpu;
 	/*
-	 * Of a process that ended: low half of the moment after which it did, where a snapshot was
-	 * being taken; else 0.
+	 * Low half of the moment of the last snapshot during which carried sums grew. Of a process
+	 * that ended: of the snapshot that was being taken, else 0.
 	 */
 	__u32 later_than;
 	/* In carried sums: the process is on the list. */
@@ -49,11 +54,13 @@ struct task_sample {
 	/* Of a living thread: how long it has been runnable and has not run; 0: it does not wait.
 	 */
 	__u64 waiting_ns;
+	/* CPU time in `counters` after that moment. */
+	__u64 later_ns;
 	char comm[16];
 	struct counters counters;
 };
 
-_Static_assert(sizeof(struct task_sample) == 72 + 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_sample) == 80 + 8 * COUNTER_COUNT, "implicit padding");
 
 /* The counters of a thread that was settled while the snapshot was taken. */
 struct late_settle {
@@ -92,6 +99,15 @@ enum place_limit {
 struct settled_key {
 	__u64 cgroup;
 	__u64 package;
+};
+
+/* Those sums. */
+struct settled_sums {
+	struct counters counters;
+	/* CPU time in `counters` after the moment of which `later_than` has the low half. */
+	__u64 later_ns;
+	__u32 later_than;
+	__u32 reserved;
 };
 
 /* Groups that are no cgroup. The id of a cgroup is at least 1. */
@@ -148,6 +164,7 @@ ABI_EXPORT(struct, living);
 ABI_EXPORT(struct, cpu_place);
 ABI_EXPORT(enum, place_limit);
 ABI_EXPORT(struct, settled_key);
+ABI_EXPORT(struct, settled_sums);
 ABI_EXPORT(enum, counter);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);

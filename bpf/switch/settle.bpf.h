@@ -20,7 +20,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192); /* set at load */
 	__type(key, struct settled_key);
-	__type(value, struct counters);
+	__type(value, struct settled_sums);
 } settled SEC(".maps");
 
 /*
@@ -45,6 +45,9 @@ struct {
 	__type(value, struct task_sample);
 } carried SEC(".maps");
 
+/* Sums were carried since user space last cleared this. */
+__u32 carried_unread;
+
 /* The cgroups for which `settled` had no room, together. */
 struct counters overflow;
 
@@ -64,6 +67,7 @@ struct {
 } scratches SEC(".maps");
 
 static const struct counters nothing;
+static const struct settled_sums nothing_settled;
 static const struct task_sample no_sample;
 
 static __always_inline void add(struct counters *to, const struct counters *what)
@@ -71,6 +75,18 @@ static __always_inline void add(struct counters *to, const struct counters *what
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&to->v[i], what->v[i]);
 }
+
+/*
+ * Notes how much of what was added to a row came after the moment of the snapshot. Several CPUs can
+ * be the first in a snapshot: one of them takes out what is there from the snapshot before.
+ */
+#define note_later_in(row, ns, at)                                            \
+	({                                                                    \
+		__u64 stale_ = (row)->later_ns;                               \
+		if (exchange(&(row)->later_than, (__u32)(at)) != (__u32)(at)) \
+			__sync_fetch_and_add(&(row)->later_ns, -stale_);      \
+		__sync_fetch_and_add(&(row)->later_ns, ns);                   \
+	})
 
 /* The counters of the thread since it was created. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
@@ -135,15 +151,15 @@ static __always_inline struct process_key process_of(struct task_struct *task,
 	return key;
 }
 
-static __always_inline struct counters *settled_row(__u64 cgroup, __u32 package)
+/* NULL where there is no room. */
+static __always_inline struct settled_sums *settled_row(__u64 cgroup, __u32 package)
 {
 	struct settled_key key = {.cgroup = cgroup, .package = package};
-	struct counters *row = lookup_or_init(&settled, &key, &nothing);
+	struct settled_sums *row = lookup_or_init(&settled, &key, &nothing_settled);
 
-	if (row)
-		return row;
-	count_loss(LOSS_CGROUP_ROW);
-	return &overflow;
+	if (!row)
+		count_loss(LOSS_CGROUP_ROW);
+	return row;
 }
 
 static __always_inline void describe(struct task_sample *sample, struct task_struct *task,
@@ -161,6 +177,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->cpu = 0;
 	sample->later_than = 0;
 	sample->listed = 0;
+	sample->later_ns = 0;
 	sample->package = package_of(task, account);
 	sample->waiting_ns = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
@@ -193,13 +210,16 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
  * and its pointer to the leader is gone: so the leader is listed by the number of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
-				  const struct counters *used)
+				  const struct counters *used, __u64 later_ns, __u64 at)
 {
 	struct task_sample *row = carried_row(task, account);
 
 	if (!row)
 		return;
 	add(&row->counters, used);
+	if (later_ns)
+		note_later_in(row, later_ns, at);
+	*(volatile __u32 *)&carried_unread = 1;
 	if (lists_threads && list_has_room() && !exchange(&row->listed, 1))
 		list_number(task->tgid);
 }
@@ -255,12 +275,14 @@ static __noinline void add_running(struct task_struct *task, struct counters *us
  * Settles the thread with its cgroup. `used` becomes its counters since the last settlement, with
  * its wait that has not ended (`open`; NULL: it does not wait). Two CPUs can settle one thread at
  * once, when it ends while it is moved: each exchange takes the part that is left, so that the
- * parts add up to the whole in either order.
+ * parts add up to the whole in either order. The value is how much of its CPU time in `used` came
+ * after the moment of the snapshot.
  */
-static __always_inline void settle(struct task_struct *task, struct task_account *account,
-				   struct counters *used, const struct division *open, __u64 at)
+static __always_inline __u64 settle(struct task_struct *task, struct task_account *account,
+				    struct counters *used, const struct division *open, __u64 at)
 {
-	__u64 cgroup = account->cgroup;
+	__u64 cgroup = account->cgroup, later_ns = 0;
+	struct settled_sums *sums;
 	struct counters *row;
 	__u64 before;
 
@@ -271,13 +293,25 @@ static __always_inline void settle(struct task_struct *task, struct task_account
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
-	row = settled_row(cgroup, package_of(task, account));
+	if (at && account->later_than == at)
+		later_ns = account->later[COUNTER_CPU_TIME];
+	/* A move has settled a part of the slice. */
+	if (later_ns > used->v[COUNTER_CPU_TIME])
+		later_ns = used->v[COUNTER_CPU_TIME];
+	sums = settled_row(cgroup, package_of(task, account));
+	row = sums ? &sums->counters : &overflow;
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
 	/* For a running thread that is moved, its use after the moment is not recorded. */
-	if (at && account->seen != at && row != &overflow && (account->dead || !is_on_cpu(task)))
+	if (at && account->seen != at && sums && (!open || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
+	if (!later_ns)
+		return 0;
+	if (sums)
+		note_later_in(sums, later_ns, at);
+	account->later_than = 0;
+	return later_ns;
 }
 
 /*
@@ -302,6 +336,8 @@ static __always_inline void report_elsewhere(struct process_key key, __u64 later
 		} else {
 			__builtin_memcpy(sample, row, sizeof(*sample));
 			sample->flags = SAMPLE_ELSEWHERE;
+			if (row->later_than != (__u32)later_than)
+				sample->later_ns = 0;
 			sample->later_than = later_than;
 			bpf_ringbuf_submit(sample, BPF_RB_NO_WAKEUP);
 		}
@@ -310,17 +346,22 @@ static __always_inline void report_elsewhere(struct process_key key, __u64 later
 }
 
 /*
- * Reports the end of a process. `last`: the counters of its last thread that were not carried. The
- * carried sums are added and their row is deleted.
+ * Reports the end of a process. `last`: the counters of its last thread that were not carried, with
+ * `later_ns` of CPU time after the moment `at`. NULL: all were, so the process ended before that
+ * moment unless its carried sums grew since. They are added and their row is deleted.
  */
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
-					const struct counters *last, __u64 later_than)
+					const struct counters *last, __u64 later_ns, __u64 at)
 {
 	struct process_key key = process_of(leader, account);
 	struct task_sample *row = bpf_map_lookup_elem(&carried, &key);
 	struct task_sample *sample;
-	__u64 wakeup;
+	__u64 wakeup, later_than = at;
 
+	if (row && row->later_than == (__u32)at)
+		later_ns += row->later_ns;
+	else if (!last)
+		later_than = 0;
 	account->reported = 1;
 	report_elsewhere(key, later_than);
 	if (account->followed)
@@ -332,7 +373,8 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 		describe(sample, leader, account);
 		sample->flags |= SAMPLE_EXITED;
 		sample->later_than = later_than;
-		__builtin_memcpy(&sample->counters, last, sizeof(*last));
+		sample->later_ns = later_ns;
+		__builtin_memcpy(&sample->counters, last ?: &nothing, sizeof(*last));
 		if (row)
 			for (int i = 0; i < COUNTER_COUNT; i++)
 				sample->counters.v[i] += row->counters.v[i];
@@ -346,16 +388,43 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 		bpf_map_delete_elem(&carried, &key);
 }
 
+/*
+ * A thread that has exited leaves its CPU, mostly for the last time. Once it is released no
+ * snapshot finds it, and it can be preempted before its last switch: so each switch settles it.
+ */
+static __always_inline void settle_exiting(struct task_struct *task, struct task_account *account,
+					   __u32 cpu)
+{
+	bool dead = task_state(task) & TASK_DEAD;
+	__u32 scratch = SCRATCHES + cpu;
+	struct task_sample *last = bpf_map_lookup_elem(&scratches, &scratch);
+	__u64 later_ns, at;
+
+	if (!last)
+		return;
+	account->dead = dead;
+	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
+	/* Read here: known before, it would double the states of the verifier. */
+	at = sample_at;
+	later_ns = settle(task, account, &last->counters, NULL, at);
+	/* The common end, of a process with one thread, needs no row. */
+	if (dead && task->pid == task->tgid && !account->threads)
+		report_exit(task, account, &last->counters, later_ns, at);
+	else
+		carry(task, account, &last->counters, later_ns, at);
+}
+
 static __always_inline void leave_package(struct task_struct *task, struct task_account *account,
 					  __u32 cpu)
 {
 	__u32 scratch = SCRATCHES + cpu;
 	struct task_sample *used = bpf_map_lookup_elem(&scratches, &scratch);
+	__u64 at = sample_at, later_ns;
 
 	if (!used)
 		return;
-	settle(task, account, &used->counters, NULL, sample_at);
-	carry(task, account, &used->counters);
+	later_ns = settle(task, account, &used->counters, NULL, at);
+	carry(task, account, &used->counters, later_ns, at);
 }
 
 /*
@@ -408,11 +477,12 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);
 	struct division *open = bpf_map_lookup_elem(&divisions, &number);
 	struct task_account *account = moved_account(task);
+	__u64 at = sample_at, later_ns;
 
 	if (!account || !sample)
 		return;
-	settle(task, account, &sample->counters, open, sample_at);
-	carry(task, account, &sample->counters);
+	later_ns = settle(task, account, &sample->counters, open, at);
+	carry(task, account, &sample->counters, later_ns, at);
 	account->cgroup = cgroup_of(task);
 	/* The next snapshot reads it, and reports the new group. */
 	list_thread(task, account);

@@ -29,14 +29,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
-	__u32 scratch = SCRATCHES + cpu;
 	struct task_account *leaves = NULL, *comes = NULL;
 	runner runner = 0;
-	struct task_sample *last;
 	struct moment now;
 	struct span span;
-	bool runnable, ends;
-	__u64 shared, at;
+	bool runnable, exits;
+	__u64 shared;
 
 	if (!slot || (unlikely(!slot->since) && !started_at))
 		return 0;
@@ -53,9 +51,9 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		runner = account_next(prev, next, comes, cpu, &now);
 
 	runnable = still_runnable(ctx, preempt, prev);
-	ends = task_state(prev) & TASK_DEAD;
+	exits = prev->exit_state;
 	/* A thread that goes to sleep: the scheduler itself keeps its time and its switches. */
-	if (!hardware_mask && (!prev->pid || !(runnable || ends || shared || slot->all_softirqs)))
+	if (!hardware_mask && (!prev->pid || !(runnable || exits || shared || slot->all_softirqs)))
 		return 0;
 	if (prev->pid)
 		leaves = account_to_charge(prev);
@@ -66,23 +64,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		charge_span(leaves, COUNTER_SIBLING_BUSY, shared, slot, &span);
 	if (waits_on && runnable && leaves)
 		begin_wait(prev, leaves, runner, now.clock);
-	if (likely(!ends))
-		return 0;
-	/* Its last switch: nothing can be added any more, not even the end of its own exit. */
-	last = bpf_map_lookup_elem(&scratches, &scratch);
-	if (!leaves || !last)
-		return 0;
-	leaves->dead = 1;
-	leaves->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(prev, leaves);
-	/* Read here: known before, it would double the states of the verifier. */
-	at = sample_at;
-	settle(prev, leaves, &last->counters, NULL, at);
-	/* The common end, of a process with one thread, needs no row. */
-	if (prev->pid == prev->tgid && !leaves->threads) {
-		report_exit(prev, leaves, &last->counters, at);
-		return 0;
-	}
-	carry(prev, leaves, &last->counters);
+	if (unlikely(exits) && leaves)
+		settle_exiting(prev, leaves, cpu);
 	return 0;
 }
 
@@ -165,7 +148,7 @@ int BPF_PROG(process_free, struct task_struct *task)
 	if (task->pid == task->tgid) {
 		account = find_account(task);
 		if (account && account->ready && !account->reported)
-			report_exit(task, account, &nothing, 0);
+			report_exit(task, account, NULL, 0, sample_at);
 	}
 	drop_account(task);
 	return 0;

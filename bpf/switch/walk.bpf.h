@@ -143,6 +143,10 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 		/* From here on another change lists it again. */
 		exchange(&row->listed, 0);
 		__builtin_memcpy(sample, row, sizeof(*sample));
+		/* The next snapshot has what came after the moment of this one. */
+		if (sample->later_than == (__u32)sample_at && lists_threads && list_has_room() &&
+		    !exchange(&row->listed, 1))
+			list_number(task->tgid);
 		sample->flags = SAMPLE_CARRIED;
 		bpf_seq_write(seq, sample, sizeof(*sample));
 	}

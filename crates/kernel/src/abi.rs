@@ -15,6 +15,8 @@ pub type TaskSample = switch::types::task_sample;
 pub(crate) type LateSettle = switch::types::late_settle;
 /// A cgroup on a package (`struct settled_key`).
 pub(crate) type SettledKey = switch::types::settled_key;
+/// What is settled with a cgroup (`struct settled_sums`).
+pub(crate) type SettledSums = switch::types::settled_sums;
 /// A process that is there (`struct living`).
 pub(crate) type Living = switch::types::living;
 /// Who had one CPU lately (`struct past`).
@@ -42,6 +44,8 @@ pub mod sample_flag {
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
     /// What a process that ends used in a package; its record comes after those.
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
+    /// With `CARRIED`: the process was reaped, and the record of its end follows.
+    pub const GONE: u32 = abi::SAMPLE_GONE.0;
     /// A thread was settled while a snapshot was taken.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
@@ -150,6 +154,19 @@ impl TaskSample {
         self.flags & flag == flag
     }
 
+    /// Whether the counters grew after the moment of the snapshot.
+    pub(crate) fn grew_after(&self, taken_ns: u64) -> bool {
+        self.later_than != 0 && self.later_than == taken_ns as u32
+    }
+
+    /// Takes out the CPU time that came after the moment of the snapshot.
+    pub(crate) fn take_out_later(&mut self, taken_ns: u64) {
+        if self.grew_after(taken_ns) {
+            let used = &mut self.counters.v[Counter::CpuTime.index()];
+            *used = used.saturating_sub(self.later_ns);
+        }
+    }
+
     /// The command name with its NULs.
     pub fn comm_bytes(&self) -> [u8; 16] {
         self.comm.map(|c| c as u8)
@@ -252,6 +269,9 @@ unsafe impl Plain for WaitRow {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for BlameKey {}
+// SAFETY: integers only, without padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for SettledSums {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for SettledKey {}
@@ -297,6 +317,23 @@ mod tests {
         let values = sample.values();
         assert_eq!(values[Counter::CpuTime], 0);
         assert_eq!(values[Counter::Cycles], 300);
+    }
+
+    #[test]
+    fn sums_leave_out_what_came_after_the_moment() {
+        let moment = (9 << 32) + 5;
+        let mut sums = TaskSample {
+            later_than: 5,
+            later_ns: 100,
+            ..TaskSample::default()
+        };
+        sums.counters.v[0] = 300;
+        let at = |taken_ns| {
+            let mut sums = sums;
+            sums.take_out_later(taken_ns);
+            sums.values()[Counter::CpuTime]
+        };
+        assert_eq!([moment, moment + 1].map(at), [200, 300]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use noctule_model::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::{self, CpuSlot, LateSettle, SettledKey, TaskSample, sample_flag};
+use crate::abi::{self, CpuSlot, LateSettle, SettledKey, SettledSums, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind};
@@ -33,6 +33,7 @@ mod object;
 mod orphans;
 mod past;
 mod places;
+mod reaped;
 mod side;
 mod waits;
 mod wakeups;
@@ -41,6 +42,7 @@ mod walk;
 use object::Asked;
 use orphans::Orphans;
 use places::Places;
+use reaped::Reaped;
 use side::{Accounts, Side};
 pub use waits::WaitCounts;
 use wakeups::{Need, Wakeups};
@@ -50,10 +52,6 @@ use walk::Walk;
 const MOMENT_TRIES: u32 = 5;
 const MOMENT_NS: u64 = 300_000;
 const MOMENT_CPU_NS: u64 = 20_000;
-
-/// A thread that ends is for some microseconds in no list any more, and still on its CPU. The walk
-/// waits for those: at their last switch they report what they used.
-const LAST_SWITCH: Duration = Duration::from_micros(100);
 
 /// The loaded and attached accounts. Dropping it detaches everything.
 pub struct Accounting {
@@ -71,6 +69,7 @@ pub struct Accounting {
     hardware: Hardware,
     hardware_map: MapHandle,
     possible_cpus: u32,
+    reaped: Reaped,
     places: Places,
     waits: bool,
     wakeups: Wakeups,
@@ -100,6 +99,9 @@ impl Exits {
     }
 }
 
+/// Cgroup, position of the package, and what was settled there.
+type SettledRows = Vec<(u64, u32, Counters)>;
+
 /// What the accounts held at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
@@ -116,6 +118,8 @@ pub struct Snapshot {
     /// What ended and moved threads left to each cgroup, with the position of the package on which
     /// they used it.
     pub settled: Vec<(u64, u32, Counters)>,
+    /// CPU time in these that came after the moment, in the same order.
+    pub settled_later_ns: Vec<u64>,
     /// The same for the cgroups that found no room.
     pub overflow: Counters,
     /// How long the waits of each group were.
@@ -139,6 +143,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Takes out of sums what came after the moment. Records of threads that were settled late are compared
+    /// with the sums before that.
+    fn take_out_later(&mut self) {
+        let taken_ns = self.taken_ns;
+        let carried = self.tasks.iter_mut();
+        carried
+            .filter(|row| row.is(sample_flag::CARRIED))
+            .for_each(|row| row.take_out_later(taken_ns));
+        for ((_, _, row), later_ns) in self.settled.iter_mut().zip(&self.settled_later_ns) {
+            row[Counter::CpuTime] = row[Counter::CpuTime].saturating_sub(*later_ns);
+        }
+    }
+
     /// Adds what threads used that were settled before the walk came to them.
     fn add_late(&mut self, late: &[LateSettle]) {
         if late.is_empty() {
@@ -243,6 +260,10 @@ impl Accounting {
             hardware,
             hardware_map,
             possible_cpus: facts.possible_cpus,
+            reaped: Reaped {
+                same_pids: !facts.pid_namespace,
+                possible_cpus: facts.possible_cpus,
+            },
             places,
             waits: wanted.waits,
             wakeups,
@@ -362,18 +383,13 @@ impl Accounting {
         self.places.follow(&online)?;
         let read = self
             .begin_moment(&online)
-            .and_then(|begun| self.read(begun));
+            .and_then(|begun| self.read(begun))
+            .and_then(|snapshot| self.complete(snapshot));
+        // Not before the ring was read: the record of a process says whether it ended after the moment.
         self.set_moment(0);
         self.follow_quotas();
-        let mut snapshot = read?;
+        let (mut snapshot, unseen) = read?;
         let taken_ns = snapshot.taken_ns;
-        let unseen = match self.complete(&mut snapshot) {
-            Ok(unseen) => unseen,
-            Err(error) => {
-                self.walk.give_back(snapshot.tasks);
-                return Err(error);
-            }
-        };
         if self.orphans.has_missing() {
             self.walk.hurry();
         }
@@ -384,9 +400,14 @@ impl Accounting {
             self.orphans.reported(ended);
         }
         // Who ended after the moment is among the tasks of this one, as it was then.
-        let after =
-            |ended: &TaskSample| ended.later_than != 0 && ended.later_than == taken_ns as u32;
-        let (later, ended): (Vec<_>, Vec<_>) = exits.ended.into_iter().partition(after);
+        let (later, ended): (Vec<_>, Vec<_>) = exits
+            .ended
+            .into_iter()
+            .partition(|ended| ended.grew_after(taken_ns));
+        snapshot.tasks.extend(later.iter().map(|ended| TaskSample {
+            flags: sample_flag::CARRIED,
+            ..*ended
+        }));
         let followed_later = later.iter().filter(|ended| ended.is(sample_flag::FOLLOWED));
         snapshot.followed += followed_later.count() as u64;
         snapshot.ended = std::mem::replace(&mut self.ended_later, later);
@@ -396,12 +417,24 @@ impl Accounting {
         if !late.is_empty() {
             snapshot.add_late(&late);
         }
+        snapshot.take_out_later();
         snapshot.ended.extend(unseen);
         Ok(snapshot)
     }
 
-    /// Reads what is read after the threads; gives back the ends that nobody saw.
-    fn complete(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
+    /// Reads what is read after the threads; gives back the ends that nobody saw. After an error the next
+    /// snapshot has the threads.
+    fn complete(&mut self, mut snapshot: Snapshot) -> Result<(Snapshot, Vec<TaskSample>), Error> {
+        match self.read_the_rest(&mut snapshot) {
+            Ok(unseen) => Ok((snapshot, unseen)),
+            Err(error) => {
+                self.walk.give_back(snapshot.tasks);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_the_rest(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
         // After the walk, which charges the waits that go on.
         if self.waits {
             snapshot.waits = waits::counts(&self.switch)?;
@@ -472,23 +505,39 @@ impl Accounting {
     }
 
     fn read(&mut self, begun: Snapshot) -> Result<Snapshot, Error> {
-        let settled = self.settled()?;
+        let (settled, settled_later_ns) = self.settled(begun.taken_ns)?;
         let bss = self.switch.maps.bss_data.as_deref();
         let overflow = bss.map(|b| abi::counters(&b.overflow));
         let followed = bss.map_or(0, |b| {
             let ended = b.followed_reported + self.orphans.followed();
             b.followed_started.saturating_sub(ended)
         });
-        let read = self.walk.read(&mut self.switch, begun.taken_ns)?;
-        thread::sleep(LAST_SWITCH);
+        let mut read = self.walk.read(&mut self.switch, begun.taken_ns)?;
+        match self.read_reaped(&read.rows, begun.taken_ns) {
+            Ok(sums) => read.rows.extend(sums),
+            Err(error) => {
+                self.walk.give_back(read.rows);
+                return Err(error);
+            }
+        }
         Ok(Snapshot {
             settled,
+            settled_later_ns,
             overflow: overflow.unwrap_or_default(),
             tasks: read.rows,
             living: read.living,
             followed,
             ..begun
         })
+    }
+
+    fn read_reaped(
+        &mut self,
+        rows: &[TaskSample],
+        taken_ns: u64,
+    ) -> Result<Vec<TaskSample>, Error> {
+        self.reaped.await_last_switches(&self.switch)?;
+        self.reaped.sums(&mut self.switch, rows, taken_ns)
     }
 
     /// Empties the ring of ended processes into the next snapshot, and sees wake-ups from now on if a quota was
@@ -587,14 +636,20 @@ impl Accounting {
             .collect()
     }
 
-    fn settled(&self) -> Result<Vec<(u64, u32, Counters)>, Error> {
+    /// The rows of cgroups, and for each the CPU time in it that came after the moment.
+    fn settled(&self, taken_ns: u64) -> Result<(SettledRows, Vec<u64>), Error> {
         let rows = table::entries(&self.switch.maps.settled, "the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
             let key: SettledKey = abi::plain(key)?;
-            let counters = abi::counters(&abi::plain(value)?);
-            Some((key.cgroup, key.package as u32, counters))
+            let sums: SettledSums = abi::plain(value)?;
+            let later_ns = match sums.later_than == taken_ns as u32 {
+                true => sums.later_ns,
+                false => 0,
+            };
+            let counters = abi::counters(&sums.counters);
+            Some(((key.cgroup, key.package as u32, counters), later_ns))
         };
-        Ok(rows.iter().filter_map(row).collect())
+        Ok(rows.iter().filter_map(row).unzip())
     }
 
     /// The slots of the CPUs. A slot is written while it is read, so it is read until two readings

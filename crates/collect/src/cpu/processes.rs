@@ -30,6 +30,8 @@ pub(super) struct Processes {
     living: IdMap<ProcessId, Box<Living>>,
     /// What is added to processes for this batch alone.
     besides: IdMap<(ProcessId, u32), Counters>,
+    /// Processes that were reaped, and of which the end was not reported before this batch.
+    reaped: Vec<ProcessId>,
     /// Followed processes that are there.
     followed: u64,
     /// What processes used that ended and have no row. Only goes up; there is none before the first.
@@ -69,6 +71,7 @@ impl Processes {
             now_ns: 0,
             living: IdMap::default(),
             besides: IdMap::default(),
+            reaped: Vec::new(),
             followed: 0,
             overflow: None,
         }
@@ -107,6 +110,9 @@ impl Processes {
     pub(super) fn carry(&mut self, sample: &TaskSample) {
         let part = self.living(sample).parts.of(sample.package);
         part.carried = Some(Box::new(sample.values()));
+        if sample.is(sample_flag::GONE) {
+            self.reaped.push(id(sample));
+        }
     }
 
     /// Adds what a thread used that was settled while the snapshot was taken.
@@ -121,7 +127,12 @@ impl Processes {
 
     fn living(&mut self, sample: &TaskSample) -> &mut Living {
         let id = id(sample);
-        let living = self.living.entry(id).or_default();
+        let living = self.living.entry(id).or_insert_with(|| {
+            // Until its leader is read.
+            let mut living = Box::<Living>::default();
+            describe(&mut living.row, sample);
+            living
+        });
         living.row.id = id;
         living.changed = true;
         living
@@ -141,6 +152,11 @@ impl Processes {
                     false => _ = living.gone_ns.get_or_insert(before),
                 }
                 self.followed += u64::from(living.row.followed && living.gone_ns.is_none());
+            }
+        }
+        for id in self.reaped.drain(..) {
+            if let Some(living) = self.living.get_mut(&id) {
+                living.gone_ns.get_or_insert(before);
             }
         }
         for living in self.living.values_mut() {
@@ -396,6 +412,35 @@ mod tests {
         assert_eq!(
             (last.id.pid, last.counters[Counter::CpuTime]),
             (1, 3600 * SECOND + 5)
+        );
+    }
+
+    #[test]
+    fn a_reaped_process_is_gone_and_whole_before_its_end_is_reported() {
+        let mut processes = Processes::new(1, Duration::from_secs(5));
+        let sums = |flags, ns| {
+            let mut sums = TaskSample {
+                flags,
+                comm: b"burner\0\0\0\0\0\0\0\0\0\0".map(|byte| byte as _),
+                ..sample(7, 3)
+            };
+            sums.counters.v[0] = ns;
+            sums
+        };
+        processes.begin(SECOND);
+        processes.carry(&sums(sample_flag::CARRIED | sample_flag::GONE, 40));
+        // The walk met it before it was reaped.
+        processes.settle(Some(&IdSet::from_iter([(7, 0)])));
+        let (living, _) = processes.rows(&[]);
+        let row = &living[0];
+        assert_eq!((&*row.comm.text(), row.cgroup), ("burner", CgroupId(3)));
+        assert_eq!((row.counters[Counter::CpuTime], row.gone), (40, true));
+        processes.begin(2 * SECOND);
+        processes.settle(Some(&IdSet::default()));
+        let (living, exited) = processes.rows(&[sums(sample_flag::EXITED, 40)]);
+        assert_eq!(
+            (living.len(), exited[0].counters[Counter::CpuTime]),
+            (0, 40)
         );
     }
 
