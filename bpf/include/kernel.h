@@ -226,6 +226,7 @@ struct mm_struct {
 	struct file *exe_file;
 	unsigned long arg_start;
 	unsigned long arg_end;
+	unsigned long hiwater_rss;
 	struct percpu_counter rss_stat[4];
 };
 

@@ -95,6 +95,8 @@ enum exit_flag {
 	EXIT_OOM = 1 << 0,
 	/* `cpu_ns` is known. */
 	EXIT_CPU_TIME = 1 << 1,
+	/* `rss_peak` is known. */
+	EXIT_RSS_PEAK = 1 << 2,
 };
 
 struct process_exit {
@@ -102,7 +104,7 @@ struct process_exit {
 	struct process_parent parent;
 	__u64 duration_ns;
 	__u64 cpu_ns;
-	/* Largest resident set in bytes. */
+	/* Largest resident set in bytes, since the last exec. */
 	__u64 rss_peak;
 	/* As wait(2) gives it. */
 	__u32 status;

@@ -10,10 +10,8 @@
 #include "../include/filter.bpf.h"
 #include "context.bpf.h"
 #include "oom.bpf.h"
+#include "peak.bpf.h"
 #include "row.bpf.h"
-
-/* sched_process_exit has `group_dead` as its last argument: v6.16. */
-const volatile bool has_group_dead = false;
 
 struct ended_process {
 	__u32 pid;
@@ -172,7 +170,9 @@ static __always_inline void report_exit(struct task_struct *task, const struct v
 	describe_process(&event.head.process, task);
 	event.duration_ns = event.head.time - event.head.process.start;
 	describe_parent(&event.parent, task);
-	event.rss_peak = (__u64)to_be_read(task)->signal->maxrss << page_shift;
+	if (peak_pages(task, &event.rss_peak))
+		event.flags |= EXIT_RSS_PEAK;
+	event.rss_peak <<= page_shift;
 	event.status = status;
 	if (process_cpu_time(task, &event.cpu_ns))
 		event.flags |= EXIT_CPU_TIME;

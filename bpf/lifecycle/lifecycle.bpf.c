@@ -13,6 +13,7 @@
 #include "exit.bpf.h"
 #include "failed.bpf.h"
 #include "oom.bpf.h"
+#include "peak.bpf.h"
 #include "signal.bpf.h"
 
 char LICENSE[] SEC("license")
@@ -57,6 +58,8 @@ int BPF_PROG(process_exec, struct task_struct *task)
 {
 	if (is_streamed(EVENT_PROCESS_EXEC) && is_wanted(task))
 		report_exec(task);
+	if (is_streamed(EVENT_PROCESS_EXIT) && is_wanted(task))
+		note_replaced(task);
 	return 0;
 }
 

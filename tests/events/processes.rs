@@ -31,6 +31,8 @@ fn each_process_starts_executes_and_ends_once() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
+    // The children begin with this memory, and replace it by exec.
+    let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
     let cases = [
         ("exit 0", Some(0), None),
         ("exit 7", Some(7), None),
@@ -60,7 +62,11 @@ fn each_process_starts_executes_and_ends_once() {
         assert_eq!(end["process.exit.code"].as_i64(), code, "{end}");
         assert_eq!(end["process.exit.signal"].as_i64(), signal, "{end}");
         assert_eq!(end["oom_killed"], false);
-        assert!(end["memory.rss_peak_bytes"].as_u64().expect("a size") > 100_000);
+        let peak = end["memory.rss_peak_bytes"].as_u64();
+        let known = support::kernel() >= (6, 16);
+        assert!(peak.is_some() || !known, "{end}");
+        let of_a_shell = 100_000..u64::try_from(memory.len()).expect("a size") / 2;
+        assert!(peak.is_none_or(|it| of_a_shell.contains(&it)), "{end}");
         assert_eq!(identity(&start[0]), identity(&end));
         assert_eq!(identity(&exec[0]), identity(&end));
     }

@@ -225,7 +225,7 @@ fn exit(bytes: &[u8]) -> Option<What> {
         parent: context::parent(&record.parent),
         duration_ns: Some(record.duration_ns),
         cpu_ns: has(flag::EXIT_CPU_TIME).then_some(record.cpu_ns),
-        rss_peak_bytes: Some(record.rss_peak),
+        rss_peak_bytes: has(flag::EXIT_RSS_PEAK).then_some(record.rss_peak),
     })
 }
 

@@ -325,8 +325,8 @@ const USE: &[EventField] = &[
     EventField {
         key: "memory.rss_peak_bytes",
         value_type: Type::Integer,
-        help: "Largest resident set, before the last exec too. For a child that executed a program right after the fork it \
-               can be the memory of its parent.",
+        help: "Largest resident set since the last exec. Before Linux 6.16, absent where it was never larger than the memory \
+               that the exec replaced.",
         get: get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from)),
     },
 ];
