@@ -319,7 +319,10 @@ const USE: &[EventField] = &[
     EventField {
         key: "cpu.seconds",
         value_type: Type::Number,
-        help: "CPU time of all threads together.",
+        help: "CPU time of all threads, from the start of the process to this event. Rows of `stat`, `/metrics` and the table \
+               `exited` of a recording differ in two ways. They include the rest of the exit: some 0.15 ms, and 10 ms or more \
+               for gigabytes of memory, which the kernel releases after the event from Linux 6.16 on. They begin with the \
+               agent if the process is older.",
         get: get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds)),
     },
     EventField {
