@@ -21,6 +21,14 @@
 #include "row.bpf.h"
 #include "slot.bpf.h"
 
+/* A thread in an epoch of its CPU (bpf/switch/past.bpf.h). */
+struct entry {
+	/* The begin of the epoch, by the clock of the CPU. */
+	__u64 epoch;
+	/* What the thread had run until its first slice of the epoch. */
+	__u64 ran;
+};
+
 /*
  * The kernel puts the value of a storage 8 bytes behind the beginning of a cache line. A switch
  * takes the line up to `before`, and that of the waits.
@@ -56,7 +64,8 @@ struct task_account {
 	__u8 package;
 	/* The number under which the thread is listed for the next snapshot; 0: it is not. */
 	__u32 listed;
-	__u32 reserved;
+	/* Low half of the begin of the short epoch in which it ran last. */
+	__u32 epoch;
 	/*
 	 * The parts of run_delay that are charged: `charged` where the thread gets a CPU or
 	 * migrates, `ahead` by walks, while a wait goes on. Each has one writer, so that nothing is
@@ -92,9 +101,11 @@ struct task_account {
 	/* Its use after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
+	/* The short and the long epoch in which it ran last. */
+	struct entry entries[2];
 };
 
-_Static_assert(sizeof(struct task_account) == 152 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
+_Static_assert(sizeof(struct task_account) == 184 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
 	       "implicit padding");
 _Static_assert((8 + __builtin_offsetof(struct task_account, total.v[COUNTER_WAIT_THROTTLE])) % 64 ==
 			       0 &&

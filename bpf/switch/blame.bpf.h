@@ -33,7 +33,14 @@ struct division {
 	__u64 parts[WAIT_PARTS];
 	/* The part of neighbours for which `blames` had no room. */
 	__u64 unnamed;
-	__u64 reserved;
+	/* The group of the runner that the waiting thread itself is when it runs. */
+	__u64 runs_as;
+	/*
+	 * What the thread ran in the epochs in which it ran last, before the wait: a thread does
+	 * not wait for itself.
+	 */
+	struct entry own[LEVELS];
+	__u64 reserved[4];
 };
 
 _Static_assert(sizeof(struct division) % 64 == 0, "two CPUs share a cache line");
@@ -321,11 +328,15 @@ __noinline int charge_slice(__u32 number, __u64 index)
 	return 0;
 }
 
-/* Charges the part of a wait that lies in an epoch, which ended at `to`; returns where it began. */
-__noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
+/*
+ * Charges the part of a wait that lies in an epoch, which ended at `to`; returns where it began.
+ * The wait may have begun in the epoch, after the thread itself had run in it: the part is divided
+ * in proportion to what the others ran.
+ */
+__noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 length, part, rest, stolen, interrupts;
+	__u64 length, part, shared, rest, ran, own, stolen, interrupts;
 	const struct epoch *epoch;
 	struct past *past;
 	__u32 cpu;
@@ -336,7 +347,7 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return to;
-	epoch = &past->epochs[index % EPOCHS];
+	epoch = &past->epochs[level % LEVELS][index % EPOCHS];
 	length = to - epoch->began;
 	part = to - it->from;
 	if ((__s64)length <= 0)
@@ -350,10 +361,22 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 	if (interrupts > stolen)
 		interrupts = stolen;
 	charge_stolen(it, stolen, interrupts);
-	rest = part - stolen;
+	shared = part - stolen;
+	own = it->own[level % LEVELS].epoch == epoch->began ? it->own[level % LEVELS].ran : 0;
+	ran = length - epoch->stolen - own;
+	if ((__s64)ran < (__s64)shared)
+		ran = shared;
+	rest = shared;
 	for (__u32 i = 0; i < SHARES && i < epoch->used; i++) {
-		__u64 ns = portion(epoch->shares[i].ns, part, length);
+		__u64 ns = epoch->shares[i].ns;
 
+		if (own && group_of(epoch->shares[i].runner) == it->runs_as) {
+			__u64 others = ns > own ? ns - own : 0;
+
+			own -= ns - others;
+			ns = others;
+		}
+		ns = portion(ns < ran ? ns : ran, shared, ran);
 		if (ns > rest)
 			ns = rest;
 		charge_runner(number, epoch->shares[i].runner, ns);
@@ -362,6 +385,18 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 	/* Shares that found no room, and rounding. */
 	it->parts[PART_UNATTRIBUTED] += rest;
 	return to - part;
+}
+
+/* Charges the part of a wait that lies in epochs of a level, until `to`; returns where they began.
+ */
+static __always_inline __u64 charge_epochs(__u32 number, const struct division *it,
+					   const struct past *past, enum level level, __u64 to)
+{
+	__u64 count = past->epochs_count[level];
+
+	for (__u32 i = 1; i <= EPOCHS && i <= count && it->from < to; i++)
+		to = charge_epoch(number, level, count - i, to);
+	return to;
 }
 
 /*
@@ -376,7 +411,7 @@ __noinline __u64 charge_epoch(__u32 number, __u64 index, __u64 to)
 __noinline int divide(__u32 number)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	__u64 to, count, slices, epochs;
+	__u64 to, count, slices;
 	struct past *past;
 	__u32 cpu;
 
@@ -392,9 +427,8 @@ __noinline int divide(__u32 number)
 	     i++)
 		charge_slice(number, count - i);
 	to = it->to.clock;
-	epochs = past->epochs_count;
-	for (__u32 i = 1; i < EPOCHS && i <= epochs && it->from < to; i++)
-		to = charge_epoch(number, epochs - i, to);
+	to = charge_epochs(number, it, past, SHORT_EPOCHS, to);
+	to = charge_epochs(number, it, past, LONG_EPOCHS, to);
 	if (it->from < to)
 		it->parts[PART_UNATTRIBUTED] += to - it->from;
 	return 0;

@@ -3,6 +3,10 @@
  * The recent past of a CPU: the last slices one by one, and older time in epochs, each with a sum
  * for each group. So a wait of a second is divided among the groups that ran meanwhile, however
  * often they took turns: 100,000 switches a second fill the ring of slices in 0.3 ms.
+ *
+ * A wait begins within an epoch, which is divided in proportion. Who had the CPU before the wait
+ * can differ from who had it during the wait: so epochs are short, and older ones are added up into
+ * long ones.
  */
 #ifndef NOCTULE_PAST_BPF_H
 #define NOCTULE_PAST_BPF_H
@@ -22,13 +26,20 @@ enum {
 	SLICES_FOLDED = 8,
 	/* Room for both. A power of two: older verifiers know the bounds of no other remainder. */
 	PLACES = 64,
+	/* Of each level. */
 	EPOCHS = 64,
 	/* Runners that an epoch has room for. */
 	SHARES = 6,
+	/* Least lengths of epochs. EPOCHS long ones last for longer than an interval. */
+	SHORT_EPOCH_NS = 2500000,
+	LONG_EPOCH_NS = 20000000,
 };
 
-/* Least length of an epoch: EPOCHS of them last for longer than an interval. */
-const volatile __u64 epoch_ns = 20000000;
+enum level {
+	SHORT_EPOCHS,
+	LONG_EPOCHS,
+	LEVELS,
+};
 
 /* Of scheduling classes: a higher one takes the CPU from a lower one at once. */
 enum rank {
@@ -70,7 +81,7 @@ struct share {
 
 /* Slices that followed each other, added up. */
 struct epoch {
-	/* Of the first one. It ends where the next epoch begins. */
+	/* When the first slice began. The epoch ends where the next epoch begins. */
 	__u64 began;
 	__u64 used;
 	__u64 stolen;
@@ -81,22 +92,46 @@ struct epoch {
 struct past {
 	/* How many slices there were; the newest is at `count - 1`. */
 	__u64 count;
-	/* How many epochs; they end where the slices begin. */
-	__u64 epochs_count;
 	/* How many slices are in epochs: those from here on are in the ring. */
 	__u64 folded;
 	/* The thread that runs; 0 is the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	__u64 padding[4];
+	/* When the epoch of the newest slice begins, which is not folded into it yet. */
+	__u64 newest[LEVELS];
+	/* How many epochs. The short ones end where the slices begin, the long where those begin.
+	 */
+	__u64 epochs_count[LEVELS];
+	__u64 padding;
 	struct slice ring[PLACES];
-	struct epoch epochs[EPOCHS];
+	struct epoch epochs[LEVELS][EPOCHS];
 };
 
 _Static_assert(sizeof(struct past) % 64 == 0, "two CPUs share a cache line");
 
 ABI_EXPORT(struct, past);
 ABI_EXPORT(enum, rank);
+ABI_EXPORT(enum, level);
+
+/*
+ * The thread has got the CPU, and its slice has begun. Its part of an epoch is what it runs from
+ * the first slice on that it has in the epoch.
+ */
+static __always_inline void enter_epoch(struct past *past, struct task_struct *task,
+					struct task_account *account)
+{
+	if (likely(account->epoch == (__u32)past->newest[SHORT_EPOCHS]))
+		return;
+	account->epoch = past->newest[SHORT_EPOCHS];
+	for (int i = 0; i < LEVELS; i++) {
+		struct entry *entry = &account->entries[i];
+
+		if (entry->epoch == past->newest[i])
+			continue;
+		entry->epoch = past->newest[i];
+		entry->ran = task->se.sum_exec_runtime;
+	}
+}
 
 /*
  * For each CPU; written with its run queue locked. User space reads them without it, at each tick.
@@ -110,17 +145,93 @@ struct {
 	__type(value, struct past);
 } pasts SEC(".maps");
 
-/*
- * Adds a slice, which is not the newest, to the newest epoch. A function that is not static is
- * verified once (see charge_runner).
- */
+static __always_inline struct epoch *newest_epoch(struct past *past, enum level level)
+{
+	return &past->epochs[level][(past->epochs_count[level] - 1) % EPOCHS];
+}
+
+/* Whether an epoch that began at `began` is long enough for time from `clock` on to be the next. */
+static __always_inline bool is_over(__u64 began, __u64 clock, enum level level)
+{
+	return clock - began > (level == LONG_EPOCHS ? LONG_EPOCH_NS : SHORT_EPOCH_NS);
+}
+
+static __always_inline void begin_epoch(struct past *past, enum level level, __u64 clock)
+{
+	struct epoch *epoch;
+
+	past->epochs_count[level]++;
+	epoch = newest_epoch(past, level);
+	epoch->began = clock;
+	epoch->used = 0;
+	epoch->stolen = 0;
+	epoch->interrupts = 0;
+}
+
+static __always_inline void add_share(struct epoch *epoch, runner runner, __u64 ns)
+{
+	struct share *least = &epoch->shares[0];
+
+	for (__u32 i = 0; i < SHARES; i++) {
+		struct share *share = &epoch->shares[i];
+
+		if (i == epoch->used) {
+			epoch->used = i + 1;
+			share->runner = runner;
+			share->ns = ns;
+			return;
+		}
+		if (share->runner == runner) {
+			share->ns += ns;
+			return;
+		}
+		if (share->ns < least->ns)
+			least = share;
+	}
+	/* No room: the least makes room for more. What no share has is unattributed. */
+	if (least->ns < ns) {
+		least->runner = runner;
+		least->ns = ns;
+	}
+}
+
+/* A function that is not static is verified once (see charge_runner). */
+__noinline int add_long_share(__u32 cpu, __u64 runner, __u64 ns)
+{
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
+
+	if (past)
+		add_share(newest_epoch(past, LONG_EPOCHS), runner, ns);
+	return 0;
+}
+
+/* The place of the oldest short epoch is needed: adds it to the newest long one. */
+__noinline int fold_epoch(__u32 cpu)
+{
+	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
+	const struct epoch *oldest;
+	struct epoch *epoch;
+
+	if (!past)
+		return 0;
+	oldest = &past->epochs[SHORT_EPOCHS][past->epochs_count[SHORT_EPOCHS] % EPOCHS];
+	if (is_over(newest_epoch(past, LONG_EPOCHS)->began, oldest->began, LONG_EPOCHS))
+		begin_epoch(past, LONG_EPOCHS, oldest->began);
+	epoch = newest_epoch(past, LONG_EPOCHS);
+	epoch->stolen += oldest->stolen;
+	epoch->interrupts += oldest->interrupts;
+	for (__u32 i = 0; i < SHARES && i < oldest->used; i++)
+		add_long_share(cpu, oldest->shares[i].runner, oldest->shares[i].ns);
+	return 0;
+}
+
+/* Adds a slice, which is not the newest, to the newest epoch. */
 __noinline int fold_slice(__u32 cpu, __u64 index)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	const struct slice *slice, *end;
-	struct share *least;
 	struct epoch *epoch;
-	__u64 length, stolen, ran;
+	__u64 length, stolen;
 
 	if (!past)
 		return 0;
@@ -130,40 +241,14 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 	stolen = end->began.stolen - slice->began.stolen;
 	if (stolen > length)
 		stolen = length;
-	ran = length - stolen;
-	epoch = &past->epochs[(past->epochs_count - 1) % EPOCHS];
-	if (!past->epochs_count || slice->began.clock - epoch->began > epoch_ns) {
-		epoch = &past->epochs[past->epochs_count % EPOCHS];
-		epoch->began = slice->began.clock;
-		epoch->used = 0;
-		epoch->stolen = 0;
-		epoch->interrupts = 0;
-		past->epochs_count++;
+	if (is_over(newest_epoch(past, SHORT_EPOCHS)->began, slice->began.clock, SHORT_EPOCHS)) {
+		fold_epoch(cpu);
+		begin_epoch(past, SHORT_EPOCHS, slice->began.clock);
 	}
+	epoch = newest_epoch(past, SHORT_EPOCHS);
 	epoch->stolen += stolen;
 	epoch->interrupts += end->began.interrupts - slice->began.interrupts;
-	least = &epoch->shares[0];
-	for (__u32 i = 0; i < SHARES; i++) {
-		struct share *share = &epoch->shares[i];
-
-		if (i == epoch->used) {
-			epoch->used = i + 1;
-			share->runner = slice->runner;
-			share->ns = ran;
-			return 0;
-		}
-		if (share->runner == slice->runner) {
-			share->ns += ran;
-			return 0;
-		}
-		if (share->ns < least->ns)
-			least = share;
-	}
-	/* No room: the least makes room for more. What no share has is unattributed. */
-	if (least->ns < ran) {
-		least->runner = slice->runner;
-		least->ns = ran;
-	}
+	add_share(epoch, slice->runner, length - stolen);
 	return 0;
 }
 
@@ -178,6 +263,14 @@ __noinline int fold_oldest(__u32 cpu)
 		fold_slice(cpu, past->folded + i);
 	past->folded += SLICES_FOLDED;
 	return 0;
+}
+
+/* The newest slice begins an epoch: by the same rule fold_slice begins it later. */
+static __always_inline void note_epoch(struct past *past, __u64 clock)
+{
+	past->newest[SHORT_EPOCHS] = clock;
+	if (is_over(past->newest[LONG_EPOCHS], clock, LONG_EPOCHS))
+		past->newest[LONG_EPOCHS] = clock;
 }
 
 /* So much that the host or interrupts took from a runner is worth a slice of its own. */
@@ -203,6 +296,8 @@ static __always_inline void begin_slice(struct past *past, __u32 cpu, runner run
 	slice->runner = runner;
 	slice->began = *now;
 	past->count = count + 1;
+	if (unlikely(is_over(past->newest[SHORT_EPOCHS], now->clock, SHORT_EPOCHS)))
+		note_epoch(past, now->clock);
 }
 
 #endif

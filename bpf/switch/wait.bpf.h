@@ -62,6 +62,11 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	if (!it)
 		return NULL;
 	it->victim = victim_of(account);
+	it->runs_as = group_of(runner_of(task, it->victim));
+	for (int i = 0; i < LEVELS; i++) {
+		it->own[i].epoch = account->entries[i].epoch;
+		it->own[i].ran = task->se.sum_exec_runtime - account->entries[i].ran;
+	}
 	it->cpu = cpu;
 	it->to = *to;
 	it->held_from = RANK_FAIR;
@@ -434,6 +439,8 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 		runner = runner_of(next, group);
 	}
 	begin_slice(past, cpu, runner, now);
+	if (likely(account))
+		enter_epoch(past, next, account);
 	past->pid = next->pid;
 	return runner;
 }

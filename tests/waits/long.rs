@@ -148,44 +148,81 @@ fn a_thread_that_starves_since_it_was_woken_is_seen_among_many() {
     assert!(waited(row) > 0.9 * expected, "{expected}: {row}");
 }
 
-/// The threads wake each other some 100,000 times in a second, each in a group of its own: a ring of
+/// Two threads that wake each other some 100,000 times in a second, each in a group of its own: a ring of
 /// slices remembers that for less than a millisecond.
+struct Turns {
+    server: Group,
+    client: Group,
+    _pair: Load,
+}
+
+impl Turns {
+    fn begin() -> Self {
+        let server = Group::new("server").heavy();
+        let client = Group::new("client").heavy();
+        for group in [&server, &client] {
+            group.allow_threads();
+        }
+        let pair = Load::own(&server, "ping-pong 4000000000");
+        let other = || {
+            oracle::thread_ids(pair.pid())
+                .into_iter()
+                .find(|&id| id != pair.pid())
+        };
+        wait_until("it has a second thread", || other().is_some());
+        let thread = other().expect("it has");
+        client.add_thread(thread);
+        // Before Linux 6.2 a move may make it forget.
+        affinity::pin(Pid::from_raw(thread as i32), affinity::last_cpu());
+        thread::sleep(Duration::from_millis(300));
+        Self {
+            server,
+            client,
+            _pair: pair,
+        }
+    }
+
+    /// Each of the two is blamed for about half of the wait of a victim beside whom nobody else runs.
+    fn check_blame(&self, row: &Value) {
+        assert_adds_up(row);
+        assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
+        let blamed = |group| culprit(row, group).map_or(0.0, |c| number(&c["seconds"]));
+        let both = blamed(&self.server) + blamed(&self.client);
+        let known = waited(row) - cause(row, "unattributed") - cause(row, "host");
+        assert!(both > (1.0 - DISTURBED) * known, "{row}");
+        let half = blamed(&self.server) / both;
+        assert!((0.2..0.8).contains(&half), "{half}: {row}");
+    }
+}
+
 #[test]
 fn culprits_that_take_turns_are_blamed_for_long_waits() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
-    let server = Group::new("server").heavy();
-    let client = Group::new("client").heavy();
-    for group in [&server, &client] {
-        group.allow_threads();
-    }
     let victim = Group::new("starved");
     let _starved = starved(&victim);
-    let pair = Load::own(&server, "ping-pong 4000000000");
-    let other = || {
-        oracle::thread_ids(pair.pid())
-            .into_iter()
-            .find(|&id| id != pair.pid())
-    };
-    wait_until("it has a second thread", || other().is_some());
-    let thread = other().expect("it has");
-    client.add_thread(thread);
-    // Before Linux 6.2 a move may make it forget.
-    affinity::pin(Pid::from_raw(thread as i32), affinity::last_cpu());
-    thread::sleep(Duration::from_millis(300));
+    let turns = Turns::begin();
     let (answer, length) = watched(2.0);
     let row = row_of(&answer, &victim);
     println!("{row}");
-    assert_adds_up(row);
     assert!(waited(row) > 0.5 * length, "{row}");
-    assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
-    let blamed = |group| culprit(row, group).map_or(0.0, |c| number(&c["seconds"]));
-    let both = blamed(&server) + blamed(&client);
-    let known = waited(row) - cause(row, "unattributed") - cause(row, "host");
-    assert!(both > (1.0 - DISTURBED) * known, "{row}");
-    // Each does half of it.
-    let half = blamed(&server) / both;
-    assert!((0.2..0.8).contains(&half), "{half}: {row}");
+    turns.check_blame(row);
+}
+
+/// Its waits of some milliseconds follow its own slices, and have more switches than a CPU remembers one by one.
+#[test]
+fn a_thread_does_not_wait_for_its_own_slice_before_the_wait() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    let victim = Group::new("victim").heavy();
+    let _load = Load::own(&victim, "spin 1");
+    let turns = Turns::begin();
+    let (answer, length) = watched(1.0);
+    let row = row_of(&answer, &victim);
+    println!("{row}");
+    assert!(waited(row) > 0.2 * length, "{row}");
+    assert!(cause(row, "self") < 0.01 * waited(row), "{row}");
+    turns.check_blame(row);
 }
 
 /// The kernel keeps a part of each second from real-time threads; whoever runs then is not to blame.

@@ -64,7 +64,8 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
             .saturating_sub(end.stolen.saturating_sub(began.stolen));
         add(slice.runner, all.part_of(ran, from, until));
     }
-    let epochs = latest(&past.epochs, 0, past.epochs_count);
+    let mut epochs = latest(&past.epochs[LONG], 0, past.epochs_count[LONG]);
+    epochs.extend(latest(&past.epochs[SHORT], 0, past.epochs_count[SHORT]));
     let ends = epochs.iter().skip(1).map(|next| next.began);
     // Not of the first: its place may have been taken by the newest.
     let ends = ends.chain(slices.iter().map(|slice| slice.began.clock).min());
@@ -83,6 +84,8 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
     holders
 }
 
+const SHORT: usize = types::level::SHORT_EPOCHS.0 as usize;
+const LONG: usize = types::level::LONG_EPOCHS.0 as usize;
 const RANK_BITS: u32 = types::rank::RANK_BITS.0;
 
 /// The entries of a ring, into which `count` were written, oldest first: those from `first` on, and as many as
@@ -195,18 +198,20 @@ mod tests {
     #[test]
     fn older_time_is_that_of_the_epochs() {
         let mut past = past(&[(1000, 7)]);
-        past.epochs_count = 2;
-        past.epochs[0] = epoch(800, &[(7, 60), (8, 40)]);
-        past.epochs[1] = epoch(900, &[(8, 100)]);
+        past.epochs_count = [2, 1];
+        past.epochs[SHORT][0] = epoch(800, &[(7, 60), (8, 40)]);
+        past.epochs[SHORT][1] = epoch(900, &[(8, 100)]);
+        past.epochs[LONG][0] = epoch(600, &[(7, 200)]);
         assert_eq!(divide(&past, 850, 1010), [(B, 120), (A, 40)]);
+        assert_eq!(divide(&past, 700, 1010), [(A, 170), (B, 140)]);
     }
 
     #[test]
     fn slices_that_are_in_an_epoch_do_not_count_twice() {
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.folded = 1;
-        past.epochs_count = 1;
-        past.epochs[0] = epoch(1000, &[(7, 100)]);
+        past.epochs_count[SHORT] = 1;
+        past.epochs[SHORT][0] = epoch(1000, &[(7, 100)]);
         assert_eq!(divide(&past, 1000, 1200), [(A, 150), (B, 50)]);
     }
 
@@ -214,8 +219,8 @@ mod tests {
     fn slices_that_are_folded_while_they_are_read_do_not_count_twice() {
         // The header was read before, the epochs after.
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
-        past.epochs_count = 1;
-        past.epochs[0] = epoch(900, &[(7, 200), (8, 50)]);
+        past.epochs_count[SHORT] = 1;
+        past.epochs[SHORT][0] = epoch(900, &[(7, 200), (8, 50)]);
         assert_eq!(divide(&past, 900, 1200), [(A, 250), (B, 50)]);
     }
 
