@@ -152,20 +152,20 @@ static __always_inline bool is_phantom(struct task_account *account, __u64 queue
 	return account->phantom && queued < account->phantom_at + PHANTOM_NS;
 }
 
-/* The thread, which is of the group `victim`, gets the CPU: its wait ends. */
-static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
-				     __u64 victim, struct past *past, __u32 cpu,
-				     const struct moment *now)
+/*
+ * A wait of the thread, which is of the group `victim`, ended at `end`: the last `here` ns of
+ * `total`, which are all its waits until then. Its length is unknown if it is a phantom.
+ */
+static __always_inline void finish_wait(struct task_struct *task, struct task_account *account,
+					__u64 victim, struct past *past, __u32 cpu,
+					const struct moment *end, __u64 total, __u64 here,
+					bool phantom)
 {
-	__u64 queued = queued_since(task, account);
-	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
-	__u64 total = run_delay(task, account) + here;
 	__u64 length = total - account->before;
 	__s64 waited = total - account->charged - account->ahead;
 	struct wait_row *row;
 
-	note_dequeued(account, now->clock);
-	if (unlikely(is_phantom(account, queued))) {
+	if (unlikely(phantom)) {
 		skip_waits(account, total);
 		count_loss(LOSS_WAIT_START);
 	} else {
@@ -177,7 +177,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 				here = waited;
 			/* The part of earlier waits whose end no program has seen. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
-			charge_wait(task, account, victim, past, cpu, now->clock - here, now);
+			charge_wait(task, account, victim, past, cpu, end->clock - here, end);
 		}
 		row = wait_row(account, victim);
 		if (row)
@@ -186,6 +186,20 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 	account->held = 0;
 	account->phantom = 0;
 	account->throttle_noted = 0;
+}
+
+/* The thread gets the CPU: its wait ends. */
+static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
+				     __u64 victim, struct past *past, __u32 cpu,
+				     const struct moment *now)
+{
+	__u64 queued = queued_since(task, account);
+	__u64 here = queued && queued < now->clock ? now->clock - queued : 0;
+	__u64 total = run_delay(task, account) + here;
+
+	note_dequeued(account, now->clock);
+	finish_wait(task, account, victim, past, cpu, now, total, here,
+		    is_phantom(account, queued));
 }
 
 /* The thread is preempted: it stays runnable, and waits from now on. */
@@ -390,13 +404,14 @@ static __always_inline __u64 take_unseen(struct task_struct *task, struct task_a
 /*
  * No program ran at the switch to `prev`: it was before the programs were attached, or the kernel
  * has skipped one. The scheduler has recorded the moment of the switch (last_arrival), but not for
- * the idle task. The wait before it is unattributed, and charged when the thread is read.
+ * the idle task. The wait that ended with it is the growth of run_delay since the end before.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now)
 {
 	struct task_account *account;
 	struct moment then = *now;
+	__u64 group, total;
 
 	if (!prev->pid || !scheduler_notes)
 		return;
@@ -404,18 +419,15 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	if (then.clock >= now->clock)
 		return;
 	account = find_account(prev);
+	group = group_of_thread(prev, account);
 	if (account) {
 		list_thread(prev, account);
-		if (account->phantom) {
-			skip_waits(account, run_delay(prev, account));
-			count_loss(LOSS_WAIT_START);
-		}
-		account->before = run_delay(prev, account);
-		account->held = 0;
-		account->phantom = 0;
-		account->throttle_noted = 0;
+		total = run_delay(prev, account);
+		if (account->ready && total != account->before)
+			finish_wait(prev, account, group, past, cpu, &then, total,
+				    total - account->before, account->phantom);
 	}
-	begin_slice(past, cpu, runner_of(prev, group_of_thread(prev, account)), &then);
+	begin_slice(past, cpu, runner_of(prev, group), &then);
 }
 
 /* A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none. */
