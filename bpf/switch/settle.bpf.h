@@ -467,8 +467,10 @@ static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 
 	if (it)
 		__builtin_memset(it->parts, 0, sizeof(it->parts));
-	if (account)
-		open_wait(task, account, number, bpf_ktime_get_ns(), 0);
+	if (!account)
+		return;
+	open_wait(task, account, number, bpf_ktime_get_ns(), 0);
+	enter_queue(task, account);
 }
 
 /* Second: that wait and its counters, with the scratch record of `number`. */

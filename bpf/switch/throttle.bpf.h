@@ -118,21 +118,42 @@ static __always_inline void begin_throttle(struct task_struct *task, struct task
 }
 
 /*
+ * The same of a queue that the thread is not in, by address: of another CPU, or of the group that
+ * it has left. 0 where it cannot be read (before v6.6). A function that is not static is verified
+ * once.
+ */
+__noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
+{
+	struct cfs_rq *queue = (void *)address;
+	__u64 since;
+
+	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
+		return 0;
+	since = BPF_CORE_READ(queue, throttled_clock_self);
+	return BPF_CORE_READ(queue, throttled_clock_self_time) +
+	       (since && since < clock ? clock - since : 0);
+}
+
+/*
  * The throttled part of a wait, `going_on` or not, up to now. The queue that was noted is another
- * one when the thread was moved by a way that no hook has seen: the times of two queues have
- * nothing to do with each other.
+ * one when the thread has just been moved to another group, and may have got a CPU before the hook
+ * of the move runs: the wait until then was in the old queue.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
 					    __u64 clock, bool going_on)
 {
+	__u64 time;
 	__s64 growth;
 
-	if (!account->throttle_noted || !bpf_core_field_exists(task->se.cfs_rq) ||
-	    account->queue != (__u64)queue_of(task))
+	if (!account->throttle_noted || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
+	if (account->queue == (__u64)queue_of(task))
+		time = throttled_time(queue_of(task), clock, going_on);
+	else
+		time = throttled_time_of_other(account->queue, clock);
 	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
 	   the end of that (v6.18: until it returns to user mode). */
-	growth = throttled_time(queue_of(task), clock, going_on) - account->throttled_at;
+	growth = time - account->throttled_at;
 	if (growth <= 0)
 		return 0;
 	/* From here on the rest of the wait counts. */
@@ -148,7 +169,6 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 					 __u64 clock, __u32 cpu)
 {
 	struct cfs_rq **queues, *queue = NULL;
-	__u64 since;
 
 	if (!account->throttle_noted)
 		return;
@@ -158,11 +178,20 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 	queues = BPF_CORE_READ(task, sched_task_group, cfs_rq);
 	if (bpf_probe_read_kernel(&queue, sizeof(queue), queues + cpu))
 		return;
-	since = BPF_CORE_READ(queue, throttled_clock_self);
 	account->queue = (__u64)queue;
-	account->throttled_at = BPF_CORE_READ(queue, throttled_clock_self_time) +
-				(since && since < clock ? clock - since : 0);
+	account->throttled_at = throttled_time_of_other(account->queue, clock);
 	account->throttle_noted = 1;
+}
+
+/* The thread goes on waiting in the queue of another group, perhaps throttled by the quota of that.
+ */
+static __always_inline void enter_queue(struct task_struct *task, struct task_account *account)
+{
+	if (!account->throttle_noted)
+		return;
+	account->throttle_noted = 0;
+	if (queued_since(task, account) && (!throttles_threads() || is_throttled(task)))
+		begin_throttle(task, account, scheduler_clock(task));
 }
 
 #endif

@@ -12,7 +12,7 @@ use super::parts::assert_adds_up;
 use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::window::Window;
-use super::{cause, row_of, support};
+use super::{cause, row_of, support, waited};
 
 /// The bar.
 const SHARE: f64 = 0.05;
@@ -133,6 +133,34 @@ fn the_quota_of_the_group_above_counts_as_well() {
         let child = Below::new(&format!("{}/child", &parent.path()[1..]));
         let row = watch(&child.group, &case.load());
         assert_throttled(case, &row, parent.throttled_seconds());
+    }
+}
+
+/// It leaves a group whose quota is used up in the middle of the throttle, again and again.
+#[test]
+fn a_throttle_that_a_move_ends_counts_up_to_the_move() {
+    let _machine = support::shared_but(&[support::Part::LastCpu]);
+    needs!("cpu_waits");
+    needs!("cgroup_moves");
+    let limited = Group::new("limited").heavy();
+    limited.limit(0.01);
+    let free = Group::new("free").heavy();
+    let load = Load::own(&free, "spin 1");
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    for _ in 0..10 {
+        limited.add(load.pid());
+        thread::sleep(Duration::from_millis(60));
+        free.add(load.pid());
+        thread::sleep(Duration::from_millis(5));
+    }
+    let answer = window.close().answer;
+    let row = row_of(&answer, &limited);
+    println!("{row}");
+    assert_adds_up(row);
+    assert!(waited(row) > 0.2, "{row}");
+    // Older kernels do not have the time of a queue that the thread has left.
+    if support::kernel() >= (6, 6) {
+        assert!(cause(row, "throttle") > 0.6 * waited(row), "{row}");
     }
 }
 
