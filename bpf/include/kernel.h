@@ -324,6 +324,10 @@ struct task_io_accounting {
 	__u64 syscr;
 };
 
+struct cpumask {
+	unsigned long bits[1];
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -355,6 +359,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct css_set *cgroups;
+	const struct cpumask *cpus_ptr;
+	unsigned int in_execve : 1;
 	struct task_group *sched_task_group;
 	struct fs_struct *fs;
 	struct files_struct *files;

@@ -25,6 +25,8 @@ enum {
 	HELD_NS = 1000000,
 	/* A wait that has lasted for that long is charged while it goes on. */
 	LONG_WAIT_NS = 10000000,
+	/* Of the thread that each CPU has to move others: the highest of all. */
+	STOPPER_PRIO = 0,
 	/* A note that was made with a migration is no later than that. */
 	PHANTOM_NS = 1000000,
 };
@@ -226,6 +228,28 @@ static __always_inline void begin_wait(struct task_struct *task, struct task_acc
 		count_preemption(account, group_of(next));
 }
 
+/*
+ * Whether the thread sleeps until the stopper thread of its CPU has moved it, which wakes it right
+ * after: its wait begins with the migration. It executes a program, or has taken the CPU out of
+ * those that it may use.
+ */
+static __always_inline bool awaits_migration(struct task_struct *task, __u32 cpu)
+{
+	struct task_struct *mover = (void *)bpf_get_current_task();
+	const void *allowed = BPF_CORE_READ(task, cpus_ptr);
+	__u64 bits;
+
+	if (!(task_state(task) & TASK_UNINTERRUPTIBLE) ||
+	    BPF_CORE_READ(mover, prio) != STOPPER_PRIO)
+		return false;
+	if (bpf_core_field_exists(task->in_execve) &&
+	    BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
+		return true;
+	if (bpf_probe_read_kernel(&bits, sizeof(bits), allowed + cpu / 64 * sizeof(bits)))
+		return false;
+	return !(bits >> cpu % 64 & 1);
+}
+
 /* A queued thread migrates to another CPU: charges its wait on the old one. */
 static __always_inline void move_wait(struct task_struct *task, struct task_account *account,
 				      __u32 to)
@@ -244,12 +268,13 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	/* The scheduler has dequeued it, and added its wait to run_delay. */
 	note_dequeued(account, now.clock);
 	total = run_delay(task, account);
+	from = cpu_of(rq);
 	/*
 	 * It sleeps with delayed dequeue, and last_queued is set all the same. A wake-up does not
 	 * set it anew, and is not always seen: the length of its next wait is unknown.
 	 */
 	if (scheduler_notes && bpf_core_field_exists(task->se.sched_delayed) &&
-	    task->se.sched_delayed) {
+	    task->se.sched_delayed && !awaits_migration(task, from)) {
 		skip_waits(account, total);
 		account->phantom_at = now.clock;
 		account->phantom = 1;
@@ -261,7 +286,6 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 		count_loss(LOSS_WAIT_START);
 	}
 	part = total - account->charged - account->ahead;
-	from = cpu_of(rq);
 	past = bpf_map_lookup_elem(&pasts, &from);
 	if (past && part > 0 && (__u64)part < now.clock) {
 		if (host_is_apart()) {

@@ -16,7 +16,7 @@ struct Case {
     least: f64,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 6] = [
     Case {
         name: "two that use one CPU",
         load: "pair 0.7",
@@ -38,6 +38,12 @@ const CASES: [Case; 5] = [
     Case {
         name: "threads that are moved while they wait",
         load: "moved 5 1.5",
+        processes: 1,
+        least: 0.5,
+    },
+    Case {
+        name: "threads that change their own affinity",
+        load: "movers 4 1",
         processes: 1,
         least: 0.5,
     },

@@ -30,6 +30,7 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("ping-pong", ping_pong),
     ("sleepers", sleepers),
     ("moved", moved),
+    ("movers", movers),
     ("moved-asleep", moved_asleep),
     ("storm", storm::storm),
     ("quiet", storm::quiet),
@@ -259,6 +260,28 @@ fn moved() {
                 pin(Some(*thread), (turn / threads.len() + turn) % cpus);
             }
             thread::sleep(Duration::from_micros(700));
+        }
+    });
+    report();
+}
+
+/// `THREADS SECONDS`: threads that use the CPU, each of which takes itself to another all the time.
+fn movers() {
+    tell("ready");
+    let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
+    thread::scope(|scope| {
+        for first in 0..argument(0).expect("THREADS") {
+            scope.spawn(move || {
+                let cpus = [0, last_cpu()];
+                for turn in first.. {
+                    pin(None, cpus[turn % cpus.len()]);
+                    burn(0.002);
+                    if Instant::now() > end {
+                        break;
+                    }
+                }
+                note();
+            });
         }
     });
     report();
