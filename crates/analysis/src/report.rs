@@ -258,7 +258,7 @@ impl ReportBuilder {
     }
 
     /// What was lost since the first batch.
-    fn losses(&self, last: &Batch) -> Vec<Loss> {
+    pub(crate) fn losses(&self, last: &Batch) -> Vec<Loss> {
         let before = |loss: &Loss| {
             let same = |l: &&Loss| l.kind == loss.kind && l.place == loss.place;
             self.first.losses.iter().find(same).map_or(0, |l| l.count)

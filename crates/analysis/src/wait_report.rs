@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Counters, Feature, Group,
-    Histogram, IdMap, IdSet, Level, Measured, Owner, Preemptor, QuotaRow, QuotaUse, Settings,
+    Histogram, IdMap, IdSet, Level, Loss, Measured, Owner, Preemptor, QuotaRow, QuotaUse, Settings,
     Subject, VerdictKind, Waiting,
 };
 
@@ -198,6 +198,8 @@ pub struct WaitReport {
     pub rows: Vec<WaitReportRow>,
     /// The counters that mean anything: a cause that is not measured is 0 in every row.
     pub measured: Measured,
+    /// What was lost in the window.
+    pub losses: Vec<Loss>,
     /// Status of each feature.
     pub features: Arc<[Feature]>,
 }
@@ -580,6 +582,7 @@ impl ReportBuilder {
             provisional: false,
             rows,
             measured: last.measured,
+            losses: self.losses(last),
             features: last.features.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! The table of `noctule stat`, and of the first look of `noctule run`.
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{Counter, EventCounter, Level, SOFTIRQ_VECTORS};
+use noctule_model::{Counter, EventCounter, Level, Loss, SOFTIRQ_VECTORS};
 use noctule_text::{self as text, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
@@ -224,16 +224,16 @@ pub(super) fn draw(
         out.push_str(&paint.folded(Tone::Plain, &ended, 0));
     }
     out.push_str(&machine(report, paint));
-    out.push_str(&lost(report, paint));
+    out.push_str(&lost(&report.losses, paint));
     out
 }
 
 /// What is missing in the figures, if anything is.
-fn lost(report: &Report, paint: Paint) -> String {
-    if report.losses.is_empty() {
+pub(super) fn lost(losses: &[Loss], paint: Paint) -> String {
+    if losses.is_empty() {
         return String::new();
     }
-    let words = report.losses.iter();
+    let words = losses.iter();
     let words = words.map(|loss| format!("{} {} ({})", loss.count, loss.kind, loss.place));
     let words = words.collect::<Vec<_>>().join(", ");
     let words = format!("lost in the window: {words}; docs/json.md says what that means");

@@ -8,6 +8,7 @@ use noctule_model::{FeatureId, Level};
 use super::columns::Choice;
 use super::recorded::{self, Answer, Window};
 use super::settings::Observed;
+use super::table::lost;
 use super::watch::{Output, Watched, watch};
 use super::{wait_answers, wait_table};
 use crate::args::{By, WaitsArgs};
@@ -49,7 +50,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         let paint = output.paint().wide(args.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
         let table = wait_table::draw(&report, level, args.top, &choice, paint);
-        output.print(&(times + &answers + &table))?;
+        output.print(&(times + &answers + &table + &lost(&report.losses, paint)))?;
     }
     Ok(answer.code)
 }

@@ -132,6 +132,7 @@ mod tests {
             provisional: false,
             rows: vec![row],
             measured: Measured::default(),
+            losses: Vec::new(),
             features: Vec::new().into(),
         })
     }

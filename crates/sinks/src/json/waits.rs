@@ -1,5 +1,7 @@
 //! The answer of `noctule waits --json`.
 
+use std::collections::BTreeMap;
+
 use noctule_analysis::{Culprit, Party, WaitReport, WaitReportRow};
 use noctule_model::{Cause, Counter, Level, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
@@ -21,6 +23,7 @@ pub fn waits_json(report: &WaitReport, level: Level) -> String {
             .iter()
             .map(|row| RowJson::new(report, row, level))
             .collect(),
+        losses: report.losses.iter().map(|l| (l.kind, l.count)).collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
     to_string(&waits)
@@ -33,6 +36,7 @@ struct Waits<'a> {
     to_unix_nano: u64,
     cpus: u32,
     rows: Vec<RowJson<'a>>,
+    losses: BTreeMap<&'static str, u64>,
     features: Vec<FeatureJson<'a>>,
 }
 
