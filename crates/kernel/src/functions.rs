@@ -39,8 +39,8 @@ pub enum FunctionPlace {
     File {
         /// The file.
         path: PathBuf,
-        /// Where it lies in the file.
-        offset: u64,
+        /// Where its code lies in the file: one place, unless processes differ in it.
+        offsets: Vec<u64>,
     },
 }
 
@@ -151,16 +151,22 @@ impl FunctionProbe {
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match &self.place {
             FunctionPlace::Kernel { function, offset } => self.kernel(function, *offset, program),
-            FunctionPlace::File { path, offset } => {
-                let what = format!("a probe at {:#x} of {}", offset, path.display());
+            FunctionPlace::File { path, offsets } => {
                 let name = CString::new(path.as_os_str().as_bytes());
-                let name = name.map_err(io::Error::from).context(what.clone())?;
+                let name = name.map_err(io::Error::from);
+                let name = name.context(path.display().to_string())?;
                 let Some(kind) = kind_of("uprobe") else {
                     let words = "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)";
                     return Err(Error::new(ErrorKind::Kernel, words));
                 };
-                let event = self.open(kind, &name, *offset).context(what)?;
-                Ok(AttachedProgram::new(program.attach_to(event)?))
+                let mut held = Vec::new();
+                for &offset in offsets {
+                    let event = self.open(kind, &name, offset);
+                    let event =
+                        event.context(format!("a probe at {offset:#x} of {}", path.display()))?;
+                    held.extend(program.attach_to(event)?);
+                }
+                Ok(AttachedProgram::new(held))
             }
         }
     }

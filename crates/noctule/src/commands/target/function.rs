@@ -107,14 +107,15 @@ fn file(text: &str, rest: &str) -> Result<FunctionPlace> {
         )));
     };
     if let Some(offset) = number(function) {
-        return Ok(FunctionPlace::File { path, offset });
+        let offsets = vec![offset];
+        return Ok(FunctionPlace::File { path, offsets });
     }
     let (function, more) = with_offset(function).ok_or_else(form)?;
     let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
     match function_offset(&bytes, function) {
         Ok(offset) => Ok(FunctionPlace::File {
             path,
-            offset: offset + more,
+            offsets: vec![offset + more],
         }),
         Err(near) => bail!(Usage(format!(
             "{} has no function {}{}",
@@ -177,9 +178,9 @@ mod tests {
         assert!(probe("sched:sched_switch").unwrap().is_none());
         let (found, _) = probe("uretprobe:/proc/self/exe:0x1234").unwrap().unwrap();
         assert!(found.at_return);
-        assert!(matches!(
-            found.place,
-            FunctionPlace::File { offset: 0x1234, .. }
-        ));
+        let FunctionPlace::File { offsets, .. } = found.place else {
+            panic!("{found:?}");
+        };
+        assert_eq!(offsets, [0x1234]);
     }
 }
