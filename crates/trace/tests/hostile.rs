@@ -8,7 +8,7 @@ mod random;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use noctule_trace::elf::{function_offset, inspect, read_legacy};
+use noctule_trace::elf::{find_function, inspect, read_legacy};
 use noctule_trace::emit::emit;
 use noctule_trace::format::EventFormat;
 use noctule_trace::identity::Identity;
@@ -219,7 +219,7 @@ fn objects_of_any_kind_are_read_or_refused() {
         let mut bytes = object.to_vec();
         mutate(&mut bytes, &mut random);
         let _ = inspect(&bytes);
-        let _ = function_offset(&bytes, "main");
+        let _ = find_function(&bytes, "main");
         read += usize::from(read_legacy(&bytes).is_ok());
     }
     assert!(read > OBJECTS / 20, "{read}");
