@@ -73,6 +73,37 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     );
 }
 
+/// `pthread_kill` has two versions with code of their own; the dynamic linker chooses the code of `strlen`.
+#[test]
+fn the_code_that_programs_call_is_counted() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    if !has_shared_libc() {
+        return skip_because("the tests are linked without the C library of the system");
+    }
+    let own = own();
+    let text = c"a text of this test";
+    let strlen = format!(
+        "keys=common_pid if {own} && arg1 == {}",
+        text.as_ptr().addr()
+    );
+    let strlen = Hist::start("uprobe:libc.so.6:strlen", &strlen, &["--json"]);
+    let kill = format!("keys=common_pid if {own} && arg2_int == 0");
+    let kill = Hist::start("uprobe:libc.so.6:pthread_kill", &kill, &["--json"]);
+    for _ in 0..123 {
+        #[allow(unsafe_code, reason = "the library has them from here")]
+        // SAFETY: the text ends with its NUL, and no signal is sent.
+        unsafe {
+            black_box(libc::strlen(black_box(text.as_ptr())));
+            libc::pthread_kill(libc::pthread_self(), 0);
+        }
+    }
+    for hist in [strlen, kill] {
+        let answer = hist.end_json();
+        assert_eq!(answer["hits"], 123, "{answer}");
+    }
+}
+
 /// Calls a function of the C library with this name.
 fn getenv(name: &std::ffi::CStr, times: u64) {
     for _ in 0..times {

@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use noctule_trace::elf::{function_offset, inspect, read_legacy};
+use noctule_trace::elf::{find_function, inspect, read_legacy};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = inspect(bytes);
     let _ = read_legacy(bytes);
-    let _ = function_offset(bytes, "main");
+    let _ = find_function(bytes, "main");
 });

@@ -18,9 +18,7 @@ use object::elf::{ELFMAG, EM_BPF, ET_REL, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _};
 
-pub use function::{
-    Code, FileFunction, IndirectFunction, NoFunction, find_function, function_offset,
-};
+pub use function::{Code, FileFunction, IndirectFunction, NoFunction, find_function};
 pub use legacy::{LegacyMap, LegacyObject, LegacyProgram, read_legacy};
 
 /// How the maps and programs of an object are declared.

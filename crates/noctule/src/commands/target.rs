@@ -1,6 +1,8 @@
 //! What a program is attached to, by the name that the user gives it.
 
+pub(super) mod code;
 mod function;
+mod indirect;
 mod perf;
 
 use std::rc::Rc;

@@ -1,32 +1,14 @@
 //! Functions of the kernel and of programs by name.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context as _, Result, bail};
 use noctule_kernel::{FunctionPlace, FunctionProbe, Parameter, Prototype};
-use noctule_trace::elf::function_offset;
 use noctule_trace::format::EventFormat;
 use noctule_trace::probe::{FunctionValue, FunctionValues, function_format};
 use noctule_trace::resolve::Function;
 
+use super::code;
 use crate::commands::kallsyms::Kallsyms;
 use crate::exit::Usage;
-
-/// Where the dynamic linker looks for libraries, and a shell for programs.
-const FOLDERS: [&str; 11] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/lib64",
-    "/lib",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/local/bin",
-];
 
 /// The function that the text names, with its registers; `None`: it names something else.
 pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> {
@@ -100,42 +82,15 @@ fn file(text: &str, rest: &str) -> Result<FunctionPlace> {
     if name.is_empty() || function.is_empty() {
         bail!(form());
     }
-    let Some(path) = found(name) else {
-        bail!(Usage(format!(
-            "{shown}: there is no file {}",
-            noctule_text::escape(name)
-        )));
-    };
+    let path = code::file(name)?;
     if let Some(offset) = number(function) {
         let offsets = vec![offset];
         return Ok(FunctionPlace::File { path, offsets });
     }
     let (function, more) = with_offset(function).ok_or_else(form)?;
-    let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
-    match function_offset(&bytes, function) {
-        Ok(offset) => Ok(FunctionPlace::File {
-            path,
-            offsets: vec![offset + more],
-        }),
-        Err(near) => bail!(Usage(format!(
-            "{} has no function {}{}",
-            noctule_text::escape(&path.display().to_string()),
-            noctule_text::escape(function),
-            near.map_or(" that its symbols name".to_owned(), |near| format!(
-                "; did you mean {}?",
-                noctule_text::escape(&near)
-            ))
-        ))),
-    }
-}
-
-/// A path as it is, a plain name where programs and libraries lie.
-fn found(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
-        return fs::canonicalize(name).ok();
-    }
-    let mut all = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
-    all.find(|path| path.is_file())
+    let offsets = code::offsets(&path, function)?;
+    let offsets = offsets.into_iter().map(|offset| offset + more).collect();
+    Ok(FunctionPlace::File { path, offsets })
 }
 
 /// A symbol and the bytes behind it.

@@ -1,0 +1,122 @@
+//! The code of functions of programs and libraries, by their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use noctule_text::escape;
+use noctule_trace::elf::{Code, NoFunction, find_function};
+
+use super::indirect::{self, Chosen};
+use crate::exit::Usage;
+
+/// Where the dynamic linker looks for libraries, and a shell for programs.
+const FOLDERS: [&str; 11] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/lib",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+];
+
+/// A path as it is, a plain name where programs and libraries lie.
+pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
+    let found = match name.contains('/') {
+        true => fs::canonicalize(name).ok(),
+        false => FOLDERS
+            .iter()
+            .map(|folder| Path::new(folder).join(name))
+            .find(|path| path.is_file()),
+    };
+    match found {
+        Some(path) => Ok(path),
+        None => bail!(Usage(format!("there is no file {}", escape(name)))),
+    }
+}
+
+/// Where the code of a function lies in its file. Warns of calls that are not counted under this name, and of
+/// those that are counted with it.
+pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u64>> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    let (file, name) = (escape(&path.display().to_string()), escape(function));
+    let found = match find_function(&bytes, function) {
+        Ok(found) => found,
+        Err(why) => bail!(Usage(refusal(&file, &name, why))),
+    };
+    if !found.other_versions.is_empty() {
+        let (bare, _) = name.split_once('@').unwrap_or((&name, ""));
+        let others: Vec<_> = found
+            .other_versions
+            .iter()
+            .map(|version| format!("{bare}@{}", escape(version)))
+            .collect();
+        tracing::warn!(
+            "{file}: programs that were linked against an older version call {}, which is not counted: a probe of \
+             its own counts it",
+            others.join(", ")
+        );
+    }
+    let indirect = match found.code {
+        Code::Offset(offset) => return Ok(vec![offset]),
+        Code::Indirect(indirect) => indirect,
+    };
+    let Chosen {
+        offsets,
+        shared_with,
+    } = indirect::chosen(path, &indirect)?;
+    if offsets.is_empty() {
+        let why = match indirect.slots.is_empty() {
+            true => "the file itself does not call it, so noctule cannot see which code that is",
+            false => {
+                "no running process has the file loaded, so noctule cannot see which code that is"
+            }
+        };
+        bail!(Usage(format!(
+            "{file}: {name} is an indirect function (GNU IFUNC): the dynamic linker chooses its code when a program \
+             starts, and {why}. Give the place of the code in place of the name: {file}:0xOFFSET \
+             (docs/probes.md says how to find it)"
+        )));
+    }
+    if !shared_with.is_empty() {
+        let others: Vec<_> = shared_with.iter().map(|name| escape(name)).collect();
+        tracing::warn!(
+            "{file}: {name} has the same code as {} on this machine: their calls are counted too",
+            others.join(", ")
+        );
+    }
+    Ok(offsets.into_iter().collect())
+}
+
+fn refusal(file: &str, name: &str, why: NoFunction) -> String {
+    let escaped = |all: Vec<String>| all.iter().map(|one| escape(one)).collect();
+    match why {
+        NoFunction::Unknown(None) => format!("{file} has no function {name} that its symbols name"),
+        NoFunction::Unknown(Some(near)) => {
+            format!(
+                "{file} has no function {name}; did you mean {}?",
+                escape(&near)
+            )
+        }
+        NoFunction::UnknownVersion(all) => {
+            let why = NoFunction::UnknownVersion(escaped(all));
+            format!("{file} has no function {name}; {why}")
+        }
+        NoFunction::Ambiguous(all) => {
+            let all: Vec<_> = all
+                .iter()
+                .map(|place| format!("{file}:{}", escape(place)))
+                .collect();
+            format!(
+                "{file} has {} functions {name}: choose {}",
+                all.len(),
+                all.join(" or ")
+            )
+        }
+    }
+}

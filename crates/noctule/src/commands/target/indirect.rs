@@ -1,0 +1,124 @@
+//! Indirect functions (GNU IFUNC): the code that dynamic linkers chose for them in running processes.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use noctule_trace::elf::IndirectFunction;
+
+/// What was chosen for a function.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// Where the code lies in the file. Processes can differ, as with GLIBC_TUNABLES.
+    pub(super) offsets: BTreeSet<u64>,
+    /// Other functions for which the same code was chosen.
+    pub(super) shared_with: BTreeSet<String>,
+}
+
+/// Reads what was chosen for the function from all processes that have the file loaded.
+pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen> {
+    let file = fs::metadata(path).with_context(|| path.display().to_string())?;
+    let mut chosen = Chosen::default();
+    if function.slots.is_empty() {
+        return Ok(chosen);
+    }
+    let processes = fs::read_dir("/proc").context("/proc")?;
+    for process in processes.flatten() {
+        if process.file_name().to_string_lossy().parse::<u32>().is_ok() {
+            // It may have ended, or may not be read.
+            let _ = add(&mut chosen, &process.path(), &file, function);
+        }
+    }
+    Ok(chosen)
+}
+
+/// `None`: the process does not have the file loaded.
+fn add(
+    chosen: &mut Chosen,
+    process: &Path,
+    file: &Metadata,
+    function: &IndirectFunction,
+) -> Option<()> {
+    let maps = fs::read_to_string(process.join("maps")).ok()?;
+    let mut mappings: Vec<_> = maps.lines().filter_map(Mapping::parse).collect();
+    mappings.retain(|mapping| mapping.inode == file.ino());
+    let is_first = |mapping: &&Mapping<'_>| mapping.offset == 0 && mapping.is_of(process, file);
+    let first = mappings.iter().find(is_first)?;
+    let memory = File::open(process.join("mem")).ok()?;
+    let code = |slot: u64| {
+        let mut word = [0; 8];
+        let at = first.start.checked_add(slot)?;
+        memory.read_exact_at(&mut word, at).ok()?;
+        let address = u64::from_ne_bytes(word);
+        let holds = |one: &&Mapping<'_>| {
+            one.is_code && one.device == first.device && (one.start..one.end).contains(&address)
+        };
+        let mapping = mappings.iter().find(holds)?;
+        Some(address - mapping.start + mapping.offset)
+    };
+    let own: BTreeSet<_> = function
+        .slots
+        .iter()
+        .filter_map(|slot| code(*slot))
+        .collect();
+    for (name, slot) in &function.others {
+        if code(*slot).is_some_and(|other| own.contains(&other)) {
+            chosen.shared_with.insert(name.clone());
+        }
+    }
+    chosen.offsets.extend(own);
+    Some(())
+}
+
+/// A line of `/proc/PID/maps`.
+struct Mapping<'a> {
+    start: u64,
+    end: u64,
+    is_code: bool,
+    offset: u64,
+    device: &'a str,
+    inode: u64,
+}
+
+impl<'a> Mapping<'a> {
+    /// Of lines such as `7f12a000-7f12c000 r-xp 00001000 fe:01 1234 /usr/lib/libc.so.6`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            is_code: words.next()?.contains('x'),
+            offset: hex(words.next()?)?,
+            device: words.next()?,
+            inode: words.next()?.parse().ok()?,
+        })
+    }
+
+    /// Whether it is of this file. The device in the line is not that of `stat` on btrfs and overlayfs.
+    fn is_of(&self, process: &Path, file: &Metadata) -> bool {
+        let range = format!("{:x}-{:x}", self.start, self.end);
+        let mapped = fs::metadata(process.join("map_files").join(range));
+        mapped.is_ok_and(|mapped| (mapped.dev(), mapped.ino()) == (file.dev(), file.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_maps_are_read() {
+        let line = "7f12a000-7f12c000 r-xp 00001000 fe:01 1234    /usr/lib/a b.so";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start, mapping.end), (0x7f12_a000, 0x7f12_c000));
+        assert_eq!((mapping.offset, mapping.inode), (0x1000, 1234));
+        assert!(mapping.is_code);
+        let anonymous = Mapping::parse("7ffc000-7ffd000 rw-p 00000000 00:00 0 [stack]").unwrap();
+        assert!(!anonymous.is_code && anonymous.inode == 0);
+        assert!(Mapping::parse("").is_none());
+    }
+}
