@@ -5,6 +5,7 @@ mod raw;
 mod rejected;
 
 use std::fs;
+use std::hint::black_box;
 use std::io::Read as _;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
@@ -198,7 +199,8 @@ fn each_kind_of_section_is_attached() {
     let _machine = support::shared();
     needs!("cpu_time");
     let libc = "libc.so.6";
-    let entry = format!("on_uprobe=uprobe/{libc}:getppid");
+    // The dynamic linker chooses its code.
+    let entry = format!("on_uprobe=uprobe/{libc}:strlen");
     let end = format!("on_uretprobe=uretprobe/{libc}:getppid");
     let own = std::process::id().to_string();
     let cases: [(&str, u64, &[&str]); 7] = [
@@ -225,9 +227,10 @@ fn each_kind_of_section_is_attached() {
                 unsafe_code,
                 reason = "rustix makes the system call without the library"
             )]
-            // SAFETY: it only asks.
+            // SAFETY: they only ask, and the text ends with its NUL.
             unsafe {
                 libc::getppid();
+                black_box(libc::strlen(black_box(c"text".as_ptr())));
             }
             socket
                 .send_to(b"x", socket.local_addr().expect("bound"))

@@ -346,10 +346,10 @@ impl LoadedObject {
             ));
         };
         match by_libbpf(&program, target, places) {
-            Some(link) => {
-                let link = link.context(format!("attaching {name} to {target}"));
-                match link {
-                    Ok(link) => Ok(Attachment::of_libbpf(link, target)),
+            Some(links) => {
+                let links = links.context(format!("attaching {name} to {target}"));
+                match links {
+                    Ok(links) => Ok(Attachment::of_libbpf(links, target)),
                     Err(_) if target.is_kprobe() && !kprobe_event::exist() => {
                         let words = format!("{name}: {}", kprobe_event::NONE);
                         Err(Error::new(ErrorKind::Kernel, words))
@@ -433,9 +433,9 @@ fn by_libbpf(
     program: &ProgramMut<'_>,
     target: &Target,
     places: &Places,
-) -> Option<libbpf_rs::Result<Link>> {
+) -> Option<libbpf_rs::Result<Vec<Link>>> {
     let pid = places.pid.map_or(-1, u32::cast_signed);
-    Some(match target {
+    let link = match target {
         Target::Btf { .. } | Target::KprobeMulti | Target::UprobeMulti | Target::Iterator => {
             program.attach()
         }
@@ -447,17 +447,19 @@ fn by_libbpf(
         Target::Ksyscall { call, at_return } => program.attach_ksyscall(*at_return, call),
         Target::Uprobe {
             file,
-            function,
-            offset,
+            code,
             at_return,
+            ..
         } => {
-            let options = UprobeOpts {
-                retprobe: *at_return,
-                func_name: (!function.is_empty()).then(|| function.clone()),
-                ..Default::default()
+            let attach = |offset: &u64| {
+                let options = UprobeOpts {
+                    retprobe: *at_return,
+                    ..Default::default()
+                };
+                let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
+                program.attach_uprobe_with_opts(pid, file, offset, options)
             };
-            let offset = usize::try_from(*offset).unwrap_or(usize::MAX);
-            program.attach_uprobe_with_opts(pid, file, offset, options)
+            return Some(code.iter().map(attach).collect());
         }
         Target::Usdt {
             file,
@@ -465,7 +467,8 @@ fn by_libbpf(
             name,
         } => program.attach_usdt(pid, file, provider, name),
         _ => return None,
-    })
+    };
+    Some(link.map(|link| vec![link]))
 }
 
 /// libbpf-rs has no offsets for kprobes.

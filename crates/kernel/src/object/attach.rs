@@ -54,8 +54,9 @@ impl Attachment {
         Self { held, place }
     }
 
-    pub(super) fn of_libbpf(link: Link, target: &Target) -> Self {
-        Self::new(vec![Held::Libbpf(link)], target.to_string())
+    pub(super) fn of_libbpf(links: Vec<Link>, target: &Target) -> Self {
+        let held = links.into_iter().map(Held::Libbpf).collect();
+        Self::new(held, target.to_string())
     }
 
     /// Attaches a classic filter to packets: of an interface, or without one to a socket that is given

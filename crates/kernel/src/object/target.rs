@@ -51,6 +51,8 @@ pub enum Target {
         offset: u64,
         /// At its return.
         at_return: bool,
+        /// Where the code lies in the file. Of a function that a section names it has to be looked up.
+        code: Vec<u64>,
     },
     /// Several functions of a file, which libbpf finds by a pattern.
     UprobeMulti,
@@ -330,6 +332,10 @@ fn uprobe(rest: &str, at_return: bool) -> Result<Target, NoTarget> {
         function: function.to_owned(),
         offset,
         at_return,
+        code: match function {
+            "" => vec![offset],
+            _ => Vec::new(),
+        },
     })
 }
 
@@ -398,6 +404,7 @@ impl fmt::Display for Target {
                 function,
                 offset,
                 at_return,
+                ..
             } => write!(
                 f,
                 "{}function {function}{} of {}",

@@ -1,9 +1,10 @@
 //! Which programs are loaded, and what each is attached to.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use noctule_kernel::{ForeignProgram, NoTarget, Places, SECTIONS, Target};
 
 use crate::args::LoadArgs;
+use crate::commands::target::code;
 use crate::exit::Usage;
 
 /// A program that is to be loaded.
@@ -53,7 +54,7 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
         )));
     }
     let section = other.unwrap_or(&program.section);
-    let target = match Target::of_section(section) {
+    let mut target = match Target::of_section(section) {
         Ok(target) => target,
         // It is only verified.
         Err(_) if args.no_attach => Target::Elsewhere("is only verified"),
@@ -72,6 +73,9 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
         Some(words) if !args.no_attach && !is_table => bail!(Usage(format!("{shown} {words}"))),
         _ => {}
     }
+    if !args.no_attach {
+        find_code(&mut target).with_context(|| shown.clone())?;
+    }
     let function = match &target {
         Target::Btf { name, .. } if other.is_some() => Some(name.clone()),
         _ => None,
@@ -82,6 +86,25 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
         function,
         places,
     })
+}
+
+/// Looks up where the code of a function lies in its file, as the other commands do: libbpf knows neither the
+/// default of several versions nor indirect functions.
+fn find_code(target: &mut Target) -> Result<()> {
+    if let Target::Uprobe {
+        file,
+        function,
+        offset,
+        code,
+        ..
+    } = target
+        && !function.is_empty()
+    {
+        *file = code::file(&file.to_string_lossy())?;
+        *code = code::offsets(file, function)?;
+        code.iter_mut().for_each(|place| *place += *offset);
+    }
+    Ok(())
 }
 
 fn places(args: &LoadArgs) -> Places {
