@@ -258,6 +258,26 @@ fn each_kind_of_section_is_attached() {
     }
 }
 
+/// In a mount namespace with a BPF filesystem of its own.
+#[test]
+fn a_map_that_asks_to_be_pinned_is_not() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    let object = Object::new(fixtures::PINNED);
+    let script = "mount -t bpf none /sys/fs/bpf && \"$0\" load \"$1\" --for 1ms && \
+                  test ! -e /sys/fs/bpf/noctule_pinned";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, NOCTULE, &object.path()])
+        .output()
+        .expect("unshare is there");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(
+        errors.contains("the map noctule_pinned is not pinned"),
+        "{errors}"
+    );
+}
+
 /// Programs of an interface, of a cgroup and of a namespace are attached and detached. On loopback
 /// nothing is changed for anybody: each lets everything pass.
 #[test]

@@ -112,6 +112,8 @@ pub struct ForeignProgram {
 #[derive(Debug)]
 pub struct ForeignObject {
     object: OpenObject,
+    /// Maps that it asks to pin.
+    pins: Vec<String>,
     made: Recipe,
 }
 
@@ -152,7 +154,8 @@ impl ForeignObject {
             builder.open_memory(bytes)
         });
         match opened.context("reading the object") {
-            Ok(object) => Ok(Self {
+            Ok(mut object) => Ok(Self {
+                pins: forget_pins(&mut object),
                 object,
                 made: Recipe {
                     bytes: bytes.to_vec(),
@@ -180,6 +183,11 @@ impl ForeignObject {
                 instructions: program.insn_cnt(),
             })
             .collect()
+    }
+
+    /// The maps that the object asks to pin (`LIBBPF_PIN_BY_NAME`). They are not pinned.
+    pub fn pins(&self) -> &[String] {
+        &self.pins
     }
 
     /// Loads only these programs.
@@ -227,6 +235,29 @@ impl ForeignObject {
             loaded => loaded,
         }
     }
+}
+
+/// Takes back that maps are to be pinned, and returns their names. A pinned map would outlive the process, and
+/// libbpf would use a map of somebody else that is pinned under its name.
+fn forget_pins(object: &mut OpenObject) -> Vec<String> {
+    let mut names = Vec::new();
+    for map in object.maps_mut() {
+        let pointer = map.as_libbpf_object().as_ptr();
+        #[allow(
+            unsafe_code,
+            reason = "libbpf-rs can change the path, and not remove it"
+        )]
+        // SAFETY: the map belongs to an object that is borrowed meanwhile; a path that is null is not read.
+        let is_pinned = unsafe {
+            let has_path = !sys::bpf_map__pin_path(pointer).is_null();
+            sys::bpf_map__set_pin_path(pointer, std::ptr::null());
+            has_path
+        };
+        if is_pinned {
+            names.push(map.name().to_string_lossy().into_owned());
+        }
+    }
+    names
 }
 
 /// `level`: what the verifier writes; without it libbpf asks for the steps if a program is refused.

@@ -78,7 +78,15 @@ fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
         Convention::Libbpf => {
             let object = ForeignObject::open(bytes, &name(args));
             let fail = |error| explained(error, file, &Lines::default(), args.verbose);
-            Object::Libbpf(Box::new(object.map_err(fail)?))
+            let object = object.map_err(fail)?;
+            for map in object.pins() {
+                tracing::warn!(
+                    "the map {} is not pinned, although the object asks for it (LIBBPF_PIN_BY_NAME): it begins empty, \
+                     and goes with this process",
+                    noctule_text::escape(map)
+                );
+            }
+            Object::Libbpf(Box::new(object))
         }
         Convention::Legacy => {
             Object::of_legacy(&elf::read_legacy(bytes).with_context(|| file.to_owned())?)
