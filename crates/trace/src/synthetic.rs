@@ -40,26 +40,34 @@ const TYPES: [(&str, u32); 17] = [
 const START: u32 = 8;
 
 impl Synthetic {
-    /// Reads a definition as the kernel's `synthetic_events` takes it: `wakeup_latency u64 lat; pid_t
-    /// pid; char comm[16]`. `number`: a number that no other synthetic event of the command has.
+    /// Reads a definition as the kernel's `synthetic_events` takes it, with or without semicolons between fields:
+    /// `wakeup_latency u64 lat; pid_t pid; char comm[16]`; or as `dynamic_events` does, with `s:` or
+    /// `s:synthetic/` in front. `number`: a number that no other synthetic event of the command has.
     ///
     /// # Errors
     ///
     /// What is wrong, in the kernel's words.
     pub fn parse(text: &str, number: u64) -> Result<Self, Problem> {
-        let start = text.len() - text.trim_start().len();
-        let word = text[start..]
-            .find(char::is_whitespace)
-            .map(|length| (&text[start..start + length], start + length));
-        let whole = Span::new(start, text.trim_end().len().max(start));
-        let Some((name, mut at)) = word else {
-            let form = "Command must be of the form: <name> field[;field] ...";
-            let help = "such as `wakeup_latency u64 lat; pid_t pid`";
-            return Err(Problem::new(whole, form).with_help(help));
+        let all = words(text, 0);
+        let whole = Span::new(0, text.trim_end().len());
+        let form = |help: &str| {
+            let words = "Command must be of the form: <name> field[;field] ...";
+            Problem::new(whole, words).with_help(help)
+        };
+        let example = "such as `wakeup_latency u64 lat; pid_t pid`";
+        let [first, _, ..] = all.as_slice() else {
+            return Err(form(example));
+        };
+        let name = match first.text.strip_prefix("s:") {
+            None => first.text,
+            Some(name) => match name.split_once('/') {
+                None => name,
+                Some(("synthetic", name)) => name,
+                Some(_) => return Err(form("the group of a synthetic event is `synthetic`")),
+            },
         };
         if !is_name(name) {
-            let place = Span::new(start, start + name.len());
-            return Err(Problem::new(place, "Illegal name"));
+            return Err(Problem::new(first.span(), "Illegal name"));
         }
         let mut synthetic = Self {
             format: EventFormat {
@@ -69,77 +77,62 @@ impl Synthetic {
             },
             size: START as usize,
         };
+        let mut at = first.span().end;
         for part in text[at..].split(';') {
-            let span = Span::new(at, at + part.len());
-            at += part.len() + 1;
-            let inside = part.trim();
-            if inside.is_empty() {
-                continue;
+            let all = words(part, at);
+            let mut rest = all.as_slice();
+            while !rest.is_empty() {
+                rest = synthetic.add(rest)?;
             }
-            let begin = span.start + (part.len() - part.trim_start().len());
-            let span = Span::new(begin, begin + inside.len());
-            synthetic.add(inside, span)?;
+            at += part.len() + 1;
         }
         match synthetic.format.fields.len() {
-            0 => Err(Problem::new(whole, "Incomplete type")),
+            0 => Err(form(example)),
             1..=FIELDS => Ok(synthetic),
             _ => Err(Problem::new(whole, "Too many fields")),
         }
     }
 
-    /// Adds the field behind the others.
-    fn add(&mut self, text: &str, span: Span) -> Result<(), Problem> {
-        let wrong = |words: &str| Err(Problem::new(span, words));
-        if text.split_whitespace().any(|word| word == "long[]") {
-            let help = "a stack is a key only: `keys=stacktrace` in the trigger of an event";
-            return Err(Problem::new(span, "Invalid type").with_help(help));
-        }
-        let (words, length) = match text.split_once('[') {
-            Some((words, rest)) => match rest.trim_end().strip_suffix(']') {
-                Some(length) => (words.trim_end(), Some(length.trim())),
-                None => return wrong("Invalid array specification"),
-            },
-            None => (text, None),
+    /// Adds the field that the words begin with behind the others; the words behind it.
+    fn add<'a, 'b>(&mut self, words: &'b [Word<'a>]) -> Result<&'b [Word<'a>], Problem> {
+        let has_prefix = words[0].text == "unsigned";
+        let count = if has_prefix { 3 } else { 2 };
+        let Some((field, rest)) = words.split_at_checked(count) else {
+            let why = match has_prefix {
+                true => "Incomplete type",
+                false => "Invalid field",
+            };
+            return Err(Problem::new(words[0].span(), why));
         };
-        let Some((kind, name)) = words.rsplit_once(char::is_whitespace) else {
-            return wrong("Incomplete type");
+        let [.., kind, last] = field else {
+            return Ok(rest);
         };
-        let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
+        let span = Span::new(field[0].at, last.span().end);
+        let name_ends = last.text.find('[').unwrap_or(last.text.len());
+        let (name, array) = last.text.split_at(name_ends);
         if !is_name(name) {
-            return wrong("Illegal name");
+            return Err(Problem::new(span, "Illegal name"));
         }
         if self.format.field(name).is_some() {
-            return wrong("Invalid field");
+            return Err(Problem::new(span, "Invalid field"));
         }
-        let known = TYPES.iter().find(|(known, _)| *known == kind);
-        let (size, declared) = match (known, length) {
-            (None, _) => {
-                let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
-                let help = format!("there is {}, and char NAME[SIZE]", names.join(", "));
-                return Err(Problem::new(span, "Invalid type").with_help(help));
-            }
-            (Some((_, size)), None) => (*size, kind),
-            (Some(("char", _)), Some("")) => (TEXT_ROOM as u32, "char[]".to_owned()),
-            (Some(("char", _)), Some(length)) => match length.parse::<u32>() {
-                Ok(size @ 1..=256) => (size, format!("char[{size}]")),
-                _ => return wrong("Invalid array specification"),
-            },
-            (Some(_), Some(_)) => {
-                let problem = Problem::new(span, "Invalid type");
-                return Err(problem.with_help("only text can be an array: `char NAME[SIZE]`"));
-            }
+        let prefix = if has_prefix { "unsigned " } else { "" };
+        let kind = format!("{prefix}{}{array}", kind.text);
+        let (size, declared, is_text) = layout(&kind).map_err(|help| {
+            let why = match array {
+                "" => "Invalid type",
+                _ => "Invalid array specification",
+            };
+            Problem::new(span, why).with_help(help)
+        })?;
+        let (align, room) = match is_text {
+            true => (8, size.next_multiple_of(8)),
+            false => (size, size),
         };
-        let is_text = length.is_some();
-        let align = if is_text { 8 } else { size };
         let before = self.format.fields.last();
         let offset = before
             .map_or(START, |field| field.offset + field.size)
             .next_multiple_of(align);
-        let room = if is_text {
-            size.next_multiple_of(8)
-        } else {
-            size
-        };
         self.format.fields.push(Field {
             name: name.to_owned(),
             signed: !is_text && !declared.starts_with('u') && declared != "gfp_t",
@@ -153,7 +146,60 @@ impl Synthetic {
             },
         });
         self.size = ((offset + room) as usize).next_multiple_of(8);
-        Ok(())
+        Ok(rest)
+    }
+}
+
+/// A word and where it stands.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Word<'_> {
+    fn span(&self) -> Span {
+        Span::new(self.at, self.at + self.text.len())
+    }
+}
+
+/// The words of a text that begins at this place.
+fn words(text: &str, at: usize) -> Vec<Word<'_>> {
+    let place = |word: &str| word.as_ptr().addr() - text.as_ptr().addr();
+    text.split_whitespace()
+        .map(|word| Word {
+            text: word,
+            at: at + place(word),
+        })
+        .collect()
+}
+
+/// The bytes of a type, its name, and whether it is text; else what helps.
+fn layout(kind: &str) -> Result<(u32, String, bool), String> {
+    if kind.contains("long[") {
+        return Err(
+            "a stack is a key only: `keys=stacktrace` in the trigger of an event".to_owned(),
+        );
+    }
+    if let Some((known, size)) = TYPES.iter().find(|(known, _)| *known == kind) {
+        return Ok((*size, (*known).to_owned(), false));
+    }
+    let Some((_, length)) = kind.split_once("char[") else {
+        return Err(match kind.contains('[') {
+            true => "only text can be an array: `char NAME[SIZE]`".to_owned(),
+            false => {
+                let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
+                format!("there is {}, and char NAME[SIZE]", names.join(", "))
+            }
+        });
+    };
+    match length
+        .strip_suffix(']')
+        .map(|length| (length, length.parse()))
+    {
+        Some(("", _)) => Ok((TEXT_ROOM as u32, "char[]".to_owned(), true)),
+        Some((_, Ok(size @ 1..=256))) => Ok((size, format!("char[{size}]"), true)),
+        _ => Err("`char NAME[SIZE]` has 1 to 256 bytes".to_owned()),
     }
 }
 
@@ -191,20 +237,45 @@ mod tests {
     }
 
     #[test]
+    fn every_form_that_the_kernel_takes_is_read() {
+        let expected = Synthetic::parse("made u64 lat; pid_t pid; char comm[16]", 0).unwrap();
+        for text in [
+            "made u64 lat pid_t pid char comm[16]",
+            "made u64 lat; pid_t pid char[16] comm",
+            "s:made u64 lat; pid_t pid; char comm[16];",
+            " s:synthetic/made u64 lat;pid_t pid;char comm[16]",
+        ] {
+            assert_eq!(Synthetic::parse(text, 0), Ok(expected.clone()), "{text}");
+        }
+        let field = |text| Synthetic::parse(text, 0).unwrap().format.fields.remove(0);
+        assert_eq!(field("made char[] comm"), field("made char comm[]"));
+        assert_eq!(field("made unsigned int fd").declared, "unsigned int");
+    }
+
+    #[test]
     fn what_is_wrong_has_the_kernels_words() {
         let form = "Command must be of the form: <name> field[;field] ...";
         let cases = [
             ("", form, 0),
             ("name", form, 0),
-            ("name ;", "Incomplete type", 0),
+            ("name ;", form, 0),
+            ("s:other/name u64 a", form, 0),
             ("na.me u64 a", "Illegal name", 0),
-            ("name u64", "Incomplete type", 5),
+            ("name u64", "Invalid field", 5),
+            ("name u64 a pid_t", "Invalid field", 11),
+            ("name unsigned int", "Incomplete type", 5),
             ("name u64 a; u65 b", "Invalid type", 12),
             ("name u64 a; u64 a", "Invalid field", 12),
             ("name char a[x]", "Invalid array specification", 5),
             ("name char a[257]", "Invalid array specification", 5),
             ("name char a[16", "Invalid array specification", 5),
-            ("name unsigned long stack[]", "Invalid type", 5),
+            ("name u64 a[3]", "Invalid array specification", 5),
+            ("name char[x] a", "Invalid type", 5),
+            (
+                "name unsigned long stack[]",
+                "Invalid array specification",
+                5,
+            ),
             ("name u64 a; unsigned long[] stack", "Invalid type", 12),
             ("name u64 1a", "Illegal name", 5),
         ];
