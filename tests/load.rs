@@ -278,6 +278,21 @@ fn a_map_that_asks_to_be_pinned_is_not() {
     );
 }
 
+#[test]
+fn a_program_that_others_call_is_loaded_and_not_attached() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    for more in [&[][..], &["--program", "entry"]] {
+        let load = Load::start(fixtures::TAILS, more);
+        getppid(20);
+        let lines = load.end();
+        let counts = map(&lines, "counts")["entries"].clone();
+        let count = |place: usize| counts[place]["value"].as_u64();
+        assert!(count(0) >= Some(20), "{lines:?}");
+        assert_eq!((count(1), count(2)), (count(0), Some(0)), "{lines:?}");
+    }
+}
+
 /// Programs of an interface, of a cgroup and of a namespace are attached and detached. On loopback
 /// nothing is changed for anybody: each lets everything pass.
 #[test]

@@ -16,7 +16,9 @@ use std::fmt;
 
 use object::elf::{ELFMAG, EM_BPF, ET_REL, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader as _};
-use object::{Endianness, Object as _, ObjectSection as _};
+use object::{
+    Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SymbolKind,
+};
 
 pub use function::{Code, FileFunction, IndirectFunction, NoFunction, find_function};
 pub use legacy::{LegacyMap, LegacyObject, LegacyProgram, read_legacy};
@@ -106,6 +108,28 @@ pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     } else {
         Convention::Libbpf
     })
+}
+
+/// Names of the programs that a map of the object holds from the beginning (`.values`), so that others call them.
+pub fn tail_calls(bytes: &[u8]) -> Vec<String> {
+    let Ok(file) = open(bytes) else {
+        return Vec::new();
+    };
+    let Some(maps) = file.section_by_name(".maps") else {
+        return Vec::new();
+    };
+    let mut names = Vec::new();
+    for (_, relocation) in maps.relocations() {
+        if let RelocationTarget::Symbol(index) = relocation.target()
+            && let Ok(symbol) = file.symbol_by_index(index)
+            && symbol.kind() == SymbolKind::Text
+            && let Ok(name) = symbol.name()
+            && !names.iter().any(|known| known == name)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// The file, if it is an object for BPF in this byte order.

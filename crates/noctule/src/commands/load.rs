@@ -34,7 +34,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<u8> {
         false => (opened(&bytes, args, &file)?, Lines::default()),
     };
     let fail = |error| explained(error, &file, &lines, args.verbose);
-    let jobs = jobs::of(&object.programs(), args)?;
+    let jobs = jobs::of(&object.programs(), object.tail_calls(), args)?;
     // Before anything can print.
     let mut printed = follow_printed(args);
     let mut loaded = object.load(&jobs).map_err(fail)?;
@@ -86,7 +86,7 @@ fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
                     noctule_text::escape(map)
                 );
             }
-            Object::Libbpf(Box::new(object))
+            Object::Libbpf(Box::new(object), elf::tail_calls(bytes))
         }
         Convention::Legacy => {
             Object::of_legacy(&elf::read_legacy(bytes).with_context(|| file.to_owned())?)

@@ -18,8 +18,12 @@ pub(super) struct Job {
 }
 
 /// The programs that were asked for. Everything that can be said about them without the kernel is
-/// said here, so that nothing is loaded in vain.
-pub(super) fn of(programs: &[ForeignProgram], args: &LoadArgs) -> Result<Vec<Job>> {
+/// said here, so that nothing is loaded in vain. `tail_calls`: programs that others call.
+pub(super) fn of(
+    programs: &[ForeignProgram],
+    tail_calls: &[String],
+    args: &LoadArgs,
+) -> Result<Vec<Job>> {
     let attach = attach(programs, args)?;
     for name in &args.program {
         known(programs, name, "--program")?;
@@ -30,8 +34,9 @@ pub(super) fn of(programs: &[ForeignProgram], args: &LoadArgs) -> Result<Vec<Job
             continue;
         }
         let other = attach.iter().find(|(name, _)| *name == program.name);
-        if other.is_none() && args.program.is_empty() && program.section.starts_with('?') {
-            // It says itself that it is only loaded when it is asked for.
+        // Such a section says that the program is only loaded when it is asked for.
+        let waits = program.section.starts_with('?') || tail_calls.contains(&program.name);
+        if other.is_none() && args.program.is_empty() && waits {
             continue;
         }
         jobs.push(job(program, other.map(|(_, section)| *section), args)?);

@@ -10,7 +10,8 @@ use super::jobs::Job;
 
 /// Programs that were read, and are not loaded yet.
 pub(super) enum Object {
-    Libbpf(Box<ForeignObject>),
+    /// With the names of the programs that other programs call.
+    Libbpf(Box<ForeignObject>, Vec<String>),
     Bare(Vec<BareMap>, Vec<(ForeignProgram, BareProgram)>),
     /// The filter of a socket, which the kernel checks when it is attached.
     Classic(ForeignProgram, Vec<ClassicInsn>),
@@ -53,17 +54,26 @@ impl Object {
 
     pub(super) fn programs(&self) -> Vec<ForeignProgram> {
         match self {
-            Self::Libbpf(object) => object.programs(),
+            Self::Libbpf(object, _) => object.programs(),
             Self::Bare(_, programs) => programs.iter().map(|(shown, _)| shown.clone()).collect(),
             Self::Classic(shown, _) => vec![shown.clone()],
         }
     }
 
-    /// Loads the programs of these jobs.
-    pub(super) fn load(self, jobs: &[Job]) -> Result<Loaded, ObjectError> {
-        let wanted: Vec<_> = jobs.iter().map(|job| job.program.name.clone()).collect();
+    /// Names of the programs that others call: the maps of the object hold them from the beginning.
+    pub(super) fn tail_calls(&self) -> &[String] {
         match self {
-            Self::Libbpf(mut object) => {
+            Self::Libbpf(_, tail_calls) => tail_calls,
+            Self::Bare(..) | Self::Classic(..) => &[],
+        }
+    }
+
+    /// Loads the programs of these jobs, and those that they may call.
+    pub(super) fn load(self, jobs: &[Job]) -> Result<Loaded, ObjectError> {
+        let mut wanted: Vec<_> = jobs.iter().map(|job| job.program.name.clone()).collect();
+        match self {
+            Self::Libbpf(mut object, tail_calls) => {
+                wanted.extend(tail_calls);
                 object.keep(&wanted);
                 for job in jobs {
                     if let Some(function) = &job.function {
