@@ -113,8 +113,22 @@ impl Functions {
 impl Kallsyms {
     fn functions(&self) -> &Functions {
         self.0.get_or_init(|| {
-            let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-            Functions::parse(text)
+            let (functions, why_none) = match fs::read_to_string("/proc/kallsyms") {
+                Ok(text) => {
+                    let restrict = fs::read_to_string("/proc/sys/kernel/kptr_restrict");
+                    let functions = Functions::parse(text);
+                    let why_none = why_hidden(&functions, &restrict.unwrap_or_default());
+                    (functions, why_none)
+                }
+                Err(error) => (Functions::default(), Some(error.to_string())),
+            };
+            if let Some(why) = why_none {
+                tracing::warn!(
+                    "functions of the kernel are shown by their addresses, and none is found by its name: \
+                     /proc/kallsyms: {why}"
+                );
+            }
+            functions
         })
     }
 
@@ -122,6 +136,21 @@ impl Kallsyms {
     pub(super) fn function(&self, wanted: resolve::Function<'_>) -> Option<(u64, u64)> {
         self.functions().range(wanted)
     }
+}
+
+/// Why no function is known; `None`: some are. `restrict`: the value of `kernel.kptr_restrict`.
+fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
+    if !functions.all.is_empty() {
+        return None;
+    }
+    if functions.text.is_empty() {
+        return Some("it is empty, as where a container runtime masks it".to_owned());
+    }
+    let mend = match restrict.trim() {
+        "0" | "1" => "CAP_SYSLOG shows them",
+        _ => "kernel.kptr_restrict=1 and CAP_SYSLOG show them",
+    };
+    Some(format!("all of its addresses are 0: {mend}"))
 }
 
 impl Kallsyms {
@@ -168,5 +197,19 @@ mod tests {
         assert_eq!(range(resolve::Function::At(0xfff)), None);
         let hidden = Functions::parse("0000000000000000 T hidden\n".to_owned());
         assert!(hidden.find(0).is_none());
+    }
+
+    #[test]
+    fn a_list_without_addresses_has_a_reason() {
+        let zeros = "0000000000000000 A fixed_percpu_data\n0000000000000000 T vfs_read\n";
+        let shown = "0000000000000000 A fixed_percpu_data\nffffffff81000000 T vfs_read\n";
+        let why = |text: &str, restrict| why_hidden(&Functions::parse(text.to_owned()), restrict);
+        let contains = |text, restrict, words: &str| {
+            why(text, restrict).is_some_and(|why: String| why.contains(words))
+        };
+        assert!(contains("", "1\n", "it is empty"));
+        assert!(contains(zeros, "1\n", ": CAP_SYSLOG shows"));
+        assert!(contains(zeros, "2\n", "kernel.kptr_restrict=1"));
+        assert_eq!(why(shown, "0\n"), None);
     }
 }
