@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::hist::Hist;
+use super::support::expect::{has_shared_libc, skip_because};
 use super::support::tracefs::Tracefs;
-use super::support::{self, wait_until};
+use super::support::{self, of_this_thread, wait_until};
 
 fn text(args: &[&str]) -> String {
     let output = support::noctule(&[&["probes"], args].concat());
@@ -103,22 +105,31 @@ fn a_pattern_without_events_is_an_error_with_the_nearest_name() {
     );
 }
 
+/// A uprobe in the kernel's list; removed with this.
+struct Registered<'a>(&'a Tracefs, &'a str);
+
+impl<'a> Registered<'a> {
+    fn new(tracefs: &'a Tracefs, name: &'a str, definition: &str) -> Self {
+        tracefs.append("uprobe_events", definition);
+        Self(tracefs, name)
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.0
+            .append("uprobe_events", &format!("-:noctule_test/{}", self.1));
+    }
+}
+
 /// A uprobe that the test registers in the kernel is listed with its definition.
 #[test]
 fn registered_probes_are_listed_with_their_definition() {
-    struct Registered<'a>(&'a Tracefs, &'a str);
-    impl Drop for Registered<'_> {
-        fn drop(&mut self) {
-            self.0
-                .append("uprobe_events", &format!("-:noctule_test/{}", self.1));
-        }
-    }
     let _machine = support::shared();
     let tracefs = Tracefs::mount();
     let name = format!("probe_{}", std::process::id());
     let definition = format!("p:noctule_test/{name} {}:0x1000", support::NOCTULE);
-    tracefs.append("uprobe_events", &definition);
-    let _registered = Registered(&tracefs, &name);
+    let _registered = Registered::new(&tracefs, &name, &definition);
     let listed = json(&["-v", &format!("noctule_test:{name}")]);
     let shown = listed["events"][0]["definition"]
         .as_str()
@@ -132,4 +143,55 @@ fn registered_probes_are_listed_with_their_definition() {
         text.contains(&format!("  registered as {shown}\n")),
         "{text}"
     );
+}
+
+#[test]
+fn a_registered_uprobe_is_counted_and_not_traced() {
+    let _machine = support::shared();
+    needs!("cpu_time");
+    if !has_shared_libc() {
+        return skip_because("the tests are linked without the C library of the system");
+    }
+    let tracefs = Tracefs::mount();
+    let name = format!("counted_{}", std::process::id());
+    let (file, offset) = place_in_file(libc::getpriority as *const ());
+    let definition = format!("p:noctule_test/{name} {file}:{offset:#x}");
+    let _registered = Registered::new(&tracefs, &name, &definition);
+    let event = format!("noctule_test:{name}");
+    let trigger = format!("keys=arg2_int if {} && arg2_int == 0", of_this_thread());
+    let hist = Hist::start(&event, &trigger, &["--json"]);
+    for _ in 0..20 {
+        #[allow(unsafe_code, reason = "the library has it from here")]
+        // SAFETY: it only asks.
+        unsafe {
+            libc::getpriority(libc::PRIO_PROCESS, 0);
+        }
+    }
+    let answer = hist.end_json();
+    assert_eq!(answer["hits"], 20, "{answer}");
+    let alone = support::noctule(&["trace", &event, "--for=1ms"]);
+    let errors = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("is a registered uprobe"), "{errors}");
+    let beside = support::noctule(&["trace", &event, "sched:sched_process_exec", "--for=1ms"]);
+    let errors = String::from_utf8_lossy(&beside.stderr);
+    assert!(beside.status.success(), "{errors}");
+    assert!(errors.contains("the other events go on"), "{errors}");
+}
+
+/// The file in which code of this process lies, and where.
+fn place_in_file(code: *const ()) -> (String, usize) {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
+    let hex = |text: &str| usize::from_str_radix(text, 16).expect("a number");
+    let place = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (start, end) = words[0].split_once('-')?;
+        let mapping = hex(start)..hex(end);
+        let is_of = mapping.contains(&code.addr());
+        is_of.then(|| {
+            let offset = code.addr() - mapping.start + hex(words[2]);
+            (words[5].to_owned(), offset)
+        })
+    };
+    maps.lines().find_map(place).expect("the code is mapped")
 }

@@ -42,6 +42,13 @@ pub enum FunctionPlace {
         /// Where its code lies in the file: one place, unless processes differ in it.
         offsets: Vec<u64>,
     },
+    /// Of an event that somebody registered in `kprobe_events` or `uprobe_events`.
+    Registered {
+        /// The number of the event.
+        id: u64,
+        /// It is a uprobe.
+        is_of_file: bool,
+    },
 }
 
 /// A number or pointer that a function gets or returns.
@@ -151,6 +158,11 @@ impl FunctionProbe {
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match &self.place {
             FunctionPlace::Kernel { function, offset } => self.kernel(function, *offset, program),
+            FunctionPlace::Registered { id, .. } => {
+                let event = builder(Tracepoint::with_id(*id)).build();
+                let event = event.context("opening the event of a registered probe")?;
+                Ok(AttachedProgram::new(program.attach_to(event)?))
+            }
             FunctionPlace::File { path, offsets } => {
                 let name = CString::new(path.as_os_str().as_bytes());
                 let name = name.map_err(io::Error::from);

@@ -47,6 +47,18 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// An event that the kernel attaches no program of this command to. Other events of the command are not concerned.
+#[derive(Debug)]
+pub(crate) struct NotForPrograms(pub(crate) String);
+
+impl std::fmt::Display for NotForPrograms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotForPrograms {}
+
 /// A failure whose words have lines of their own. What strangers chose in them is escaped already.
 #[derive(Debug)]
 pub(crate) struct Explained {
@@ -111,6 +123,9 @@ fn words(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Usage>() {
         return USAGE;
+    }
+    if error.is::<NotForPrograms>() {
+        return NOT_ALLOWED;
     }
     if let Some(command) = error.downcast_ref::<NotStarted>() {
         return command.code;

@@ -1,6 +1,5 @@
 //! `noctule probes`: the events that can be traced and counted, and what their records have.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -20,15 +19,13 @@ use crate::rights::Reading;
 pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
     let events = tracepoints::open()?;
     let found = tracepoints::matching(&events, args.glob.as_deref().unwrap_or("*"))?;
-    let reading = Reading::begin();
-    let definitions = definitions(&events.dynamic()?);
-    drop(reading);
+    let registered = tracepoints::Registered::read(&events)?;
     let mut output = Output::open(args.output.as_deref())?;
     let mut answer = Vec::new();
     for (system, event) in found {
         let name = format!("{system}:{event}");
         let probe = Probe {
-            definition: definitions.get(&name).cloned(),
+            definition: registered.definition(&name).map(str::to_owned),
             layout: match args.verbose {
                 true => Some(layout(&events, &system, &event)?),
                 false => None,
@@ -63,16 +60,6 @@ struct Probe {
     definition: Option<String>,
     /// With `-v`; the text says why there is none.
     layout: Option<Result<(EventFormat, Vec<FieldTable>), String>>,
-}
-
-/// The definition of each dynamic event, by its name: `p:group/event place arguments`.
-fn definitions(text: &str) -> HashMap<String, String> {
-    let split = |line: &str| {
-        let (kind, _) = line.split_once(' ')?;
-        let (_, name) = kind.split_once(':')?;
-        Some((name.replacen('/', ":", 1), line.to_owned()))
-    };
-    text.lines().filter_map(split).collect()
 }
 
 fn layout(
@@ -187,18 +174,6 @@ fn json_field(field: &Field, tables: &[FieldTable]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn definitions_are_found_by_the_name_of_the_event() {
-        let text = "p:kprobes/open do_sys_openat2 dfd=%di\nr64:mine/back do_sys_openat2\nodd\n";
-        let found = definitions(text);
-        assert_eq!(
-            found["kprobes:open"],
-            "p:kprobes/open do_sys_openat2 dfd=%di"
-        );
-        assert_eq!(found["mine:back"], "r64:mine/back do_sys_openat2");
-        assert_eq!(found.len(), 2);
-    }
 
     #[test]
     fn a_probe_is_shown_with_fields_and_names() {

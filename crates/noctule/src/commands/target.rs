@@ -16,7 +16,7 @@ use noctule_kernel::{
 use noctule_trace::format::EventFormat;
 use noctule_trace::probe::{Link, PacketField, Probe, perf_format};
 
-use super::tracepoints;
+use super::tracepoints::{self, Registered, Skipped, Sort};
 use crate::exit::Usage;
 
 /// Where a program is to be attached.
@@ -44,9 +44,28 @@ impl Target {
         if let Some((probe, format)) = function::probe(text)? {
             return Ok(Self::Function(probe, named(format, text)));
         }
-        let events = tracepoints::open()?;
-        let format = tracepoints::one(&events, text)?;
-        Ok(Self::Tracepoint(Rc::new(events), format))
+        let events = Rc::new(tracepoints::open()?);
+        let registered = Registered::read(&events)?;
+        Self::of_event(&events, &registered, text)
+    }
+
+    /// An event of tracefs.
+    fn of_event(events: &Rc<TraceEvents>, registered: &Registered, text: &str) -> Result<Self> {
+        let format = tracepoints::one(events, text)?;
+        let name = text.replacen('/', ":", 1);
+        match registered.sort(&name) {
+            None => Ok(Self::Tracepoint(Rc::clone(events), format)),
+            Some(Sort::Function {
+                is_of_file,
+                at_return,
+            }) => {
+                let id = format.id;
+                let place = FunctionPlace::Registered { id, is_of_file };
+                let format = named(function::registered_format(&name, at_return), text);
+                Ok(Self::Function(FunctionProbe { place, at_return }, format))
+            }
+            Some(sort @ Sort::Other(_)) => bail!(sort.refuse(&name)),
+        }
     }
 
     /// All that a pattern of tracepoints matches (`sched:sched_process_*`), or what the text names.
@@ -57,11 +76,16 @@ impl Target {
         let events = Rc::new(tracepoints::open()?);
         let names = tracepoints::matching(&events, text)?;
         tracepoints::not_too_many(names.len())?;
+        let registered = Registered::read(&events)?;
         let open = |(system, event): &(String, String)| {
-            let format = tracepoints::one(&events, &format!("{system}:{event}"))?;
-            Ok(Self::Tracepoint(Rc::clone(&events), format))
+            Self::of_event(&events, &registered, &format!("{system}:{event}"))
         };
-        names.iter().map(open).collect()
+        let (mut opened, mut skipped) = (Vec::new(), Skipped::default());
+        for name in &names {
+            opened.extend(skipped.pass(open(name))?);
+        }
+        skipped.finish(opened.is_empty())?;
+        Ok(opened)
     }
 
     /// Where the program runs.
@@ -72,8 +96,11 @@ impl Target {
             Self::Packets(..) => Probe::Packet(Link::None),
             Self::Perf(..) => Probe::PerfEvent,
             Self::Function(probe, _) => match probe.place {
-                FunctionPlace::File { .. } => Probe::FileFunction,
-                FunctionPlace::Kernel { .. } => Probe::Function,
+                FunctionPlace::File { .. }
+                | FunctionPlace::Registered {
+                    is_of_file: true, ..
+                } => Probe::FileFunction,
+                FunctionPlace::Kernel { .. } | FunctionPlace::Registered { .. } => Probe::Function,
             },
         }
     }

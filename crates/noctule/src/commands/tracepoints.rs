@@ -1,11 +1,13 @@
 //! Tracepoints by name and by pattern.
 
+use std::collections::HashMap;
+
 use anyhow::{Result, anyhow, bail};
 use noctule_kernel::TraceEvents;
 use noctule_trace::format::EventFormat;
 use noctule_trace::glob::Glob;
 
-use crate::exit::Usage;
+use crate::exit::{NotForPrograms, Usage};
 use crate::rights::Reading;
 
 /// The most events of one command: each has a program of its own.
@@ -15,6 +17,107 @@ const MOST_EVENTS: usize = 512;
 pub(super) fn open() -> Result<TraceEvents> {
     let _reading = Reading::begin();
     Ok(TraceEvents::open()?)
+}
+
+/// The definitions of the events that somebody registered (kprobes, uprobes, synthetic events and others), by the
+/// names of the events: `p:kprobes/open do_sys_openat2 dfd=%di`.
+pub(super) struct Registered(HashMap<String, String>);
+
+impl Registered {
+    pub(super) fn read(events: &TraceEvents) -> Result<Self> {
+        let _reading = Reading::begin();
+        Ok(Self::parse(&events.dynamic()?))
+    }
+
+    fn parse(text: &str) -> Self {
+        let split = |line: &str| {
+            let (kind, _) = line.split_once(' ')?;
+            let (_, name) = kind.split_once(':')?;
+            Some((name.replacen('/', ":", 1), line.to_owned()))
+        };
+        Self(text.lines().filter_map(split).collect())
+    }
+
+    /// How an event was registered; `None`: it is one of the kernel's own.
+    pub(super) fn definition(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// What sort of event was registered; `None`: it is one of the kernel's own.
+    pub(super) fn sort(&self, name: &str) -> Option<Sort> {
+        let mut words = self.definition(name)?.split_whitespace();
+        let (kind, place) = (words.next()?, words.next().unwrap_or(""));
+        Some(match kind.as_bytes()[0] {
+            kind @ (b'p' | b'r') => Sort::Function {
+                is_of_file: place.starts_with('/'),
+                at_return: kind == b'r',
+            },
+            b'f' => Sort::Other("an fprobe"),
+            b't' => Sort::Other("a tracepoint probe"),
+            b'e' => Sort::Other("an event probe"),
+            b's' => Sort::Other("a synthetic event of the kernel"),
+            _ => Sort::Other("a registered event"),
+        })
+    }
+}
+
+impl Sort {
+    /// Refuses the event for commands that read its record.
+    pub(super) fn refuse(self, name: &str) -> NotForPrograms {
+        let name = noctule_text::escape(name);
+        NotForPrograms(match self {
+            Self::Function { is_of_file, .. } => {
+                let kind = if is_of_file { "uprobe" } else { "kprobe" };
+                format!(
+                    "{name} is a registered {kind}: BPF programs see its registers, and not its record; noctule hist                      counts it"
+                )
+            }
+            Self::Other(sort) => format!(
+                "{name} is {sort}: the kernel attaches no BPF program to it; use the event or function that it was                  made from"
+            ),
+        })
+    }
+}
+
+/// A sort of registered events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A kprobe or uprobe.
+    Function {
+        /// It is a uprobe.
+        is_of_file: bool,
+        at_return: bool,
+    },
+    /// The kernel attaches no program to such an event.
+    Other(&'static str),
+}
+
+/// The events that a command leaves out because no program can be attached to them.
+#[derive(Default)]
+pub(super) struct Skipped(Vec<anyhow::Error>);
+
+impl Skipped {
+    /// The result; `None`: it is the refusal of such an event.
+    pub(super) fn pass<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Err(error) if error.is::<NotForPrograms>() => {
+                self.0.push(error);
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
+    }
+
+    /// Warns of them, or fails with one of them if nothing else is left.
+    pub(super) fn finish(mut self, is_all: bool) -> Result<()> {
+        if is_all && let Some(error) = self.0.pop() {
+            return Err(error);
+        }
+        for error in self.0 {
+            tracing::warn!("{error}; the other events go on");
+        }
+        Ok(())
+    }
 }
 
 /// Refuses more events than one command can have.
@@ -108,6 +211,29 @@ fn nearest(all: &[(String, String)], system: &str, event: &str) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn registered_events_have_their_definitions_and_sorts() {
+        let text = "p:kprobes/open do_sys_openat2 dfd=%di\nr64:mine/back do_sys_openat2\nodd\n\
+                    p:mine/file /bin/sh:0x10\nf:fprobes/x vfs_read\ns:synthetic/made u64 lat\n";
+        let found = Registered::parse(text);
+        let open = found.definition("kprobes:open");
+        assert_eq!(open, Some("p:kprobes/open do_sys_openat2 dfd=%di"));
+        let function = |is_of_file, at_return| {
+            Some(Sort::Function {
+                is_of_file,
+                at_return,
+            })
+        };
+        assert_eq!(found.sort("kprobes:open"), function(false, false));
+        assert_eq!(found.sort("mine:back"), function(false, true));
+        assert_eq!(found.sort("mine:file"), function(true, false));
+        for name in ["fprobes:x", "synthetic:made"] {
+            let words = found.sort(name).unwrap().refuse(name).to_string();
+            assert!(words.contains("attaches no BPF program"), "{words}");
+        }
+        assert_eq!(found.sort("sched:sched_switch"), None);
+    }
 
     #[test]
     fn the_nearest_event_is_of_the_nearest_system() {

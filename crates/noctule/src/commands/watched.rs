@@ -23,7 +23,7 @@ use noctule_trace::watch::{Arrival, Losses, Shape, WatchSession};
 use self::names::KernelNames;
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
-use super::tracepoints;
+use super::tracepoints::{self, Registered, Skipped};
 use super::watch::{Output, Reader};
 use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
@@ -119,7 +119,8 @@ impl WatchedEvents {
         &self.all
     }
 
-    /// The places of the events that are meant: one for a name, several for a pattern.
+    /// The places of the events that are meant: one for a name, several for a pattern. Leaves out registered
+    /// probes, whose records no program sees.
     pub(super) fn find(&mut self, events: &TraceEvents, text: &str) -> Result<Vec<usize>> {
         let is_pattern = text.contains(['*', '?', '[']) || !text.contains([':', '/']);
         let names = if is_pattern {
@@ -128,9 +129,14 @@ impl WatchedEvents {
             let (system, event) = text.split_once([':', '/']).unwrap_or((text, ""));
             vec![(system.to_owned(), event.to_owned())]
         };
-        let mut places = Vec::new();
+        let registered = Registered::read(events)?;
+        let (mut places, mut skipped) = (Vec::new(), Skipped::default());
         for (system, event) in names {
             let name = format!("{system}:{event}");
+            if let Some(sort) = registered.sort(&name) {
+                let _: Option<()> = skipped.pass(Err(sort.refuse(&name).into()))?;
+                continue;
+            }
             let known = self.all.iter().position(|one| one.name == name);
             places.push(match known {
                 Some(place) => place,
@@ -140,6 +146,7 @@ impl WatchedEvents {
                 }
             });
         }
+        skipped.finish(places.is_empty())?;
         tracepoints::not_too_many(self.all.len())?;
         Ok(places)
     }

@@ -15,6 +15,7 @@ use super::switch;
 use crate::commands::groups::Groups;
 use crate::commands::kallsyms::Kallsyms;
 use crate::commands::target::Target;
+use crate::commands::tracepoints::Skipped;
 use crate::exit::Usage;
 
 /// A table with its programs, each of which has its target.
@@ -76,6 +77,7 @@ pub(super) fn of(
     let (places, of_others): (Vec<_>, Vec<_>) = of_others.into_iter().unzip();
     let of_others = linked::jobs(&of_others, &synthetic, symbols, groups, pausable)?;
     let mut jobs: Vec<(usize, Job)> = places.into_iter().zip(of_others).collect();
+    let mut skipped = Skipped::default();
     for (place, mut given) in alone {
         let name = given.tree.name.clone();
         let is_named = |job: &Job| {
@@ -87,12 +89,15 @@ pub(super) fn of(
             // What it does not say itself is as in the first.
             given.tree.fill_from(&known.tree);
         }
-        let job = job(given, symbols, groups)?;
+        let Some(job) = skipped.pass(job(given, symbols, groups))? else {
+            continue;
+        };
         match (known, name) {
             (Some((_, known)), Some(name)) => known.join(job, name.span)?,
             _ => jobs.push((place, job)),
         }
     }
+    skipped.finish(jobs.is_empty())?;
     jobs.sort_by_key(|(place, _)| *place);
     let mut jobs: Vec<_> = jobs.into_iter().map(|(_, job)| job).collect();
     for job in jobs.iter_mut().filter(|job| job.number.is_none()) {

@@ -23,6 +23,11 @@ pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> 
     Ok(Some((FunctionProbe { place, at_return }, format)))
 }
 
+/// The fields of an event that somebody registered: the registers.
+pub(super) fn registered_format(name: &str, at_return: bool) -> EventFormat {
+    function_format(name, &unknown(at_return))
+}
+
 const fn unknown(at_return: bool) -> FunctionValues {
     match at_return {
         true => FunctionValues::Returned(None),

@@ -7,6 +7,7 @@ use noctule_trace::watch::{Plan, Shown, Watch, WatchSession};
 
 use super::{Node, WatchedEvents, event, ring};
 use crate::commands::refusal::not_started;
+use crate::commands::tracepoints::Skipped;
 
 /// The events of a command that shows events, and which of their records it shows.
 pub(in crate::commands) struct Traced<'a> {
@@ -32,9 +33,11 @@ impl<'a> Traced<'a> {
     ) -> Result<Self> {
         let mut events = WatchedEvents::default();
         let mut shown: Vec<Wanted<'_>> = Vec::new();
+        let mut skipped = Skipped::default();
         for text in texts {
             let (name, filter) = event(text)?;
-            for place in events.find(kernel, &name)? {
+            let places = skipped.pass(events.find(kernel, &name))?;
+            for place in places.unwrap_or_default() {
                 let condition = match &filter {
                     Some(filter) => Some(events.all()[place].condition(filter, text, node)?),
                     None => None,
@@ -45,6 +48,7 @@ impl<'a> Traced<'a> {
                 }
             }
         }
+        skipped.finish(events.all().is_empty())?;
         Ok(Self { events, shown })
     }
 
