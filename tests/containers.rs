@@ -164,24 +164,6 @@ fn a_container_of_plain_runc_is_known_by_its_state_file() {
 }
 
 #[test]
-fn a_container_inside_a_container_is_known_by_its_own_id() {
-    let _machine = support::shared_but(&[support::Part::Groups]);
-    let (outer, inner, uid) = (hex_id(), hex_id(), pod_uid());
-    // As kind has them: a node that is a container of Docker, and a pod on it.
-    let node = format!("/docker/{outer}");
-    let outside = Wish::burn(&outer, &node).create();
-    outside.start();
-    let path = format!("{node}/kubelet/kubepods/besteffort/pod{uid}/{inner}");
-    let inside = Case::new(Wish::burn(&inner, &path), "containerd", Some(&uid));
-    // What the one that burns around it uses is not in its figures.
-    inside.check();
-    let answer = support::json(&["stat", "--json", "--by", "container", "--for", "1s"]);
-    for (id, path) in [(&outer, &node), (&inner, &path)] {
-        assert_eq!(row_of(&answer, id)["process.linux.cgroup"], path.as_str());
-    }
-}
-
-#[test]
 fn names_come_from_the_bundle_of_containerd() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     let (id, uid) = (hex_id(), pod_uid());
@@ -328,29 +310,41 @@ fn a_container_of_20_ms_has_series_after_its_end() {
     assert_eq!(later, series, "it stays for the grace time as it was");
 }
 
-/// A user with a part of the tree to himself called a group like a container of somebody else, and what
-/// he used was charged to that container.
+/// A user with a part of the tree, a container, and a service of root each give a group of theirs the name of
+/// another container.
 #[test]
-fn a_users_group_with_the_name_of_a_container_is_not_that_container() {
+fn a_group_with_the_name_of_another_container_is_not_that_container() {
     let _machine = support::shared_but(&[support::Part::Groups]);
-    let id = hex_id();
+    let [id, around] = [hex_id(), hex_id()];
     let real = Below::new(&format!("docker/{id}"));
     let part = Group::new("delegated");
     std::os::unix::fs::chown(part.folder(), Some(65534), Some(65534)).expect("our group");
-    let below = part.path();
-    let false_one = Group::named(&format!(
-        "{}/docker-{id}.scope",
-        below.trim_start_matches('/')
-    ));
-    let _burners = [&real.group, &false_one].map(Burner::within);
+    let container = Below::new(&format!("docker/{around}"));
+    let service = Group::new("service");
+    let false_ones = [&part, &container.group, &service].map(|above| {
+        let above = above.path();
+        Group::named(&format!(
+            "{}/docker-{id}.scope",
+            above.trim_start_matches('/')
+        ))
+    });
+    let [of_user, of_container, of_root] = &false_ones;
+    let groups = [&real.group, of_user, of_container, of_root];
+    let _burners = groups.map(Burner::within);
     let answer = support::json(&["stat", "--json", "--by", "container", "--for", "2s"]);
-    let of = |id: &str| rows(&answer, |row| row["container.id"] == id);
-    let [row] = of(&id)[..] else {
-        panic!("one row: {answer}");
-    };
-    assert_eq!(row["process.linux.cgroup"], real.group.path().as_str());
-    let [marked] = of(&format!("65534:{id}"))[..] else {
-        panic!("one row: {answer}");
-    };
-    assert_eq!(marked["process.linux.cgroup"], false_one.path().as_str());
+    let key = "process.linux.cgroup";
+    let (marked, own) = (format!("65534:{id}"), of_root.path());
+    let expected = [
+        ("container.id", id.as_str(), &real.group),
+        ("container.id", marked.as_str(), of_user),
+        ("container.id", around.as_str(), of_container),
+        (key, own.as_str(), of_root),
+    ];
+    for (name, value, group) in expected {
+        let [row] = rows(&answer, |row| row[name] == value)[..] else {
+            panic!("one row of {value}: {answer}");
+        };
+        assert_eq!(row[key], group.path().as_str());
+        assert!(cpu_seconds(&[row]) > 0.0, "{row}");
+    }
 }

@@ -86,7 +86,9 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
     use Runtime::{Containerd, Crio, Docker, Ecs, Oci, Podman};
     match &owner.container {
         Some(container) => {
-            container.role != ContainerRole::Helper
+            // The files of one in a node are the node's.
+            container.chain.is_empty()
+                && container.role != ContainerRole::Helper
                 && matches!(
                     container.runtime,
                     Docker | Containerd | Crio | Podman | Ecs | Oci

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use noctule_model::{Container, ContainerRole, Owner, Pod, Runtime};
 
-use crate::path::mark;
+use crate::path::{classify, mark};
 use crate::trust::Delegated;
 
 /// Names longer than this are not taken: they are kept in memory for every group.
@@ -31,15 +31,30 @@ const SANDBOX: &[(&str, &str)] = &[
     ("io.kubernetes.docker.type", "podsandbox"),
 ];
 
+/// Labels of containers that are nodes of Kubernetes: of kind, k3d and minikube.
+const NODE: &[&str] = &[
+    "io.x-k8s.kind.role",
+    "k3d.role",
+    "role.minikube.sigs.k8s.io",
+];
+
+/// Whether labels say that the container is a node.
+pub(crate) fn is_node(labels: &HashMap<String, String>) -> bool {
+    NODE.iter().any(|&key| labels.contains_key(key))
+}
+
 /// What files say of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Its id, for a container that the path did not name.
+    /// Its id and the path of its group, for a container that the path did not name.
     pub(crate) id: Option<String>,
+    pub(crate) top: Option<String>,
     /// Who made it, where the file is of one runtime only.
     pub(crate) runtime: Option<Runtime>,
     /// It is its pod's sandbox.
     pub(crate) sandbox: bool,
+    /// It is a machine of its own, with containers in it.
+    pub(crate) node: bool,
     /// Its name.
     pub(crate) name: Option<String>,
     /// Its pod's UID, name and namespace.
@@ -55,8 +70,10 @@ impl Names {
         let is = |&(key, value): &(&str, &str)| labels.get(key).is_some_and(|v| v == value);
         Self {
             id: None,
+            top: None,
             runtime: None,
             sandbox: SANDBOX.iter().any(is),
+            node: false,
             name: first(NAME),
             pod_uid: first(POD_UID),
             pod_name: first(POD_NAME),
@@ -75,6 +92,13 @@ impl Names {
     /// A user's own files say nothing of pods, and the ids in them are the user's choice.
     pub(crate) fn applied(mut self, owner: &Owner, delegated: Option<&Delegated>) -> Owner {
         let mut owner = owner.clone();
+        if let (Some(top), Some(_), None) = (&self.top, &owner.container, delegated) {
+            // What the path claims is the business of the container around it.
+            owner = Owner {
+                path: owner.path,
+                ..classify(owner.cgroup, top)
+            };
+        }
         if let Some(delegated) = delegated {
             self.id = self.id.map(|id| mark(delegated.uid, &id));
             self.pod_uid = None;

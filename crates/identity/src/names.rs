@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use noctule_model::Runtime;
+use noctule_model::{CgroupId, Runtime};
 use serde::Deserialize;
 
 use crate::files::{self, Failure};
-use crate::labels::{Names, usable};
+use crate::labels::{Names, is_node, usable};
+use crate::path::read;
 use crate::state::StateIndex;
 use crate::text::user_of;
 
@@ -93,17 +94,26 @@ impl Finder {
             }
             self.user = user;
         }
-        if let Some(id) = &query.container {
-            return self.by_id(id, query);
-        }
-        let Some(state) = self.states.lookup(&query.path) else {
-            return Ok(None);
+        let state = match (&query.container, query.user) {
+            (None, _) => self.states.lookup(&query.path),
+            // A container by its name, in the group of one that only its state file shows.
+            (Some(_), None) => {
+                parent_of_container(&query.path).and_then(|it| self.states.lookup(it))
+            }
+            (Some(_), Some(_)) => None,
+        };
+        let Some((top, state)) = state else {
+            return match &query.container {
+                Some(id) => self.by_id(id, query),
+                None => Ok(None),
+            };
         };
         // Its id is all there has to be; a name is a gift.
         let names = self.by_id(&state.id, query).ok().flatten();
         let names = names.unwrap_or_default();
         Ok(Some(Names {
             id: Some(state.id.clone()),
+            top: Some(top.to_owned()),
             runtime: names.runtime.or(Some(state.runtime)),
             ..names
         }))
@@ -199,6 +209,12 @@ impl Finder {
     }
 }
 
+/// The path above the group of the container that the path names.
+fn parent_of_container(path: &str) -> Option<&str> {
+    let top = read(CgroupId(0), path, "").top?;
+    Some(top.rsplit_once('/')?.0)
+}
+
 /// The containers of a root of Docker. With `userns-remap` they are in a directory of the user that root is mapped to,
 /// `231072.231072`, with what no other daemon uses.
 fn docker_stores(root: &Path) -> Vec<Place> {
@@ -264,6 +280,12 @@ struct DockerConfig {
 }
 
 #[derive(Deserialize)]
+struct DockerHost {
+    #[serde(rename = "Privileged", default)]
+    privileged: bool,
+}
+
+#[derive(Deserialize)]
 struct Bundle {
     annotations: Option<HashMap<String, String>>,
 }
@@ -290,9 +312,7 @@ impl Place {
     fn read(&self, id: &str) -> Result<Names, Failure> {
         let most = self.most;
         match &self.format {
-            Format::Docker(containers) => {
-                read_docker(&containers.join(id).join("config.v2.json"), most)
-            }
+            Format::Docker(containers) => read_docker(&containers.join(id), most),
             Format::Bundles { namespace, dockers } => {
                 let bundle = read_bundle(&namespace.join(id).join("config.json"), most)?;
                 let runtime = if *dockers {
@@ -310,8 +330,8 @@ impl Place {
     }
 }
 
-fn read_docker(file: &Path, most: u64) -> Result<Names, Failure> {
-    let container: DockerContainer = files::parse_within(file, most)?;
+fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
+    let container: DockerContainer = files::parse_within(&folder.join("config.v2.json"), most)?;
     let labels = container.config.and_then(|c| c.labels).unwrap_or_default();
     let mut names = Names::from_labels(&labels);
     let is_ecs = labels.contains_key("com.amazonaws.ecs.task-arn");
@@ -322,6 +342,10 @@ fn read_docker(file: &Path, most: u64) -> Result<Names, Failure> {
     });
     let own = container.name.unwrap_or_default();
     names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
+    // An image can have such a label, too; whoever starts a container as privileged trusts it with the machine.
+    names.node = is_node(&labels)
+        && files::parse_within::<DockerHost>(&folder.join("hostconfig.json"), most)
+            .is_ok_and(|host| host.privileged);
     Ok(names)
 }
 

@@ -15,8 +15,8 @@ const MAX_COMPONENTS: usize = 256;
 /// Reads a cgroup path: a pure function of its arguments, which never fails. `path` is from the
 /// root of the hierarchy; in a cgroup namespace a leading `/../..` is ignored.
 ///
-/// The deepest component that is a container wins and what is below belongs to it; containers
-/// around it are its `chain`. Names that only files have are `None`. The unit is the innermost
+/// The outermost component that is a container wins. Everything below belongs to it, because its processes may
+/// choose those names. Names that only files have are `None`. The unit is the innermost
 /// service or scope down to the container's own group, as systemd writes it (see
 /// [`crate::unescape`]), with the user's number before it (`1000:NAME`) where it is one of a user's manager; units
 /// that run inside the container do not count.
@@ -25,22 +25,45 @@ const MAX_COMPONENTS: usize = 256;
 /// registry believes only names that root gave.
 /// A container of plain runc with cgroupfs looks like any other group here.
 pub fn classify(id: CgroupId, path: &str) -> Owner {
-    let components: Vec<&str> = path
-        .split('/')
-        .filter(|c| !matches!(*c, "" | "." | ".."))
-        .take(MAX_COMPONENTS)
-        .collect();
-    let mut reading = Reading::default();
+    read(id, path, "").owner
+}
+
+/// What a path says.
+pub(crate) struct Claim<'a> {
+    pub(crate) owner: Owner,
+    /// The path of the container's own group.
+    pub(crate) top: Option<&'a str>,
+}
+
+/// Like [`classify`], where the container at `node` is a machine of its own: a container below it is told apart
+/// from it and has it in its `chain`. `node` is empty, or a path above `path`.
+pub(crate) fn read<'a>(id: CgroupId, path: &'a str, node: &str) -> Claim<'a> {
+    let components: Vec<&str> = components(path).collect();
+    let mut reading = Reading {
+        node_depth: self::components(node).count(),
+        ..Reading::default()
+    };
     for (at, component) in components.iter().enumerate() {
         reading.step(&components[..at], component);
     }
-    Owner {
-        cgroup: id,
-        path: if path.is_empty() { "/" } else { path }.to_owned(),
-        container: reading.container,
-        pod: reading.pod,
-        unit: reading.unit.map(Unit::name),
+    let last = components.get(reading.container_depth.wrapping_sub(1));
+    // Each component is a part of the path.
+    let end = |last: &&str| last.as_ptr() as usize + last.len() - path.as_ptr() as usize;
+    Claim {
+        top: last.map(|last| &path[..end(last)]),
+        owner: Owner {
+            cgroup: id,
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            container: reading.container,
+            pod: reading.pod,
+            unit: reading.unit.map(Unit::name),
+        },
     }
+}
+
+fn components(path: &str) -> impl Iterator<Item = &str> {
+    let named = path.split('/').filter(|c| !matches!(*c, "" | "." | ".."));
+    named.take(MAX_COMPONENTS)
 }
 
 /// What the components so far said.
@@ -49,6 +72,10 @@ struct Reading<'a> {
     container: Option<Container>,
     /// Number of components down to the container.
     container_depth: usize,
+    /// Number of components down to a container that is a machine of its own.
+    node_depth: usize,
+    /// The names that follow are the container's own choice.
+    inside: bool,
     pod: Option<Pod>,
     /// Number of components down to the pod.
     pod_depth: usize,
@@ -80,6 +107,9 @@ impl<'a> Reading<'a> {
     fn step(&mut self, all_above: &[&'a str], component: &'a str) {
         let depth = all_above.len() + 1;
         let above = &all_above[self.container_depth..];
+        if self.inside {
+            return self.step_inside(above, component, depth);
+        }
         let (slice, body) = split_mismatch(component);
         if let Some(pod) = pod::find(slice, above) {
             self.pod = Some(pod);
@@ -93,35 +123,45 @@ impl<'a> Reading<'a> {
         let position = Position {
             above,
             in_pod: self.pod.is_some() && self.pod_depth + 1 >= depth,
-            around: self.container.as_ref().map(|c| c.runtime),
         };
         if let Some(found) = rules::find(&body, position) {
             self.enter(found, depth);
-        } else if let Some(container) = &mut self.container
-            && above.is_empty()
-            && rules::is_inner_helper(container.runtime, component)
-        {
-            container.role = ContainerRole::Helper;
         }
         if self.container.is_none() {
             self.unit = self.inner_unit;
         }
     }
 
+    /// A name that processes of the container may have chosen. It can only say which part of the same container
+    /// this is.
+    fn step_inside(&mut self, above: &[&'a str], component: &str, depth: usize) {
+        let Some(container) = &mut self.container else {
+            return;
+        };
+        if above.is_empty() && rules::is_inner_helper(container.runtime, component) {
+            container.role = ContainerRole::Helper;
+        } else if let Some(step) = rules::slurm_step(component)
+            && above.is_empty()
+            && container.runtime == Runtime::Slurm
+            && !container.id.contains('.')
+        {
+            // Slurm's own name for a step; the job is not a container around it.
+            container.id = format!("{}.{step}", container.id);
+            self.container_depth = depth;
+        }
+    }
+
     fn enter(&mut self, found: Found, depth: usize) {
-        let mut id = found.id;
         let mut chain = Vec::new();
         if let Some(outer) = self.container.take() {
             chain = outer.chain;
-            if outer.runtime == Runtime::Slurm && found.runtime == Runtime::Slurm {
-                // Slurm's own name for a step; the job is not a container around it.
-                id = format!("{}.{id}", outer.id);
-            } else if outer.role != ContainerRole::Helper && outer.id != id {
+            if outer.role != ContainerRole::Helper && outer.id != found.id {
                 chain.push(outer.id);
             }
         }
+        self.inside = found.role != ContainerRole::Helper && depth > self.node_depth;
         self.container = Some(Container {
-            id,
+            id: found.id,
             runtime: found.runtime,
             role: found.role,
             name: found.name,

@@ -1,5 +1,7 @@
 //! Every cgroup that is known, living or lately dead, with its owner.
 
+mod claims;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +10,12 @@ use noctule_model::{Batch, CgroupEvent, CgroupId, IdMap, Owner, shrink_sparse};
 
 use crate::config::{Config, Stats};
 use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
+use crate::labels::Names;
 use crate::lookup::{Asked, Lane, Lookups, Reply};
 use crate::names::{Answer, Finder, Query};
 use crate::walk::{Tree, walk};
 use crate::{mount_note, trust};
+use claims::Claims;
 
 /// Groups more than at the last walk, beyond which the tree is walked again without being asked:
 /// only removals that were never reported make so many.
@@ -29,6 +33,7 @@ pub struct Registry {
     config: Config,
     now_ns: u64,
     groups: IdMap<CgroupId, Group>,
+    claims: Claims,
     /// When groups died; an entry that does not fit the group any more is stale.
     dead: VecDeque<(u64, CgroupId)>,
     /// When names are to be searched, by lane.
@@ -88,6 +93,7 @@ impl Registry {
             config,
             now_ns: 0,
             groups: IdMap::default(),
+            claims: Claims::default(),
             dead: VecDeque::new(),
             due: Default::default(),
             lookups,
@@ -295,21 +301,27 @@ impl Registry {
 
     /// A group is at this path.
     fn put(&mut self, id: CgroupId, path: &str) {
-        let old = self.groups.get(&id).map(|group| Arc::clone(&group.owner));
         if let Some(group) = self.groups.get_mut(&id)
             && group.owner.path == path
+            && group.life == Life::Live
         {
-            group.life = Life::Live;
             group.walk = self.stats.walks;
             return;
         }
+        self.own(id, path);
+    }
+
+    /// Reads the owner of the group from its path.
+    fn own(&mut self, id: CgroupId, path: &str) {
+        let old = self.groups.get(&id).map(|group| Arc::clone(&group.owner));
+        self.release(id);
         self.cancel(id);
         let delegated = match self.partial {
             // The mount does not show where this group is.
             true => None,
             false => trust::delegated(&self.config.cgroup_mount, path),
         };
-        let mut owner = trust::owner(id, path, delegated.as_ref());
+        let mut owner = self.claim(id, path, delegated.as_ref());
         let named = old.is_some_and(|old| keep_names(&mut owner, &old));
         let search = !named && wants_names(&owner);
         let mut group = Group::new(owner, Life::Live);
@@ -357,6 +369,7 @@ impl Registry {
         if hopeless && group.search != Search::Asked {
             self.cancel(id);
         }
+        self.release(id);
         self.dead.push_back((now, id));
         while self.dead.len() > self.config.remember_limit {
             if self.forget_first() {
@@ -373,6 +386,7 @@ impl Registry {
             self.forget_first();
         }
         shrink_sparse(&mut self.groups);
+        self.claims.shrink();
     }
 
     /// Whether the entry was not stale.
@@ -384,6 +398,7 @@ impl Registry {
         let gone = self.groups.get(&id).is_some_and(is_dead);
         if gone {
             self.cancel(id);
+            self.release(id);
             self.groups.remove(&id);
         }
         gone
@@ -399,7 +414,7 @@ impl Registry {
     fn walk(&mut self) {
         self.walked_ns = Some(self.now_ns);
         self.stats.walks += 1;
-        let tree = walk(&self.config.cgroup_mount).unwrap_or_else(|error| {
+        let mut tree = walk(&self.config.cgroup_mount).unwrap_or_else(|error| {
             let mount = self.config.cgroup_mount.display();
             tracing::warn!(%error, "cannot walk {mount}: groups have no path");
             // Empty, and not to be taken for the truth.
@@ -410,6 +425,8 @@ impl Registry {
         });
         let complete = tree.unreadable == 0;
         self.stats.walks_incomplete += u64::from(!complete);
+        // Ids grow: of two groups that claim one container, the older one has it.
+        tree.groups.sort_unstable_by_key(|(id, _)| *id);
         for (id, path) in &tree.groups {
             match self.groups.get_mut(id) {
                 // Known from the kernel's events, by its full path.
@@ -510,10 +527,7 @@ impl Registry {
         }
         group.search = Search::Over;
         match reply.answer {
-            Ok(Some(names)) => {
-                group.owner = Arc::new(names.applied(&group.owner, group.delegated.as_ref()));
-                return;
-            }
+            Ok(Some(names)) => return self.name(reply.cgroup, names),
             Ok(None) => {}
             Err(why) => {
                 self.stats.files_unusable += 1;
@@ -523,6 +537,29 @@ impl Registry {
         group.tries += 1;
         if let (Life::Live, Some(&wait)) = (group.life, RETRY.get(group.tries - 1)) {
             self.schedule(reply.cgroup, self.now_ns.saturating_add(nanos(wait)));
+        }
+    }
+
+    /// Takes the names of a group from files.
+    fn name(&mut self, id: CgroupId, names: Names) {
+        let Some(group) = self.groups.get(&id) else {
+            return;
+        };
+        let is_node = names.node && group.delegated.is_none();
+        let top = names.top.clone();
+        let owner = names.applied(&group.owner, group.delegated.as_ref());
+        if let (Some(container), Some(top)) = (&owner.container, top) {
+            self.release(id);
+            if !self.grants(id, &owner.path, &container.id, &top) {
+                return;
+            }
+        }
+        let owner = Arc::new(owner);
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.owner = Arc::clone(&owner);
+        }
+        if is_node {
+            self.add_node(&owner);
         }
     }
 }

@@ -25,8 +25,6 @@ pub(crate) struct Position<'a> {
     pub(crate) above: &'a [&'a str],
     /// The group just above it, or a part of the component itself, is a pod.
     pub(crate) in_pod: bool,
-    /// The container around it.
-    pub(crate) around: Option<Runtime>,
 }
 
 /// Condition on what is above.
@@ -62,19 +60,16 @@ enum Form {
     Domain,
     /// Nomad's `<allocation>.<task>`.
     Allocation,
-    /// Slurm's `job_<N>`, a job's id of Slurm 26 (`s` and 13 characters), and `step_<N>`.
+    /// Slurm's `job_<N>`, and a job's id of Slurm 26 (`s` and 13 characters).
     Job,
     Sluid,
-    Step,
 }
 
 struct Rule(Place, &'static str, Ending, Form, Runtime, ContainerRole);
 
 use ContainerRole::{Helper, Workload};
 use Ending::{Exactly, MaybeScope};
-use Form::{
-    Allocation, AnyHash, Build, Domain, Escaped, Fargate, Garden, Hash, Job, Name, Sluid, Step,
-};
+use Form::{Allocation, AnyHash, Build, Domain, Escaped, Fargate, Garden, Hash, Job, Name, Sluid};
 use Place::{Anywhere, Child, Pod, Slurm, Within};
 use Runtime as R;
 
@@ -122,7 +117,6 @@ const RULES: &[Rule] = &[
     Rule(Within("nomad"), "", MaybeScope, Allocation, R::Nomad, Workload),
     Rule(Slurm, "job_", Exactly(""), Job, R::Slurm, Workload),
     Rule(Slurm, "", Exactly(""), Sluid, R::Slurm, Workload),
-    Rule(Slurm, "step_", Exactly(""), Step, R::Slurm, Workload),
     Rule(Anywhere, "", Exactly(""), Garden, R::Garden, Workload),
     // The defaults of runc and crun with systemd, where nobody gave them a path.
     Rule(Anywhere, "runc-", Exactly(".scope"), Name, R::Oci, Workload),
@@ -175,9 +169,7 @@ impl Place {
             Self::Child(parent) => position.above.last() == Some(parent),
             Self::Within(ancestor) => position.above.contains(ancestor),
             Self::Pod => position.in_pod,
-            Self::Slurm => {
-                position.around == Some(R::Slurm) || position.above.iter().any(|c| is_slurm(c))
-            }
+            Self::Slurm => position.above.iter().any(|c| is_slurm(c)),
         }
     }
 }
@@ -228,13 +220,18 @@ impl Form {
             }
             Self::Job => plain(is_number(body)),
             Self::Sluid => plain(body.strip_prefix('s').is_some_and(is_sluid)),
-            Self::Step => plain(is_number(body) || STEPS.contains(&body)),
         }
     }
 }
 
 /// Slurm's steps that have a name and no number.
 const STEPS: [&str; 3] = ["batch", "extern", "interactive"];
+
+/// The step of a Slurm job that the component stands for, if it does.
+pub(crate) fn slurm_step(component: &str) -> Option<&str> {
+    let step = component.strip_prefix("step_")?;
+    (is_number(step) || STEPS.contains(&step)).then_some(step)
+}
 
 fn is_sluid(rest: &str) -> bool {
     let fits = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase();

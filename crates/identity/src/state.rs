@@ -160,12 +160,12 @@ impl StateIndex {
             .collect();
     }
 
-    /// The container whose group has this path or is the nearest above it.
-    pub(crate) fn lookup(&self, path: &str) -> Option<&Stateful> {
+    /// The container whose group has this path or is the nearest above it, with the path of its group.
+    pub(crate) fn lookup<'a>(&self, path: &'a str) -> Option<(&'a str, &Stateful)> {
         let mut path = path;
         while !path.is_empty() {
             if let Some(container) = self.by_path.get(path) {
-                return Some(container);
+                return Some((path, container));
             }
             path = path.rsplit_once('/')?.0;
         }
@@ -353,7 +353,7 @@ mod tests {
         for (path, expected) in cases {
             let found = index
                 .lookup(path)
-                .map(|c| format!("{} {}", c.runtime.name(), c.id));
+                .map(|(_, c)| format!("{} {}", c.runtime.name(), c.id));
             assert_eq!(found.as_deref(), expected, "{path}");
         }
         fs::remove_dir_all(root.join("run/runc/web")).unwrap();

@@ -8,9 +8,9 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use noctule_model::{CgroupId, Container, ContainerRole, Owner};
+use noctule_model::{CgroupId, Container, ContainerRole};
 
-use crate::path::{classify, mark};
+use crate::path::{Claim, mark, read};
 
 /// Leave to write for the group and for everybody.
 const OTHERS_WRITE: u32 = 0o022;
@@ -53,33 +53,43 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
 
 /// The owner of a group: by its whole path, or, where a part of it was delegated, by the part above. A
 /// container or unit that only the user's own names give has the user's number before its name
-/// (`1000:NAME`): it is never one with a container or unit of the machine, nor with another user's.
-pub(crate) fn owner(id: CgroupId, path: &str, delegated: Option<&Delegated>) -> Owner {
-    let claimed = classify(id, path);
+/// (`1000:NAME`): it is never one with a container or unit of the machine, nor with another user's. `node`: see
+/// [`read`].
+pub(crate) fn owner<'a>(
+    id: CgroupId,
+    path: &'a str,
+    delegated: Option<&'a Delegated>,
+    node: &str,
+) -> Claim<'a> {
+    let claimed = read(id, path, node);
     let Some(delegated) = delegated else {
         return claimed;
     };
-    let mut owner = classify(id, &delegated.above);
-    owner.path = claimed.path;
+    let mut above = read(id, &delegated.above, node);
+    let owner = &mut above.owner;
+    owner.path = claimed.owner.path;
     let holds = |container: &Container| container.role != ContainerRole::Helper;
     if owner.container.as_ref().is_some_and(holds) {
-        return owner;
+        return above;
     }
-    owner.container = claimed.container.map(|mut container| {
+    owner.container = claimed.owner.container.map(|mut container| {
         container.id = mark(delegated.uid, &container.id);
         container.name = None;
         container.chain.clear();
         container
     });
-    if claimed.unit != owner.unit {
+    if claimed.owner.unit != owner.unit {
         let own = mark(delegated.uid, "");
-        owner.unit = claimed.unit.map(|unit| match unit.starts_with(&own) {
+        owner.unit = claimed.owner.unit.map(|unit| match unit.starts_with(&own) {
             // It is in the user's own manager.
             true => unit,
             false => own + &unit,
         });
     }
-    owner
+    Claim {
+        top: claimed.top,
+        ..above
+    }
 }
 
 /// Such a name as the user chose it.
@@ -176,7 +186,8 @@ mod tests {
             ),
         ];
         for (above, path, expected) in cases {
-            let owner = owner(CgroupId(7), &path, Some(&at(above)));
+            let delegated = at(above);
+            let owner = owner(CgroupId(7), &path, Some(&delegated), "").owner;
             let found = match owner.subject() {
                 noctule_model::Subject::Container(id) => format!("container {id}"),
                 noctule_model::Subject::Unit(unit) => format!("unit {unit}"),

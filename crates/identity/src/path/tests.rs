@@ -200,36 +200,88 @@ fn crio_and_podman() {
     ]);
 }
 
+const KIND: &str = "/system.slice/docker-{A}.scope";
+const KIND_POD: &str = "/system.slice/docker-{A}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod{u}.slice/cri-containerd-{B}.scope";
+
 #[test]
-fn nested() {
+fn names_inside_a_container_are_its_own_business() {
     check(&[
-        (
-            "/system.slice/docker-{A}.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-pod{u}.slice/cri-containerd-{B}.scope",
-            "containerd {B} | in {A} | pod {U} besteffort | unit cri-containerd-{B}.scope",
-        ),
-        (
-            "/docker/{A}/kubelet/kubepods/besteffort/pod{U}/{B}",
-            "containerd {B} | in {A} | pod {U} besteffort",
-        ),
+        (KIND_POD, "docker {A} | unit docker-{A}.scope"),
+        ("/docker/{A}/docker/{B}", "docker {A}"),
+        ("/docker/{A}/docker-{B}.scope", "docker {A}"),
+        ("/docker/{A}/kubepods/besteffort/pod{U}/{B}", "docker {A}"),
+        ("/docker/{A}/libpod-conmon-{B}.scope", "docker {A}"),
+        ("/docker/{A}/slurm/uid_1/job_12/step_0", "docker {A}"),
         (
             "/system.slice/docker-{A}.scope/kubelet.slice/kubelet.service",
             "docker {A} | unit docker-{A}.scope",
         ),
         (
             "/kubepods/pod{U}/{A}/docker/{B}",
-            "docker {B} | in {A} | pod {U} guaranteed",
+            "containerd {A} | pod {U} guaranteed",
+        ),
+        (
+            "/kubepods/pod{U}/{A}/kubepods/burstable/pod{B}/{B}",
+            "containerd {A} | pod {U} guaranteed",
         ),
         (
             "/lxc.payload.web/system.slice/docker-{A}.scope",
-            "docker {A} | in web | unit docker-{A}.scope",
+            "lxc web (web)",
         ),
-        // What an ECS task nests is Docker's, not ECS's.
-        ("/ecs/{U}/{A}/docker/{B}", "docker {B} | in {A}"),
+        ("/ecs/{U}/{A}/docker/{B}", "ecs {A}"),
+        // A job has steps, and a step no others.
+        ("/slurm/uid_1/job_12/step_0/step_1", "slurm 12.0"),
+        ("/slurm/uid_1/job_12/step_0/docker/{B}", "slurm 12.0"),
+        ("/slurm/uid_1/job_12/job_13", "slurm 12"),
+        // The group of a helper is the runtime's.
         (
             "/machine.slice/libpod-conmon-{A}.scope/docker/{B}",
             "docker {B} | unit libpod-conmon-{A}.scope",
         ),
     ]);
+}
+
+#[test]
+fn containers_of_a_node_that_is_a_container_are_told_apart() {
+    let cases = [
+        (
+            KIND_POD.to_owned(),
+            "containerd {B} | in {A} | pod {U} besteffort | unit cri-containerd-{B}.scope",
+        ),
+        (
+            format!("{KIND_POD}/docker/{U}/docker/{A}"),
+            "containerd {B} | in {A} | pod {U} besteffort | unit cri-containerd-{B}.scope",
+        ),
+        (
+            format!("{KIND}/kubelet.slice/kubelet.service"),
+            "docker {A} | unit docker-{A}.scope",
+        ),
+        (KIND.to_owned(), "docker {A} | unit docker-{A}.scope"),
+    ];
+    for (path, expected) in cases {
+        let claim = read(CgroupId(7), &fill(&path), &fill(KIND)).owner;
+        assert_eq!(show(&claim), fill(expected), "{path}");
+    }
+}
+
+#[test]
+fn the_group_of_a_container_is_the_top_of_its_claim() {
+    let cases = [
+        ("/docker/{A}/init", Some("/docker/{A}")),
+        ("//docker/./{A}//x", Some("//docker/./{A}")),
+        ("/docker/{A}/docker/{B}", Some("/docker/{A}")),
+        (
+            "/slurm/uid_1/job_12/step_0/x",
+            Some("/slurm/uid_1/job_12/step_0"),
+        ),
+        ("/system.slice/ssh.service", None),
+        ("", None),
+    ];
+    for (path, expected) in cases {
+        let path = fill(path);
+        let top = read(CgroupId(7), &path, "").top;
+        assert_eq!(top, expected.map(fill).as_deref(), "{path}");
+    }
 }
 
 #[test]
@@ -413,7 +465,11 @@ fn no_path_panics_and_what_is_below_a_container_belongs_to_it() {
         let owner = classify(CgroupId(7), &path);
         if let Some(container) = &owner.container {
             assert!(!container.id.is_empty(), "{path:?}");
-            let below = classify(CgroupId(7), &format!("{path}/0/sub.service"));
+            let below = match container.role {
+                ContainerRole::Helper => format!("{path}/0/sub.service"),
+                _ => fill(&format!("{path}/0/docker/{B}")),
+            };
+            let below = classify(CgroupId(7), &below);
             assert_eq!(below.container, owner.container, "{path:?}");
             assert_eq!((below.pod, below.unit), (owner.pod, owner.unit), "{path:?}");
         }

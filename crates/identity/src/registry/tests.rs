@@ -466,6 +466,137 @@ fn a_mount_that_cannot_be_read_is_survived() {
     assert_eq!(registry.stats().walks_incomplete, 2);
 }
 
+fn container_of(registry: &mut Registry, id: CgroupId) -> Option<String> {
+    Some(registry.owner(id).container.as_ref()?.id.clone())
+}
+
+#[test]
+fn a_second_group_of_a_container_does_not_merge_with_it() {
+    let real = format!("/docker/{A}");
+    let false_one = format!("/system.slice/a.service/docker-{A}.scope");
+    let sub = format!("{false_one}/sub");
+    let node = Node::new(&[&real, &false_one, &sub]);
+    let (real_id, false_id, sub_id) = (node.make(&real), node.make(&false_one), node.make(&sub));
+    let mut registry = node.registry(node.config(), nothing);
+    registry.resync(SECOND);
+    // Inodes of this file system do not grow as those of cgroups do.
+    let holder = registry.claims.holder(A).expect("a holder");
+    registry.apply(&[CgroupEvent::Removed { id: holder }], 2 * SECOND);
+    for (id, path) in [(real_id, &real), (false_id, &false_one), (sub_id, &sub)] {
+        registry.apply(&[CgroupEvent::Removed { id }], 2 * SECOND);
+        registry.apply(&[made(id.0, path)], 2 * SECOND);
+    }
+    assert_eq!(container_of(&mut registry, real_id).as_deref(), Some(A));
+    for id in [false_id, sub_id] {
+        let owner = registry.owner(id);
+        assert_eq!(owner.container, None);
+        assert_eq!(owner.unit.as_deref(), Some("a.service"));
+    }
+    // The container starts again, elsewhere, and its end was not reported.
+    fs::remove_dir(node.mount().join(real.trim_start_matches('/'))).unwrap();
+    let again = format!("/moved/docker/{A}");
+    let again_id = node.make(&again);
+    registry.apply(&[made(again_id.0, &again)], 3 * SECOND);
+    assert_eq!(container_of(&mut registry, again_id).as_deref(), Some(A));
+}
+
+#[test]
+fn a_container_in_one_that_only_its_state_file_shows_is_not_told_apart() {
+    let node = Node::new(&["/web", &format!("/web/docker-{A}.scope")]);
+    node.write(
+        "run/runc/web/state.json",
+        r#"{"id":"web","cgroup_paths":{"":"/cgroup/web"}}"#,
+    );
+    let mut registry = Registry::new(node.config());
+    idle(&mut registry, 1);
+    let inner = registry.owner(node.make(&format!("/web/docker-{A}.scope")));
+    let container = inner.container.as_ref().unwrap();
+    assert_eq!(
+        (container.id.as_str(), inner.unit.as_deref()),
+        ("web", None)
+    );
+}
+
+#[test]
+fn two_containers_of_one_name_in_two_places_are_two() {
+    let node = Node::new(&["/a/web", "/b/web"]);
+    for (runtime, file, text) in [
+        (
+            "runc",
+            "state.json",
+            r#"{"id":"web","cgroup_paths":{"":"/cgroup/a/web"}}"#,
+        ),
+        ("crun", "status", r#"{"cgroup-path":"/b/web"}"#),
+    ] {
+        node.write(&format!("run/{runtime}/web/{file}"), text);
+    }
+    let mut registry = Registry::new(node.config());
+    idle(&mut registry, 1);
+    let both = ["/a/web", "/b/web"].map(|path| {
+        let id = node.make(path);
+        container_of(&mut registry, id)
+    });
+    assert_eq!(both.iter().flatten().count(), 1, "{both:?}");
+}
+
+/// A privileged container that kind made, and one with the label alone, which an image can have.
+#[test]
+fn containers_in_a_node_of_kind_have_their_own_id() {
+    for (privileged, expected) in [(true, true), (false, false)] {
+        let pod = "kubelet/kubepods/besteffort/pod5f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
+        let inner_id = A.replace('a', "b");
+        let inner = format!("/docker/{A}/{pod}/{inner_id}");
+        let node = Node::new(&[&inner]);
+        let folder = format!("var/lib/docker/containers/{A}");
+        node.write(
+            &format!("{folder}/config.v2.json"),
+            r#"{"Name":"/kind","Config":{"Labels":{"io.x-k8s.kind.role":"worker"}}}"#,
+        );
+        node.write(
+            &format!("{folder}/hostconfig.json"),
+            &format!(r#"{{"Privileged":{privileged}}}"#),
+        );
+        let mut registry = Registry::new(node.config());
+        registry.partial = false;
+        idle(&mut registry, 1);
+        let late = format!("{inner}/docker/{A}");
+        registry.apply(&[made(1 << 40, &late)], SECOND);
+        for id in [node.make(&inner), CgroupId(1 << 40)] {
+            let owner = registry.owner(id);
+            let container = owner.container.as_ref().unwrap();
+            assert_eq!(container.id == inner_id, expected, "{owner:?}");
+            assert_eq!(container.chain == [A], expected, "{owner:?}");
+            assert_eq!(owner.pod.is_some(), expected, "{owner:?}");
+        }
+        let id = node.make(&format!("/docker/{A}"));
+        assert_eq!(container_of(&mut registry, id).as_deref(), Some(A));
+    }
+}
+
+#[test]
+fn in_a_container_the_machine_begins_at_the_mount() {
+    let pod = "kubelet/kubepods/besteffort/pod5f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
+    let inner = A.replace('a', "b");
+    let node = Node::new(&["/kubelet"]);
+    let mut registry = with_finder(node.config(), nothing);
+    let around = format!("/docker/{A}");
+    let path = format!("{around}/{pod}/{inner}");
+    registry.apply(&[made(1 << 40, &path)], SECOND);
+    assert_eq!(
+        container_of(&mut registry, CgroupId(1 << 40)).as_deref(),
+        Some(A)
+    );
+    let known = node.make(&format!("/{pod}"));
+    let events = [
+        made(known.0, &format!("{around}/{pod}")),
+        made(2 << 40, &format!("{path}/docker/{A}")),
+    ];
+    registry.apply(&events, SECOND);
+    let owner = registry.owner(CgroupId(2 << 40));
+    assert_eq!(owner.path, format!("{path}/docker/{A}"));
+    assert_eq!(owner.container.as_ref().unwrap().id, inner);
+}
+
 /// A user's file system that never answers, and 150 of its groups that come first.
 #[test]
 fn files_of_a_user_keep_no_real_container_from_its_name() {
