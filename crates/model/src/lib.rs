@@ -14,6 +14,7 @@ mod destination;
 mod energy;
 mod event;
 mod event_counters;
+mod event_room;
 mod feature;
 mod health;
 mod histogram;
@@ -47,6 +48,7 @@ pub use event::{
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,
 };
+pub use event_room::EventRoom;
 pub use feature::FeatureId;
 pub use health::{AgentCost, Feature, FeatureState, Loss, MapFill, ProgramCost, Sending};
 pub use histogram::Histogram;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use noctule_model::{Batch, Event, Loss, ProcessRow, What};
+use noctule_model::{Batch, Event, EventRoom, Loss, ProcessRow, What};
 
 use crate::error::Error;
 use crate::tally::Tally;
@@ -33,11 +33,11 @@ struct Queue {
     filled: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     items: VecDeque<Item>,
     batches: usize,
-    events: usize,
+    room: EventRoom,
     closed: bool,
     /// Of batches that found no room: who ended and who had each CPU are only there.
     exited: Vec<ProcessRow>,
@@ -46,6 +46,22 @@ struct State {
     missing: Tally,
     lost: Lost,
     trouble: Option<String>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            items: VecDeque::new(),
+            batches: 0,
+            room: EventRoom::new(MOST_EVENTS),
+            closed: false,
+            exited: Vec::new(),
+            held: Batch::default(),
+            missing: Tally::default(),
+            lost: Lost::default(),
+            trouble: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -113,22 +129,22 @@ impl Recorder {
         self.queue.state().batches < MOST_BATCHES
     }
 
-    /// Hands over events, in order. From the first that finds no room on all are refused until the
-    /// thread comes, so that the gap is in one place.
+    /// Hands over events, in order; [`EventRoom`] says which of them find room until the thread comes.
     pub fn events(&self, events: &[Event]) {
-        if events.is_empty() {
-            return;
-        }
         let mut state = self.queue.state();
-        if !state.missing.is_empty() || state.events + events.len() > MOST_EVENTS {
-            for event in events {
+        let mut fitting = Vec::with_capacity(events.len());
+        for event in events {
+            if state.room.admit(event, 1) {
+                fitting.push(event.clone());
+            } else {
                 let lost = add(&mut state.missing, event);
                 state.lost.events += lost;
             }
+        }
+        if fitting.is_empty() {
             return;
         }
-        state.events += events.len();
-        state.items.push_back(Item::Events(events.to_vec()));
+        state.items.push_back(Item::Events(fitting));
         drop(state);
         self.queue.filled.notify_one();
     }
@@ -179,7 +195,7 @@ impl Queue {
             return None;
         }
         state.batches = 0;
-        state.events = 0;
+        state.room.clear();
         let items = std::mem::take(&mut state.items);
         Some((items, std::mem::take(&mut state.missing)))
     }

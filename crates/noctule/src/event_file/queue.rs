@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use noctule_model::{Event, What};
+use noctule_model::{Event, EventRoom, What};
 
 use super::tally::Tally;
 
@@ -20,11 +20,20 @@ pub(super) struct Queue {
     reopen: AtomicBool,
 }
 
-#[derive(Default)]
 struct State {
     waiting: Waiting,
-    bytes: usize,
+    room: EventRoom,
     closed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            waiting: Waiting::default(),
+            room: EventRoom::new(ROOM),
+            closed: false,
+        }
+    }
 }
 
 /// What the writer takes at once: the events, and then what is missing after them.
@@ -41,8 +50,7 @@ impl Waiting {
 }
 
 impl Queue {
-    /// Puts events behind those that wait. From the first that finds no room on all are refused
-    /// until the writer has come, so that the gap is in one place.
+    /// Puts events behind those that wait; [`EventRoom`] says which of them find room until the writer comes.
     pub(super) fn put(&self, events: Vec<Event>) {
         if events.is_empty() {
             return;
@@ -50,9 +58,7 @@ impl Queue {
         let mut state = self.state();
         let before = state.waiting.missing.here();
         for event in events {
-            let size = event_bytes(&event);
-            if state.waiting.missing.is_empty() && state.bytes + size <= ROOM {
-                state.bytes += size;
+            if state.room.admit(&event, event_bytes(&event)) {
                 state.waiting.events.push(event);
             } else {
                 state.waiting.missing.add(&event);
@@ -74,7 +80,7 @@ impl Queue {
         if state.closed && state.waiting.is_empty() {
             return None;
         }
-        state.bytes = 0;
+        state.room.clear();
         Some(std::mem::take(&mut state.waiting))
     }
 

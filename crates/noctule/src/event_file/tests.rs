@@ -279,12 +279,19 @@ fn a_gap_that_is_lost_is_passed_on_and_counted_once() {
 #[test]
 fn the_queue_is_bounded_and_refuses_in_one_place() {
     let queue = Queue::default();
-    // Two of three large ones find room, and the small one behind them does not pass.
-    queue.put(vec![event(7 << 20), event(7 << 20)]);
-    queue.put(vec![event(7 << 20), event(200)]);
+    let start = Event {
+        what: What::ProcessStart {
+            parent_pid: 1,
+            parent: None,
+        },
+        ..event(200)
+    };
+    // Two of three large ones find room, and the small one behind them does not pass; a process does.
+    queue.put(vec![event(5 << 20), event(5 << 20)]);
+    queue.put(vec![event(5 << 20), event(200), start]);
     assert_eq!(queue.lost(), 2);
     let taken = queue.take(Duration::ZERO).expect("open");
-    assert_eq!((taken.events.len(), taken.missing.here()), (2, 2));
+    assert_eq!((taken.events.len(), taken.missing.here()), (3, 2));
 
     queue.put(vec![event(200)]);
     let taken = queue.take(Duration::ZERO).expect("open");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use noctule_analysis::WaitReport;
-use noctule_model::Event;
+use noctule_model::{Event, EventRoom};
 use tokio::sync::Notify;
 
 use crate::commands::Published;
@@ -30,11 +30,20 @@ pub(super) struct Inbox {
     filled: Notify,
 }
 
-#[derive(Default)]
 struct State {
     messages: Vec<Message>,
-    event_bytes: usize,
+    room: EventRoom,
     closed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            room: EventRoom::new(ROOM),
+            closed: false,
+        }
+    }
 }
 
 impl Inbox {
@@ -67,15 +76,9 @@ impl Inbox {
             return 0;
         }
         let mut state = self.state();
-        let mut bytes = state.event_bytes;
-        let fit = events.iter().take_while(|event| {
-            bytes += event_bytes(event);
-            bytes <= ROOM
-        });
-        let fit = fit.count();
-        let lost = events.len() - fit;
-        events.truncate(fit);
-        state.event_bytes += events.iter().map(event_bytes).sum::<usize>();
+        let all = events.len();
+        events.retain(|event| state.room.admit(event, event_bytes(event)));
+        let lost = all - events.len();
         state.messages.push(Message::Events(events));
         drop(state);
         self.filled.notify_one();
@@ -88,7 +91,7 @@ impl Inbox {
             {
                 let mut state = self.state();
                 if !state.messages.is_empty() {
-                    state.event_bytes = 0;
+                    state.room.clear();
                     return Some(std::mem::take(&mut state.messages));
                 }
                 if state.closed {
