@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::{Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
@@ -49,6 +50,26 @@ fn a_file_of_events_is_its_owners_alone() {
             assert_says(&said, &[&file, words]);
         }
     }
+}
+
+#[test]
+fn a_signal_ends_a_command_whose_output_nobody_reads() {
+    let _machine = support::shared();
+    let (_reader, writer) = pipe().expect("a pipe");
+    let mut child = Command::new(NOCTULE)
+        .args(["trace", "sched:sched_switch"])
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().expect("a descriptor"))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary can be started");
+    wait_until("the pipe is full", || {
+        let mut room = [PollFd::new(&writer, PollFlags::OUT)];
+        poll(&mut room, Some(&Timespec::default())).expect("a pipe") == 0
+    });
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::TERM).expect("our child");
+    assert_eq!(end_of(&mut child).code(), Some(1));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// What a pipe that has room takes without waiting.
 const PART: usize = rustix::pipe::PIPE_BUF;
@@ -14,6 +16,13 @@ const PATIENCE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
+
+/// How often it is looked whether the command is to end, and how long a reader may take nothing then.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+const GIVEN_UP: Duration = Duration::from_millis(500);
 
 /// Writes as long as there is room; whether all of it was taken.
 pub(crate) fn offer(to: impl AsFd, bytes: &[u8]) -> bool {
@@ -25,16 +34,49 @@ fn offer_within(to: impl AsFd, mut bytes: &[u8], patience: Timespec) -> bool {
         let mut room = [PollFd::new(&to, PollFlags::OUT)];
         match poll(&mut room, Some(&patience)) {
             Ok(1..) => {}
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(Errno::INTR) => continue,
             _ => return false,
         }
         match rustix::io::write(&to, &bytes[..bytes.len().min(PART)]) {
             Ok(taken) => bytes = &bytes[taken..],
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => return false,
         }
     }
     true
+}
+
+/// Writes all of it, however long the reader takes. But once the user has asked the command to end (`ending`), a
+/// reader that takes nothing for a while is given up.
+pub(crate) fn deliver(
+    to: impl AsFd,
+    mut bytes: &[u8],
+    ending: impl Fn() -> bool,
+) -> io::Result<()> {
+    let mut moved = Instant::now();
+    while !bytes.is_empty() {
+        let mut room = [PollFd::new(&to, PollFlags::OUT)];
+        match poll(&mut room, Some(&LOOK)) {
+            Ok(1..) => {}
+            Ok(0) | Err(Errno::INTR) if ending() && moved.elapsed() >= GIVEN_UP => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "nobody reads it, and the command was to end: the answer is not whole",
+                ));
+            }
+            Ok(0) | Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match rustix::io::write(&to, &bytes[..bytes.len().min(PART)]) {
+            Ok(taken) => {
+                bytes = &bytes[taken..];
+                moved = Instant::now();
+            }
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Standard error for the log. Once a line was given up, nothing waits until there is room again.
@@ -60,6 +102,9 @@ impl io::Write for Log {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -70,5 +115,25 @@ mod tests {
         assert!(!offer_within(&writer, &text, Timespec::default()));
         drop(reader);
         assert!(!offer_within(&writer, &text, PATIENCE));
+    }
+
+    #[test]
+    fn a_reader_that_stops_is_given_up_at_the_end_alone() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let text = vec![b'x'; 1 << 20];
+        let asked = Arc::new(AtomicBool::new(false));
+        let (to, all, ending) = (writer.try_clone(), text.clone(), asked.clone());
+        let to = to.expect("a descriptor");
+        let delivered =
+            thread::spawn(move || deliver(&to, &all, || ending.load(Ordering::Relaxed)));
+        thread::sleep(GIVEN_UP);
+        assert!(!delivered.is_finished());
+        asked.store(true, Ordering::Relaxed);
+        let error = delivered.join().expect("no panic").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let reading = thread::spawn(move || io::copy(&mut reader, &mut io::sink()));
+        deliver(&writer, &text, || true).expect("it is read");
+        drop(writer);
+        assert!(reading.join().expect("no panic").is_ok());
     }
 }

@@ -3,8 +3,8 @@
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -37,6 +37,14 @@ pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
             .with_context(|| format!("catching signal {signal}, which ends the command"))?;
     }
     Ok(flag)
+}
+
+/// Set by the signals that end a command.
+static ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// Whether a signal has asked the command to end, since signals are caught.
+pub(crate) fn is_asked() -> bool {
+    ENDING.load(Ordering::Relaxed)
 }
 
 /// A pipe that becomes readable when a signal arrives.
@@ -85,6 +93,10 @@ impl Signals {
             }
             Ok(reader)
         };
+        for &signal in ends {
+            signal_hook::flag::register(signal, ENDING.clone())
+                .context("catching the signals that end the command")?;
+        }
         Ok(Self {
             ends: pipe(ends).context("catching the signals that end the command")?,
             children: pipe(&[SIGCHLD]).context("catching SIGCHLD")?,

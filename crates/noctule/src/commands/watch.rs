@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -17,10 +18,10 @@ use super::recorded::Answer;
 use crate::exit::{self, NotStarted};
 use crate::limits;
 use crate::print::{self, Paint};
-use crate::private;
 use crate::recording::Recording;
-use crate::stop::{Signals, Woken};
+use crate::stop::{self, Signals, Woken};
 use crate::wire::Pipeline;
+use crate::{patient, private};
 
 /// Between two readings inside the window. They only gather the processes that ended.
 const STEP: Duration = Duration::from_secs(1);
@@ -347,11 +348,11 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<Reader> {
-        let text = text.as_bytes();
+        let write = |to: BorrowedFd<'_>| patient::deliver(to, text.as_bytes(), stop::is_asked);
         let (written, place) = match self {
-            Self::Standard => (stdout().lock().write_all(text), "standard output".into()),
-            Self::BesideCommand => (stderr().lock().write_all(text), "standard error".into()),
-            Self::File(path, file) => (file.write_all(text), path.display().to_string()),
+            Self::Standard => (write(stdout().as_fd()), "standard output".into()),
+            Self::BesideCommand => (write(stderr().as_fd()), "standard error".into()),
+            Self::File(path, file) => (write(file.as_fd()), path.display().to_string()),
         };
         match written {
             // The reader has seen enough; the command's status is passed on all the same.

@@ -1,7 +1,5 @@
 //! What `noctule load` shows: lines for people, or lines of JSON.
 
-use std::io::Write as _;
-
 use anyhow::Result;
 use noctule_kernel::{Attachment, MapContents, MapEntry};
 use noctule_text::escape;
@@ -10,6 +8,7 @@ use serde_json::json;
 
 use super::super::watch::{Output, Reader};
 use super::jobs::Job;
+use crate::patient;
 
 /// Where it goes.
 pub(super) struct Show<'a> {
@@ -61,8 +60,8 @@ impl<'a> Show<'a> {
         };
         let name = escape(&job.program.name);
         let count = job.program.instructions;
-        // Standard error may be closed: the message cannot be printed.
-        let _ = writeln!(std::io::stderr(), "{name}: {done} ({count} instructions)");
+        let message = format!("{name}: {done} ({count} instructions)\n");
+        patient::offer(std::io::stderr(), message.as_bytes());
         Ok(())
     }
 
