@@ -21,35 +21,34 @@ fn a_file_of_events_is_its_owners_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let made = at("made");
-    let output = ended(Command::new(NOCTULE).args(["events", "-o", &made, "--for", "50ms"]));
-    assert!(output.status.success());
-    let mode = fs::metadata(&made)
-        .expect("it was made")
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o777, 0o600);
+    fs::write(&made, "old").expect("our file");
     fs::write(at("open"), "").expect("our file");
     fs::set_permissions(at("open"), Permissions::from_mode(0o666)).expect("our file");
     symlink(&made, at("link")).expect("our folder");
+    let run = [
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--for",
+        "50ms",
+        "--events",
+    ];
     for (name, words) in [("open", "chmod 600"), ("link", "symbolic link")] {
         let file = at(name);
-        for args in [
-            &["events", "--for", "50ms", "-o", &file][..],
-            &[
-                "run",
-                "--listen",
-                "127.0.0.1:0",
-                "--for",
-                "50ms",
-                "--events",
-                &file,
-            ],
-        ] {
-            let (code, said) = failure(args);
-            assert_eq!(code, 1, "{said}");
-            assert_says(&said, &[&file, words]);
-        }
+        let (code, said) = failure(&[&run[..], &[file.as_str()]].concat());
+        assert_eq!(code, 1, "{said}");
+        assert_says(&said, &[&file, words]);
     }
+    // A file of one command's answer is a new one, whatever has its name.
+    for name in ["open", "link"] {
+        let file = at(name);
+        let output = ended(Command::new(NOCTULE).args(["events", "-o", &file, "--", "true"]));
+        assert!(output.status.success());
+        let found = fs::symlink_metadata(&file).expect("it was made");
+        assert!(found.is_file(), "{name}");
+        assert_eq!(found.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(fs::read_to_string(&made).expect("our file"), "old");
 }
 
 #[test]

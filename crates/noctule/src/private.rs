@@ -1,12 +1,15 @@
 //! Files with what only their owner may read: arguments of programs can be secrets.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
+use tempfile::TempPath;
 
 /// Bits of the mode that nobody but the owner and readers in the group may have.
 const FOREIGN: u32 = 0o027;
@@ -31,7 +34,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
         .custom_flags((OFlags::NONBLOCK | nofollow).bits().cast_signed())
         .open(path)
         .map_err(|error| match error.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
+            Some(code) if code == Errno::LOOP.raw_os_error() => {
                 refused("is a symbolic link: name the file itself")
             }
             _ => error,
@@ -82,7 +85,7 @@ pub(crate) struct Found {
 /// Reads a file that decides who is let in. One that others can write or that belongs to them is refused, and
 /// a secret that they can read. Links are followed: certificates are often renewed by one.
 pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)?;
@@ -104,7 +107,7 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
         return Err(refused(&words));
     }
     let mut bytes = Vec::new();
-    file.by_ref().take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(refused("is larger than 1 MiB"));
     }
@@ -112,13 +115,78 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
     Ok(Found { bytes, shown })
 }
 
-/// The same as `append`, and what was in it is gone.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    let file = append(path)?;
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
+/// A file for an answer. Until it is kept, what has its name stays.
+pub(crate) struct Answer {
+    file: File,
+    path: PathBuf,
+    unnamed: Option<TempPath>,
+}
+
+/// Begins an answer that only its owner can read, in a new file beside `path`. A link or a file with this name
+/// is replaced when the answer is kept, and nothing is written through it. Pipes, devices and the links of /dev and
+/// /proc are written to as they are.
+pub(crate) fn create(path: &Path) -> io::Result<Answer> {
+    let found = std::fs::symlink_metadata(path).map(|found| found.file_type());
+    let direct = match found {
+        Ok(kind) if kind.is_dir() => return Err(Errno::ISDIR.into()),
+        Ok(kind) if kind.is_symlink() => is_of_the_system(path).then_some(OFlags::empty()),
+        Ok(kind) => (!kind.is_file()).then_some(OFlags::NOFOLLOW),
+        Err(_) => None,
+    };
+    let (file, unnamed) = match direct {
+        Some(flags) => {
+            let mut options = OpenOptions::new();
+            options
+                .append(true)
+                .custom_flags(flags.bits().cast_signed());
+            (options.open(path)?, None)
+        }
+        None => {
+            let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            let made = tempfile::Builder::new()
+                .prefix(".noctule-")
+                .tempfile_in(folder)?;
+            let (file, name) = made.into_parts();
+            (file, Some(name))
+        }
+    };
+    Ok(Answer {
+        file,
+        path: path.to_owned(),
+        unnamed,
+    })
+}
+
+impl Answer {
+    /// Gives it its name, if it has none yet.
+    pub(crate) fn keep(&mut self) -> io::Result<()> {
+        match self.unnamed.take() {
+            Some(unnamed) => Ok(unnamed.persist(&self.path)?),
+            None => Ok(()),
+        }
     }
-    Ok(file)
+}
+
+impl AsFd for Answer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Write for Answer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Only root makes links there, such as those of the standard streams.
+fn is_of_the_system(path: &Path) -> bool {
+    ["/dev", "/proc"].iter().any(|it| path.starts_with(it))
 }
 
 fn refused(words: &str) -> io::Error {
@@ -129,7 +197,7 @@ fn refused(words: &str) -> io::Error {
 mod tests {
     use std::fs::{self, Permissions};
     use std::io::Write as _;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -202,9 +270,44 @@ mod tests {
             .mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read(at("twice")).expect("our file"), b"old");
-        create(&at("own"))
-            .and_then(|mut it| it.write_all(b"new"))
-            .expect("our file");
-        assert_eq!(fs::read(at("own")).expect("our file"), b"new");
+    }
+
+    #[test]
+    fn an_answer_replaces_what_has_its_name_and_writes_through_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+        for name in ["victim", "shown"] {
+            fs::write(at(name), "old").expect("our file");
+        }
+        symlink(at("victim"), at("link")).expect("our folder");
+        fs::hard_link(at("victim"), at("twice")).expect("our folder");
+        symlink(at("nothing"), at("dangling")).expect("our folder");
+        for name in ["new", "shown", "link", "twice", "dangling"] {
+            let mut answer = create(&at(name)).expect("our folder");
+            answer.write_all(b"new").expect("our file");
+            let before = read(name);
+            assert_ne!(before, "new", "{name}");
+            answer.keep().expect("our folder");
+            let kept = fs::symlink_metadata(at(name)).expect("it was kept");
+            assert_eq!(
+                (kept.is_file(), kept.mode() & 0o777),
+                (true, 0o600),
+                "{name}"
+            );
+            answer.write_all(b"er").expect("our file");
+            assert_eq!(read(name), "newer");
+        }
+        assert_eq!(read("victim"), "old");
+        assert!(!at("nothing").exists());
+        // A command that fails.
+        drop(create(&at("shown")).expect("our folder"));
+        assert_eq!(read("shown"), "newer");
+        let left = fs::read_dir(folder.path()).expect("our folder").count();
+        assert_eq!(left, 6, "the files above and no others");
+        let error = create(folder.path()).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        let device = create(Path::new("/dev/full")).and_then(|mut it| it.write_all(b"x"));
+        assert_eq!(device.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -123,7 +123,7 @@ struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     fn open(args: &'a EventsArgs, tape: Option<Recording>) -> Result<Self> {
-        let output = Output::private(args.output.as_deref(), &args.command)?;
+        let output = Output::beside(args.output.as_deref(), &args.command)?;
         Ok(Self {
             lines: EventLines::new(output.paint().wide(args.wide)),
             output,

@@ -3,7 +3,7 @@
 mod openmetrics;
 mod perfetto;
 
-use std::io::Write;
+use std::io::{BufWriter, IntoInnerError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -142,8 +142,8 @@ fn hand_over(reader: &mut impl Reader, next: &mut dyn FnMut() -> Option<Event>) 
     }
 }
 
-/// A new file that only its owner can read.
-fn create(path: &Path) -> Result<impl Write + use<>> {
+/// A new file that only its owner can read; [`keep`] gives it its name.
+fn create(path: &Path) -> Result<BufWriter<private::Answer>> {
     if path.is_dir() {
         bail!(Usage(format!(
             "-o {}: this is a folder: name a file",
@@ -151,5 +151,11 @@ fn create(path: &Path) -> Result<impl Write + use<>> {
         )));
     }
     let file = private::create(path).with_context(|| path.display().to_string())?;
-    Ok(std::io::BufWriter::with_capacity(1 << 20, file))
+    Ok(BufWriter::with_capacity(1 << 20, file))
+}
+
+fn keep(file: BufWriter<private::Answer>, path: &Path) -> Result<()> {
+    let written = file.into_inner().map_err(IntoInnerError::into_error);
+    let kept = written.and_then(|mut file| file.keep());
+    kept.with_context(|| path.display().to_string())
 }

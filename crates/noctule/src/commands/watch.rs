@@ -1,7 +1,6 @@
 //! Watching for a window, or as long as a command runs, and where the answer goes.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::ExitStatusExt as _;
@@ -303,13 +302,14 @@ fn code(status: ExitStatus) -> u8 {
         .unwrap_or(exit::FAILED)
 }
 
-/// Where the answer goes. A file is made before anything else, so that a wrong path is known early.
+/// Where the answer goes. A file is made before anything else, so that a wrong path is known early. It gets its name
+/// with the first text: a command that fails before leaves the old file.
 pub(super) enum Output<'a> {
     /// Standard output.
     Standard,
     /// Standard error: standard output belongs to the command that is followed.
     BesideCommand,
-    File(&'a Path, File),
+    File(&'a Path, private::Answer),
 }
 
 /// Whether anybody reads the answer.
@@ -330,21 +330,11 @@ impl<'a> Output<'a> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
             None => Ok(Self::BesideCommand),
-            Some(path) => Self::file(path, File::create(path)),
+            Some(path) => {
+                let file = private::create(path).with_context(|| path.display().to_string())?;
+                Ok(Self::File(path, file))
+            }
         }
-    }
-
-    /// The same, for what may contain secrets: only the owner can read the file.
-    pub(super) fn private(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
-        match path {
-            None => Self::beside(path, command),
-            Some(path) => Self::file(path, private::create(path)),
-        }
-    }
-
-    fn file(path: &'a Path, opened: io::Result<File>) -> Result<Self> {
-        let file = opened.with_context(|| path.display().to_string())?;
-        Ok(Self::File(path, file))
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<Reader> {
@@ -352,7 +342,10 @@ impl<'a> Output<'a> {
         let (written, place) = match self {
             Self::Standard => (write(stdout().as_fd()), "standard output".into()),
             Self::BesideCommand => (write(stderr().as_fd()), "standard error".into()),
-            Self::File(path, file) => (write(file.as_fd()), path.display().to_string()),
+            Self::File(path, file) => {
+                let written = write(file.as_fd()).and_then(|()| file.keep());
+                (written, path.display().to_string())
+            }
         };
         match written {
             // The reader has seen enough; the command's status is passed on all the same.

@@ -15,7 +15,7 @@ use noctule_sinks::openmetrics::{Exposition, Snapshot};
 use noctule_tape::{Stretch, Tape};
 use noctule_text::{bytes, count};
 
-use super::{Done, Reader, create, read};
+use super::{Done, Reader, create, keep, read};
 use crate::args::TapeExportArgs;
 use crate::config::Config;
 use crate::replay::Replay;
@@ -35,6 +35,7 @@ pub(super) fn export(
     out.end()?;
     let written = out.families.put_together(&mut file);
     let written = written.with_context(|| args.output.display().to_string())?;
+    keep(file, &args.output)?;
     let mut words = format!(
         "{} samples, {}",
         count(out.families.samples),

@@ -9,7 +9,7 @@ use noctule_sinks::perfetto::Tracer;
 use noctule_tape::{Stretch, Tape};
 use noctule_text::{bytes, count};
 
-use super::{Done, Reader, create, read};
+use super::{Done, Reader, create, keep, read};
 use crate::args::TapeExportArgs;
 use crate::config::Config;
 
@@ -29,9 +29,7 @@ pub(super) fn export(
     let damages = read(tape, stretches, &mut out)?;
     let last = std::mem::replace(&mut out.tracer, Tracer::new(config.verdicts.judge())).finish();
     out.write(&last)?;
-    out.file
-        .flush()
-        .context(args.output.display().to_string())?;
+    keep(out.file, &args.output)?;
     let words = format!("{} batches, {}", count(out.batches), bytes(out.written));
     Ok((words, damages))
 }
