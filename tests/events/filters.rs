@@ -1,6 +1,7 @@
 //! Whose events are told, and what is said to wrong wishes.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use super::support::cgroup::{Below, Group};
@@ -211,17 +212,12 @@ fn whoever_reads_may_go() {
 fn wrong_wishes_are_the_callers_errors() {
     let _machine = support::shared();
     needs!("process_events");
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 3] = [
         (&["--kind", "proces"], "process"),
         (
             &["--pid", "4194303"],
             "--pid 4194303: there is no such process",
         ),
-        (
-            &["--cgroup", "/no/such/group"],
-            "--cgroup /no/such/group: no cgroup has that name; nearest first: ",
-        ),
-        (&["--container", "nobody"], "--container nobody: "),
         (&["--path", "/etc", "--kind", "tcp"], "--kind"),
     ];
     for (args, words) in cases {
@@ -230,6 +226,37 @@ fn wrong_wishes_are_the_callers_errors() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn a_stream_waits_for_a_group_that_is_not_there_yet() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let name = format!("noctule-later-{}", std::process::id());
+    let mut child = Command::new(NOCTULE)
+        .args(["events", "--json", "--cgroup", &format!("/{name}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let expected = format!("--cgroup /{name}: no cgroup has that name; nearest first: ");
+    let waits = said.by_ref().map(|line| line.expect("text"));
+    let waits = waits
+        .filter(|line| line.contains(&expected))
+        .find(|line| line.ends_with("; waiting for one"));
+    assert!(waits.is_some(), "it ended");
+    let group = Group::named(&name);
+    let _load = Load::shell(&group, "while :; do ( : ); done");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let line = lines.next().expect("an event").expect("text");
+    let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(event["process.linux.cgroup"], group.path().as_str());
+    drop(lines);
+    support::wait_until("it has ended", || {
+        child.try_wait().expect("our child").is_some()
+    });
 }
 
 #[test]

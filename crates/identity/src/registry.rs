@@ -45,6 +45,8 @@ pub struct Registry {
     /// and what it does not show may well be alive.
     partial: bool,
     nobody: Arc<Owner>,
+    /// Owners were found or named since [`Registry::take_changed`] was called.
+    changed: bool,
     stats: Stats,
 }
 
@@ -101,6 +103,7 @@ impl Registry {
             walked_groups: 0,
             partial: note.is_some(),
             nobody: Arc::new(Owner::unknown(CgroupId(0))),
+            changed: false,
             stats: Stats::default(),
         };
         registry.walk();
@@ -273,6 +276,11 @@ impl Registry {
         self.tick(now_ns);
     }
 
+    /// Whether owners were found or named since the last call.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
     /// What it did and holds.
     pub fn stats(&self) -> Stats {
         Stats {
@@ -329,6 +337,7 @@ impl Registry {
         group.seen_ns = self.now_ns;
         group.delegated = delegated;
         self.groups.insert(id, group);
+        self.changed = true;
         if search {
             self.schedule(id, self.now_ns);
         }
@@ -558,6 +567,7 @@ impl Registry {
         if let Some(group) = self.groups.get_mut(&id) {
             group.owner = Arc::clone(&owner);
         }
+        self.changed = true;
         if is_node {
             self.add_node(&owner);
         }

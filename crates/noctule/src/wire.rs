@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use noctule_analysis::{Attribution, Rollup, Selection};
+use noctule_analysis::{Attribution, Missing, Rollup, Selection};
 use noctule_collect::{
     CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles,
 };
@@ -293,9 +293,14 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Lets only those through that the scope names, and makes their sockets known.
+    /// Lets only those through that the scope names, and makes their sockets known. What has a name that is not
+    /// there yet is waited for.
     fn narrow(&mut self, scope: &Scope) -> Result<()> {
-        let selection = self.select(&scope.names, &[])?;
+        let selection = select::selection(&scope.names, &self.cgroup_mount, &self.proc)?;
+        if let Some(missing) = self.missing(&selection)? {
+            let words = select::nothing_fits(missing).0;
+            tracing::warn!("{words}; waiting for one");
+        }
         let Some(mut stream) = self.events.take() else {
             return Ok(());
         };
@@ -315,24 +320,32 @@ impl Pipeline {
     /// but with a command, which may make it.
     pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
         let selection = select::selection(names, &self.cgroup_mount, &self.proc)?;
-        if !selection.has_names() || !command.is_empty() {
-            return Ok(selection);
+        if command.is_empty()
+            && let Some(missing) = self.missing(&selection)?
+        {
+            return Err(select::nothing_fits(missing).into());
+        }
+        Ok(selection)
+    }
+
+    /// Names that nothing has, if there are any.
+    fn missing(&mut self, selection: &Selection) -> Result<Option<Missing>> {
+        if !selection.has_names() {
+            return Ok(None);
         }
         // The names of containers are read by another thread.
         for look in 0.. {
             self.tick()?;
             let owners: Vec<&Owner> = self.registry.owners().map(|owner| &**owner).collect();
             let found = selection.found_among(&owners);
-            let Some(missing) = selection.missing(&found, &owners) else {
-                break;
-            };
-            if look >= NAME_LOOKS {
-                return Err(select::nothing_fits(missing).into());
+            let missing = selection.missing(&found, &owners);
+            if missing.is_none() || look >= NAME_LOOKS {
+                return Ok(missing);
             }
             self.registry.catch_up(NAME_STEP);
             thread::sleep(NAME_STEP);
         }
-        Ok(selection)
+        Ok(None)
     }
 
     /// What is there is taken note of, and listed if that is wanted.
@@ -581,7 +594,7 @@ impl Pipeline {
         if let Some(stream) = &mut self.events {
             // First what makes room.
             stream.want_no_more(&self.released);
-            if !events.is_empty() {
+            if self.registry.take_changed() {
                 stream.want_more(&self.registry);
             }
         }
