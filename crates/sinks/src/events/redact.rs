@@ -1,286 +1,271 @@
 //! Well-known secrets in the arguments of programs.
 
-use std::mem;
+mod rules;
+
+use std::sync::LazyLock;
+
+use regex::bytes::{Captures, Regex};
+use rules::{ENDS, FLAGS, Flag, HARMLESS_ENDS, PARTS, SWITCHES, TOKENS, Value, WORDS};
 
 /// What stands in the place of a secret.
 const REDACTED: &[u8] = b"<redacted>";
 
-/// Words in the name of an option, a variable or a header whose value is a secret.
-const SECRET_WORDS: [&str; 14] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "pgpass",
-    "mysql_pwd",
-    "secret",
-    "token",
-    "apikey",
-    "api-key",
-    "api_key",
-    "access-key",
-    "access_key",
-    "credential",
-    "authorization",
-];
+/// A name, what is between it and its value, and the value: of variables, options, queries, JSON, and connection
+/// strings.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r#"(?<name>[A-Za-z][\w.-]*)(?<mark>\\?["']?\s*(?:=>|:=|==?|:)\s*)(?:(?<open>\\?["'])(?<quoted>[^"']*?)(?<close>\\?["']|$)|(?<bare>[^\s"'&;,|)}\]\\]+))"#,
+    )
+});
 
-/// Names that are about secrets and are none: files, numbers, switches.
-const HARMLESS_ENDS: [&str; 7] = ["file", "path", "url", "stdin", "type", "name", "length"];
+/// The password of `scheme://user:password@host`, or a long name that stands for user and password.
+static USER_INFO: LazyLock<Regex> = LazyLock::new(|| {
+    compile(r#"(?<scheme>[A-Za-z][\w+.-]*://)(?:(?<user>[^\s/?\#:@"']*:)[^\s/?\#"']+|[\w-]{20,})@"#)
+});
 
-/// How the tokens of well-known services begin.
-const TOKEN_BEGINS: [&[u8]; 10] = [
-    b"ghp_",
-    b"gho_",
-    b"ghs_",
-    b"github_pat_",
-    b"glpat-",
-    b"xoxb-",
-    b"xoxp-",
-    b"sk_live_",
-    b"hvs.",
-    b"eyJ",
-];
-/// Shorter ones are no tokens.
-const TOKEN_BYTES: usize = 20;
+/// `Bearer X` and `Basic X`.
+static SCHEME: LazyLock<Regex> =
+    LazyLock::new(|| compile(r"(?<word>\b(?i:bearer|basic|digest)\s+)[\w.~+/=-]{8,}"));
 
-/// Programs of which `-pVALUE` is a password.
-const SHORT_PASSWORD: [&[u8]; 7] = [
-    b"mysql",
-    b"mysqldump",
-    b"mysqladmin",
-    b"mysqlimport",
-    b"mariadb",
-    b"mariadb-dump",
-    b"sshpass",
-];
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| compile(&format!(r"\b(?:{})", TOKENS.join("|"))));
 
-/// Replaces the values of well-known secrets: of options (`--password X`, `--token=X`), variables
-/// (`PGPASSWORD=X`), headers (`Authorization: X`), addresses (`https://user:X@host`), `-u user:X` of
-/// curl, `-pX` of mysql, and tokens that have a form of their own. A secret without such a mark stays;
-/// only "off" for arguments keeps all of them out.
+/// A private key, up to its end or that of the argument.
+static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"(?s)(?<begin>-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----).*?(?<end>-----END [A-Z ]*-----|$)",
+    )
+});
+
+/// The address of a hook is the right to use it.
+static HOOK: LazyLock<Regex> = LazyLock::new(|| {
+    compile(
+        r"(?<host>\b(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks)/)[\w/-]+",
+    )
+});
+
+fn compile(expression: &str) -> Regex {
+    Regex::new(&format!("(?-u){expression}")).expect("constants, each of which a test uses")
+}
+
+/// Replaces the values of well-known secrets: of options, variables, headers, addresses and JSON by their names
+/// (`rules`), of options of well-known programs (`curl -u user:X`, `mysql -pX`), and tokens that have a form of their
+/// own. A secret without such a mark stays; only "off" for arguments keeps all of them out.
 pub fn redact(args: &mut [Vec<u8>]) {
-    let Some((first, rest)) = args.split_first_mut() else {
-        return;
-    };
-    let program = base(first);
-    let short_password = SHORT_PASSWORD.contains(&program);
-    let curl = program == b"curl";
-    let mut next = Next::Plain;
-    for arg in rest {
-        let whole = mem::replace(&mut next, Next::Plain);
-        if whole == Next::Secret && !arg.starts_with(b"-") {
-            *arg = REDACTED.to_vec();
-            continue;
+    let mut line = Line::default();
+    for arg in args {
+        line.redact(arg);
+    }
+}
+
+/// What the words so far say of the next one.
+#[derive(Default)]
+struct Line {
+    flags: Vec<&'static Flag>,
+    next: Option<Value>,
+    started: bool,
+}
+
+impl Line {
+    fn redact(&mut self, arg: &mut Vec<u8>) {
+        let first = !std::mem::replace(&mut self.started, true);
+        if let Some(value) = self.next.take()
+            && (value != Value::Secret || !arg.starts_with(b"-"))
+        {
+            *arg = hide(value, arg);
+            return;
         }
-        if whole == Next::UserAndSecret {
-            after_colon(arg);
-            continue;
+        self.note_program(arg);
+        if first {
+            return;
         }
-        if curl && matches!(&arg[..], b"-u" | b"--user" | b"-U" | b"--proxy-user") {
-            next = Next::UserAndSecret;
-        } else if short_password && arg.starts_with(b"-p") {
-            match arg.len() {
-                // Of sshpass the value may be the next; mysql asks for it.
-                2 if program == b"sshpass" => next = Next::Secret,
-                2 => {}
-                _ => *arg = [b"-p", REDACTED].concat(),
-            }
-        } else if arg.starts_with(b"-") && is_secret(arg) {
-            next = Next::Secret;
-        } else {
+        if let Some(same) = self.flag(arg) {
+            *arg = same;
+            return;
+        }
+        if is_option(arg) {
+            self.next = Some(Value::Secret);
+            return;
+        }
+        // A whole command line in one argument.
+        if arg.iter().any(u8::is_ascii_whitespace) {
             *arg = words(arg);
         }
+        *arg = patterns(arg);
+    }
+
+    /// The flags that have secrets from now on, where the argument is the name of a program.
+    fn note_program(&mut self, arg: &[u8]) {
+        let base = arg.rsplit(|byte| *byte == b'/').next().unwrap_or(arg);
+        let has = |flag: &&Flag| flag.programs.iter().any(|it| it.as_bytes() == base);
+        self.flags.extend(FLAGS.iter().filter(has));
+    }
+
+    /// The argument without the secret behind its flag; notes one that comes next.
+    fn flag(&mut self, arg: &[u8]) -> Option<Vec<u8>> {
+        for flag in &self.flags {
+            for name in flag.flags.iter().map(|name| name.as_bytes()) {
+                let Some(rest) = arg.strip_prefix(name) else {
+                    continue;
+                };
+                if rest.is_empty() {
+                    self.next = flag.next.then_some(flag.value);
+                    return Some(arg.to_vec());
+                }
+                let long = name.starts_with(b"--");
+                let value = match rest.strip_prefix(b"=") {
+                    Some(value) if long => value,
+                    _ if long || !flag.same => continue,
+                    _ => rest,
+                };
+                let before = &arg[..arg.len() - value.len()];
+                return Some([before, &hide(flag.value, value)].concat());
+            }
+        }
+        None
     }
 }
 
-/// What the argument before says of the next one.
-#[derive(PartialEq)]
-enum Next {
-    Plain,
-    Secret,
-    UserAndSecret,
+fn hide(value: Value, text: &[u8]) -> Vec<u8> {
+    match value {
+        Value::Secret => REDACTED.to_vec(),
+        Value::After(mark) => match text.iter().position(|byte| *byte == mark) {
+            Some(at) => [&text[..=at], REDACTED].concat(),
+            None => text.to_vec(),
+        },
+    }
 }
 
-/// An argument may be a whole command line: each of its words is looked at.
-fn words(arg: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(arg.len());
-    let mut secret_next = false;
-    // A header: all of what follows the colon.
-    if let Some(at) = arg.iter().position(|byte| *byte == b':')
-        && is_secret(&arg[..at])
-        && !arg[..at].contains(&b' ')
-    {
-        out.extend_from_slice(&arg[..=at]);
-        out.push(b' ');
-        out.extend_from_slice(REDACTED);
-        return out;
-    }
-    for part in arg.split_inclusive(u8::is_ascii_whitespace) {
+/// Each word of a text as an argument of its own; blanks stay as they are.
+fn words(text: &[u8]) -> Vec<u8> {
+    let mut line = Line {
+        started: true,
+        ..Line::default()
+    };
+    let mut out = Vec::with_capacity(text.len());
+    for part in text.split_inclusive(u8::is_ascii_whitespace) {
         let end = part.iter().rposition(|byte| !byte.is_ascii_whitespace());
         let (word, blank) = part.split_at(end.map_or(0, |at| at + 1));
-        if word.is_empty() {
-            out.extend_from_slice(blank);
-            continue;
-        }
-        if mem::take(&mut secret_next) && !word.starts_with(b"-") {
-            out.extend_from_slice(REDACTED);
-        } else {
-            secret_next = word.starts_with(b"--") && is_secret(word);
-            push_word(&mut out, word);
+        if !word.is_empty() {
+            let mut word = word.to_vec();
+            line.word(&mut word);
+            out.extend_from_slice(&word);
         }
         out.extend_from_slice(blank);
     }
     out
 }
 
-fn push_word(out: &mut Vec<u8>, word: &[u8]) {
-    if let Some(at) = word.iter().position(|byte| *byte == b'=')
-        && is_secret(&word[..at])
-        && at + 1 < word.len()
-    {
-        out.extend_from_slice(&word[..=at]);
-        out.extend_from_slice(REDACTED);
-        return;
-    }
-    // What stands alone, or behind the name of an option.
-    let value = word.iter().rposition(|b| matches!(b, b'=' | b'\'' | b'"'));
-    let (before, value) = word.split_at(value.map_or(0, |at| at + 1));
-    let token = |begin: &&[u8]| value.starts_with(begin) && value.len() >= TOKEN_BYTES;
-    if TOKEN_BEGINS.iter().any(token) {
-        out.extend_from_slice(before);
-        out.extend_from_slice(REDACTED);
-        return;
-    }
-    match user_info(word) {
-        Some((from, to)) => {
-            out.extend_from_slice(&word[..from]);
-            out.extend_from_slice(REDACTED);
-            out.extend_from_slice(&word[to..]);
-        }
-        None => out.extend_from_slice(word),
-    }
-}
-
-/// Where the password of `scheme://user:password@host` is.
-fn user_info(word: &[u8]) -> Option<(usize, usize)> {
-    let scheme = word.windows(3).position(|three| three == b"://")? + 3;
-    let rest = &word[scheme..];
-    let host = rest.iter().position(|b| matches!(b, b'/' | b'?' | b'#'));
-    let authority = &rest[..host.unwrap_or(rest.len())];
-    let at = authority.iter().rposition(|byte| *byte == b'@')?;
-    let colon = authority[..at].iter().position(|byte| *byte == b':')?;
-    (colon + 1 < at).then_some((scheme + colon + 1, scheme + at))
-}
-
-/// Keeps the user of `user:password`.
-fn after_colon(arg: &mut Vec<u8>) {
-    if let Some(at) = arg.iter().position(|byte| *byte == b':') {
-        arg.truncate(at + 1);
-        arg.extend_from_slice(REDACTED);
-    }
-}
-
-/// Whether the name says that its value is a secret. One that holds a value already (`--x=y`) does not
-/// speak of the next argument.
-fn is_secret(name: &[u8]) -> bool {
-    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    let harmless = HARMLESS_ENDS.iter().any(|end| name.ends_with(end));
-    !harmless && !name.contains('=') && SECRET_WORDS.iter().any(|word| name.contains(word))
-}
-
-fn base(path: &[u8]) -> &[u8] {
-    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn assert_redacted(line: &[&str], expected: &[&str]) {
-        let mut args: Vec<Vec<u8>> = line.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-        redact(&mut args);
-        let shown: Vec<_> = args
+impl Line {
+    /// A word of a text. Its quotes stay around what is hidden.
+    fn word(&mut self, word: &mut Vec<u8>) {
+        let quote = |byte: &u8| matches!(byte, b'"' | b'\'');
+        let begin = word.iter().position(|b| !quote(b)).unwrap_or(word.len());
+        let closing = |b: &u8| quote(b) || matches!(b, b';' | b')' | b'|' | b'&');
+        let end = word
             .iter()
-            .map(|arg| String::from_utf8_lossy(arg))
-            .collect();
-        assert_eq!(shown, expected, "{line:?}");
-    }
-
-    #[test]
-    fn values_of_well_known_secrets_are_replaced() {
-        let r = "<redacted>";
-        assert_redacted(
-            &["app", "--password", "hunter2", "x"],
-            &["app", "--password", r, "x"],
-        );
-        assert_redacted(
-            &["app", "--db-password=hunter2"],
-            &["app", "--db-password=<redacted>"],
-        );
-        assert_redacted(
-            &["env", "PGPASSWORD=x", "psql"],
-            &["env", "PGPASSWORD=<redacted>", "psql"],
-        );
-        assert_redacted(
-            &["env", "AWS_SECRET_ACCESS_KEY=x/y="],
-            &["env", "AWS_SECRET_ACCESS_KEY=<redacted>"],
-        );
-        assert_redacted(
-            &["/usr/bin/mysql", "-uroot", "-phunter2"],
-            &["/usr/bin/mysql", "-uroot", "-p<redacted>"],
-        );
-        assert_redacted(
-            &["sshpass", "-p", "x", "ssh", "h"],
-            &["sshpass", "-p", r, "ssh", "h"],
-        );
-        assert_redacted(
-            &["curl", "-u", "me:x", "h"],
-            &["curl", "-u", "me:<redacted>", "h"],
-        );
-        assert_redacted(
-            &["curl", "-H", "Authorization: Bearer abc def"],
-            &["curl", "-H", "Authorization: <redacted>"],
-        );
-        assert_redacted(
-            &["git", "clone", "https://me:x@host:8080/a@b"],
-            &["git", "clone", "https://me:<redacted>@host:8080/a@b"],
-        );
-        assert_redacted(
-            &["sh", "-c", "mysql --password=x y; app --token abc  && z"],
-            &[
-                "sh",
-                "-c",
-                "mysql --password=<redacted> y; app --token <redacted>  && z",
-            ],
-        );
-        assert_redacted(&["app", "ghp_0123456789abcdefghij"], &["app", r]);
-        assert_redacted(
-            &["app", "--jwt=eyJhbGciOiJIUzI1NiJ9.x.y"],
-            &["app", "--jwt=<redacted>"],
-        );
-    }
-
-    #[test]
-    fn what_is_no_secret_stays() {
-        let lines: [&[&str]; 9] = [
-            &["app", "--password-file", "/run/secrets/db"],
-            &["app", "--password-stdin", "user"],
-            &["mkdir", "-p", "a/b"],
-            &["ssh", "-p2222", "host"],
-            &["curl", "https://host/x:y@z"],
-            &["app", "--token", "--verbose"],
-            &["app", "eyJ"],
-            &["cat", "/etc/passwd"],
-            &[],
-        ];
-        for line in lines {
-            assert_redacted(line, line);
+            .rposition(|b| !closing(b))
+            .map_or(begin, |at| at + 1)
+            .max(begin);
+        let mut inner = word[begin..end].to_vec();
+        if let Some(value) = self.next.take()
+            && (value != Value::Secret || !inner.starts_with(b"-"))
+        {
+            inner = hide(value, &inner);
+        } else {
+            self.note_program(&inner);
+            if let Some(same) = self.flag(&inner) {
+                inner = same;
+            } else if is_option(&inner) {
+                self.next = Some(Value::Secret);
+            }
         }
-        // Neither UTF-8 nor an end.
-        redact(&mut [
-            b"x".to_vec(),
-            b"\xff--password=\xff".to_vec(),
-            b"--password".to_vec(),
-        ]);
+        *word = [&word[..begin], &inner, &word[end..]].concat();
     }
+}
+
+/// Replaces what has the form of a secret, wherever it stands.
+fn patterns(arg: &[u8]) -> Vec<u8> {
+    // A header: all of what follows its name.
+    if let Some(at) = arg.iter().position(|byte| *byte == b':')
+        && !arg[..at].iter().any(u8::is_ascii_whitespace)
+        && arg.get(at + 1) == Some(&b' ')
+        && is_secret(&arg[..at])
+    {
+        return [&arg[..=at], b" ", REDACTED].concat();
+    }
+    let text = PRIVATE_KEY.replace_all(arg, &b"$begin<redacted>$end"[..]);
+    let text = USER_INFO.replace_all(&text, &b"$scheme$user<redacted>@"[..]);
+    let text = HOOK.replace_all(&text, &b"$host<redacted>"[..]);
+    let text = SCHEME.replace_all(&text, &b"$word<redacted>"[..]);
+    let text = PAIR.replace_all(&text, pair);
+    TOKEN.replace_all(&text, REDACTED).into_owned()
+}
+
+fn pair(found: &Captures<'_>) -> Vec<u8> {
+    let part = |name| found.name(name).map_or(&b""[..], |it| it.as_bytes());
+    let value = found.name("quoted").or_else(|| found.name("bare"));
+    let value = value.map_or(&b""[..], |it| it.as_bytes());
+    // `https://` is no value, and neither is a variable of the shell.
+    if value.is_empty()
+        || value.starts_with(b"//")
+        || value.starts_with(b"$")
+        || !is_secret(part("name"))
+    {
+        return found[0].to_vec();
+    }
+    [
+        part("name"),
+        part("mark"),
+        part("open"),
+        REDACTED,
+        part("close"),
+    ]
+    .concat()
+}
+
+/// Whether the next argument is a secret.
+fn is_option(arg: &[u8]) -> bool {
+    let ends = |byte: &u8| *byte == b'=' || byte.is_ascii_whitespace();
+    arg.starts_with(b"-") && !arg.iter().any(ends) && is_secret(arg)
+}
+
+/// Whether the name says that its value is a secret.
+fn is_secret(name: &[u8]) -> bool {
+    if SWITCHES.iter().any(|it| name.starts_with(it.as_bytes())) {
+        return false;
+    }
+    let words = split_name(name);
+    let Some(last) = words.last() else {
+        return false;
+    };
+    let joined = words.concat();
+    let ends = |end: &&str| joined.ends_with(*end);
+    if HARMLESS_ENDS.contains(&last.as_str()) || ["file", "path", "url", "stdin"].iter().any(ends) {
+        return false;
+    }
+    PARTS.iter().any(|part| joined.contains(part))
+        || ENDS.iter().any(ends)
+        || WORDS.contains(&last.as_str())
+}
+
+/// The words of a name, in small letters: of `db-pass`, `DB_PASS`, `db.pass` and `dbPass`.
+fn split_name(name: &[u8]) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for &byte in name {
+        let begins = byte.is_ascii_uppercase() && was_small;
+        if (begins || !byte.is_ascii_alphanumeric())
+            && words.last().is_some_and(|it| !it.is_empty())
+        {
+            words.push(String::new());
+        }
+        if byte.is_ascii_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(char::from(byte.to_ascii_lowercase()));
+        }
+        was_small = byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
