@@ -269,3 +269,6 @@ fn split_name(name: &[u8]) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     words
 }
+
+#[cfg(test)]
+mod tests;
