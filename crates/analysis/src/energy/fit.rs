@@ -23,6 +23,12 @@ const PRIOR_TICKS: f64 = 0.5;
 /// The load has to change by 3 % at least, as the square of its relative standard deviation.
 const LEAST_SPREAD: f64 = 1e-3;
 
+/// The error of a prediction is never taken for less than this part of power.
+const LEAST_ERROR: f64 = 0.01;
+/// By how much the mean cost of work may change with the load, as a part of it: the kinds of work that run at high
+/// loads can be others than those at low ones.
+const KINDS_OF_WORK: f64 = 0.03;
+
 /// Every set of terms that is not empty.
 const SETS: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
@@ -68,11 +74,7 @@ impl Fit {
 
     /// Watts that the fit expects.
     pub(super) fn predict(&self, terms: &Vector) -> f64 {
-        terms
-            .iter()
-            .zip(&self.coefficients)
-            .map(|(term, coefficient)| term * coefficient)
-            .sum()
+        dot(terms, &self.coefficients)
     }
 
     /// Root mean square of the error of its predictions, in watts.
@@ -90,15 +92,38 @@ impl Fit {
         self.coefficients[0]
     }
 
-    /// Standard error of [`Self::idle_watts`], from the error of predictions; `None` where the load
-    /// changed too little to separate idle power from that of work.
-    pub(super) fn idle_error(&self) -> Option<f64> {
+    /// Half-width of the interval in which idle power is likely to be around [`Self::idle_watts`]; `None` where the
+    /// load changed too little to separate idle power from that of work. `usual`: the idle power that is assumed
+    /// where nothing is known.
+    pub(super) fn idle_doubt(&self, usual: f64) -> Option<f64> {
         // As if all work were of one kind: the kinds need not be separated for it.
         let count = self.normal[0][0];
         let sum = self.normal[0][1] + self.normal[0][2];
         let squares = self.normal[1][1] + 2.0 * self.normal[1][2] + self.normal[2][2];
         let spread = count * squares - sum * sum;
-        (spread > LEAST_SPREAD * count * squares).then(|| self.error() * (squares / spread).sqrt())
+        if spread <= LEAST_SPREAD * count * squares {
+            return None;
+        }
+        let mean_watts = self.right[0] / count;
+        let explained = self.explained_variance();
+        let work = mean_watts - self.idle_watts().min(usual);
+        // Counters and meter are never of quite the same moment, so a fit of less is luck.
+        let error = self.error().hypot(LEAST_ERROR * mean_watts);
+        let noise = 2.0 * error * (squares / spread).sqrt();
+        // Errors of the load make the slope too flat. The true one is at most that of load over power, which is
+        // steeper by what the fit does not explain.
+        let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
+        let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
+        (explained > 0.0).then_some(noise + too_flat + kinds)
+    }
+
+    /// Variance of the watts that the fit predicts for what it has learned.
+    fn explained_variance(&self) -> f64 {
+        let count = self.normal[0][0];
+        let rows = self.normal.iter().zip(&self.coefficients);
+        let squares = rows.map(|(row, left)| left * dot(row, &self.coefficients));
+        let mean = dot(&self.normal[0], &self.coefficients) / count;
+        squares.sum::<f64>() / count - mean * mean
     }
 
     /// Watts for the work alone.
@@ -139,6 +164,10 @@ impl Fit {
     fn weight(&self) -> f64 {
         self.normal[0][0]
     }
+}
+
+fn dot(left: &Vector, right: &Vector) -> f64 {
+    left.iter().zip(right).map(|(l, r)| l * r).sum()
 }
 
 /// Solves the equations of the terms that are used by elimination; the others are 0. `None` where they
@@ -211,7 +240,7 @@ mod tests {
             assert!((found - real).abs() < 0.03 * real, "{found} for {real}");
         }
         assert!(fit.error() < 0.5, "{}", fit.error());
-        assert!(fit.idle_error().expect("the data show it") < 0.3);
+        assert!(fit.idle_doubt(15.0).expect("the data show it") < 4.0);
     }
 
     #[test]
@@ -249,6 +278,19 @@ mod tests {
         for _ in 0..100 {
             fit.learn(&[1.0, 2.0, 0.0], 30.0);
         }
-        assert_eq!(fit.idle_error(), None);
+        assert_eq!(fit.idle_doubt(10.0), None);
+    }
+
+    /// The load of a busy node as it is measured varies a little, and its power does not.
+    #[test]
+    fn noise_of_the_load_is_no_evidence_of_idle_power() {
+        let mut state = 9;
+        let mut fit = Fit::default();
+        for _ in 0..300 {
+            let load = 1.0 - 0.12 * random(&mut state);
+            fit.learn(&[1.0, load, 0.0], 50.0 + 0.02 * random(&mut state));
+        }
+        let doubt = fit.idle_doubt(15.0);
+        assert!(doubt.is_none_or(|doubt| doubt > 15.0), "{doubt:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! The power that a zone takes when nothing runs, from the lower envelope of power over load.
 
+use noctule_model::ZoneKind;
+
 /// Bins of load; they are narrow near idle: bin n ends at ((n + 1) / BINS)².
 const BINS: usize = 24;
 /// Ticks that a bin remembers.
@@ -10,6 +12,14 @@ const ENOUGH: usize = 3;
 const OLD_NS: u64 = 1_800_000_000_000;
 /// A slope is taken over this much load at least, because over less it is noise.
 const BASE: f64 = 0.08;
+/// Up to this load the envelope itself is idle power; above, it has to be extended.
+const NEAR_IDLE: f64 = 0.03;
+
+/// Work of different kinds costs up to this part more or less than its counters say, so a slope between two loads is
+/// that uncertain.
+const KINDS_OF_WORK: f64 = 0.2;
+/// Doubt that is added for each hour since idle power was observed, as a part of it.
+const DOUBT_PER_HOUR: f64 = 0.05;
 
 /// Idle power and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +28,97 @@ pub(super) struct Idle {
     pub(super) watts: f64,
     /// Half of the width of the interval in which it is likely to be, in watts.
     pub(super) half_width: f64,
+    /// The zone was nearly idle when this was learned.
+    pub(super) observed: bool,
+}
+
+impl Idle {
+    /// Returns the one with the smaller half-width.
+    pub(super) fn surer(self, other: Self) -> Self {
+        match other.half_width < self.half_width {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// Returns the same estimate after this time without an observation.
+    pub(super) fn aged(self, passed_ns: u64) -> Self {
+        let hours = passed_ns as f64 / 3.6e12;
+        Self {
+            half_width: self.half_width + DOUBT_PER_HOUR * self.watts * hours,
+            ..self
+        }
+    }
+}
+
+/// What part of its full power a zone takes when idle: the bounds of it, and what is assumed where no load was seen
+/// that tells more (docs/decisions/29-idle-power.md).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdleShare {
+    least: f64,
+    usual: f64,
+    most: f64,
+}
+
+impl IdleShare {
+    pub(super) const fn of(kind: ZoneKind) -> Self {
+        match kind {
+            ZoneKind::Package | ZoneKind::Core => Self {
+                least: 0.05,
+                usual: 0.3,
+                most: 0.6,
+            },
+            // Memory is refreshed, and the rest of a machine has fans and disks.
+            _ => Self {
+                least: 0.1,
+                usual: 0.5,
+                most: 0.9,
+            },
+        }
+    }
+
+    /// Idle power of a zone of which only this point is known: usual, and the bounds.
+    fn at(self, point: &Point) -> Bounds {
+        let part = |share: f64| share / (share + point.load * (1.0 - share)) * point.high;
+        Bounds {
+            least: part(self.least),
+            usual: part(self.usual),
+            // Where power differs at one load, as with the frequency, full power may be more than was seen.
+            most: part(self.most) + (point.high - point.watts),
+        }
+    }
+}
+
+/// Between what idle power is, and what is assumed where nothing else is known, in watts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) least: f64,
+    pub(super) usual: f64,
+    pub(super) most: f64,
+}
+
+impl Bounds {
+    /// The estimate of a zone that was never nearly idle, from bounds alone.
+    pub(super) fn idle(&self) -> Idle {
+        Idle {
+            watts: self.usual,
+            half_width: (self.usual - self.least).max(self.most - self.usual),
+            observed: false,
+        }
+    }
+
+    /// Joins an estimate with the bounds, each with the weight of its precision. It is as sure as the surer of both.
+    pub(super) fn join(&self, idle: Idle) -> Idle {
+        let own = self.idle();
+        let weight = |idle: &Idle| idle.half_width.max(1e-9).powi(-2);
+        let (ours, its) = (weight(&own), weight(&idle));
+        let watts = (own.watts * ours + idle.watts * its) / (ours + its);
+        Idle {
+            watts: watts.clamp(self.least, self.most),
+            half_width: own.half_width.min(idle.half_width),
+            observed: false,
+        }
+    }
 }
 
 /// What power a zone took at each load.
@@ -47,8 +148,27 @@ struct Tick {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     load: f64,
+    /// The lower third, and the upper sixth, of the power.
     watts: f64,
+    high: f64,
     spread: f64,
+}
+
+impl Point {
+    /// Extends the line from a point at a higher load through this one to a load of 0. `usual`: the idle power that
+    /// is assumed where nothing is known.
+    fn extended(&self, higher: &Self, usual: f64) -> Idle {
+        let apart = higher.load - self.load;
+        let slope = (higher.watts - self.watts) / apart;
+        let below = (slope.max(0.0) * self.load).min(self.watts);
+        let noise = (self.spread + higher.spread) * self.load / apart;
+        let work = below.max(self.watts - usual);
+        Idle {
+            watts: self.watts - below,
+            half_width: self.spread + noise + KINDS_OF_WORK * work * higher.load / apart,
+            observed: false,
+        }
+    }
 }
 
 impl Default for Envelope {
@@ -67,38 +187,32 @@ impl Envelope {
         self.bins[place].note(at_ns, Tick { load, watts });
     }
 
-    /// The least load that it knows of; `None` before there is any.
-    pub(super) fn least_load(&self, now_ns: u64) -> Option<f64> {
-        self.points(now_ns).next().map(|point| point.load)
+    /// Extends the envelope to a load of 0. `None` where no load but one was seen.
+    pub(super) fn estimate(&self, now_ns: u64, bounds: &Bounds) -> Option<Idle> {
+        let mut points = self.points(now_ns);
+        let first = points.next()?;
+        let above = points.filter(|point| point.load - first.load >= BASE);
+        let extended = above.map(|point| first.extended(&point, bounds.usual));
+        extended.reduce(Idle::surer)
     }
 
-    /// Extends the envelope to a load of 0.
-    ///
-    /// Where all ticks had one load, nothing separates idle power from that of work: the estimate is then
-    /// the share of power that belongs to the time that was not used, and its half-width is the rest.
-    pub(super) fn estimate(&self, now_ns: u64) -> Option<Idle> {
-        let points = self.points(now_ns);
-        let first = points.clone().next()?;
-        let slopes = points
-            .filter(|point| point.load - first.load >= BASE)
-            .map(|point| (point.watts - first.watts) / (point.load - first.load));
-        // The lower envelope: the flattest way up from the lowest point.
-        match slopes.reduce(f64::min) {
-            Some(slope) => {
-                let below = (slope.max(0.0) * first.load).min(first.watts);
-                Some(Idle {
-                    watts: first.watts - below,
-                    half_width: first.spread + 0.3 * below,
-                })
-            }
-            None => {
-                let work = first.watts * first.load;
-                Some(Idle {
-                    watts: first.watts - work,
-                    half_width: first.spread + work,
-                })
-            }
-        }
+    /// The bounds of idle power, and whether the zone was nearly idle at the least load. `None` before there was any.
+    pub(super) fn bounds(&self, now_ns: u64, share: IdleShare) -> Option<(Bounds, bool)> {
+        let first = self.points(now_ns).next()?;
+        let bounds = share.at(&first);
+        let most = self.least_watts(now_ns)?.min(bounds.most);
+        let bounds = Bounds {
+            least: bounds.least.min(most),
+            usual: bounds.usual.min(most),
+            most,
+        };
+        Some((bounds, first.load <= NEAR_IDLE))
+    }
+
+    /// The least power that was seen at any load.
+    pub(super) fn least_watts(&self, now_ns: u64) -> Option<f64> {
+        let watts = self.points(now_ns).map(|point| point.watts);
+        watts.reduce(f64::min)
     }
 
     fn points(&self, now_ns: u64) -> impl Iterator<Item = Point> + Clone {
@@ -143,6 +257,7 @@ impl Bin {
         Some(Point {
             load,
             watts: third,
+            high: ticks[(ticks.len() - 1) * 5 / 6].watts,
             spread: (middle - third) + middle / (10.0 * ticks.len() as f64),
         })
     }
@@ -153,6 +268,7 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+    const SHARE: IdleShare = IdleShare::of(ZoneKind::Package);
 
     fn envelope(ticks: impl IntoIterator<Item = (f64, f64)>) -> (Envelope, u64) {
         let mut envelope = Envelope::default();
@@ -164,6 +280,12 @@ mod tests {
         (envelope, at_ns)
     }
 
+    fn estimate(envelope: &Envelope, now_ns: u64) -> Option<Idle> {
+        let (bounds, _) = envelope.bounds(now_ns, SHARE)?;
+        let extended = envelope.estimate(now_ns, &bounds);
+        Some(extended.unwrap_or_else(|| bounds.idle()))
+    }
+
     #[test]
     fn a_machine_that_is_idle_at_times_tells_its_idle_power() {
         let ticks = (0..60).map(|i| match i % 3 {
@@ -172,7 +294,7 @@ mod tests {
             _ => (0.9, 70.0),
         });
         let (envelope, now) = envelope(ticks);
-        let idle = envelope.estimate(now).expect("an estimate");
+        let idle = estimate(&envelope, now).expect("an estimate");
         assert!((idle.watts - 20.0).abs() < 0.3, "{idle:?}");
         assert!(idle.half_width < 1.0, "{idle:?}");
     }
@@ -184,7 +306,7 @@ mod tests {
             (load, 20.0 + 50.0 * load)
         });
         let (envelope, now) = envelope(ticks);
-        let idle = envelope.estimate(now).expect("an estimate");
+        let idle = estimate(&envelope, now).expect("an estimate");
         assert!((idle.watts - 20.0).abs() < 0.5, "{idle:?}");
         assert!(idle.half_width > 1.0, "{idle:?}");
     }
@@ -194,18 +316,30 @@ mod tests {
         let ticks = (0..30).map(|i| (0.001, if i == 7 { 2.0 } else { 20.0 }));
         let (envelope, now) = envelope(ticks);
         assert_eq!(
-            envelope.estimate(now).expect("an estimate").watts.round(),
+            estimate(&envelope, now).expect("an estimate").watts.round(),
             20.0
         );
     }
 
     #[test]
-    fn one_load_alone_tells_nothing_and_says_so() {
-        let (envelope, now) = envelope((0..20).map(|_| (1.0, 80.0)));
-        let idle = envelope.estimate(now).expect("an estimate");
-        assert_eq!(idle.watts, 0.0);
-        assert!(idle.half_width >= 80.0);
-        assert!(Envelope::default().estimate(now).is_none());
+    fn one_load_alone_leaves_the_bounds() {
+        for (load, watts, within) in [(1.0, 80.0, 0.0..=50.0), (0.5, 65.0, 10.0..=50.0)] {
+            let (envelope, now) = envelope((0..20).map(|_| (load, watts)));
+            let idle = estimate(&envelope, now).expect("an estimate");
+            let [least, most] = [-1.0, 1.0].map(|side| idle.watts + side * idle.half_width);
+            assert!(within.contains(&idle.watts), "{load}: {idle:?}");
+            assert!(least <= 0.12 * watts && most >= 0.6 * watts, "{idle:?}");
+            assert!(!idle.observed);
+        }
+        assert!(estimate(&Envelope::default(), 0).is_none());
+    }
+
+    #[test]
+    fn idle_power_is_at_most_the_least_power_seen() {
+        let ticks = (0..40).map(|i| [(0.01, 20.0), (0.5, 15.0)][i % 2]);
+        let (envelope, now) = envelope(ticks);
+        let (bounds, observed) = envelope.bounds(now, SHARE).expect("ticks");
+        assert_eq!((bounds.most, observed), (15.0, true));
     }
 
     #[test]
@@ -215,7 +349,7 @@ mod tests {
             envelope.note(now + tick * SECOND, 0.001, 26.0);
         }
         let later = now + 30 * SECOND;
-        let idle = envelope.estimate(later).expect("an estimate");
+        let idle = estimate(&envelope, later).expect("an estimate");
         assert!((idle.watts - 26.0).abs() < 0.5, "{idle:?}");
     }
 
@@ -226,7 +360,6 @@ mod tests {
         for _ in 0..5 {
             envelope.note(later, 0.3, 40.0);
         }
-        let least = envelope.least_load(later).expect("some load");
-        assert!((least - 0.3).abs() < 1e-9);
+        assert_eq!(envelope.least_watts(later), Some(40.0));
     }
 }

@@ -1,17 +1,15 @@
 //! The model of one zone's power: what it takes when idle, and what work costs.
 
-use noctule_model::Driver;
+use noctule_model::{Driver, ZoneKind};
 
 use super::fit::Fit;
-use super::idle::{Envelope, Idle};
+use super::idle::{Envelope, Idle, IdleShare};
 use super::work::{EXPONENTS, Work};
 
 /// A fit is used when the mean error of its predictions is below this part of the plain ratio's.
 const BETTER: f64 = 0.9;
 /// Another fit takes the place of the one in use when its error is below this part of that one's.
 const CHANGE: f64 = 0.95;
-/// Up to this load the envelope itself is idle power; above, it has to be extended.
-const NEAR_IDLE: f64 = 0.03;
 /// How fast the estimate follows, in each tick, once there was time to settle.
 const FOLLOW: f64 = 0.05;
 /// Ticks until then.
@@ -28,29 +26,44 @@ pub(super) struct Span {
     weighed: [(f64, f64); EXPONENTS.len()],
 }
 
+impl Span {
+    /// Share of the CPU time that was used.
+    pub(super) fn load(&self) -> f64 {
+        match self.seconds > 0.0 {
+            true => self.load_seconds / self.seconds,
+            false => 0.0,
+        }
+    }
+}
+
 /// Learns from each tick and says how to divide it.
 #[derive(Clone, Debug)]
 pub(super) struct Power {
     driver: Driver,
+    share: IdleShare,
     envelope: Envelope,
     ratio: Fit,
     fits: [Fit; EXPONENTS.len()],
     chosen: Option<usize>,
     idle: Option<Idle>,
+    /// When idle power was last estimated.
+    followed_ns: u64,
     ticks: u32,
     /// It has learned all that it will.
     settled: bool,
 }
 
 impl Power {
-    pub(super) fn new(driver: Driver) -> Self {
+    pub(super) fn new(driver: Driver, kind: ZoneKind) -> Self {
         Self {
             driver,
+            share: IdleShare::of(kind),
             envelope: Envelope::default(),
             ratio: Fit::default(),
             fits: std::array::from_fn(|_| Fit::default()),
             chosen: None,
             idle: None,
+            followed_ns: 0,
             ticks: 0,
             settled: false,
         }
@@ -117,8 +130,7 @@ impl Power {
             }
             self.choose();
         }
-        self.envelope
-            .note(at_ns, span.load_seconds / span.seconds, watts);
+        self.envelope.note(at_ns, span.load(), watts);
         self.follow(at_ns);
         known.then_some(expected * span.seconds * 1e6)
     }
@@ -185,13 +197,31 @@ impl Power {
     /// Moves the estimate of idle power towards what is known now.
     fn follow(&mut self, at_ns: u64) {
         let Some(now) = self.look(at_ns) else { return };
-        self.idle = Some(match self.idle {
+        let passed_ns = at_ns.saturating_sub(self.followed_ns);
+        self.followed_ns = at_ns;
+        let before = self.idle.map(|before| before.aged(passed_ns));
+        self.idle = Some(match before {
+            // What was observed stays until something else is surer. It is never more than what is taken now.
+            Some(before)
+                if before.observed && !now.observed && before.half_width < now.half_width =>
+            {
+                let least = self.envelope.least_watts(at_ns);
+                Idle {
+                    watts: least.map_or(before.watts, |least| before.watts.min(least)),
+                    ..before
+                }
+            }
             // What was unsure is replaced by what is sure at once.
-            Some(before) if self.ticks > SETTLED && now.half_width > 0.5 * before.half_width => {
+            Some(before)
+                if self.ticks > SETTLED
+                    && before.observed == now.observed
+                    && now.half_width > 0.5 * before.half_width =>
+            {
                 let step = |from: f64, to: f64| from + FOLLOW * (to - from);
                 Idle {
                     watts: step(before.watts, now.watts),
                     half_width: step(before.half_width, now.half_width),
+                    ..now
                 }
             }
             _ => now,
@@ -199,21 +229,37 @@ impl Power {
     }
 
     /// Idle power by the envelope where the zone is idle at times, else by whichever of the envelope and
-    /// the model is surer.
+    /// the model is surer, within the bounds.
     fn look(&self, at_ns: u64) -> Option<Idle> {
-        let envelope = self.envelope.estimate(at_ns)?;
-        if self.envelope.least_load(at_ns)? <= NEAR_IDLE {
-            return Some(envelope);
+        let (bounds, near_idle) = self.envelope.bounds(at_ns, self.share)?;
+        let extended = self.envelope.estimate(at_ns, &bounds);
+        if near_idle {
+            let observed = extended.unwrap_or_else(|| bounds.idle());
+            return Some(Idle {
+                watts: observed.watts.min(bounds.most),
+                observed: true,
+                ..observed
+            });
         }
-        let fit = self.fit();
-        let fitted = fit.is_ready().then(|| fit.idle_error()).flatten();
-        let fitted = fitted.map(|error| Idle {
-            watts: fit.idle_watts(),
-            half_width: 2.0 * error,
-        });
-        match fitted {
-            Some(fitted) if fitted.half_width < envelope.half_width => Some(fitted),
-            _ => Some(envelope),
-        }
+        let learned = [extended, self.fitted(bounds.usual)].into_iter().flatten();
+        let surest = learned.reduce(Idle::surer);
+        Some(surest.map_or(bounds.idle(), |idle| bounds.join(idle)))
+    }
+
+    /// Idle power by the fit with the least error, whichever divides the energy. `usual`: what is assumed where nothing
+    /// is known.
+    fn fitted(&self, usual: f64) -> Option<Idle> {
+        let fits = std::iter::once(&self.ratio).chain(&self.fits);
+        let mut ready: Vec<&Fit> = fits.filter(|fit| fit.is_ready()).collect();
+        ready.sort_by(|a, b| a.error().total_cmp(&b.error()));
+        let (best, others) = ready.split_first()?;
+        let watts = best.idle_watts();
+        // The real exponent is mostly between two of those that are tried.
+        let next = others.first().map_or(watts, |next| next.idle_watts());
+        Some(Idle {
+            watts,
+            half_width: best.idle_doubt(usual)? + (watts - next).abs(),
+            observed: false,
+        })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::hash::Hash;
 
-use noctule_model::{CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneReading};
+use noctule_model::{
+    CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneKind, ZoneReading,
+};
 
 use super::IdleEnergy;
 use super::apportion::apportion;
@@ -14,6 +16,9 @@ use super::work::Work;
 const STILL_SECONDS: f64 = 120.0;
 /// A tick that took less than the idle power leaves a debt of this much time at most.
 const DEBT_SECONDS: f64 = 10.0;
+/// Work on a CPU always costs something: of a tick in which all CPUs were busy at least this part is active, of others
+/// in proportion.
+const LEAST_ACTIVE: f64 = 0.05;
 /// How much the sums over the last minutes keep at each tick: half of it after 70.
 const RECENT: f64 = 0.99;
 
@@ -148,7 +153,7 @@ impl ZoneState {
     pub(super) fn new(driver: Driver, scope: usize, zone: Option<&Zone>, idle: IdleEnergy) -> Self {
         Self {
             clock: Clock::default(),
-            power: Power::new(driver),
+            power: Power::new(driver, zone.map_or(ZoneKind::Other, |zone| zone.kind)),
             idle,
             resolution_uj: zone.map_or(1, |zone| zone.resolution_uj),
             update_ns: zone.map_or(0, |zone| zone.update_ns),
@@ -205,6 +210,7 @@ impl ZoneState {
             return;
         }
         let gap = std::mem::take(&mut self.gap);
+        let most_idle = 1.0 - LEAST_ACTIVE * self.span.load();
         let seconds = self.learn(&metered, gap, tick.batch_ns);
         self.pay(tick);
         let idle_uj = self.power.idle().map_or(0.0, |idle| idle.watts * 1e6);
@@ -216,7 +222,7 @@ impl ZoneState {
         self.shares.energy_uj = energy;
         self.shares.idle_uj = match self.idle {
             _ if nobody => energy,
-            IdleEnergy::Node => energy.min(due.max(0.0) as u64),
+            IdleEnergy::Node => due.clamp(0.0, most_idle * energy as f64) as u64,
             IdleEnergy::Proportional => 0,
         };
         // What a gap swallowed was not too little.
