@@ -3,12 +3,14 @@
 
 mod machine;
 mod methods;
+mod nodes;
 mod traces;
 
 use std::collections::HashMap;
 
 pub use machine::{Fault, Machine, Physics, Random, Work};
-pub use methods::{IdleMinimum, Method, Noctule, PlainRatio, RatioBefore};
+pub use methods::{IdleMinimum, Method, Noctule, PlainRatio, RatioBefore, ShareOfTime};
+pub use nodes::{CLASSES, Class, ClassScore, NODES, judge_class, other_rules};
 pub use traces::{TRACES, Trace};
 
 /// How long a method may learn before it is judged, in seconds.

@@ -22,6 +22,8 @@ pub struct Work {
     pub socket: usize,
     /// It ends with the tick.
     pub ends: bool,
+    /// What it costs by what its counters say: 1 but for instructions that take more or less than others.
+    pub cost: f64,
 }
 
 /// What a machine takes.
@@ -42,8 +44,10 @@ pub struct Physics {
     pub shared_cost: f64,
     /// Noise of the meter at each tick: the largest part of the power.
     pub noise: f64,
-    /// Whether cycles are measured, and time beside a busy sibling.
+    /// Whether cycles are measured.
     pub cycles: bool,
+    /// Whether time beside a busy sibling is measured.
+    pub siblings: bool,
 }
 
 impl Physics {
@@ -52,7 +56,7 @@ impl Physics {
         let shared = work.shared.clamp(0.0, 1.0);
         let weight = 1.0 - shared + shared * self.shared_cost;
         let watts = self.work_watts * self.sockets[work.socket];
-        watts * work.seconds * weight * work.gigahertz.powf(self.exponent)
+        watts * work.cost * work.seconds * weight * work.gigahertz.powf(self.exponent)
     }
 }
 
@@ -100,15 +104,16 @@ pub struct Machine {
     pub truth: HashMap<u32, f64>,
     /// Joules that the machine really took when idle.
     pub idle_truth: f64,
+    /// Joules that all work on each socket really cost.
+    pub active_truth: Vec<f64>,
 }
 
 impl Machine {
     /// One that has not run yet.
     pub fn new(physics: Physics, seed: u64) -> Self {
         let mut counters = vec![Counter::CpuTime];
-        if physics.cycles {
-            counters.extend([Counter::Cycles, Counter::SiblingBusy]);
-        }
+        counters.extend(physics.cycles.then_some(Counter::Cycles));
+        counters.extend(physics.siblings.then_some(Counter::SiblingBusy));
         let sockets = physics.sockets.len();
         let zone = |socket| Zone {
             name: format!("package-{socket}"),
@@ -155,7 +160,13 @@ impl Machine {
             random: Random(seed),
             truth: HashMap::new(),
             idle_truth: 0.0,
+            active_truth: vec![0.0; sockets],
         }
+    }
+
+    /// Joules that a process really cost.
+    pub fn truth_of(&self, pid: u32) -> f64 {
+        self.truth.get(&pid).copied().unwrap_or(0.0)
     }
 
     /// A second passes. The batch is what noctule would see at its end.
@@ -200,6 +211,7 @@ impl Machine {
     fn run(&mut self, work: &Work) -> f64 {
         let joules = self.physics.cost(work);
         *self.truth.entry(work.pid).or_default() += joules;
+        self.active_truth[work.socket] += joules;
         let cpu_ns = (work.seconds * 1e9) as u64;
         let cycles = (work.seconds * work.gigahertz * 1e9) as u64;
         let id = ProcessId {
@@ -266,5 +278,10 @@ impl Random {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// The next one, between these.
+    pub fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * self.number()
     }
 }

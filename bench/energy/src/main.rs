@@ -1,10 +1,11 @@
 //! Prints how right each method is on each trace.
 
-use std::io::{self, Write as _, stdout};
+use std::io::{self, Write, stdout};
 use std::time::Instant;
 
 use noctule_energy_bench::{
-    Fault, JUDGED, Machine, Noctule, Physics, TRACES, WARM_UP, Work, judge, methods,
+    CLASSES, Fault, JUDGED, Machine, NODES, Noctule, Physics, TRACES, WARM_UP, Work, judge,
+    judge_class, methods, other_rules,
 };
 
 fn main() -> io::Result<()> {
@@ -29,6 +30,7 @@ fn main() -> io::Result<()> {
             )?;
         }
     }
+    print_nodes(&mut out)?;
     let cost = attribution_cost();
     writeln!(
         out,
@@ -37,6 +39,29 @@ fn main() -> io::Result<()> {
         cost * 1e3,
         cost * 100.0
     )
+}
+
+/// One line for each class of nodes, one column for each method.
+fn print_nodes(out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "energy: mean error of what is charged to processes of {NODES} nodes of each class, from their first seconds on"
+    )?;
+    write!(out, "  {:16} {:>8}", "", "noctule")?;
+    for method in other_rules() {
+        write!(out, " {:>44}", method.name())?;
+    }
+    writeln!(out, " {:>14} {:>14}", "stated error", "truth within")?;
+    for class in CLASSES {
+        let score = judge_class(class, 1);
+        write!(out, "  {:16}", class.name)?;
+        for (error, width) in score.errors.iter().zip([7, 43, 43, 43]) {
+            write!(out, " {:width$.1}%", 100.0 * error)?;
+        }
+        let within = format!("{} of {}", score.contained, score.nodes);
+        writeln!(out, " {:13.1}% {within:>14}", 100.0 * score.stated)?;
+    }
+    Ok(())
 }
 
 /// Processes that run in each tick of which the cost is measured.
@@ -58,6 +83,7 @@ fn attribution_cost() -> f64 {
             gigahertz: 3.0,
             socket: pid as usize % SOCKETS.len(),
             ends: false,
+            cost: 1.0,
         })
         .collect();
     let mut noctule = Noctule::new();

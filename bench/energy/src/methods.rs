@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use noctule_analysis::{Attribution, IdleEnergy};
-use noctule_model::{Batch, Counter, Counters, ProcessId, ZoneKind};
+use noctule_model::{Batch, Counter, Counters, ProcessId, ZoneAccount, ZoneKind};
 
 /// Divides the energy of a package among processes.
 pub trait Method {
@@ -23,6 +23,7 @@ pub struct Noctule {
     attribution: Attribution,
     joules: HashMap<u32, u64>,
     idle_uj: u64,
+    accounts: Vec<ZoneAccount>,
 }
 
 impl Noctule {
@@ -32,6 +33,11 @@ impl Noctule {
             attribution: Attribution::new(IdleEnergy::Node),
             ..Self::default()
         }
+    }
+
+    /// Where the energy of each zone went so far.
+    pub fn accounts(&self) -> &[ZoneAccount] {
+        &self.accounts
     }
 
     /// The part of a tick that the agent does too.
@@ -53,6 +59,7 @@ impl Method for Noctule {
                 .insert(row.id.pid, row.joules[ZoneKind::Package]);
         }
         self.idle_uj = batch.zone_accounts.iter().map(|zone| zone.idle_uj).sum();
+        self.accounts = batch.zone_accounts;
     }
 
     fn joules(&self, pid: u32) -> f64 {
@@ -79,6 +86,7 @@ struct Growth {
     /// CPU time of each process, and whether it is still there.
     cpu: Vec<(u32, f64, bool)>,
     busy_share: f64,
+    elapsed_ns: f64,
     joules: f64,
 }
 
@@ -104,6 +112,7 @@ impl Window {
         (!first).then(|| Growth {
             cpu,
             busy_share: 1.0 - idle as f64 / elapsed.max(1) as f64,
+            elapsed_ns: elapsed.max(1) as f64,
             joules,
         })
     }
@@ -174,6 +183,41 @@ impl Method for RatioBefore {
         for (pid, cpu, _) in living().filter(|_| sum > 0.0) {
             *self.joules.entry(*pid).or_default() += active * cpu / sum;
         }
+    }
+
+    fn joules(&self, pid: u32) -> f64 {
+        self.joules.get(&pid).copied().unwrap_or(0.0)
+    }
+
+    fn idle(&self) -> f64 {
+        self.idle
+    }
+}
+
+/// Scaphandre: a process has the share of the machine's power that its CPU time is of all CPU time, idle time included.
+#[derive(Debug, Default)]
+pub struct ShareOfTime {
+    window: Window,
+    joules: HashMap<u32, f64>,
+    idle: f64,
+}
+
+impl Method for ShareOfTime {
+    fn name(&self) -> &'static str {
+        "share of all CPU time (Scaphandre)"
+    }
+
+    fn observe(&mut self, batch: &Batch) {
+        let Some(growth) = self.window.step(batch) else {
+            return;
+        };
+        let mut left = growth.joules;
+        for (pid, cpu, _) in growth.cpu {
+            let part = growth.joules * cpu / growth.elapsed_ns;
+            *self.joules.entry(pid).or_default() += part;
+            left -= part;
+        }
+        self.idle += left;
     }
 
     fn joules(&self, pid: u32) -> f64 {

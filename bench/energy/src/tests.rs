@@ -37,3 +37,26 @@ fn processes_of_two_milliseconds_are_lost_where_only_the_living_count() {
     assert!(ours.error <= 0.04, "{ours:?}");
     assert!(before.error > 0.1, "{before:?}");
 }
+
+#[test]
+fn the_true_active_energy_of_simulated_nodes_is_within_the_error_and_nearer_than_by_other_formulas()
+{
+    let scores = CLASSES.iter().map(|class| (class, judge_class(class, 1)));
+    let mut nodes = 0;
+    for (class, score) in scores {
+        nodes += score.nodes;
+        assert!(
+            score.contained * 100 >= score.nodes * 95,
+            "{}: {score:?}",
+            class.name
+        );
+        let [ours, others @ ..] = &score.errors[..] else {
+            panic!("no methods");
+        };
+        assert_eq!(others.len(), 3, "Kepler's two and Scaphandre's");
+        for other in others {
+            assert!(ours < other, "{}: {score:?}", class.name);
+        }
+    }
+    assert_eq!(nodes, 200);
+}

@@ -26,6 +26,7 @@ const PLAIN: Physics = Physics {
     shared_cost: 1.0,
     noise: 0.01,
     cycles: true,
+    siblings: true,
 };
 
 /// Every trace.
@@ -78,6 +79,7 @@ pub const TRACES: &[Trace] = &[
             idle_watts: 4.5,
             work_watts: 20.0 / 3.0,
             cycles: false,
+            siblings: false,
             ..PLAIN
         },
         work: duty_cycles,
@@ -93,6 +95,7 @@ pub const TRACES: &[Trace] = &[
         name: "no cycles",
         physics: Physics {
             cycles: false,
+            siblings: false,
             ..PLAIN
         },
         work: sinusoids,
@@ -127,6 +130,7 @@ fn work(pid: u32, seconds: f64, gigahertz: f64) -> Work {
         socket: 0,
         gigahertz,
         ends: false,
+        cost: 1.0,
     }
 }
 
