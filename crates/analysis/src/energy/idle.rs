@@ -52,7 +52,7 @@ impl Idle {
 }
 
 /// What part of its full power a zone takes when idle: the bounds of it, and what is assumed where no load was seen
-/// that tells more (docs/decisions/29-idle-power.md).
+/// that tells more (docs/decisions/33-idle-power.md).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleShare {
     least: f64,
