@@ -684,6 +684,25 @@ fn a_busy_node_is_not_billed_nothing_and_the_truth_is_within_the_error() {
 }
 
 #[test]
+fn a_platform_is_as_unsure_as_its_parts() {
+    let zones = [
+        zone(ZoneKind::Psys, None),
+        zone(ZoneKind::Package, Some(0)),
+        zone(ZoneKind::Dram, Some(0)),
+    ];
+    busy_seconds(&zones, 100, |batch| {
+        let [platform, parts @ ..] = &batch.zone_accounts[..] else {
+            panic!("no zones");
+        };
+        let errors = parts.iter().filter_map(|part| part.error_ratio);
+        let least = errors.reduce(f64::min).expect("an error");
+        assert!(platform.error_ratio >= Some(least), "{platform:?}");
+        let doubt: f64 = parts.iter().map(|part| part.idle_doubt_uj).sum();
+        assert!((platform.idle_doubt_uj - doubt).abs() < 1.0, "{platform:?}");
+    });
+}
+
+#[test]
 fn idle_power_that_was_observed_outlasts_an_hour_of_load() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
     let mut attribution = Attribution::default();

@@ -2,9 +2,7 @@
 
 use std::hash::Hash;
 
-use noctule_model::{
-    CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneKind, ZoneReading,
-};
+use noctule_model::{CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneKind, ZoneReading};
 
 use super::IdleEnergy;
 use super::apportion::apportion;
@@ -90,6 +88,34 @@ pub(super) struct Shares {
     pub(super) other_uj: u64,
     pub(super) processes: Vec<u64>,
     pub(super) cgroups: Vec<u64>,
+    pub(super) doubt: Doubt,
+}
+
+/// How much of the active energy of a tick may be wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Doubt {
+    /// What may be idle instead, or idle energy that may be active, in microjoules.
+    idle_uj: f64,
+    /// What the model of power missed, squared, in microjoules squared.
+    residual_uj2: f64,
+    /// What the meter counted between its reading and the batch, in microjoules; the largest of the last ticks.
+    skew_uj: f64,
+}
+
+impl Doubt {
+    /// Adds that of another part of the machine in the same tick.
+    fn add_part(&mut self, part: &Self) {
+        self.idle_uj += part.idle_uj;
+        self.residual_uj2 += part.residual_uj2;
+        self.skew_uj += part.skew_uj;
+    }
+
+    /// Adds that of another tick.
+    fn add_tick(&mut self, tick: &Self) {
+        self.idle_uj += tick.idle_uj;
+        self.residual_uj2 += tick.residual_uj2;
+        self.skew_uj = self.skew_uj.max(tick.skew_uj);
+    }
 }
 
 /// By what the energy of a tick is divided.
@@ -103,6 +129,7 @@ struct Weights {
     /// Microjoules of the parts that nobody is charged with.
     idle_uj: u64,
     other_uj: u64,
+    doubt: Doubt,
 }
 
 /// Weights of ticks in which the meter stood still: its next step pays for them.
@@ -115,6 +142,7 @@ struct Owed {
     interrupts: f64,
     idle_uj: u64,
     other_uj: u64,
+    doubt: Doubt,
 }
 
 /// Sums that forget, for the error of the last minutes.
@@ -234,6 +262,10 @@ impl ZoneState {
         self.debt_uj = debt_uj.min(most_uj);
         self.shares
             .divide(energy - self.shares.idle_uj, &self.weights);
+        if self.idle == IdleEnergy::Node {
+            let doubt = self.power.idle().map_or(0.0, |idle| idle.half_width);
+            self.shares.doubt.idle_uj = doubt * seconds * 1e6;
+        }
         self.book(&metered, seconds);
     }
 
@@ -255,6 +287,7 @@ impl ZoneState {
         self.pay(tick);
         self.shares.energy_uj = metered.energy_uj;
         self.shares.divide_parts(metered.energy_uj, &self.weights);
+        self.shares.doubt = self.weights.doubt;
         self.book(&metered, seconds);
     }
 
@@ -311,6 +344,7 @@ impl ZoneState {
         weights.interrupts += owed.interrupts;
         weights.idle_uj += owed.idle_uj;
         weights.other_uj += owed.other_uj;
+        weights.doubt.add_tick(&owed.doubt);
     }
 
     /// Lets the model learn, unless something is wrong with the tick. The value is the time that the
@@ -323,8 +357,7 @@ impl ZoneState {
             let expected = self.power.learn(batch_ns, &span, metered.energy_uj);
             if let Some(expected) = expected {
                 let missed = metered.energy_uj as f64 - expected;
-                self.account.residual_uj2 += missed * missed;
-                self.recent.residual_uj2 += missed * missed;
+                self.shares.doubt.residual_uj2 = missed * missed;
             }
         }
         self.account.ticks += 1;
@@ -341,15 +374,11 @@ impl ZoneState {
         account.interrupts_uj += shares.interrupts_uj;
         account.other_uj += shares.other_uj;
         account.unattributed_uj += shares.unattributed_uj;
-        let idle = self.power.idle();
-        account.idle_watts = idle.map(|idle| idle.watts);
+        account.idle_watts = self.power.idle().map(|idle| idle.watts);
         account.exponent = self.power.exponent();
-        let proportional = self.idle == IdleEnergy::Proportional;
-        let doubt = idle
-            .filter(|_| !proportional)
-            .map_or(0.0, |idle| idle.half_width);
-        let doubt_uj = doubt * seconds * 1e6;
-        account.idle_doubt_uj += doubt_uj;
+        let doubt = shares.doubt;
+        account.idle_doubt_uj += doubt.idle_uj;
+        account.residual_uj2 += doubt.residual_uj2;
         // What is left of a tick after a loss can be too short to say anything about power.
         let watts = match metered.counted_ns {
             None => Some(shares.energy_uj as f64 / 1e6 / seconds.max(1e-9)),
@@ -359,12 +388,13 @@ impl ZoneState {
         let change = watts.map_or(0.0, |now| (now - self.watts.unwrap_or(0.0)).abs());
         self.watts = watts;
         let skew_uj = change * (metered.skew_ns + self.update_ns) as f64 / 1e3;
+        let skew_uj = skew_uj.max(doubt.skew_uj);
         account.skew_uj = skew_uj.max(account.skew_uj * RECENT);
         let recent = &mut self.recent;
         let spent = active_uj + shares.interrupts_uj + shares.unattributed_uj;
         recent.active_uj = recent.active_uj * RECENT + spent as f64;
-        recent.residual_uj2 *= RECENT;
-        recent.idle_doubt_uj = recent.idle_doubt_uj * RECENT + doubt_uj;
+        recent.residual_uj2 = recent.residual_uj2 * RECENT + doubt.residual_uj2;
+        recent.idle_doubt_uj = recent.idle_doubt_uj * RECENT + doubt.idle_uj;
         account.error_ratio = ZoneAccount {
             active_uj: recent.active_uj as u64,
             residual_uj2: recent.residual_uj2,
@@ -373,6 +403,7 @@ impl ZoneState {
             ..ZoneAccount::default()
         }
         .relative_error(self.resolution_uj);
+        self.shares.doubt.skew_uj = account.skew_uj;
     }
 }
 
@@ -469,6 +500,10 @@ impl Weights {
         self.interrupts = sum(|part| part.interrupts_uj) as f64;
         self.idle_uj = sum(|part| part.idle_uj);
         self.other_uj = sum(|part| part.other_uj);
+        self.doubt = Doubt::default();
+        for part in parts {
+            self.doubt.add_part(&part.doubt);
+        }
     }
 
     /// Nobody ran.
@@ -492,6 +527,7 @@ impl Owed {
         self.interrupts += part * weights.interrupts;
         self.idle_uj += (part * weights.idle_uj as f64) as u64;
         self.other_uj += (part * weights.other_uj as f64) as u64;
+        self.doubt.add_tick(&weights.doubt);
     }
 }
 
