@@ -132,6 +132,7 @@ impl Machine {
             after_ns: 0,
             gaps: 0,
             lost_ns: 0,
+            failed_ns: 0,
             state: FeatureState::On,
             reason: None,
         };

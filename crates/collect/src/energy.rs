@@ -80,6 +80,8 @@ pub struct Meters {
     probed_ns: u64,
     /// What is read, or is not, has changed since somebody asked.
     changed: bool,
+    /// Why each zone failed at the last batch, if it did.
+    failing: Vec<Option<Arc<str>>>,
 }
 
 /// Who reads a meter.
@@ -125,6 +127,7 @@ impl Meters {
             unread: Vec::new(),
             probed_ns: 0,
             changed: false,
+            failing: Vec::new(),
         };
         meters.look();
         for _ in 0..FIRST_LOOKS {
@@ -201,6 +204,10 @@ impl Meters {
                 Reader::Model(model) => model.read(node, taken_ns),
             });
         }
+        let failing = readings.iter().map(|reading| reading.reason.clone());
+        let failing: Vec<Option<Arc<str>>> = failing.collect();
+        self.changed |= failing != self.failing;
+        self.failing = failing;
         (!readings.is_empty()).then(|| Energy {
             zones: self.zones.clone(),
             readings,
@@ -287,7 +294,7 @@ impl Meters {
         }
     }
 
-    /// Whether a look for meters found others than the one before, since this was asked last.
+    /// Whether other zones are read than before, or fail, since this was asked last.
     pub fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

@@ -88,6 +88,10 @@ pub struct ZoneReading {
     /// nanoseconds of the same clock. What comes late is not in it: a counter goes on while it cannot be
     /// read, and power is joined over a short pause. 0 in recordings of versions that did not have it.
     pub lost_ns: u64,
+    /// How long the gaps were together, in nanoseconds: time in which the zone could not be read, or in which a
+    /// counter that always moves stood still. Its energy is late or lost. 0 in recordings of versions that did not
+    /// have it.
+    pub failed_ns: u64,
     /// On, or degraded: the last attempt failed, or was not plausible, and `energy_uj` is that of an
     /// older read. Never off.
     pub state: FeatureState,

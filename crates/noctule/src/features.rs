@@ -14,7 +14,7 @@ use crate::wire::Scope;
 
 mod energy;
 
-pub(crate) use energy::energy;
+pub(crate) use energy::{ZoneWarnings, energy};
 
 /// Of which time the status of features is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

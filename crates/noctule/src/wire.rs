@@ -29,7 +29,7 @@ use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
 use crate::config::{Arguments, Config, OtlpEvents, RingSize};
-use crate::features::{self, When};
+use crate::features::{self, When, ZoneWarnings};
 use crate::rights::{self, Reading};
 use crate::select;
 use crate::stop::{Signals, Woken};
@@ -75,6 +75,7 @@ pub(crate) struct Pipeline {
     cpu: CpuSource,
     life: Option<CgroupLife>,
     meters: Meters,
+    zone_warnings: ZoneWarnings,
     registry: Registry,
     /// CPU quotas; `None` where waits are not measured.
     quotas: Option<Quotas>,
@@ -227,7 +228,7 @@ impl Pipeline {
         others.extend(not_tried);
         // The user may have named their folder.
         drop(reading);
-        others.push(features::energy(meters.zones(), meters.unread()));
+        others.push(features::energy(meters.zones(), meters.unread(), &[]));
         let grace = grace(config);
         let isolated = noctule_kernel::isolated_cpus(&config.host.sys);
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
@@ -238,6 +239,7 @@ impl Pipeline {
             quotas,
             life,
             meters,
+            zone_warnings: ZoneWarnings::default(),
             registry,
             attribution: Attribution::new(config.energy.idle.into()),
             rollup: rollup(config),
@@ -429,8 +431,7 @@ impl Pipeline {
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
         batch.energy = self.meters.read(&batch.node, batch.taken_ns);
-        if self.meters.has_changed() {
-            let status = features::energy(self.meters.zones(), self.meters.unread());
+        if let Some(status) = self.zone_warnings.follow(&mut self.meters, &batch) {
             self.cpu.set_feature(&status);
         }
         if let Some(status) = rights::not_given_up() {
@@ -652,7 +653,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
         }
         Err(error) => {
             features.extend(features::without_accounting(&facts, format!("{error:#}")));
-            features.push(features::energy(meters.zones(), meters.unread()));
+            features.push(features::energy(meters.zones(), meters.unread(), &[]));
         }
     }
     features

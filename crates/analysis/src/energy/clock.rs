@@ -104,6 +104,7 @@ mod tests {
             after_ns: at_ns,
             gaps: 0,
             lost_ns: 0,
+            failed_ns: 0,
             state: FeatureState::On,
             reason: None,
         }

@@ -36,6 +36,8 @@ pub struct ZoneReport {
     pub reason: Option<String>,
     /// Stretches of the window in which it could not be read, or its counter jumped.
     pub gaps: u64,
+    /// How long these stretches were together, in nanoseconds.
+    pub failed_ns: u64,
 }
 
 /// A kind of zone, over all sockets.
@@ -58,12 +60,12 @@ impl EnergyReport {
         let places = 0..energy.zones.len().min(last.zone_accounts.len());
         let zones = places.clone().map(|place| {
             let before = first.zone_accounts.get(place).unwrap_or(&nothing);
-            let gaps = first.energy.as_ref().and_then(|e| e.readings.get(place));
+            let earlier = first.energy.as_ref().and_then(|e| e.readings.get(place));
             ZoneReport::new(
                 &energy.zones[place],
                 last.zone_accounts[place].since(before),
                 &energy.readings[place],
-                gaps.map_or(0, |reading| reading.gaps),
+                earlier,
             )
         });
         // A zone that came within the window has only what was used since: no sum of rows is made of it, but where
@@ -110,7 +112,13 @@ impl EnergyReport {
 }
 
 impl ZoneReport {
-    fn new(zone: &Zone, account: ZoneAccount, reading: &ZoneReading, gaps: u64) -> Self {
+    fn new(
+        zone: &Zone,
+        account: ZoneAccount,
+        reading: &ZoneReading,
+        earlier: Option<&ZoneReading>,
+    ) -> Self {
+        let since = |of: fn(&ZoneReading) -> u64| of(reading).saturating_sub(earlier.map_or(0, of));
         Self {
             error_ratio: account.relative_error(zone.resolution_uj),
             still: account.total_uj == 0
@@ -120,7 +128,8 @@ impl ZoneReport {
             account,
             state: reading.state,
             reason: reading.reason.as_ref().map(ToString::to_string),
-            gaps: reading.gaps.saturating_sub(gaps),
+            gaps: since(|reading| reading.gaps),
+            failed_ns: since(|reading| reading.failed_ns),
         }
     }
 }

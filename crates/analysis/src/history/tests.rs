@@ -520,6 +520,7 @@ fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
             after_ns: read * SECOND,
             gaps: u64::from(read >= 5),
             lost_ns: 0,
+            failed_ns: 0,
             state: match read == at {
                 true => FeatureState::On,
                 false => FeatureState::Degraded,

@@ -38,6 +38,14 @@ pub(super) struct Channel {
     suspended_ns: Option<u64>,
     /// When it must be read again, whatever the batches do.
     due_ns: Option<u64>,
+    /// Since when it fails, and how long the gaps before were together.
+    failing: Option<Failing>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    since_ns: u64,
+    earlier_ns: u64,
 }
 
 impl Channel {
@@ -58,11 +66,13 @@ impl Channel {
                 after_ns: 0,
                 gaps: 0,
                 lost_ns: 0,
+                failed_ns: 0,
                 state: FeatureState::On,
                 reason: None,
             },
             suspended_ns: None,
             due_ns: None,
+            failing: None,
             found: found.clone(),
         };
         channel.read(files, clock);
@@ -88,6 +98,8 @@ impl Channel {
     /// Reads it now. What fails makes it degraded, and is tried again at the next call.
     pub(super) fn read(&mut self, files: &dyn Open, clock: &dyn Fn() -> Moment) {
         let before_ns = clock().at_ns;
+        // A counter that stands still has failed since it moved last.
+        let worked_ns = self.sum.moved_ns().unwrap_or(self.reading.after_ns);
         let value = self.value(files);
         let after = clock();
         let after_ns = after.at_ns;
@@ -118,10 +130,19 @@ impl Channel {
         self.due_ns = within_ns.map(|within| after_ns + within);
         match outcome {
             Ok(()) => {
+                self.count_failed(after_ns);
+                self.failing = None;
                 self.reading.state = FeatureState::On;
                 self.reading.reason = None;
             }
-            Err(reason) => self.degrade(&reason),
+            Err(reason) => {
+                self.failing.get_or_insert(Failing {
+                    since_ns: worked_ns,
+                    earlier_ns: self.reading.failed_ns,
+                });
+                self.count_failed(after_ns);
+                self.degrade(&reason);
+            }
         }
     }
 
@@ -160,6 +181,14 @@ impl Channel {
                 self.integral.skip(at_ns);
                 Err(why)
             }
+        }
+    }
+
+    /// Adds the time since the failure began, if it fails.
+    fn count_failed(&mut self, now_ns: u64) {
+        if let Some(failing) = self.failing {
+            let failed_ns = now_ns.saturating_sub(failing.since_ns);
+            self.reading.failed_ns = failing.earlier_ns + failed_ns;
         }
     }
 

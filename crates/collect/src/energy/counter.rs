@@ -101,6 +101,12 @@ impl Sum {
         self.last.map(|last| last.at_ns)
     }
 
+    /// When a counter that always moves moved last; `None`: it need not, or has not begun.
+    pub(super) fn moved_ns(&self) -> Option<u64> {
+        let last = self.last.filter(|_| self.shape.always_moves)?;
+        Some(last.moved_ns)
+    }
+
     /// How much time is missing in the sum, in nanoseconds.
     pub(super) fn lost_ns(&self) -> u64 {
         self.lost_ns

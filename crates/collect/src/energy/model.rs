@@ -27,6 +27,7 @@ impl Model {
                 after_ns: 0,
                 gaps: 0,
                 lost_ns: 0,
+                failed_ns: 0,
                 state: FeatureState::On,
                 reason: None,
             },

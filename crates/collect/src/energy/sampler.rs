@@ -74,10 +74,12 @@ impl Sampler {
     /// The last sample.
     pub(super) fn reading(&self, now_ns: u64) -> ZoneReading {
         let mut reading = self.shared.state().reading.clone();
-        let silent = now_ns.saturating_sub(reading.after_ns) > self.silent_ns;
+        let since_ns = now_ns.saturating_sub(reading.after_ns);
+        let silent = since_ns > self.silent_ns;
         if silent && reading.state == FeatureState::On {
             reading.state = FeatureState::Degraded;
             reading.gaps += 1;
+            reading.failed_ns += since_ns;
             reading.reason = Some("the driver of the sensor does not answer".into());
         }
         reading

@@ -204,15 +204,19 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
             ));
         }
         let account = &zone.account;
-        if account.idle_doubt_uj > account.active_uj as f64 / 2.0 {
+        if account.idle_doubt_uj > account.active_uj as f64 / 4.0 {
             note(&format!(
-                "{name}: idle power is not known, because the machine was never near idle: a part of \
-                 what is active is idle power; noctule run learns it in some minutes"
+                "{name}: idle power is not known, because the machine was never near idle: it is estimated within \
+                 its bounds; noctule run learns it when the load changes"
             ));
         }
         if zone.gaps > 0 {
-            let times = zone.gaps;
-            note(&format!("{name}: not read, or jumped, {times} times"));
+            let lasted = text::duration(zone.failed_ns);
+            note(&format!(
+                "{name}: not read, jumped or stood still {} times, {lasted} in all: what was used then is late or \
+                 lost",
+                zone.gaps
+            ));
         }
         if zone.account.sockets_mixed {
             note(&format!(

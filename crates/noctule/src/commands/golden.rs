@@ -112,6 +112,7 @@ fn meter(batch: &mut Batch, active_uj: u64) {
             after_ns: 0,
             gaps: 0,
             lost_ns: 0,
+            failed_ns: 0,
             state: FeatureState::On,
             reason: None,
         }],

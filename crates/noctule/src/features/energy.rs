@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use noctule_collect::{NOT_DISCHARGED, NOTHING_COUNTED};
-use noctule_model::{Feature, FeatureId, Unread, UnreadZone, Zone};
+use noctule_collect::{Meters, NOT_DISCHARGED, NOTHING_COUNTED};
+use noctule_model::{
+    Batch, Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone, ZoneReading,
+};
+use noctule_text::{duration, escape};
 
 const NONE: &str = "no meter: no zone of powercap, no power PMU, no sensor of energy or power, no \
                     battery that is being discharged";
@@ -18,8 +21,8 @@ const MEND_REFUSED: &str = "powercap is readable for root alone: run as root or 
 
 const MEND_BROKEN: &str = "the driver of that meter fails: the kernel's log (dmesg) may say why";
 
-/// Whether there are meters, from what is read and what is not.
-pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
+/// Whether there are meters, from what is read and what is not. `readings`: the last of each zone, if there was one.
+pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneReading]) -> Feature {
     let id = FeatureId::Energy;
     let refused: Vec<String> = unread
         .iter()
@@ -30,6 +33,7 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
             Unread::Refused(why) => Some(format!("{} at {}: {why}", it.zone.name, it.zone.path)),
             Unread::Covered(_) => None,
         })
+        .chain(zones.iter().zip(readings).filter_map(failure))
         .collect();
     let denied = refused.iter().any(|why| why.ends_with("Permission denied"));
     let silent = refused.iter().all(|why| why.ends_with(NOTHING_COUNTED));
@@ -55,6 +59,79 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone]) -> Feature {
     }
 }
 
+/// What is wrong with a zone that was read before. A battery that is charged is in order.
+fn failure((zone, reading): (&Zone, &ZoneReading)) -> Option<String> {
+    let failing = reading.state != FeatureState::On;
+    let why = reading.reason.as_deref().unwrap_or("unknown");
+    (failing && why != NOT_DISCHARGED).then(|| format!("{} at {}: {why}", zone.name, zone.path))
+}
+
+/// How long nothing more is said of a zone after a warning: some meters fail every few seconds.
+const QUIET_NS: u64 = 600_000_000_000;
+
+/// Says when a zone stops being read, and when it is read again.
+#[derive(Debug, Default)]
+pub(crate) struct ZoneWarnings(Vec<Warned>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Warned {
+    failing: bool,
+    /// How long it had failed when the failure began.
+    failed_ns: u64,
+    warned_ns: Option<u64>,
+}
+
+impl ZoneWarnings {
+    /// Logs the warnings of a batch. Returns the status of the feature where it has changed.
+    pub(crate) fn follow(&mut self, meters: &mut Meters, batch: &Batch) -> Option<Feature> {
+        let energy = batch.energy.as_ref();
+        let readings = energy.map_or(&[][..], |energy| &energy.readings);
+        for words in self.of(meters.zones(), readings, batch.taken_ns) {
+            tracing::warn!("{}", escape(&words));
+        }
+        let changed = meters.has_changed();
+        changed.then(|| self::energy(meters.zones(), meters.unread(), readings))
+    }
+
+    /// The warnings that these readings give rise to.
+    fn of(&mut self, zones: &[Zone], readings: &[ZoneReading], now_ns: u64) -> Vec<String> {
+        self.0.resize(zones.len(), Warned::default());
+        let zones = zones.iter().zip(readings).zip(&mut self.0);
+        zones
+            .filter_map(|((zone, reading), warned)| warned.note(zone, reading, now_ns))
+            .collect()
+    }
+}
+
+impl Warned {
+    fn note(&mut self, zone: &Zone, reading: &ZoneReading, now_ns: u64) -> Option<String> {
+        let failure = failure((zone, reading));
+        let failed_before = std::mem::replace(&mut self.failing, failure.is_some());
+        let quiet = |warned: u64| now_ns.saturating_sub(warned) < QUIET_NS;
+        match failure {
+            Some(words) if !failed_before => {
+                if self.warned_ns.is_some_and(quiet) {
+                    // Its end is not said either.
+                    self.failing = false;
+                    return None;
+                }
+                self.warned_ns = Some(now_ns);
+                Some(format!("energy is degraded: {words}"))
+            }
+            Some(_) => None,
+            None => {
+                let failed_ns = reading.failed_ns - self.failed_ns.min(reading.failed_ns);
+                self.failed_ns = reading.failed_ns;
+                failed_before.then(|| {
+                    let lasted = duration(failed_ns);
+                    let Zone { name, path, .. } = zone;
+                    format!("energy: {name} at {path} is read again; what it used in {lasted} is late or lost")
+                })
+            }
+        }
+    }
+}
+
 /// `powercap: package-0, dram; battery: BAT0`.
 fn by_source(zones: &[Zone]) -> String {
     let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -73,7 +150,7 @@ fn by_source(zones: &[Zone]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{EnergySource, FeatureState, ZoneKind};
+    use noctule_model::{EnergySource, ZoneKind};
 
     use super::*;
 
@@ -120,8 +197,50 @@ mod tests {
             };
             let read = [zone("package-0")];
             let read = if reads { &read[..] } else { &[] };
-            let status = energy(read, &[unread]);
+            let status = energy(read, &[unread], &[]);
             assert_eq!((status.state, &*status.mend), (state, mend), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_meter_that_stands_still_is_degraded_and_warned_of_once() {
+        let zones = [zone("package-0")];
+        let reading = |reason: Option<&str>, failed_seconds: u64| ZoneReading {
+            energy_uj: 0,
+            before_ns: 0,
+            after_ns: 0,
+            gaps: 0,
+            lost_ns: 0,
+            failed_ns: failed_seconds * 1_000_000_000,
+            state: match reason {
+                Some(_) => FeatureState::Degraded,
+                None => FeatureState::On,
+            },
+            reason: reason.map(Into::into),
+        };
+        let charged = reading(Some(NOT_DISCHARGED), 0);
+        assert_eq!(energy(&zones, &[], &[charged]).state, FeatureState::On);
+        let mut warnings = ZoneWarnings::default();
+        let still = Some("the counter has not moved for 10 s");
+        // The second, the reading, the status, and whether something is said.
+        let steps = [
+            (1, reading(None, 0), FeatureState::On, false),
+            (11, reading(still, 10), FeatureState::Degraded, true),
+            (12, reading(still, 11), FeatureState::Degraded, false),
+            (23, reading(None, 22), FeatureState::On, true),
+            // It does so again soon.
+            (33, reading(still, 32), FeatureState::Degraded, false),
+            (34, reading(None, 33), FeatureState::On, false),
+            (700, reading(still, 43), FeatureState::Degraded, true),
+        ];
+        for (second, reading, state, said) in steps {
+            let status = energy(&zones, &[], std::slice::from_ref(&reading));
+            assert_eq!(status.state, state, "{second}");
+            let words = warnings.of(&zones, &[reading], second * 1_000_000_000);
+            assert_eq!(!words.is_empty(), said, "{second}: {words:?}");
+            if second == 23 {
+                assert!(words[0].contains("22"), "{words:?}");
+            }
         }
     }
 }

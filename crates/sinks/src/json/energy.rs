@@ -90,6 +90,7 @@ struct ZoneJson<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     still: bool,
     gaps: u64,
+    gap_seconds: f64,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -147,6 +148,7 @@ impl<'a> ZoneJson<'a> {
             error_ratio: report.error_ratio.filter(|ratio| ratio.is_finite()),
             still: report.still,
             gaps: report.gaps,
+            gap_seconds: seconds(report.failed_ns),
             state: FeatureState::name(report.state),
             reason: report.reason.as_deref(),
         }

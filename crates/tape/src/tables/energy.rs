@@ -45,6 +45,7 @@ record! {
         after_ns: u64,
         gaps: u64,
         lost_ns: u64,
+        failed_ns: u64,
         state: Word,
         reason: Option<String>,
         /// The rest is the account; without one it is 0.
@@ -125,6 +126,7 @@ impl ZoneRecord {
             after_ns,
             gaps,
             lost_ns,
+            failed_ns,
             state,
             reason,
         } = reading;
@@ -133,6 +135,7 @@ impl ZoneRecord {
         self.after_ns = *after_ns;
         self.gaps = *gaps;
         self.lost_ns = *lost_ns;
+        self.failed_ns = *failed_ns;
         self.state = Word(state.name());
         self.reason = reason.as_deref().map(str::to_owned);
     }
@@ -217,6 +220,7 @@ impl ZoneRecord {
             after_ns: self.after_ns,
             gaps: self.gaps,
             lost_ns: self.lost_ns,
+            failed_ns: self.failed_ns,
             state: named(&STATES, FeatureState::name, self.state.0)
                 .unwrap_or(FeatureState::Degraded),
             reason: self.reason.as_deref().map(Into::into),

@@ -411,6 +411,7 @@ impl World {
             after_ns: 2,
             gaps: 0,
             lost_ns: 7,
+            failed_ns: 9,
             state: FeatureState::Degraded,
             reason: dice.maybe("late".into()),
         };

@@ -36,6 +36,7 @@ fn second(fake: &mut Fake, took: &[(ZoneKind, [u64; 3])]) -> Batch {
             after_ns: 0,
             gaps: 0,
             lost_ns: 0,
+            failed_ns: 0,
             state: FeatureState::On,
             reason: None,
         };

@@ -159,7 +159,10 @@ fn a_meter_that_stalls_is_told_and_goes_on() {
         machine.write(OTHER, 1_000_000_000 + second);
         let energy = read(&mut meters).expect("there are meters");
         let stalled = reading(&energy, "package-0");
-        assert_eq!(stalled.gaps, u64::from(second >= 10), "second {second}");
+        let failed = second >= 10;
+        assert_eq!(stalled.gaps, u64::from(failed), "second {second}");
+        let failed_seconds = if failed { second } else { 0 };
+        assert_eq!(stalled.failed_ns / 1_000_000_000, failed_seconds);
         assert_eq!(reading(&energy, "package-1").gaps, 0);
     }
     machine.pass(1);
@@ -167,6 +170,7 @@ fn a_meter_that_stalls_is_told_and_goes_on() {
     let energy = read(&mut meters).expect("there are meters");
     let moved = reading(&energy, "package-0");
     assert_eq!((moved.energy_uj, moved.state), (77, FeatureState::On));
+    assert_eq!(moved.failed_ns / 1_000_000_000, 13);
 }
 
 #[test]
