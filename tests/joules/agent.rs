@@ -68,6 +68,47 @@ fn assert_close(one: f64, other: f64) {
     assert!((one - other).abs() < 1e-6, "{one} and {other}");
 }
 
+/// Idle power is never seen on a node whose CPUs are all busy from the start.
+#[test]
+fn a_busy_node_is_billed_for_its_work_by_agent_and_command_alike() {
+    let _machine = support::shared();
+    let machine = Machine::new();
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let burners: Vec<Burner> = (0..cpus).map(|_| Burner::named(b"all-burner")).collect();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| machine.run_meters(&stop));
+        let agent = agent(&machine, &[]);
+        let answer = machine.json(&["energy", "--json", "--by", "process", "--for", "3s"]);
+        let package = zone(&answer, "package");
+        let error = package["error_ratio"].as_f64().expect("an error");
+        assert!(error < 1.0, "{package}");
+        let rows = answer["rows"].as_array().expect("rows");
+        for burner in &burners {
+            let mut rows = rows.iter();
+            let row = rows.find(|row| row["process.pid"] == burner.pid());
+            let row = row.expect("the burner ran");
+            assert!(uj(&row["energy.joules"]["package"]) > 0, "{row}");
+        }
+        let of_agent = |kind: &str| {
+            let labels = [("zone", "package"), ("kind", kind)];
+            let joules = agent.value("noctule_node_energy_joules_total", &labels);
+            joules.expect("the agent reads the meter")
+        };
+        let by_command = uj(&package["idle_joules"]) as f64 / uj(&package["joules"]) as f64;
+        let by_agent = of_agent("idle") / (of_agent("idle") + of_agent("active"));
+        assert!(
+            (by_command - by_agent).abs() < 0.2,
+            "{by_command}, {by_agent}"
+        );
+        assert!(
+            by_command < 0.6 && by_agent < 0.6,
+            "{by_command}, {by_agent}"
+        );
+    });
+}
+
 #[test]
 fn a_meter_that_comes_late_is_counted_and_no_longer_missing() {
     let _machine = support::shared();

@@ -36,10 +36,36 @@ pub enum IdleEnergy {
     Proportional,
 }
 
+/// What is known of the idle power of zones before the first batch.
+#[derive(Clone, Debug, Default)]
+pub struct IdleKnowledge {
+    /// Watts of each zone of a kind, as the operator gives them.
+    pub given: Vec<(ZoneKind, f64)>,
+    /// What was learned before a restart.
+    pub learned: Vec<LearnedIdle>,
+    /// The share of full power that machines with this processor take when idle, as published, where the operator
+    /// asks for that.
+    pub published_share: Option<f64>,
+}
+
+/// Idle power of a zone that was nearly idle when it was learned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnedIdle {
+    /// The path of the zone.
+    pub path: String,
+    /// Watts.
+    pub watts: f64,
+    /// Half-width of the interval in which it is likely to be, in watts.
+    pub half_width: f64,
+    /// For how long it was not observed since.
+    pub age_seconds: u64,
+}
+
 /// Charges the energy of each zone, batch after batch.
 #[derive(Debug, Default)]
 pub struct Attribution {
     idle: IdleEnergy,
+    knowledge: IdleKnowledge,
     zones: Vec<ZoneState>,
     processes: IdMap<ProcessId, Standing>,
     cgroups: IdMap<CgroupId, Standing>,
@@ -64,6 +90,27 @@ impl Attribution {
             idle,
             ..Self::default()
         }
+    }
+
+    /// Adds what is known of idle power.
+    #[must_use]
+    pub fn knowing(self, knowledge: IdleKnowledge) -> Self {
+        Self { knowledge, ..self }
+    }
+
+    /// Idle power of the zones that were nearly idle since the first batch or before.
+    pub fn observed_idle(&self, zones: &[Zone]) -> Vec<LearnedIdle> {
+        let zones = zones.iter().zip(&self.zones);
+        let learned = zones.filter_map(|(zone, state)| {
+            let (watts, half_width) = state.observed_idle()?;
+            Some(LearnedIdle {
+                path: zone.path.clone(),
+                watts,
+                half_width,
+                age_seconds: 0,
+            })
+        });
+        learned.collect()
     }
 
     /// One that has counted nothing, and knows what this one has learned of the zones. It divides the
@@ -105,6 +152,7 @@ impl Attribution {
             let driver = driver(place, &energy.zones, batch.measured);
             let scope = scope(zone, &batch.packages);
             let mut state = ZoneState::new(driver, scope, Some(zone), self.idle);
+            state.know(&self.knowledge, zone);
             state.account.sockets_mixed = scope == 0 && is_one_of_several(zone, energy);
             self.zones.push(state);
         }

@@ -22,7 +22,8 @@ mod why;
 
 pub use cpus::{CpuUse, CpuWindow};
 pub use energy::{
-    Attribution, EnergyReport, IdleEnergy, KindReport, ZoneReport, charged_kinds, counts_in_rows,
+    Attribution, EnergyReport, IdleEnergy, IdleKnowledge, KindReport, LearnedIdle, ZoneReport,
+    charged_kinds, counts_in_rows,
 };
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{

@@ -245,7 +245,7 @@ impl Config {
         for (name, value, least, most) in counts {
             within(name, value, least, most)?;
         }
-        self.energy.model.check()?;
+        self.energy.check()?;
         self.tape.check()?;
         self.otlp.check()?;
         self.metrics.choice()?;
@@ -420,7 +420,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 71, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 73, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

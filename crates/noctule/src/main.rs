@@ -11,6 +11,7 @@ mod event_file;
 mod exit;
 mod features;
 mod feed;
+mod idle_power;
 mod limits;
 mod otlp;
 mod patient;

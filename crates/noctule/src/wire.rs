@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use noctule_analysis::{Attribution, Missing, Rollup, Selection};
+use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
     CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles,
 };
@@ -30,6 +30,7 @@ use rustix::thread::CapabilitySet;
 use crate::args::Names;
 use crate::config::{Arguments, Config, OtlpEvents, RingSize};
 use crate::features::{self, When, ZoneWarnings};
+use crate::idle_power;
 use crate::rights::{self, Reading};
 use crate::select;
 use crate::stop::{Signals, Woken};
@@ -241,7 +242,8 @@ impl Pipeline {
             meters,
             zone_warnings: ZoneWarnings::default(),
             registry,
-            attribution: Attribution::new(config.energy.idle.into()),
+            attribution: Attribution::new(config.energy.idle.into())
+                .knowing(idle_power::knowledge(config)),
             rollup: rollup(config),
             released: Vec::new(),
             removed: VecDeque::new(),
@@ -263,6 +265,11 @@ impl Pipeline {
     /// What has been learned of the zones of energy.
     pub(crate) fn attribution(&self) -> &Attribution {
         &self.attribution
+    }
+
+    /// Idle power of the zones that were nearly idle.
+    pub(crate) fn observed_idle(&self) -> Vec<LearnedIdle> {
+        self.attribution.observed_idle(self.meters.zones())
     }
 
     /// Whether there is a meter of energy, or a model. One that begins to count is waited for.

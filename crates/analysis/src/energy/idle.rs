@@ -77,6 +77,16 @@ impl IdleShare {
         }
     }
 
+    /// Around a share that was published for machines with this processor: those machines differ by up to twice as
+    /// much.
+    pub(super) fn published(share: f64) -> Self {
+        Self {
+            least: 0.5 * share,
+            usual: share,
+            most: (2.0 * share).min(0.9),
+        }
+    }
+
     /// Idle power of a zone of which only this point is known: usual, and the bounds.
     fn at(self, point: &Point) -> Bounds {
         let part = |share: f64| share / (share + point.load * (1.0 - share)) * point.high;

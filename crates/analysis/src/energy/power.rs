@@ -1,7 +1,8 @@
 //! The model of one zone's power: what it takes when idle, and what work costs.
 
-use noctule_model::{Driver, ZoneKind};
+use noctule_model::{Driver, Zone, ZoneKind};
 
+use super::IdleKnowledge;
 use super::fit::Fit;
 use super::idle::{Envelope, Idle, IdleShare};
 use super::work::{EXPONENTS, Work};
@@ -14,6 +15,9 @@ const CHANGE: f64 = 0.95;
 const FOLLOW: f64 = 0.05;
 /// Ticks until then.
 const SETTLED: u32 = 60;
+
+/// Idle power that the operator gives is right to this part.
+const GIVEN_DOUBT: f64 = 0.05;
 
 /// What happened over one or more ticks between two moves of the meter.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +45,8 @@ impl Span {
 pub(super) struct Power {
     driver: Driver,
     share: IdleShare,
+    /// Idle power that the operator gives, in watts.
+    given: Option<f64>,
     envelope: Envelope,
     ratio: Fit,
     fits: [Fit; EXPONENTS.len()],
@@ -58,6 +64,7 @@ impl Power {
         Self {
             driver,
             share: IdleShare::of(kind),
+            given: None,
             envelope: Envelope::default(),
             ratio: Fit::default(),
             fits: std::array::from_fn(|_| Fit::default()),
@@ -67,6 +74,36 @@ impl Power {
             ticks: 0,
             settled: false,
         }
+    }
+
+    /// Takes over what is known of the idle power of the zone from before.
+    pub(super) fn know(&mut self, knowledge: &IdleKnowledge, zone: &Zone) {
+        let mut given = knowledge.given.iter();
+        let given = given.find(|(kind, _)| *kind == zone.kind);
+        self.given = given.map(|(_, watts)| *watts);
+        if let Some(share) = knowledge.published_share
+            && matches!(zone.kind, ZoneKind::Package | ZoneKind::Core)
+        {
+            self.share = IdleShare::published(share);
+        }
+        let mut learned = knowledge.learned.iter();
+        let learned = learned.find(|it| it.path == zone.path);
+        self.idle = learned.map(|it| {
+            let idle = Idle {
+                watts: it.watts,
+                half_width: it.half_width,
+                observed: true,
+            };
+            idle.aged(it.age_seconds.saturating_mul(1_000_000_000))
+        });
+    }
+
+    /// Idle power that was observed, which is no operator's word: watts and half-width.
+    pub(super) fn observed(&self) -> Option<(f64, f64)> {
+        let idle = self.idle.filter(|idle| idle.observed)?;
+        self.given
+            .is_none()
+            .then_some((idle.watts, idle.half_width))
     }
 
     /// What it knows now, without learning more: the ticks that it has learned are to be divided again.
@@ -197,7 +234,10 @@ impl Power {
     /// Moves the estimate of idle power towards what is known now.
     fn follow(&mut self, at_ns: u64) {
         let Some(now) = self.look(at_ns) else { return };
-        let passed_ns = at_ns.saturating_sub(self.followed_ns);
+        let passed_ns = match self.followed_ns {
+            0 => 0,
+            before => at_ns.saturating_sub(before),
+        };
         self.followed_ns = at_ns;
         let before = self.idle.map(|before| before.aged(passed_ns));
         self.idle = Some(match before {
@@ -232,6 +272,13 @@ impl Power {
     /// the model is surer, within the bounds.
     fn look(&self, at_ns: u64) -> Option<Idle> {
         let (bounds, near_idle) = self.envelope.bounds(at_ns, self.share)?;
+        if let Some(given) = self.given {
+            return Some(Idle {
+                watts: self.envelope.least_watts(at_ns)?.min(given),
+                half_width: GIVEN_DOUBT * given,
+                observed: true,
+            });
+        }
         let extended = self.envelope.estimate(at_ns, &bounds);
         if near_idle {
             let observed = extended.unwrap_or_else(|| bounds.idle());

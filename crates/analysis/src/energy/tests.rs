@@ -718,3 +718,49 @@ fn idle_power_that_was_observed_outlasts_an_hour_of_load() {
     let watts = estimates.last().flatten().expect("an estimate");
     assert!((watts - 25.0).abs() < 1.0, "{watts}");
 }
+
+#[test]
+fn what_is_known_of_idle_power_serves_a_node_that_is_busy_from_the_start() {
+    let learned = |watts, age_seconds| IdleKnowledge {
+        learned: vec![LearnedIdle {
+            path: String::new(),
+            watts,
+            half_width: 1.0,
+            age_seconds,
+        }],
+        ..IdleKnowledge::default()
+    };
+    let given = IdleKnowledge {
+        given: vec![(ZoneKind::Package, 20.0)],
+        ..IdleKnowledge::default()
+    };
+    let published = IdleKnowledge {
+        published_share: Some(0.2),
+        ..IdleKnowledge::default()
+    };
+    // What is known, the estimate on a node that takes 50 W, and the most that its half-width is.
+    let cases = [
+        (IdleKnowledge::default(), 15.0, 16.0),
+        (learned(20.0, 3600), 20.0, 2.1),
+        // More than it takes now, and too long ago.
+        (learned(80.0, 0), 50.0, 1.2),
+        (learned(20.0, 100_000_000), 15.0, 16.0),
+        (given, 20.0, 1.0),
+        (published, 10.0, 11.0),
+    ];
+    for (knowledge, watts, half_width) in cases {
+        let words = format!("{knowledge:?}");
+        let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
+        let mut attribution = Attribution::default().knowing(knowledge);
+        let mut account = ZoneAccount::default();
+        for _ in 0..20 {
+            machine.run(1, 1, 4 * SECOND);
+            let batch = machine.second(&mut attribution, &[50_000_000]);
+            account = batch.zone_accounts[0].clone();
+        }
+        let idle = account.idle_watts.expect("an estimate");
+        assert!((idle - watts).abs() < 0.5, "{words}: {idle}");
+        let doubt = account.idle_doubt_uj / 1e6 / 19.0;
+        assert!(doubt <= half_width, "{words}: {doubt}");
+    }
+}

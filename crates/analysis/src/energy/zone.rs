@@ -4,11 +4,11 @@ use std::hash::Hash;
 
 use noctule_model::{CgroupId, Driver, IdMap, ProcessId, Zone, ZoneAccount, ZoneKind, ZoneReading};
 
-use super::IdleEnergy;
 use super::apportion::apportion;
 use super::clock::{Clock, Metered};
 use super::power::{Power, Span};
 use super::work::Work;
+use super::{IdleEnergy, IdleKnowledge};
 
 /// A meter that did not move for so long stands still: nothing is owed for that time any more.
 const STILL_SECONDS: f64 = 120.0;
@@ -200,6 +200,16 @@ impl ZoneState {
                 ..ZoneAccount::default()
             },
         }
+    }
+
+    /// Takes over what is known of the idle power of the zone from before.
+    pub(super) fn know(&mut self, knowledge: &IdleKnowledge, zone: &Zone) {
+        self.power.know(knowledge, zone);
+    }
+
+    /// Idle power that was observed: watts and half-width.
+    pub(super) fn observed_idle(&self) -> Option<(f64, f64)> {
+        self.power.observed()
     }
 
     /// Takes over what another one has learned of the same zone, and nothing that it counted.

@@ -14,6 +14,7 @@ use super::recorded::{self, Answer, Window};
 use super::watch::{Output, Watched, watch_each};
 use crate::args::EnergyArgs;
 use crate::config::Config;
+use crate::idle_power;
 use crate::stop::Signals;
 use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
@@ -108,7 +109,8 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     if !young {
         return Ok(answer);
     }
-    let mut attribution = Attribution::new(config.energy.idle.into());
+    let knowledge = idle_power::configured(config);
+    let mut attribution = Attribution::new(config.energy.idle.into()).knowing(knowledge);
     begun.for_each(|mut batch| attribution.apply(&mut batch));
     let detail = recorded::detail(args.by, &args.names, answer.followed);
     Ok(divide_again(batches, &attribution, detail, answer))

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::{Feed, Patience};
+use crate::idle_power::IdleFile;
 use crate::otlp::{self, Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
@@ -120,7 +121,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     server.stop();
     let events = pipeline.last_events()?;
     kept.events(events, &feed, &mut pipeline);
-    kept.close(last.load_full().as_ref());
+    kept.close(last.load_full().as_ref(), &pipeline);
     Ok(exit::DONE)
 }
 
@@ -168,11 +169,13 @@ fn warn_of_floods(groups: &[Arc<Owner>]) {
     }
 }
 
-/// What the agent keeps on disk, events in a file and everything on a tape; and what it sends to a receiver.
+/// What the agent keeps on disk, events in a file, everything on a tape, and idle power; and what it sends to a
+/// receiver.
 struct Kept {
     file: Option<EventFile>,
     tape: Option<Recording>,
     otlp: Option<Otlp>,
+    idle: IdleFile,
 }
 
 impl Kept {
@@ -184,6 +187,7 @@ impl Kept {
             file: config.events.place().map(EventFile::open).transpose()?,
             tape: tape.folder().map(open).transpose()?,
             otlp: Otlp::start(config)?,
+            idle: IdleFile::new(),
         })
     }
 
@@ -204,6 +208,7 @@ impl Kept {
         batch: &Batch,
         pipeline: &mut Pipeline,
     ) {
+        self.idle.keep(|| pipeline.observed_idle());
         let Some(otlp) = &mut self.otlp else { return };
         otlp.figures(published);
         otlp.name(|event| pipeline.name_again(event));
@@ -229,7 +234,8 @@ impl Kept {
 
     /// Waits for the disk and the receiver. What they did not take is said and fails nothing: the agent has done
     /// its work.
-    fn close(self, last: Option<&Arc<Published>>) {
+    fn close(mut self, last: Option<&Arc<Published>>, pipeline: &Pipeline) {
+        self.idle.write(&pipeline.observed_idle());
         if let Some(Err(error)) = self.tape.as_ref().map(Recording::close) {
             tracing::warn!("{error:#}");
         }

@@ -1,12 +1,15 @@
 //! The sections about the host's files and about energy.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use noctule_analysis::IdleEnergy;
 use noctule_collect::CpuWatts;
 use noctule_kernel::HostRoots;
+use noctule_model::ZoneKind;
 use serde::Deserialize;
 
+use super::within;
 use crate::exit::Usage;
 
 /// Bytes of the longest name that DNS has.
@@ -82,7 +85,55 @@ impl Host {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EnergyConfig {
     pub(crate) idle: Idle,
+    idle_watts: BTreeMap<String, f64>,
+    idle_power: IdlePower,
     pub(crate) model: Model,
+}
+
+/// What idle power is taken for that was never observed.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum IdlePower {
+    /// The middle of its bounds.
+    #[default]
+    Bounded,
+    /// The share of full power that is published for the processor.
+    Published,
+}
+
+/// No zone takes more when idle.
+const MOST_IDLE_WATTS: f64 = 50_000.0;
+
+impl EnergyConfig {
+    /// Whether the published share of idle power is wanted.
+    pub(crate) fn wants_published_idle(&self) -> bool {
+        self.idle_power == IdlePower::Published
+    }
+
+    /// Idle power of zones, by their kind.
+    pub(crate) fn given_idle(&self) -> Vec<(ZoneKind, f64)> {
+        let given = self.idle_watts.iter();
+        given
+            .filter_map(|(name, watts)| Some((kind_of(name)?, *watts)))
+            .collect()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        for (name, watts) in &self.idle_watts {
+            if kind_of(name).is_none() {
+                let kinds = ZoneKind::ALL.map(ZoneKind::name).join(", ");
+                return Err(Usage(format!(
+                    "energy.idle_watts has {name:?}: must be kinds of zones: {kinds}"
+                )));
+            }
+            within("energy.idle_watts", *watts, 0.0, MOST_IDLE_WATTS)?;
+        }
+        self.model.check()
+    }
+}
+
+fn kind_of(name: &str) -> Option<ZoneKind> {
+    ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 /// What the CPUs of a machine without a meter use.
@@ -104,7 +155,7 @@ impl Model {
     }
 
     /// A busy CPU uses no less than an idle one.
-    pub(super) fn check(&self) -> Result<(), Usage> {
+    fn check(&self) -> Result<(), Usage> {
         if self.busy_watts < self.idle_watts {
             return Err(Usage(format!(
                 "energy.model.busy_watts is {} and idle_watts {}: what a busy CPU uses must not be less",
@@ -159,6 +210,20 @@ mod tests {
             (host("/sys", "/host/proc", ""), false),
         ] {
             assert_eq!(host.has_usual_roots(), usual, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn idle_power_is_given_by_the_kind_of_zone() {
+        let config = |watts: &[(&str, f64)]| EnergyConfig {
+            idle_watts: watts.iter().map(|(name, w)| ((*name).into(), *w)).collect(),
+            ..EnergyConfig::default()
+        };
+        let good = config(&[("package", 20.0)]);
+        assert!(good.check().is_ok());
+        assert_eq!(good.given_idle(), [(ZoneKind::Package, 20.0)]);
+        for bad in [("packages", 20.0), ("dram", -1.0)] {
+            assert!(config(&[bad]).check().is_err(), "{bad:?}");
         }
     }
 }

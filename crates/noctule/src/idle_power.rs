@@ -1,0 +1,224 @@
+//! What is known of idle power before the first batch: learned before a restart, given, or published.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use noctule_analysis::{IdleKnowledge, LearnedIdle};
+
+use crate::config::Config;
+
+/// The folder that systemd makes for the agent (`StateDirectory=`), and its name in the environment. Commands read there
+/// too, where they may.
+const FOLDER: &str = "/var/lib/noctule";
+const VARIABLE: &str = "STATE_DIRECTORY";
+/// A line for each zone: seconds since 1970, watts, half-width, path.
+const FILE: &str = "idle-power";
+/// How often it is written.
+const INTERVAL: Duration = Duration::from_secs(600);
+/// A file with more is none of ours.
+const MOST_BYTES: u64 = 1 << 16;
+/// No zone takes more.
+const MOST_WATTS: f64 = 50_000.0;
+
+/// What is known on this machine.
+pub(crate) fn knowledge(config: &Config) -> IdleKnowledge {
+    let folder = state_folder().unwrap_or_else(|| FOLDER.into());
+    IdleKnowledge {
+        learned: read(&folder.join(FILE)).unwrap_or_default(),
+        ..configured(config)
+    }
+}
+
+/// What the configuration says, without what was learned on this machine.
+pub(crate) fn configured(config: &Config) -> IdleKnowledge {
+    let energy = &config.energy;
+    let published = energy.wants_published_idle().then(|| {
+        let text = fs::read_to_string(config.host.proc.join("cpuinfo")).unwrap_or_default();
+        let share = published_share(&text);
+        if share.is_none() {
+            tracing::warn!(
+                "energy.idle_power: no idle power is published for this processor; it is estimated within its bounds"
+            );
+        }
+        share
+    });
+    IdleKnowledge {
+        given: energy.given_idle(),
+        published_share: published.flatten(),
+        ..IdleKnowledge::default()
+    }
+}
+
+/// The agent's own folder, if it has one.
+fn state_folder() -> Option<PathBuf> {
+    let folders = std::env::var_os(VARIABLE)?;
+    std::env::split_paths(&folders).next()
+}
+
+fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn read(path: &Path) -> io::Result<Vec<LearnedIdle>> {
+    if fs::metadata(path)?.len() > MOST_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(parse(&fs::read_to_string(path)?, unix_seconds()))
+}
+
+/// What cannot be is left out.
+fn parse(text: &str, now: u64) -> Vec<LearnedIdle> {
+    let line = |line: &str| {
+        let mut words = line.splitn(4, ' ');
+        let saved: u64 = words.next()?.parse().ok()?;
+        let mut watts = || -> Option<f64> {
+            let watts = words.next()?.parse().ok()?;
+            (0.0..=MOST_WATTS).contains(&watts).then_some(watts)
+        };
+        let (watts, half_width) = (watts()?, watts()?);
+        let path = words.next()?.to_owned();
+        Some(LearnedIdle {
+            path,
+            watts,
+            half_width,
+            age_seconds: now.saturating_sub(saved),
+        })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn text(learned: &[LearnedIdle], now: u64) -> String {
+    let lines = learned.iter().map(|it| {
+        let saved = now.saturating_sub(it.age_seconds);
+        format!("{saved} {:.3} {:.3} {}\n", it.watts, it.half_width, it.path)
+    });
+    lines.collect()
+}
+
+/// A new file takes the place of the old one, so that a reader never finds half of one.
+fn write(folder: &Path, learned: &[LearnedIdle]) -> io::Result<()> {
+    let new = folder.join(format!("{FILE}.new"));
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new();
+    let mut file = file.write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text(learned, unix_seconds()).as_bytes())?;
+    fs::rename(&new, folder.join(FILE))
+}
+
+/// Keeps what the agent learns, where it has a folder.
+#[derive(Debug)]
+pub(crate) struct IdleFile {
+    folder: Option<PathBuf>,
+    written: Instant,
+}
+
+impl IdleFile {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: state_folder(),
+            written: Instant::now(),
+        }
+    }
+
+    /// Writes what was learned, if it is time.
+    pub(crate) fn keep(&mut self, learned: impl FnOnce() -> Vec<LearnedIdle>) {
+        if self.folder.is_some() && self.written.elapsed() >= INTERVAL {
+            self.write(&learned());
+        }
+    }
+
+    /// Writes what was learned.
+    pub(crate) fn write(&mut self, learned: &[LearnedIdle]) {
+        self.written = Instant::now();
+        let Some(folder) = self.folder.take_if(|_| !learned.is_empty()) else {
+            return;
+        };
+        match write(&folder, learned) {
+            Ok(()) => self.folder = Some(folder),
+            Err(error) => tracing::warn!(
+                "idle power is not kept for the next start: {}: {error}",
+                folder.display()
+            ),
+        }
+    }
+}
+
+/// Idle power as a share of full power, by processor, from SPECpower_ssj2008 as collected by Cloud Carbon Footprint
+/// (minimum and maximum watts of a thread). Of whole servers: a package alone can have less.
+const PUBLISHED: [(&str, u32, &[u32], f64); 9] = [
+    ("GenuineIntel", 6, &[0x2a, 0x2d], 2.17 / 8.58),
+    ("GenuineIntel", 6, &[0x3a, 0x3e], 3.04 / 8.25),
+    ("GenuineIntel", 6, &[0x3c, 0x3f, 0x45, 0x46], 1.90 / 6.01),
+    ("GenuineIntel", 6, &[0x3d, 0x47, 0x4f, 0x56], 0.71 / 3.69),
+    // Cascade Lake has the number of Skylake's servers, and nearly the same share (0.64 of 3.97 W).
+    ("GenuineIntel", 6, &[0x4e, 0x55, 0x5e], 0.64 / 4.19),
+    ("GenuineIntel", 6, &[0x8e, 0x9e], 1.14 / 5.42),
+    // EPYC of the first, second and third generation.
+    ("AuthenticAMD", 0x17, &[0x01], 0.82 / 2.55),
+    ("AuthenticAMD", 0x17, &[0x31], 0.47 / 1.69),
+    ("AuthenticAMD", 0x19, &[0x01], 0.45 / 1.87),
+];
+
+/// The published share of the processor that `/proc/cpuinfo` describes.
+fn published_share(cpuinfo: &str) -> Option<f64> {
+    let field = |name: &str| {
+        let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
+        Some(value.trim())
+    };
+    let vendor = field("vendor_id")?;
+    let family: u32 = field("cpu family")?.parse().ok()?;
+    let model: u32 = field("model")?.parse().ok()?;
+    let mut rows = PUBLISHED.iter();
+    let row = rows.find(|row| (row.0, row.1) == (vendor, family) && row.2.contains(&model))?;
+    Some(row.3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_is_read_again_and_what_cannot_be_is_left_out() {
+        let learned = [LearnedIdle {
+            path: "/sys/class/powercap/intel-rapl:0".into(),
+            watts: 20.5,
+            half_width: 0.25,
+            age_seconds: 0,
+        }];
+        let folder = tempfile::tempdir().expect("a folder");
+        write(folder.path(), &learned).expect("it is written");
+        write(folder.path(), &learned).expect("it is written again");
+        let again = read(&folder.path().join(FILE)).expect("it is read");
+        assert!(again[0].age_seconds < 60, "{again:?}");
+        assert_eq!(again[0].path, learned[0].path);
+        assert_eq!((again[0].watts, again[0].half_width), (20.5, 0.25));
+        let odd = "x 1 1 /a\n5 -1 1 /b\n5 1 NaN /c\n5 1\n5 1 1 /d e\n";
+        let odd = parse(odd, 105);
+        assert_eq!((odd.len(), odd[0].age_seconds), (1, 100));
+        assert_eq!(odd[0].path, "/d e");
+        // The age is kept when it is written again.
+        assert_eq!(text(&odd, 200), "100 1.000 1.000 /d e\n");
+    }
+
+    #[test]
+    fn a_processor_has_its_published_share_or_none() {
+        let cpuinfo = |vendor: &str, family: u32, model: u32| {
+            format!(
+                "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: X\n"
+            )
+        };
+        let share = |vendor, family, model| published_share(&cpuinfo(vendor, family, model));
+        assert!(share("GenuineIntel", 6, 0x3f).is_some_and(|share| (share - 0.316).abs() < 0.01));
+        assert!(share("AuthenticAMD", 0x17, 0x31).is_some_and(|share| share < 0.3));
+        assert_eq!(share("GenuineIntel", 6, 0xcf), None);
+        assert_eq!(published_share("Processor : ARMv8"), None);
+    }
+}
