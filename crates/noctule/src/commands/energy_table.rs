@@ -1,7 +1,9 @@
 //! The tables of `noctule energy`: who, and which zone.
 
 use noctule_analysis::{EnergyReport, Report, Row, ZoneReport};
-use noctule_model::{Counter, Counters, FeatureState, Joules, Level, ZoneAccount, ZoneKind};
+use noctule_model::{
+    Counter, Counters, Driver, FeatureState, Joules, Level, ZoneAccount, ZoneKind,
+};
 use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
 use super::columns::{Choice, Column, Figure, more};
@@ -204,7 +206,8 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
             ));
         }
         let account = &zone.account;
-        if account.idle_doubt_uj > account.active_uj as f64 / 4.0 {
+        let is_learned = account.driver != Driver::Parts;
+        if is_learned && account.idle_doubt_uj > account.active_uj as f64 / 4.0 {
             note(&format!(
                 "{name}: idle power is not known, because the machine was never near idle: it is estimated within \
                  its bounds; noctule run learns it when the load changes"
