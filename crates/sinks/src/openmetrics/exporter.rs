@@ -394,12 +394,12 @@ impl Snapshot {
             levels::write(&mut writer, &level.rows(), self, part);
         }
         if let Some(names) = &self.kepler {
-            kepler::write(&mut writer, names, self);
-            part(writer.take());
+            kepler::write(&mut writer, names, self, part);
         }
         if let Some(names) = &self.foreign {
             foreign::write(&mut writer, names, self, part);
         }
+        part(writer.take_all());
     }
 
     /// The rest: the agent itself, and how old the figures are.

@@ -158,8 +158,13 @@ const fn place(part: KeplerPart) -> usize {
     }
 }
 
-/// Writes every family that has samples.
-pub(super) fn write(text: &mut Writer, names: &Names, snapshot: &Snapshot) {
+/// Writes every family that has samples; `part` gets each when it is written.
+pub(super) fn write(
+    text: &mut Writer,
+    names: &Names,
+    snapshot: &Snapshot,
+    part: &mut dyn FnMut(Vec<u8>),
+) {
     for metric in KEPLER_METRICS {
         let KeplerOffer::Given(source) = metric.offer else {
             continue;
@@ -177,6 +182,7 @@ pub(super) fn write(text: &mut Writer, names: &Names, snapshot: &Snapshot) {
             KeplerLevel::Process => family.rows(&names.processes, source, names, snapshot),
             KeplerLevel::Other => {}
         }
+        part(text.take());
     }
 }
 

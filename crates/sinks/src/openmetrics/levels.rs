@@ -15,74 +15,82 @@ use super::writer::{HistogramSample, Writer};
 
 const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 
+/// Rows of which the samples of a family are written at a time.
+const ROWS: usize = 64;
+
 /// Writes every family of the level that has samples. Families are the outer loop, because
 /// OpenMetrics wants the samples of a family together.
-/// `part` gets each family when it is written.
+/// `part` gets the samples of some rows at a time.
 pub(super) fn write(
     text: &mut Writer,
     level: &Rows<'_>,
     snapshot: &Snapshot,
     part: &mut dyn FnMut(Vec<u8>),
 ) {
-    if level.lines.is_empty() {
-        return;
+    let here = |metric: &&Metric| snapshot.choice.has(level.name, metric);
+    for metric in METRICS.iter().filter(here) {
+        for (number, lines) in level.lines.chunks(ROWS).enumerate() {
+            let rows = level.portion(lines, number == 0);
+            write_family(text, &rows, metric, snapshot);
+            part(text.take());
+        }
     }
+}
+
+/// Writes the samples of some rows. The head of the family comes with the first of them.
+fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: &Snapshot) {
     let Snapshot {
         measured,
         ref energy,
         ref choice,
         ..
     } = *snapshot;
-    let here = |metric: &&Metric| choice.has(level.name, metric);
-    for metric in METRICS.iter().filter(here) {
-        match metric.source {
-            Source::Nanoseconds(counter) | Source::Count(counter) => {
-                counters(text, level, metric, measured, &[("", counter)]);
-            }
-            Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
-                counters(text, level, metric, measured, parts);
-            }
-            Source::Energy => energy::rows(text, level, metric, energy),
-            Source::Frequency => frequency(text, level, metric),
-            Source::Waits if waits_measured(measured) => waits(text, level, metric, choice),
-            Source::Waiting if waits_measured(measured) => {
-                now(text, level, metric, |line| {
-                    Value::Count(line.waiting.threads)
-                });
-            }
-            Source::LongestWaiting if waits_measured(measured) => {
-                now(text, level, metric, |line| {
-                    Value::Nanoseconds(line.waiting.longest_ns)
-                });
-            }
-            Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
-            Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
-            Source::Connections if measured.has(EventCounter::TcpAccepts) => {
-                now(text, level, metric, |line| {
-                    Value::Count(line.sockets.connections)
-                });
-            }
-            Source::Listeners if measured.has(EventCounter::TcpAccepts) => {
-                now(text, level, metric, |line| {
-                    Value::Count(line.sockets.listeners)
-                });
-            }
-            Source::Connects if connects_measured(measured) => {
-                connects(text, level, metric, choice);
-            }
-            Source::Destinations(parts) => destinations(text, level, metric, measured, parts),
-            Source::Blame if waits_measured(measured) => blame(text, level, metric),
-            Source::Verdict if waits_measured(measured) => verdict(text, level, metric),
-            Source::Waits
-            | Source::Waiting
-            | Source::LongestWaiting
-            | Source::Connections
-            | Source::Listeners
-            | Source::Connects
-            | Source::Blame
-            | Source::Verdict => {}
+    match metric.source {
+        Source::Nanoseconds(counter) | Source::Count(counter) => {
+            counters(text, level, metric, measured, &[("", counter)]);
         }
-        part(text.take());
+        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
+            counters(text, level, metric, measured, parts);
+        }
+        Source::Energy => energy::rows(text, level, metric, energy),
+        Source::Frequency => frequency(text, level, metric),
+        Source::Waits if waits_measured(measured) => waits(text, level, metric, choice),
+        Source::Waiting if waits_measured(measured) => {
+            now(text, level, metric, |line| {
+                Value::Count(line.waiting.threads)
+            });
+        }
+        Source::LongestWaiting if waits_measured(measured) => {
+            now(text, level, metric, |line| {
+                Value::Nanoseconds(line.waiting.longest_ns)
+            });
+        }
+        Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
+        Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
+        Source::Connections if measured.has(EventCounter::TcpAccepts) => {
+            now(text, level, metric, |line| {
+                Value::Count(line.sockets.connections)
+            });
+        }
+        Source::Listeners if measured.has(EventCounter::TcpAccepts) => {
+            now(text, level, metric, |line| {
+                Value::Count(line.sockets.listeners)
+            });
+        }
+        Source::Connects if connects_measured(measured) => {
+            connects(text, level, metric, choice);
+        }
+        Source::Destinations(parts) => destinations(text, level, metric, measured, parts),
+        Source::Blame if waits_measured(measured) => blame(text, level, metric),
+        Source::Verdict if waits_measured(measured) => verdict(text, level, metric),
+        Source::Waits
+        | Source::Waiting
+        | Source::LongestWaiting
+        | Source::Connections
+        | Source::Listeners
+        | Source::Connects
+        | Source::Blame
+        | Source::Verdict => {}
     }
 }
 

@@ -93,23 +93,34 @@ struct Family {
     unit: String,
 }
 
-/// Families in the making. Only the last one is there as a message.
+/// Number of the field of a family that has its samples.
+const METRIC: u32 = 4;
+
+/// Families in the making.
 #[derive(Default)]
 pub(super) struct Families {
     out: Vec<u8>,
+    /// The last one, without its samples.
     open: Option<Family>,
+    /// Its samples, encoded: as messages they are ten times as large.
+    samples: Vec<u8>,
 }
 
 impl Families {
+    /// Starts a family with this name, or goes on with it.
     pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
-        self.close();
         let (suffix, kind) = match kind {
             Kind::Counter => ("_total", 0),
             Kind::Gauge => ("", 1),
             Kind::Histogram => ("", 4),
         };
+        let name = format!("{name}{suffix}");
+        if self.open.as_ref().is_some_and(|open| open.name == name) {
+            return;
+        }
+        self.close();
         self.open = Some(Family {
-            name: format!("{name}{suffix}"),
+            name,
             help: help.to_owned(),
             kind,
             metric: Vec::new(),
@@ -117,8 +128,12 @@ impl Families {
         });
     }
 
+    fn push(&mut self, metric: &ProtoMetric) {
+        prost::encoding::message::encode(METRIC, metric, &mut self.samples);
+    }
+
     pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value) {
-        let Some(family) = &mut self.open else {
+        let Some(family) = &self.open else {
             return;
         };
         let number = Some(Number {
@@ -128,7 +143,7 @@ impl Families {
             0 => (None, number),
             _ => (number, None),
         };
-        family.metric.push(ProtoMetric {
+        self.push(&ProtoMetric {
             label: label_pairs(labels),
             gauge,
             counter,
@@ -137,9 +152,6 @@ impl Families {
     }
 
     pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
-        let Some(family) = &mut self.open else {
-            return;
-        };
         let bucket = sample.below().map(|(bits, count)| Bucket {
             cumulative_count: count,
             upper_bound: ((1_u64 << bits) - 1) as f64 / 1e9,
@@ -147,7 +159,7 @@ impl Families {
         let mut histogram = native(sample.histogram);
         histogram.bucket = bucket.collect();
         histogram.sample_sum = sample.sum_ns as f64 / 1e9;
-        family.metric.push(ProtoMetric {
+        self.push(&ProtoMetric {
             label: label_pairs(labels),
             gauge: None,
             counter: None,
@@ -155,15 +167,18 @@ impl Families {
         });
     }
 
-    /// What was written since the last call.
+    /// Returns the families that were completed since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        self.close();
         std::mem::take(&mut self.out)
     }
 
-    fn close(&mut self) {
+    /// Completes the last family.
+    pub(super) fn close(&mut self) {
         if let Some(family) = self.open.take() {
-            self.out.extend(family.encode_length_delimited_to_vec());
+            let length = family.encoded_len() + self.samples.len();
+            prost::encoding::encode_varint(length as u64, &mut self.out);
+            self.out.extend(family.encode_to_vec());
+            self.out.append(&mut self.samples);
         }
     }
 }
@@ -388,6 +403,7 @@ mod tests {
         families.sample(none, Value::Nanoseconds(1_500_000_000));
         families.family("b", Kind::Gauge, "", "B.");
         families.sample(none, Value::Count(3));
+        families.close();
         let bytes = families.take();
         let mut rest = bytes.as_slice();
         let first = Family::decode_length_delimited(&mut rest).expect("a family");

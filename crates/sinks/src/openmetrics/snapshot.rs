@@ -40,6 +40,19 @@ pub(super) struct Rows<'a> {
     pub(super) destinations: &'a [PairLine<DestinationCounters>],
 }
 
+impl<'a> Rows<'a> {
+    /// Some of the rows. All pairs are with the first of them.
+    pub(super) fn portion(&self, lines: &'a [Line], is_first: bool) -> Self {
+        let mut portion = *self;
+        portion.lines = lines;
+        if !is_first {
+            portion.blames = &[];
+            portion.destinations = &[];
+        }
+        portion
+    }
+}
+
 impl Level {
     /// All of them.
     pub(super) fn rows(&self) -> Rows<'_> {

@@ -39,6 +39,8 @@ impl Value {
 pub(super) struct Text {
     exposition: Exposition,
     out: String,
+    /// Name of the family.
+    family: String,
     /// Name of the family's samples, for a histogram without their suffixes.
     sample: String,
 }
@@ -48,12 +50,18 @@ impl Text {
         Self {
             exposition,
             out: String::new(),
+            family: String::new(),
             sample: String::with_capacity(64),
         }
     }
 
-    /// Starts a family with this name.
+    /// Starts a family with this name, or goes on with it.
     pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
+        if self.family == name {
+            return;
+        }
+        self.family.clear();
+        self.family.push_str(name);
         self.sample.clear();
         self.sample.push_str(name);
         self.head(kind, unit, help);

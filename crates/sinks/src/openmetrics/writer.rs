@@ -137,11 +137,19 @@ impl Writer {
         }
     }
 
+    /// The same with the family that is being written, which ends with it.
+    pub(super) fn take_all(&mut self) -> Vec<u8> {
+        if let Self::Proto(families) = self {
+            families.close();
+        }
+        self.take()
+    }
+
     /// The end of the exposition.
     pub(super) fn finish(mut self) -> Vec<u8> {
         if let Self::Text(text) = &mut self {
             text.end();
         }
-        self.take()
+        self.take_all()
     }
 }
