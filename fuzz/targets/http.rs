@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::fuzz_target;
 use noctule_web::fuzzing::Front;
 use noctule_web::{
-    Agent, Api, Handlers, Hosts, Packer, Page, Query, Refusal, Secured, Security, Shared, Ticks,
+    Agent, Api, Handlers, Hosts, Page, Query, Refusal, Secured, Security, Shared, Ticks,
     Users,
 };
 use tokio::runtime::Runtime;
@@ -35,18 +35,11 @@ impl Agent for Echo {
 fn handlers() -> Handlers {
     Handlers {
         metrics: Arc::new(|wish| {
-            let mut packer = Packer::new();
-            let shared = match wish.gzip {
-                true => packer
-                    .push(b"a_metric 1\n")
-                    .and_then(|()| packer.finish())
-                    .ok()?,
-                false => Shared::new("a_metric 1\n"),
-            };
             Some(Page {
                 content_type: "text/plain",
-                shared: Arc::new(shared),
+                shared: Arc::new(Shared::new("a_metric 1\n").ok()?),
                 own: wish.accept.clone()?.into_bytes(),
+                gzip: wish.gzip,
             })
         }),
         ready: Arc::new(|| Err("it never is".to_owned())),

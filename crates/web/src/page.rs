@@ -8,37 +8,41 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
 use flate2::write::DeflateEncoder;
-use flate2::{Compression, Crc};
+use flate2::{Compression, Crc, Decompress, FlushDecompress};
 use hyper::body::{Bytes, Frame, SizeHint};
 
 /// How much of a page the connection takes at once: what a client holds of it beside the page itself.
 const PART_BYTES: usize = 64 * 1024;
 
+/// What a flush writes at most where nothing is left to flush.
+const EMPTY_BLOCK: u64 = 5;
+
 /// The head of a gzip stream without name and time, of the fastest compression.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// The part of a page that all clients share.
-#[derive(Debug)]
+/// The part of a page that all clients share. It is kept compressed only: a client that takes no gzip gets it
+/// decompressed piece by piece.
+#[derive(Debug, Default)]
 pub struct Shared {
-    bytes: Bytes,
-    /// Checksum and length of what was compressed; `None` where nothing was.
-    packed: Option<Crc>,
+    /// A deflate stream that ends on a byte, in pieces.
+    pieces: Vec<Bytes>,
+    /// Checksum of what was compressed.
+    crc: Crc,
+    /// Length of what was compressed.
+    plain_bytes: u64,
 }
 
 impl Shared {
-    /// As it is; it is not copied again.
-    pub fn new(text: impl Into<Vec<u8>>) -> Self {
-        let mut text: Vec<u8> = text.into();
-        text.shrink_to_fit();
-        Self {
-            bytes: text.into(),
-            packed: None,
-        }
+    /// Compresses a part that is there as a whole.
+    pub fn new(text: impl AsRef<[u8]>) -> io::Result<Self> {
+        let mut packer = Packer::new();
+        packer.push(text.as_ref())?;
+        packer.finish()
     }
 
-    /// Its length as it is sent.
+    /// The memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.pieces.iter().map(Bytes::len).sum()
     }
 }
 
@@ -46,33 +50,47 @@ impl Shared {
 #[derive(Debug)]
 pub struct Packer {
     deflate: DeflateEncoder<Vec<u8>>,
-    crc: Crc,
+    shared: Shared,
 }
 
 impl Packer {
-    /// Nothing yet.
+    /// Creates a packer without content.
     pub fn new() -> Self {
         Self {
-            deflate: DeflateEncoder::new(GZIP_HEAD.to_vec(), Compression::fast()),
-            crc: Crc::new(),
+            deflate: DeflateEncoder::new(Vec::with_capacity(PART_BYTES), Compression::fast()),
+            shared: Shared::default(),
         }
     }
 
     /// Appends a piece.
     pub fn push(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.crc.update(piece);
-        self.deflate.write_all(piece)
+        self.shared.crc.update(piece);
+        self.shared.plain_bytes += piece.len() as u64;
+        self.deflate.write_all(piece)?;
+        if self.deflate.get_ref().len() >= PART_BYTES {
+            self.cut(PART_BYTES);
+        }
+        Ok(())
     }
 
-    /// The part, which ends on a byte: each page continues it with a block of its own.
+    /// Returns the part. It ends on a byte: each page continues it with a block of its own.
     pub fn finish(mut self) -> io::Result<Shared> {
-        self.deflate.flush()?;
-        let mut bytes = std::mem::take(self.deflate.get_mut());
-        bytes.shrink_to_fit();
-        Ok(Shared {
-            bytes: bytes.into(),
-            packed: Some(self.crc),
-        })
+        // One flush can leave a rest in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
+        loop {
+            let before = self.deflate.total_out();
+            self.deflate.flush()?;
+            if self.deflate.total_out() - before <= EMPTY_BLOCK {
+                break;
+            }
+        }
+        self.cut(0);
+        Ok(self.shared)
+    }
+
+    /// Moves the compressed bytes into a piece of their own.
+    fn cut(&mut self, room: usize) {
+        let full = std::mem::replace(self.deflate.get_mut(), Vec::with_capacity(room));
+        self.shared.pieces.push(full.into_boxed_slice().into());
     }
 }
 
@@ -82,31 +100,42 @@ impl Default for Packer {
     }
 }
 
-/// A body and what it is.
+/// A body and its type.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Value of the header `Content-Type`.
     pub content_type: &'static str,
     /// The beginning of the body, which other answers have as well.
     pub shared: Arc<Shared>,
-    /// The rest, made for this answer, not compressed.
+    /// The rest, made for this answer.
     pub own: Vec<u8>,
+    /// Whether the client gets it compressed.
+    pub gzip: bool,
 }
 
 impl Page {
     /// Value of the header `Content-Encoding`.
     pub(crate) fn encoding(&self) -> Option<&'static str> {
-        self.shared.packed.as_ref().map(|_| "gzip")
+        self.gzip.then_some("gzip")
     }
 
     pub(crate) fn into_body(self) -> io::Result<Body> {
-        let own = match &self.shared.packed {
-            Some(crc) => gzip_end(&self.own, crc)?,
-            None => self.own,
-        };
-        Ok(Body::new(Parts {
-            left: [self.shared.bytes.clone(), own.into()],
-        }))
+        Ok(match self.gzip {
+            true => Body::new(Packed {
+                begin: Bytes::from_static(&GZIP_HEAD),
+                end: gzip_end(&self.own, &self.shared.crc)?.into(),
+                shared: self.shared,
+                piece: 0,
+            }),
+            false => Body::new(Plain {
+                left: self.shared.plain_bytes,
+                inflate: Decompress::new(false),
+                shared: self.shared,
+                piece: 0,
+                taken: 0,
+                own: self.own.into(),
+            }),
+        })
     }
 }
 
@@ -124,31 +153,168 @@ fn gzip_end(own: &[u8], before: &Crc) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// A body in parts, none of which is copied.
-struct Parts {
-    left: [Bytes; 2],
+type NextFrame<E> = Poll<Option<Result<Frame<Bytes>, E>>>;
+
+/// A compressed body. None of its parts is copied.
+struct Packed {
+    begin: Bytes,
+    shared: Arc<Shared>,
+    /// The next piece.
+    piece: usize,
+    end: Bytes,
 }
 
-impl HttpBody for Parts {
+impl HttpBody for Packed {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let next = self.left.iter_mut().find(|part| !part.is_empty());
-        Poll::Ready(next.map(|part| {
-            let length = part.len().min(PART_BYTES);
-            Ok(Frame::data(part.split_to(length)))
-        }))
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> NextFrame<Self::Error> {
+        let next = if !self.begin.is_empty() {
+            std::mem::take(&mut self.begin)
+        } else if let Some(piece) = self.shared.pieces.get(self.piece).cloned() {
+            self.piece += 1;
+            piece
+        } else {
+            std::mem::take(&mut self.end)
+        };
+        Poll::Ready((!next.is_empty()).then(|| Ok(Frame::data(next))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.iter().all(Bytes::is_empty)
+        self.end.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.iter().map(|part| part.len() as u64).sum())
+        let pieces = self.shared.pieces.iter().skip(self.piece);
+        let pieces: usize = pieces.map(Bytes::len).sum();
+        SizeHint::with_exact((self.begin.len() + pieces + self.end.len()) as u64)
+    }
+}
+
+/// A body that is decompressed while it is sent.
+struct Plain {
+    shared: Arc<Shared>,
+    inflate: Decompress,
+    /// The piece that is being decompressed, and the bytes of it that were.
+    piece: usize,
+    taken: usize,
+    /// Bytes of the shared part that are still to come.
+    left: u64,
+    own: Bytes,
+}
+
+impl Plain {
+    /// Returns the next bytes of the shared part.
+    fn inflate(&mut self) -> io::Result<Bytes> {
+        let room = self.left.min(PART_BYTES as u64) as usize;
+        let mut part = Vec::with_capacity(room);
+        while part.len() < room {
+            let piece = self.shared.pieces.get(self.piece);
+            let rest = piece.map_or(&[][..], |piece| &piece[self.taken..]);
+            let (read, written) = (self.inflate.total_in(), part.len());
+            let more = FlushDecompress::None;
+            self.inflate.decompress_vec(rest, &mut part, more)?;
+            self.taken += (self.inflate.total_in() - read) as usize;
+            match piece {
+                Some(piece) if self.taken == piece.len() => {
+                    (self.piece, self.taken) = (self.piece + 1, 0);
+                }
+                // Without input it still gives what it has read.
+                None if part.len() == written => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => {}
+            }
+        }
+        self.left -= part.len() as u64;
+        Ok(part.into())
+    }
+}
+
+impl HttpBody for Plain {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> NextFrame<Self::Error> {
+        if self.left > 0 {
+            return Poll::Ready(Some(self.inflate().map(Frame::data)));
+        }
+        let own = std::mem::take(&mut self.own);
+        Poll::Ready((!own.is_empty()).then(|| Ok(Frame::data(own))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0 && self.own.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left + self.own.len() as u64)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    /// Bytes that do not become fewer by compression.
+    pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 7_u64;
+        let next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        };
+        std::iter::repeat_with(next).take(bytes).collect()
+    }
+
+    fn sent(page: Page) -> (Option<u64>, Vec<u8>, usize) {
+        let mut body = page.into_body().expect("a body");
+        let announced = body.size_hint().exact();
+        let (mut bytes, mut largest) = (Vec::new(), 0);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
+            let frame = frame.expect("no error").into_data().expect("data");
+            largest = largest.max(frame.len());
+            bytes.extend(frame);
+        }
+        assert!(body.is_end_stream());
+        (announced, bytes, largest)
+    }
+
+    #[test]
+    fn a_page_is_the_same_with_and_without_compression() {
+        for bytes in [0, 10, PART_BYTES, 3 * PART_BYTES + 5, 1 << 20] {
+            let text = noise(bytes);
+            let mut packer = Packer::new();
+            for piece in text.chunks(70_001) {
+                packer.push(piece).expect("memory");
+            }
+            let shared = Arc::new(packer.finish().expect("memory"));
+            let whole = [&text[..], b"the end"].concat();
+            for gzip in [false, true] {
+                let page = Page {
+                    content_type: "text/plain",
+                    shared: shared.clone(),
+                    own: b"the end".to_vec(),
+                    gzip,
+                };
+                let (announced, body, largest) = sent(page);
+                assert_eq!(announced, Some(body.len() as u64), "{bytes} {gzip}");
+                assert!(largest <= 3 * PART_BYTES, "{largest}");
+                let mut read = Vec::new();
+                match gzip {
+                    true => drop(
+                        GzDecoder::new(&body[..])
+                            .read_to_end(&mut read)
+                            .expect("gzip"),
+                    ),
+                    false => read = body,
+                }
+                assert!(read == whole, "{bytes} {gzip}");
+            }
+        }
     }
 }

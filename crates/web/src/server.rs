@@ -291,6 +291,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::page::tests::noise;
     use crate::{Page, Shared};
 
     /// Far longer than anything here takes: a test that waits so long fails, none passes by it.
@@ -312,11 +313,19 @@ mod tests {
             content_type: "text/plain",
             shared,
             own: b"the end".to_vec(),
+            gzip: false,
         }
     }
 
     fn large(bytes: usize) -> Arc<Shared> {
-        Arc::new(Shared::new("x".repeat(bytes)))
+        Arc::new(Shared::new("x".repeat(bytes)).unwrap())
+    }
+
+    /// The same of a page that takes as much memory as it has bytes.
+    fn incompressible(bytes: usize) -> Arc<Shared> {
+        // Deflate finds no match that is further away than 32 KiB.
+        let block = noise(64 << 10);
+        Arc::new(Shared::new(block.repeat(bytes / block.len())).unwrap())
     }
 
     fn serve(room: Room, limits: Limits) -> (Server, SocketAddr) {
@@ -451,7 +460,7 @@ mod tests {
         let pages = {
             let made = made.clone();
             Arc::new(move || {
-                let shared = large(4 << 20);
+                let shared = incompressible(4 << 20);
                 made.lock().unwrap().push(Arc::downgrade(&shared));
                 page(shared)
             })
@@ -477,7 +486,7 @@ mod tests {
     #[test]
     fn two_scrapers_at_a_time_get_whole_pages_of_any_size() {
         const PAGE: usize = 2 * Room::DEFAULT.old_bytes;
-        let pages = Arc::new(move || page(large(PAGE)));
+        let pages = Arc::new(move || page(incompressible(PAGE)));
         let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
         let close = METRICS.replace("host:", "connection: close\r\nhost:");
         let mut first = client(address, &close);

@@ -6,9 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use noctule_web::{
-    Api, Handlers, Hosts, Packer, Page, Query, Refusal, Server, Shared, Ticks, bind,
-};
+use noctule_web::{Api, Handlers, Hosts, Page, Query, Refusal, Server, Shared, Ticks, bind};
 
 struct Answer {
     status: u16,
@@ -42,8 +40,9 @@ fn serve(agent: &Arc<Mutex<Agent>>) -> (Server, SocketAddr) {
             agent.accept.push(wish.accept.clone());
             agent.metrics.clone().map(|body| Page {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
-                shared: Arc::new(Shared::new(body)),
+                shared: Arc::new(Shared::new(body).unwrap()),
                 own: Vec::new(),
+                gzip: false,
             })
         }),
         ready: Arc::new(move || match &other.lock().unwrap().not_ready {
@@ -262,19 +261,11 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
     let whole = text.clone();
     let handlers = Handlers {
         metrics: Arc::new(move |wish| {
-            let shared = match wish.gzip {
-                true => {
-                    let mut packer = Packer::new();
-                    let pieces = whole.as_bytes().chunks(12_345);
-                    pieces.for_each(|piece| packer.push(piece).unwrap());
-                    packer.finish().unwrap()
-                }
-                false => Shared::new(whole.clone()),
-            };
             Some(Page {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
-                shared: Arc::new(shared),
+                shared: Arc::new(Shared::new(&whole).unwrap()),
                 own: b"# the end\n".to_vec(),
+                gzip: wish.gzip,
             })
         }),
         ready: Arc::new(|| Ok(())),
@@ -335,8 +326,9 @@ fn a_query_that_takes_long_keeps_nobody_from_the_metrics() {
     let address = bound.address();
     let page = || Page {
         content_type: "text/plain",
-        shared: Arc::new(Shared::new("up 1")),
+        shared: Arc::new(Shared::new("up 1").unwrap()),
         own: Vec::new(),
+        gzip: false,
     };
     let handlers = Handlers {
         metrics: Arc::new(move |_| Some(page())),

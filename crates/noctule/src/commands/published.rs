@@ -1,7 +1,7 @@
 //! The last snapshot, and its text for all who ask.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use noctule_sinks::openmetrics::{Exposition, Reader, Snapshot};
 use noctule_sinks::otlp::{Identity, Request};
@@ -10,10 +10,8 @@ use noctule_web::{Packer, Page, Shared, Wish};
 /// A snapshot of which the large part is compressed once in each format, however many clients ask.
 pub(crate) struct Published {
     snapshot: Snapshot,
-    /// Compressed, by format.
+    /// The pages that were asked for, by format.
     packed: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
-    /// As text, which is ten times as large: only in the format that was asked for last.
-    plain: Mutex<Option<(Exposition, Arc<Shared>)>>,
     /// By reader.
     shown: [AtomicBool; Reader::ALL.len()],
 }
@@ -23,7 +21,6 @@ impl Published {
         Self {
             snapshot,
             packed: Default::default(),
-            plain: Mutex::default(),
             shown: Default::default(),
         }
     }
@@ -62,51 +59,21 @@ impl Published {
     pub(super) fn page(&self, wish: &Wish, now_ns: u64) -> Page {
         self.show_to(Reader::Scrapes);
         let exposition = Exposition::negotiate(wish.accept.as_deref());
-        let shared = match wish.gzip {
-            true => {
-                let packed = &self.packed[exposition as usize];
-                packed
-                    .get_or_init(|| Arc::new(self.pack(exposition)))
-                    .clone()
-            }
-            false => self.plain(exposition),
-        };
+        let packed = &self.packed[exposition as usize];
+        let shared = packed.get_or_init(|| Arc::new(self.pack(exposition)));
         Page {
             content_type: exposition.content_type(),
-            shared,
+            shared: shared.clone(),
             own: self.snapshot.render_own(exposition, now_ns),
+            gzip: wish.gzip,
         }
     }
 
     fn pack(&self, exposition: Exposition) -> Shared {
         let mut packer = Packer::new();
-        let mut pushed = Ok(());
         self.snapshot.render_levels(exposition, &mut |part| {
-            if pushed.is_ok() {
-                pushed = packer.push(&part);
-            }
+            packer.push(&part).expect("a Vec takes all that is written");
         });
-        let packed = pushed.and_then(|()| packer.finish());
-        packed.unwrap_or_else(|_| self.render(exposition))
-    }
-
-    fn plain(&self, exposition: Exposition) -> Arc<Shared> {
-        // A panic while it is rendered leaves what was there.
-        let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, shared)) = plain.as_ref().filter(|(of, _)| *of == exposition) {
-            return shared.clone();
-        }
-        // The one before is given back first.
-        *plain = None;
-        let shared = Arc::new(self.render(exposition));
-        *plain = Some((exposition, shared.clone()));
-        shared
-    }
-
-    fn render(&self, exposition: Exposition) -> Shared {
-        let mut text = Vec::new();
-        let render = &mut |part: Vec<u8>| text.extend(part);
-        self.snapshot.render_levels(exposition, render);
-        Shared::new(text)
+        packer.finish().expect("a Vec takes all that is written")
     }
 }
