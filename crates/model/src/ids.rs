@@ -10,6 +10,8 @@ pub struct CgroupId(pub u64);
 impl CgroupId {
     /// The root group of any hierarchy.
     pub const ROOT: Self = Self(1);
+    /// The groups for which the kernel side had no row, together. No directory has this inode.
+    pub const UNPLACED: Self = Self(0);
 }
 
 /// A process: its thread-group id in the agent's pid namespace, and when it started.

@@ -135,6 +135,9 @@ impl Owner {
     /// Whom the group's figures are charged to: its container, else its unit, else itself.
     /// Subjects do not overlap, so the sums over them close.
     pub fn subject(&self) -> Subject {
+        if self.cgroup == CgroupId::UNPLACED && !self.is_known() {
+            return Subject::Overflow;
+        }
         if let Some(container) = &self.container {
             if container.role == ContainerRole::Helper {
                 return Subject::Cgroup(self.path.clone());

@@ -159,7 +159,13 @@ impl Cgroups {
             id: *id,
             ..CgroupRow::default()
         });
-        self.groups.iter().map(row).chain(only_blamed).collect()
+        let unplaced = (!self.overflow.is_zero()).then(|| CgroupRow {
+            id: CgroupId::UNPLACED,
+            counters: self.overflow,
+            ..CgroupRow::default()
+        });
+        let rows = self.groups.iter().map(row);
+        rows.chain(only_blamed).chain(unplaced).collect()
     }
 }
 
@@ -175,6 +181,21 @@ mod tests {
     use noctule_model::{Blame, Counter};
 
     use super::*;
+
+    #[test]
+    fn groups_without_a_row_in_the_kernel_share_one() {
+        let mut cgroups = Cgroups::new(1, Duration::ZERO);
+        assert!(cgroups.rows(&[]).is_empty());
+        let mut snapshot = Snapshot::default();
+        snapshot.overflow[Counter::CpuTime] = 5;
+        cgroups.begin(&snapshot);
+        cgroups.settle();
+        let rows = cgroups.rows(&[]);
+        let rows = rows
+            .iter()
+            .map(|row| (row.id, row.counters[Counter::CpuTime]));
+        assert_eq!(rows.collect::<Vec<_>>(), [(CgroupId::UNPLACED, 5)]);
+    }
 
     #[test]
     fn a_culprit_that_ran_after_the_threads_were_read_has_a_row_without_use() {

@@ -16,10 +16,10 @@ use noctule_model::{
 };
 
 use super::shares::{Bounds, Excess, Shares};
-use crate::ledger::{Ledger, Released};
+use crate::ledger::{Ledger, Released, Row};
 
 /// Nobody's: what found no room in a table, or has no owner.
-const NOBODY: CgroupId = CgroupId(0);
+const NOBODY: CgroupId = CgroupId::UNPLACED;
 /// A destination that was not used for that long may be forgotten when its table gets full.
 const UNUSED_NS: u64 = 60_000_000_000;
 /// When it is forgotten that a group was released. Whatever comes later is of sockets that somebody
@@ -235,6 +235,21 @@ impl EventCounts {
         self.released.forget(now_ns, FORGOTTEN_NS);
     }
 
+    /// Events of the groups for which the kernel side had no row.
+    fn without_row(&self) -> EventCounters {
+        let mut sum = EventCounters::default();
+        for table in [&self.processes, &self.files] {
+            sum += &table.get(&NOBODY).map(Row::total).unwrap_or_default();
+        }
+        // The row of this batch has sockets without an owner.
+        sum += &self
+            .tcp
+            .get(&NOBODY)
+            .map(|row| row.settled)
+            .unwrap_or_default();
+        sum
+    }
+
     fn fill(&self, batch: &mut Batch) {
         let mut groups: HashMap<CgroupId, EventCounters> = HashMap::new();
         let tables = [&self.processes, &self.tcp, &self.files];
@@ -249,15 +264,24 @@ impl EventCounts {
             batch.node.sockets += sockets;
         }
         let open = |id| self.sockets.get(&id).copied().unwrap_or_default();
+        // What has no owner is in the figures of the node alone.
+        groups.insert(NOBODY, self.without_row());
         for row in &mut batch.cgroups {
             row.events = groups.remove(&row.id).unwrap_or_default();
-            row.sockets = open(row.id);
+            if row.id != NOBODY {
+                row.sockets = open(row.id);
+            }
         }
-        let alone = groups.into_iter().filter(|(id, _)| *id != NOBODY);
+        let alone = groups.into_iter();
+        let alone = alone.filter(|(id, events)| *id != NOBODY || !events.is_zero());
         batch.cgroups.extend(alone.map(|(id, events)| CgroupRow {
             id,
             events,
-            sockets: open(id),
+            sockets: if id == NOBODY {
+                Sockets::default()
+            } else {
+                open(id)
+            },
             ..CgroupRow::default()
         }));
         batch.all_connects = self.retired_connects.clone();
