@@ -5,19 +5,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blame, Blamed, Cause, CgroupId, Counter, Counters, DestinationCounters, EventCounters,
-    Group, IdMap, IdSet, Idle, Joules, Owner, Preemptor, Sockets, Subject, SubjectBlame, Waiting,
+    Batch, Blame, Blamed, Cause, CgroupId, CgroupRow, Counter, Counters, DestinationCounters,
+    EventCounters, Group, IdMap, IdSet, Idle, Joules, Loss, Owner, Preemptor, Sockets, Subject,
+    SubjectBlame, Waiting,
 };
 
 #[cfg(test)]
 mod event_tests;
 mod growth;
+mod places;
 mod standing;
 #[cfg(test)]
 mod tests;
 mod waits;
 
 use growth::Growth;
+use places::Places;
 use standing::Standing;
 use waits::{Distributions, Matrix};
 
@@ -45,14 +48,18 @@ const LOOKED_AT_NS: u64 = 5_000_000_000;
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
-    cgroups: IdMap<CgroupId, Charged>,
+    /// Boxed, as the subjects: half of the places of a table can be empty.
+    cgroups: IdMap<CgroupId, Box<Charged>>,
     /// Of the last batch.
     members: Members,
     waits: Distributions,
     connects: Distributions,
     matrix: Matrix,
     destinations: Growth<Option<SocketAddr>, DestinationCounters>,
-    subjects: HashMap<Arc<Subject>, Standing>,
+    subjects: HashMap<Arc<Subject>, Box<Standing>>,
+    /// The subject of groups whose own has no place, and of what the kernel side had no row for.
+    overflow: Arc<Subject>,
+    places: Places,
     /// All that was ever charged to a subject.
     total: Counters,
     /// How many subjects stay when their last group has gone.
@@ -97,6 +104,8 @@ impl Rollup {
             matrix: Matrix::new(),
             destinations: Growth::new(Some(None)),
             subjects: HashMap::new(),
+            overflow: Arc::new(Subject::Overflow),
+            places: Places::new(places::MAX_BYTES),
             total: Counters::default(),
             max_ended: MAX_ENDED,
             max_pairs: MAX_PAIRS,
@@ -132,38 +141,87 @@ impl Rollup {
         for counter in waits.chain(Preemptor::ALL.into_iter().map(Counter::PreemptedBy)) {
             batch.node.total[counter] = self.total[counter];
         }
+        self.note_refused(batch);
         batch.subjects = self.subjects.values().map(|s| s.row.clone()).collect();
         batch.subjects.sort_by(|a, b| a.subject.cmp(&b.subject));
+    }
+
+    /// A recorded batch has the count already.
+    fn note_refused(&self, batch: &mut Batch) {
+        const KIND: &str = "subject_row";
+        if batch.losses.iter().all(|loss| loss.kind != KIND) {
+            batch.losses.push(Loss {
+                kind: KIND,
+                place: "subjects",
+                count: self.places.refused,
+            });
+        }
     }
 
     /// The cgroups that have an owner. Their subjects are there afterwards.
     fn members_of(&mut self, batch: &Batch) -> Members {
         let mut before = std::mem::take(&mut self.members);
         let mut members = Members::with_capacity_and_hasher(before.len(), <_>::default());
-        for row in &batch.cgroups {
+        self.places
+            .begin(self.subjects.keys().map(|subject| &**subject));
+        // Those that have waited for a place come first.
+        let (waiting, others): (Vec<_>, Vec<_>) = batch.cgroups.iter().partition(|row| {
+            let known = before.get(&row.id);
+            known.is_some_and(|known| self.is_unplaced(known))
+        });
+        for row in waiting.into_iter().chain(others) {
             let Some(owner) = &row.owner else { continue };
             let known = before.remove(&row.id);
-            let known = known.filter(|known| Arc::ptr_eq(&known.owner, owner));
-            let member = known.unwrap_or_else(|| {
-                let subject = Arc::new(owner.subject());
-                let known = self.subjects.get_key_value(&subject);
-                Member {
-                    subject: known.map_or(subject, |(known, _)| known.clone()),
-                    owner: owner.clone(),
-                }
-            });
+            let subject = self.subject_of(row, owner, known);
             let standing = self
                 .subjects
-                .entry(member.subject.clone())
-                .or_insert_with(|| Standing::new(&member.subject, owner));
+                .entry(subject.clone())
+                .or_insert_with(|| Box::new(Standing::new(&subject, owner)));
             standing.seen_ns = batch.taken_ns;
             let known = &standing.row.owner;
-            if known.cgroup == owner.cgroup || owner.path.len() < known.path.len() {
+            let nearer = owner.path.len() < known.path.len();
+            if *subject != Subject::Overflow && (known.cgroup == owner.cgroup || nearer) {
                 standing.row.owner = owner.clone();
             }
-            members.insert(row.id, member);
+            let owner = owner.clone();
+            members.insert(row.id, Member { subject, owner });
         }
         members
+    }
+
+    fn is_unplaced(&self, member: &Member) -> bool {
+        !self.subjects.contains_key(&member.subject) || *member.subject == Subject::Overflow
+    }
+
+    /// Whom a cgroup is charged to. One that was without a place of its own gets one when it does something.
+    fn subject_of(
+        &mut self,
+        row: &CgroupRow,
+        owner: &Arc<Owner>,
+        known: Option<Member>,
+    ) -> Arc<Subject> {
+        let was_unplaced = known.as_ref().is_some_and(|it| self.is_unplaced(it));
+        let known = known.filter(|known| Arc::ptr_eq(&known.owner, owner));
+        if let Some(known) = known.filter(|_| !was_unplaced) {
+            return known.subject;
+        }
+        let charged = self.cgroups.get(&row.id);
+        let grew = charged.is_none_or(|it| it.counters != row.counters || it.events != row.events);
+        if was_unplaced && !grew {
+            return self.overflow.clone();
+        }
+        let subject = Arc::new(owner.subject());
+        if let Some((known, _)) = self.subjects.get_key_value(&subject) {
+            return known.clone();
+        }
+        if *subject == Subject::Overflow || self.places.take(&subject) {
+            return subject;
+        }
+        if grew {
+            self.places.want(&subject);
+        }
+        self.places.refused += u64::from(!was_unplaced);
+        self.overflow.clone()
     }
 
     fn charge_counters(&mut self, batch: &Batch, members: &Members) {
@@ -178,6 +236,9 @@ impl Rollup {
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
             if let Some(standing) = self.subjects.get_mut(&member.subject) {
+                if !growth.is_zero() || !events.is_zero() {
+                    standing.grown_ns = batch.taken_ns;
+                }
                 standing.charge(&growth, &mut self.total);
                 standing.row.joules += &joules;
                 standing.row.events.counters += &events;
@@ -198,16 +259,16 @@ impl Rollup {
         let waits = self.waits.unnamed(&batch.waits);
         let connects = self.connects.unnamed(&batch.connects);
         let growth = self.matrix.unnamed(&batch.blames);
-        let overflow = Arc::new(Subject::Overflow);
+        let overflow = self.overflow.clone();
         let known = self.subjects.contains_key(&overflow);
         let nothing = waits.is_empty() && connects.is_empty() && growth == Blame::default();
         if !known && nothing {
             return;
         }
-        let standing = self
-            .subjects
-            .entry(overflow.clone())
-            .or_insert_with(|| Standing::new(&overflow, &Arc::new(Owner::unknown(CgroupId(0)))));
+        let standing = self.subjects.entry(overflow.clone()).or_insert_with(|| {
+            let nobody = Arc::new(Owner::unknown(CgroupId::UNPLACED));
+            Box::new(Standing::new(&overflow, &nobody))
+        });
         standing.seen_ns = batch.taken_ns;
         standing.row.waits += &waits;
         standing.row.connects += &connects;
@@ -234,6 +295,7 @@ impl Rollup {
                 Group::Cgroup(id) => members.get(&id).map(|member| &member.subject),
                 _ => None,
             };
+            let member = member.filter(|subject| ***subject != Subject::Overflow);
             let (by, blamed) = match (culprit, member) {
                 (_, Some(culprit)) if culprit == subject => (Preemptor::Own, None),
                 (_, Some(culprit)) => {
@@ -311,6 +373,7 @@ impl Rollup {
         self.subjects
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
         self.forget_longest_gone(now);
+        self.make_room(now);
         // A burst of groups leaves no empty places, each of a KiB, behind.
         self.subjects.shrink_to(2 * self.subjects.len());
         if self.subjects.len() < before {
@@ -324,6 +387,20 @@ impl Rollup {
         }
         let pairs = self.forget_idle_pairs(now);
         self.room = self.max_pairs.saturating_sub(pairs);
+    }
+
+    /// Takes the places of subjects that do nothing for those that found none.
+    fn make_room(&mut self, now: u64) {
+        let subjects = self.subjects.iter();
+        let placed = subjects.filter(|(subject, _)| ***subject != Subject::Overflow);
+        let idle = placed.map(|(subject, standing)| {
+            let used = standing.row.counters[Counter::CpuTime];
+            (standing.grown_ns, used, subject.clone())
+        });
+        for subject in self.places.give_way(now, idle) {
+            self.places.refused += 1;
+            self.subjects.remove(&subject);
+        }
     }
 
     /// How many pairs there are whose culprit is another subject.
@@ -403,9 +480,10 @@ fn counted(waited: &Waited) -> Counters {
 }
 
 fn standing_of<'a>(
-    subjects: &'a mut HashMap<Arc<Subject>, Standing>,
+    subjects: &'a mut HashMap<Arc<Subject>, Box<Standing>>,
     members: &Members,
     id: CgroupId,
 ) -> Option<&'a mut Standing> {
-    subjects.get_mut(&members.get(&id)?.subject)
+    let standing = subjects.get_mut(&members.get(&id)?.subject)?;
+    Some(&mut **standing)
 }

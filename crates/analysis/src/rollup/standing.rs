@@ -14,6 +14,8 @@ pub(super) struct Standing {
     pub(super) row: SubjectRow,
     /// The last batch that has one of its groups.
     pub(super) seen_ns: u64,
+    /// The last batch in which it did something.
+    pub(super) grown_ns: u64,
     /// What was charged in this tick.
     pub(super) tick: Counters,
 }
@@ -23,6 +25,7 @@ impl Standing {
         Self {
             row: SubjectRow::new(subject.clone(), owner.clone()),
             seen_ns: 0,
+            grown_ns: 0,
             tick: Counters::default(),
         }
     }

@@ -51,7 +51,6 @@ fn a_removed_group_stays_in_its_subject_and_leaves_after_the_grace() {
 
 #[test]
 fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
-    const SECOND: u64 = 1_000_000_000;
     const PLACES: usize = 8;
     let mut rollup = Rollup {
         max_ended: PLACES,
@@ -75,6 +74,62 @@ fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
     assert_eq!(rows.len(), 2 * last as usize + PLACES);
     let rows = step(&mut rollup, (now + 7) * SECOND, vec![]);
     assert_eq!(rows.len(), PLACES);
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Rows of the groups 1 to `count`, each of which used so much, and what was found.
+fn crowd(rollup: &mut Rollup, second: u64, used: &[(u64, u64)]) -> HashMap<Subject, u64> {
+    let rows = used.iter().map(|(id, ns)| row(*id, &format!("/{id}"), *ns));
+    step(rollup, second * SECOND, rows.collect())
+        .into_iter()
+        .collect()
+}
+
+#[test]
+fn groups_without_a_place_are_in_the_overflow_and_a_late_one_gets_the_place_of_an_idle_one() {
+    let mut rollup = Rollup::new(u64::MAX);
+    rollup.places.max_bytes = 2 * (10 << 10);
+    let named = |id: u64| Subject::Cgroup(format!("/{id}"));
+    let flood = [(1, 10), (2, 20), (3, 30), (4, 40)];
+    let first = crowd(&mut rollup, 1, &flood);
+    assert_eq!(first.len(), 3);
+    assert_eq!(first.values().sum::<u64>(), 100, "{first:?}");
+    // Nobody who works gives way, and the sum closes.
+    let busy = flood.map(|(id, ns)| (id, ns + 1));
+    let second = crowd(&mut rollup, 5, &busy);
+    assert_eq!(second.values().sum::<u64>(), 104, "{second:?}");
+    assert!(first.keys().all(|known| second.contains_key(known)));
+    // The flood is idle when another begins.
+    let late = |ns| [&busy[..], &[(9, ns)]].concat();
+    let third = crowd(&mut rollup, 20, &late(7));
+    assert!(!third.contains_key(&named(9)));
+    let fourth = crowd(&mut rollup, 21, &late(9));
+    assert_eq!(fourth[&named(9)], 2, "{fourth:?}");
+    assert_eq!(fourth[&Subject::Overflow], third[&Subject::Overflow]);
+    assert_eq!(rollup.places.refused, 2 + 1 + 1);
+    let sum: u64 = late(9).iter().map(|(_, ns)| ns).sum();
+    assert_eq!(rollup.total[Counter::CpuTime], sum);
+}
+
+#[test]
+fn a_long_name_takes_the_place_of_many_short_ones() {
+    let mut rollup = Rollup::new(u64::MAX);
+    rollup.places.max_bytes = 1 << 20;
+    let long = |id: u64| row(id, &format!("/{}{id}", "x".repeat(4000)), 1);
+    let rows = step(&mut rollup, 1, (1..1000).map(long).collect());
+    assert_eq!(rows.len(), 2 + 1);
+    assert_eq!(rows.iter().map(|(_, ns)| ns).sum::<u64>(), 999);
+}
+
+#[test]
+fn what_the_kernel_side_had_no_row_for_is_in_the_overflow() {
+    let mut rollup = Rollup::new(100);
+    let mut unplaced = row(0, "#0", 5);
+    unplaced.owner = Some(Arc::new(Owner::unknown(CgroupId::UNPLACED)));
+    let rows = step(&mut rollup, 0, vec![unplaced, row(1, "/1", 2)]);
+    let named = Subject::Cgroup("/1".into());
+    assert_eq!(rows, [(named, 2), (Subject::Overflow, 5)]);
 }
 
 const UNITS: [(u64, &str); 4] = [
