@@ -15,6 +15,9 @@ pub struct Config {
     pub remember: Duration,
     /// Removed groups that are remembered at most; the first removed go first.
     pub remember_limit: usize,
+    /// Memory of all groups together, in bytes. Of the living those give way that nobody has asked for: they are found
+    /// again by a walk when somebody does.
+    pub most_bytes: usize,
     /// The shortest time between two walks that unknown ids cause.
     pub walk_interval: Duration,
     /// What the thread that reads names does first: it may give up rights.
@@ -28,6 +31,7 @@ impl Default for Config {
             cgroup_mount: "/sys/fs/cgroup".into(),
             remember: Duration::from_secs(300),
             remember_limit: 16_384,
+            most_bytes: 8 << 20,
             walk_interval: Duration::from_secs(1),
             on_thread: || {},
         }
@@ -52,6 +56,8 @@ pub struct Stats {
     pub unknown: u64,
     /// Dead groups that were forgotten before their time, for want of room.
     pub forgotten_early: u64,
+    /// Groups that were left out for want of room, and are found again when somebody asks for them.
+    pub left_out: u64,
     /// Searches that met a file of no use (damaged, too large, not readable).
     pub files_unusable: u64,
     /// Searches for names that had to wait because the queue was full.

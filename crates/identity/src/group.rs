@@ -34,6 +34,8 @@ pub(crate) struct Group {
     pub(crate) tries: usize,
     /// Number of the last walk that saw it.
     pub(crate) walk: u64,
+    /// Somebody asked for its owner.
+    pub(crate) asked: bool,
     /// When it was first seen; 0 for groups that the walk at the start found.
     pub(crate) seen_ns: u64,
 }
@@ -66,8 +68,25 @@ impl Group {
             search: Search::Over,
             tries: 0,
             walk: 0,
+            asked: false,
             seen_ns: 0,
         }
+    }
+
+    /// The memory that it takes, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        // Of a table that is between half and wholly full, and what the allocator adds.
+        const PLACE: usize = 2 * size_of::<Group>() + size_of::<Owner>() + 64;
+        let owner = &self.owner;
+        let container = owner.container.as_ref();
+        let texts = [
+            Some(&owner.path),
+            owner.unit.as_ref(),
+            container.map(|it| &it.id),
+            container.and_then(|it| it.name.as_ref()),
+            self.delegated.as_ref().map(|it| &it.above),
+        ];
+        PLACE + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
     pub(crate) fn query(&self) -> Query {

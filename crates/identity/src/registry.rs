@@ -21,6 +21,10 @@ use claims::Claims;
 /// only removals that were never reported make so many.
 const SURPLUS: usize = 4096;
 
+/// Where there is hardly room for groups, walks are so many times rarer: a user who makes tens of thousands of groups
+/// makes each of them long.
+const CROWDED: u32 = 30;
+
 /// After this time without an answer a file system hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -34,6 +38,10 @@ pub struct Registry {
     now_ns: u64,
     groups: IdMap<CgroupId, Group>,
     claims: Claims,
+    /// The memory that they take.
+    bytes: usize,
+    /// Groups that nobody had asked for when they came, the oldest first; some entries are stale.
+    unasked: VecDeque<CgroupId>,
     /// When groups died; an entry that does not fit the group any more is stale.
     dead: VecDeque<(u64, CgroupId)>,
     /// When names are to be searched, by lane.
@@ -96,6 +104,8 @@ impl Registry {
             now_ns: 0,
             groups: IdMap::default(),
             claims: Claims::default(),
+            bytes: 0,
+            unasked: VecDeque::new(),
             dead: VecDeque::new(),
             due: Default::default(),
             lookups,
@@ -223,9 +233,10 @@ impl Registry {
     ///
     /// Names are missing at first: ask again rather than keep the answer.
     pub fn owner(&mut self, id: CgroupId) -> Arc<Owner> {
-        if let Some(group) = self.groups.get(&id)
+        if let Some(group) = self.groups.get_mut(&id)
             && group.life != Life::Unseen
         {
+            group.asked = true;
             return Arc::clone(&group.owner);
         }
         self.owner_of_unknown(id)
@@ -295,8 +306,11 @@ impl Registry {
         if id.0 == 0 {
             return Arc::clone(&self.nobody);
         }
-        let unseen = || Group::new(Owner::unknown(id), Life::Unseen);
-        self.groups.entry(id).or_insert_with(unseen);
+        if !self.groups.contains_key(&id) {
+            let mut unseen = Group::new(Owner::unknown(id), Life::Unseen);
+            unseen.asked = true;
+            self.insert(id, unseen);
+        }
         if self.may_walk() {
             self.walk();
         }
@@ -321,7 +335,9 @@ impl Registry {
 
     /// Reads the owner of the group from its path.
     fn own(&mut self, id: CgroupId, path: &str) {
-        let old = self.groups.get(&id).map(|group| Arc::clone(&group.owner));
+        let old = self.groups.get(&id);
+        let asked = old.is_some_and(|group| group.asked);
+        let old = old.map(|group| Arc::clone(&group.owner));
         self.release(id);
         self.cancel(id);
         let delegated = match self.partial {
@@ -336,10 +352,50 @@ impl Registry {
         group.walk = self.stats.walks;
         group.seen_ns = self.now_ns;
         group.delegated = delegated;
-        self.groups.insert(id, group);
+        group.asked = asked;
+        self.insert(id, group);
         self.changed = true;
         if search {
             self.schedule(id, self.now_ns);
+        }
+    }
+
+    /// Remembers a group, for which another may have to be forgotten.
+    fn insert(&mut self, id: CgroupId, group: Group) {
+        self.bytes += group.bytes();
+        if !group.asked {
+            self.unasked.push_back(id);
+        }
+        if let Some(before) = self.groups.insert(id, group) {
+            self.bytes -= before.bytes();
+        }
+        while self.bytes > self.config.most_bytes && self.make_room() {
+            self.stats.left_out += 1;
+        }
+    }
+
+    /// Forgets a group that nobody asked for, or else the one that is dead for longest.
+    fn make_room(&mut self) -> bool {
+        while let Some(id) = self.unasked.pop_front() {
+            let unasked = |group: &Group| !group.asked && group.life == Life::Live;
+            if self.groups.get(&id).is_some_and(unasked) {
+                self.remove(id);
+                return true;
+            }
+        }
+        while !self.dead.is_empty() {
+            if self.forget_first() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, id: CgroupId) {
+        self.cancel(id);
+        self.release(id);
+        if let Some(group) = self.groups.remove(&id) {
+            self.bytes -= group.bytes();
         }
     }
 
@@ -406,15 +462,20 @@ impl Registry {
         let is_dead = |group: &Group| group.life == Life::Dead(since);
         let gone = self.groups.get(&id).is_some_and(is_dead);
         if gone {
-            self.cancel(id);
-            self.release(id);
-            self.groups.remove(&id);
+            self.remove(id);
         }
         gone
     }
 
+    fn is_full(&self) -> bool {
+        self.bytes > self.config.most_bytes / 4 * 3
+    }
+
     fn may_walk(&self) -> bool {
-        let interval = nanos(self.config.walk_interval);
+        let interval = nanos(match self.is_full() {
+            true => self.config.walk_interval * CROWDED,
+            false => self.config.walk_interval,
+        });
         self.walked_ns
             .is_none_or(|walked| self.now_ns >= walked.saturating_add(interval))
     }
@@ -437,7 +498,10 @@ impl Registry {
         // Ids grow: of two groups that claim one container, the older one has it.
         tree.groups.sort_unstable_by_key(|(id, _)| *id);
         for (id, path) in &tree.groups {
+            let full = self.is_full();
             match self.groups.get_mut(id) {
+                // It would push another out.
+                None if full => {}
                 // Known from the kernel's events, by its full path.
                 Some(group) if self.partial && group.life == Life::Live => {
                     group.walk = self.stats.walks;
@@ -565,7 +629,9 @@ impl Registry {
         }
         let owner = Arc::new(owner);
         if let Some(group) = self.groups.get_mut(&id) {
+            self.bytes -= group.bytes();
             group.owner = Arc::clone(&owner);
+            self.bytes += group.bytes();
         }
         self.changed = true;
         if is_node {

@@ -193,6 +193,40 @@ fn a_walk_buries_what_is_gone_and_finds_what_moved() {
 }
 
 #[test]
+fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
+    let node = Node::new(&[]);
+    let config = Config {
+        most_bytes: 100 << 10,
+        ..node.config()
+    };
+    let mut registry = node.registry(config, nothing);
+    let late = node.make("/late");
+    let asked = made(1 << 40, "/asked");
+    registry.apply(&[asked], SECOND);
+    assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/asked");
+    let long = "x".repeat(200);
+    for id in 1..5000_u64 {
+        registry.apply(&[made(id + (1 << 41), &format!("/{long}/{id}"))], SECOND);
+        assert!(registry.bytes <= 100 << 10, "{}", registry.bytes);
+    }
+    let stats = registry.stats();
+    assert!(stats.groups < 200 && stats.left_out > 4000, "{stats:?}");
+    assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/asked");
+    // Walks are rare now, and none of them is for a group that nobody wants.
+    let walks = stats.walks;
+    registry.tick(2 * SECOND);
+    assert_eq!(registry.owner(late).path, "/late");
+    for second in 3..20 {
+        registry.tick(second * SECOND);
+        registry.owner(CgroupId((1 << 42) + second));
+    }
+    assert_eq!(registry.stats().walks, walks + 1);
+    registry.tick(40 * SECOND);
+    registry.owner(CgroupId(1 << 43));
+    assert_eq!(registry.stats().walks, walks + 2);
+}
+
+#[test]
 fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
     let node = Node::new(&[]);
     let config = Config {
