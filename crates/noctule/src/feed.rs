@@ -109,8 +109,20 @@ impl State {
     fn observe(&mut self, batch: Batch) -> Option<Arc<TimePoint>> {
         let batch = Arc::new(batch);
         let before = self.last.take();
-        let before = before.map_or_else(|| batch.clone(), |it| it.last);
+        let mut before = before.map_or_else(|| batch.clone(), |it| it.last);
         let point = self.timeline.observe(&batch);
+        // An answer that is being made may have it still.
+        if let Some(before) = Arc::get_mut(&mut before) {
+            let all = std::mem::take(before);
+            *before = Batch {
+                subjects: Vec::new(),
+                waits: Vec::new(),
+                connects: Vec::new(),
+                destinations: Vec::new(),
+                blames: Vec::new(),
+                ..all
+            };
+        }
         self.last = Some(Window {
             first: before,
             last: batch,
@@ -243,8 +255,8 @@ impl Feed {
 
     fn report(&self, level: Level) -> Result<Report, Refusal> {
         let Window { first, last } = self.window()?;
-        let mut builder = ReportBuilder::new((*first).clone());
-        builder.add((*last).clone());
+        let mut builder = ReportBuilder::new(of_tables(&first));
+        builder.add(of_tables(&last));
         Ok(builder.report(level, false))
     }
 
@@ -431,6 +443,21 @@ fn of_node(batch: &Batch) -> Batch {
         node: batch.node,
         measured: batch.measured,
         ..Batch::default()
+    }
+}
+
+/// The part of a batch that tables are made of: the rest of a thousand groups is as large.
+fn of_tables(batch: &Batch) -> Batch {
+    Batch {
+        packages: batch.packages.clone(),
+        processes: batch.processes.clone(),
+        exited: batch.exited.clone(),
+        cgroups: batch.cgroups.clone(),
+        energy: batch.energy.clone(),
+        zone_accounts: batch.zone_accounts.clone(),
+        features: batch.features.clone(),
+        losses: batch.losses.clone(),
+        ..of_node(batch)
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Cgroups {
     packages: usize,
     grace_ns: u64,
     now_ns: u64,
-    groups: IdMap<CgroupId, Group>,
+    /// Boxed: half of the places of a table can be empty.
+    groups: IdMap<CgroupId, Box<Group>>,
     /// What groups used that are no longer listed.
     retired: Parts<Counters>,
     /// What the kernel side had no row for; belongs to no group.
@@ -143,7 +144,7 @@ impl Cgroups {
     /// The groups, and those that are only to blame for a wait: the pairs are read after the threads, and a
     /// group that ran for the first time in between has used nothing yet. Without a row it would have no name.
     pub(super) fn rows(&self, blames: &[BlameRow]) -> Vec<CgroupRow> {
-        let row = |(id, group): (&CgroupId, &Group)| {
+        let row = |(id, group): (&CgroupId, &Box<Group>)| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
             CgroupRow {
                 id: *id,

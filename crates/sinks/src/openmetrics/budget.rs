@@ -27,7 +27,7 @@ pub(super) struct Line {
     pub(super) labels: Arc<str>,
     /// Since when its figures count, nanoseconds since 1970.
     pub(super) start_unix_ns: u64,
-    pub(super) figures: Figures,
+    pub(super) figures: Arc<Figures>,
     /// Who sees no events of it yet.
     pub(super) unseen: Unseen,
     pub(super) frequency_hertz: Option<f64>,
@@ -108,8 +108,8 @@ struct Entry {
     seen_ns: u64,
     /// Before the last batch in which it was.
     before: Pace,
-    /// The figures in that batch.
-    now: Figures,
+    /// The figures in that batch. The lines of rows that did nothing since share them.
+    now: Arc<Figures>,
     /// As the batch has it.
     frequency_hertz: Option<f64>,
     verdict: Option<Verdicts>,
@@ -118,7 +118,7 @@ struct Entry {
     /// The part that is in the overflow. Few rows have one, and figures are large.
     charged: Option<Box<Figures>>,
     /// What its series had when its place was taken. They go on from there when it gets one again.
-    kept: Option<Box<Figures>>,
+    kept: Option<Arc<Figures>>,
     overflowed: bool,
     labels: Option<Arc<str>>,
     /// When it got its series.
@@ -159,16 +159,16 @@ impl Entry {
     }
 
     /// What is not in the overflow.
-    fn own(&self) -> Figures {
+    fn own(&self) -> Arc<Figures> {
         match &self.charged {
             None => self.now.clone(),
-            Some(charged) => self.now.since(charged),
+            Some(charged) => Arc::new(self.now.since(charged)),
         }
     }
 
     /// Puts what it has by now into the overflow, but for what its series had: what was not there before.
     fn charge(&mut self) -> Figures {
-        let mut growth = self.own();
+        let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {
             growth = growth.since(kept);
         }
@@ -241,7 +241,10 @@ impl<K: Ord + Clone> Table<K> {
             entry.seen_ns = at;
         }
         // The last figures of a dead process are final; what procfs says of the zombie is not.
-        entry.now.raise(figures);
+        let growth = figures.since(&entry.now);
+        if !growth.is_zero() {
+            *Arc::make_mut(&mut entry.now) += &growth;
+        }
         entry.frequency_hertz = hertz;
     }
 
@@ -359,7 +362,7 @@ impl<K: Ord + Clone> Table<K> {
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
                 // What its series have shown is not counted again.
-                entry.kept = Some(Box::new(entry.own()));
+                entry.kept = Some(entry.own());
                 entry.labels = None;
                 entry.overflowed = true;
             }
@@ -410,7 +413,7 @@ impl<K: Ord + Clone> Table<K> {
             Line {
                 labels: overflow_labels.clone(),
                 start_unix_ns: self.start_unix_ns,
-                figures: figures.clone(),
+                figures: Arc::new(figures.clone()),
                 unseen: Unseen::default(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
@@ -425,7 +428,10 @@ impl<K: Ord + Clone> Table<K> {
     /// its own.
     pub(super) fn figures(&self, key: &K) -> Option<[&Figures; 2]> {
         let entry = self.rows.get(key)?;
-        entry.labels.as_ref().map(|_| [&entry.now, entry.charged()])
+        entry
+            .labels
+            .as_ref()
+            .map(|_| [&*entry.now, entry.charged()])
     }
 
     /// Since when a row is known.
@@ -444,7 +450,7 @@ impl<K: Ord + Clone> Table<K> {
     pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, [&Figures; 2])> {
         self.rows.iter().filter_map(|(key, entry)| {
             let labels = entry.labels.as_ref()?;
-            Some((key, labels, [&entry.now, entry.charged()]))
+            Some((key, labels, [&*entry.now, entry.charged()]))
         })
     }
 

@@ -146,14 +146,14 @@ impl Exporter {
         let node = Line {
             labels: "".into(),
             start_unix_ns: self.options.start_unix_ns,
-            figures: Figures {
+            figures: Arc::new(Figures {
                 counters: batch.node.total,
                 joules: Joules::default(),
                 waits: batch.all_waits.clone(),
                 events: batch.node.events,
                 connects: batch.all_connects.clone(),
                 destinations: DestinationCounters::default(),
-            },
+            }),
             unseen: Unseen::default(),
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,

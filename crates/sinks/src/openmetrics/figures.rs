@@ -43,10 +43,18 @@ impl Figures {
         }
     }
 
-    /// Brings each figure up to `later`, where that is more.
-    pub(super) fn raise(&mut self, later: &Self) {
-        let growth = later.since(self);
-        *self += &growth;
+    /// Whether nothing of it was ever counted.
+    pub(super) fn is_zero(&self) -> bool {
+        let Self {
+            counters,
+            joules,
+            waits,
+            events,
+            connects,
+            destinations,
+        } = self;
+        let counts = counters.is_zero() && joules.is_zero() && events.is_zero();
+        counts && destinations.is_zero() && waits.is_empty() && connects.is_empty()
     }
 }
 

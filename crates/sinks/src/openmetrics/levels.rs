@@ -214,7 +214,7 @@ fn waits(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choice) 
     for line in level.lines {
         let Figures {
             counters, waits, ..
-        } = &line.figures;
+        } = &*line.figures;
         let causes = Cause::ALL.iter();
         let sum_ns = causes.map(|cause| counters[Counter::Wait(*cause)]).sum();
         let sample = HistogramSample {
