@@ -20,7 +20,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::refusals::Refused;
 use crate::routes::Held;
-use crate::seats::{Kept, Seat};
+use crate::routes::busy;
+use crate::seats::{Kept, Noted, Seat};
 use crate::secured::Guard;
 
 /// How long clients may take.
@@ -88,9 +89,18 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let (limits, answering, inside) = (door.limits, seat.clone(), door.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answering.answer();
+        let answer = answering.ask();
         let door = inside.clone();
         async move {
+            let Some(answer) = answer else {
+                door.guard.refusals.count(Refused::Crowded);
+                let mut response = busy();
+                door.guard.complete(&mut response);
+                return Ok(response.map(|body| Kept {
+                    body,
+                    _answer: None,
+                }));
+            };
             let mut response = match door.guard.admit(request.headers(), from).await {
                 Ok(()) => {
                     let router = TowerToHyperService::new(door.router.clone());
@@ -99,15 +109,18 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 Err(refusal) => refusal,
             };
             door.guard.complete(&mut response);
-            if let Some(Held(page)) = response.extensions().get() {
-                answer.holds(page);
-            }
+            let held = response.extensions().get();
+            answer.begin(held.map(|Held(page)| page));
             Ok::<_, Infallible>(response.map(|body| Kept {
                 body,
-                _answer: answer,
+                _answer: Some(answer),
             }))
         }
     });
+    let stream = Noted {
+        stream,
+        seat: seat.clone(),
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)

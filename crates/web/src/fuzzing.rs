@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::api::{self, Api};
 use crate::connection::{Door, Limits, talk};
 use crate::host::Hosts;
+use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::routes::{Handlers, router};
 use crate::seats::{Room, Seats};
@@ -46,8 +47,8 @@ impl Front {
     pub async fn answer(&self, sent: &[u8]) -> Vec<u8> {
         let (mut client, server) = duplex(ROOM);
         let (_stop, stopped) = watch::channel(false);
-        let seat = Seats::new(Room::DEFAULT).take();
         let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let seat = Seats::new(Room::DEFAULT).take(Peer::of(from));
         let serve = talk(server, from, self.0.clone(), seat, stopped);
         let ask = async {
             let mut answer = Vec::new();

@@ -18,6 +18,7 @@ mod connection;
 pub mod fuzzing;
 mod host;
 mod page;
+mod peer;
 mod query;
 mod refusals;
 mod routes;

@@ -147,6 +147,18 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
     }
 }
 
+/// The answer where too many requests wait for theirs.
+pub(crate) fn busy() -> Response {
+    let mut response = text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "too many requests are being answered: try again\n",
+    );
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 fn failed() -> Response {
     text(
         StatusCode::INTERNAL_SERVER_ERROR,

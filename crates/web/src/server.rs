@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::api::{self, Api};
 use crate::connection::{self, Door, Limits};
 use crate::host::Hosts;
+use crate::peer::Peer;
 use crate::refusals::Refusals;
 use crate::routes::{Handlers, router};
 use crate::seats::{Room, Seats};
@@ -267,7 +268,7 @@ async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let seat = seats.take();
+        let seat = seats.take(Peer::of(from.ip()));
         open.spawn(connection::serve(
             stream,
             from.ip(),
@@ -439,6 +440,27 @@ mod tests {
         let mut answered = client(address, LIVEZ);
         assert_eq!(&first_bytes(&mut answered), b"HTTP/1.1 200");
         assert!(rest(deaf.remove(0)).len() < 64 << 20);
+    }
+
+    #[test]
+    fn a_client_that_reads_gets_its_whole_page_whatever_others_do() {
+        const PAGE: usize = 16 << 20;
+        let shared = large(PAGE);
+        let pages = Arc::new(move || page(shared.clone()));
+        let (_server, address) = serve_pages(room(2), PATIENT, pages);
+        let close = METRICS.replace("host:", "connection: close\r\nhost:");
+        let mut scraper = client(address, &close);
+        let mut read = vec![0; 4 << 20];
+        scraper.read_exact(&mut read).unwrap();
+        let deaf: Vec<TcpStream> = (0..20)
+            .map(|_| {
+                let mut deaf = client(address, METRICS);
+                assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");
+                deaf
+            })
+            .collect();
+        assert!(read.len() + rest(scraper).len() > PAGE);
+        drop(deaf);
     }
 
     #[test]

@@ -1,0 +1,45 @@
+//! Whose share of the places a connection takes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Bits of an IPv6 address that a network is given: whoever has one address of it can have all.
+const NETWORK_BITS: u32 = 64;
+
+/// Clients that share places: one IPv4 address, one IPv6 network, or this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Peer(IpAddr);
+
+impl Peer {
+    /// Returns whose connection from this address it is.
+    pub(crate) fn of(from: IpAddr) -> Self {
+        let from = from.to_canonical();
+        if from.is_loopback() {
+            return Self(Ipv4Addr::LOCALHOST.into());
+        }
+        Self(match from {
+            IpAddr::V6(from) => {
+                let network = u128::MAX << (Ipv6Addr::BITS - NETWORK_BITS);
+                Ipv6Addr::from_bits(from.to_bits() & network).into()
+            }
+            from => from,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_one_client_can_have_share_places() {
+        let same = |one: &str, other: &str| {
+            let of = |text: &str| Peer::of(text.parse().expect("an address"));
+            of(one) == of(other)
+        };
+        assert!(same("127.0.0.1", "127.9.9.9") && same("127.0.0.1", "::1"));
+        assert!(same("::ffff:192.0.2.1", "192.0.2.1"));
+        assert!(same("2001:db8::1", "2001:db8::ffff:1"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+    }
+}
