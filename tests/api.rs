@@ -267,7 +267,7 @@ fn a_stream_says_when_there_are_new_figures_and_its_number_is_bounded() {
         .iter()
         .filter(|(status, _)| status.contains("503"))
         .count();
-    assert_eq!(refused, 40 - 31, "32 are open");
+    assert_eq!(refused, 40 - 7, "8 are open");
     assert_eq!(get(&agent, "now").status, 200, "others are answered");
     drop(more);
     support::wait_until("places come back", || open().0.contains("200"));

@@ -10,7 +10,7 @@ mod stream;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::host::Hosts;
+use crate::peer::Peer;
 use crate::query::{Query, QueryError};
 use crate::secure;
 use crate::server::ANSWERERS;
@@ -181,16 +182,20 @@ impl Shared {
     }
 }
 
-async fn stream(State(shared): State<Shared>, RawQuery(query): RawQuery) -> Response {
+async fn stream(
+    State(shared): State<Shared>,
+    Extension(peer): Extension<Peer>,
+    RawQuery(query): RawQuery,
+) -> Response {
     if let Err(QueryError(words)) = Query::parse(query.as_deref().unwrap_or_default(), &[]) {
         return refuse(StatusCode::BAD_REQUEST, &words);
     }
-    match shared.streams.open() {
+    match shared.streams.open(peer) {
         Some(response) => response,
         None => {
             let mut response = refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many clients have a stream open",
+                "too many streams are open: ask for the figures from time to time instead",
             );
             let seconds = HeaderValue::from_static("10");
             response.headers_mut().insert(header::RETRY_AFTER, seconds);

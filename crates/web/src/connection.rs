@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::peer::Peer;
 use crate::refusals::Refused;
 use crate::routes::Held;
 use crate::routes::busy;
@@ -88,7 +89,8 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     mut stop: watch::Receiver<bool>,
 ) {
     let (limits, answering, inside) = (door.limits, seat.clone(), door.clone());
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer::of(from));
         let answer = answering.ask();
         let door = inside.clone();
         async move {

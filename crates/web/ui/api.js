@@ -108,8 +108,8 @@ export function stalled(node, now) {
   return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection stands still, and everything here is as of then`;
 }
 
-/** After a refusal the stream is asked for again. */
-const REFUSED_MS = 5000;
+/** After a refusal the page asks for the figures once, and this much later for the stream again. */
+const REFUSED_MS = 2000;
 
 /**
  * Calls after each batch, and when the stream breaks and comes back. A page that nobody sees has no stream: a browser
@@ -136,6 +136,13 @@ export function ticks(onTick, onState) {
     lost = undefined;
     clearTimeout(refused);
   };
+  /** @param {EventSource} instead the stream that was refused */
+  const poll = async (instead) => {
+    const node = await get("node").catch(() => undefined);
+    if (!node || source !== instead) return;
+    found();
+    onTick(node.time_unix_nano / 1e9);
+  };
   const open = () => {
     const opened = new EventSource("/api/v1/stream");
     source = opened;
@@ -149,7 +156,9 @@ export function ticks(onTick, onState) {
       // and comes sooner than the patience ends: it began with the first.
       lost ??= setTimeout(() => onState(false), 4000);
       // A refusal ends it for good.
-      if (opened.readyState === EventSource.CLOSED) refused = setTimeout(open, REFUSED_MS);
+      if (opened.readyState !== EventSource.CLOSED) return;
+      refused = setTimeout(open, REFUSED_MS);
+      poll(opened);
     });
   };
   const follow = () => {

@@ -1,9 +1,10 @@
 //! Server-sent events: each client hears of a batch when it is published, and then asks for what it
 //! shows. A client that is slow misses ticks; nothing is queued for it.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,13 +12,17 @@ use axum::body::{Body, HttpBody};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Bytes, Frame};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
 use crate::connection::Limits;
+use crate::peer::Peer;
 
 /// Clients at a time. Fewer than there are connections: a scraper always finds one.
 const STREAMS: usize = 32;
+
+/// Streams of one address, or of this machine. The page polls where it gets none.
+const STREAMS_EACH: usize = 8;
 
 /// A stream ends before the connection does, also where it is the last answer, so that the client begins the next
 /// one in its own time: one that is cut is an error to a browser.
@@ -49,24 +54,27 @@ impl Ticks {
     }
 }
 
+/// The streams that are open, by who has them.
+type Open = Arc<Mutex<HashMap<Peer, usize>>>;
+
 /// The places of the streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
     ticks: watch::Receiver<Option<Bytes>>,
-    places: Arc<Semaphore>,
+    open: Open,
 }
 
 impl Streams {
     pub(crate) fn new(ticks: &Ticks) -> Self {
         Self {
             ticks: ticks.0.subscribe(),
-            places: Arc::new(Semaphore::new(STREAMS)),
+            open: Open::default(),
         }
     }
 
     /// A stream that begins with the last tick; `None` where there is no place.
-    pub(crate) fn open(&self) -> Option<Response> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
+    pub(crate) fn open(&self, peer: Peer) -> Option<Response> {
+        let place = Place::take(&self.open, peer)?;
         let mut ticks = self.ticks.clone();
         ticks.mark_changed();
         let body = Body::new(Stream {
@@ -80,6 +88,36 @@ impl Streams {
             (header::CACHE_CONTROL, "no-store"),
         ];
         Some((headers, body).into_response())
+    }
+}
+
+/// The place of one stream, given back when it is dropped.
+#[derive(Debug)]
+struct Place {
+    open: Open,
+    peer: Peer,
+}
+
+impl Place {
+    fn take(open: &Open, peer: Peer) -> Option<Self> {
+        let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counts.get(&peer).copied().unwrap_or(0);
+        if own >= STREAMS_EACH || counts.values().sum::<usize>() >= STREAMS {
+            return None;
+        }
+        counts.insert(peer, own + 1);
+        let open = open.clone();
+        Some(Self { open, peer })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.peer) {
+            *count -= 1;
+        }
+        counts.retain(|_, count| *count > 0);
     }
 }
 
@@ -98,7 +136,7 @@ struct Stream {
     next: Next,
     end: Pin<Box<Sleep>>,
     begun: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl HttpBody for Stream {
@@ -125,5 +163,30 @@ impl HttpBody for Stream {
                 Poll::Ready(Some(Ok(Frame::data(text))))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn nobody_has_all_streams() {
+        let open = Open::default();
+        let peer = |number| Peer::of(Ipv4Addr::new(192, 0, 2, number).into());
+        let mut places: Vec<Place> = (0..100)
+            .map_while(|_| Place::take(&open, peer(1)))
+            .collect();
+        assert_eq!(places.len(), STREAMS_EACH);
+        places.extend(Place::take(&open, peer(2)));
+        assert_eq!(places.len(), STREAMS_EACH + 1);
+        for number in 3..100 {
+            places.extend(Place::take(&open, peer(number)));
+        }
+        assert_eq!(places.len(), STREAMS);
+        places.clear();
+        assert!(Place::take(&open, peer(1)).is_some());
     }
 }

@@ -145,7 +145,8 @@ test("a long name loses its middle", () => {
   assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
 });
 
-test("a page has one stream while it is seen, and none while it is hidden", () => {
+/** A page with streams that do nothing by themselves: which are open, and a way to hide the page. */
+function pageWithStreams() {
   const open = new Set();
   class Source extends EventTarget {
     static CLOSED = 2;
@@ -164,6 +165,30 @@ test("a page has one stream while it is seen, and none while it is hidden", () =
     page.hidden = hidden;
     page.dispatchEvent(new Event("visibilitychange"));
   };
+  return { open, turn };
+}
+
+test("a page without a stream polls", async () => {
+  const { open, turn } = pageWithStreams();
+  const asked = [];
+  globalThis.fetch = async (url) => {
+    asked.push(url);
+    return new Response('{"time_unix_nano": 9000000000}');
+  };
+  const seen = [];
+  ticks((at) => seen.push(at), (connected) => seen.push(connected));
+  turn(false);
+  const [source] = open;
+  source.readyState = 2;
+  source.dispatchEvent(new Event("error"));
+  while (seen.length < 2) await new Promise((done) => setTimeout(done, 1));
+  assert.deepEqual(asked, ["/api/v1/node?"]);
+  assert.deepEqual(seen, [true, 9]);
+  turn(true);
+});
+
+test("a page has one stream while it is seen, and none while it is hidden", () => {
+  const { open, turn } = pageWithStreams();
   const seen = [];
   ticks((at) => seen.push(at), (connected) => seen.push(connected));
   assert.equal(open.size, 0);
