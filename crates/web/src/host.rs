@@ -6,6 +6,20 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use axum::extract::Request;
+use axum::http::{HeaderValue, Version, header};
+
+/// Returns the value of `Host`. HTTP/1.1 wants exactly one in each request; a proxy before us may have believed
+/// another one than we would. HTTP/1.0 knows none.
+pub(crate) fn of(request: &Request) -> Result<Option<&HeaderValue>, &'static str> {
+    let mut sent = request.headers().get_all(header::HOST).iter();
+    match (sent.next(), sent.next()) {
+        (Some(host), None) => Ok(Some(host)),
+        (None, _) if request.version() < Version::HTTP_11 => Ok(None),
+        _ => Err("a request must have exactly one header Host"),
+    }
+}
+
 /// Names by which the server may be asked.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Vec<String>);
@@ -32,6 +46,27 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_has_exactly_one_host_but_before_http_1_1() {
+        let cases = [
+            (Version::HTTP_11, &["a"][..], Ok(Some("a"))),
+            (Version::HTTP_11, &[], Err(())),
+            (Version::HTTP_11, &["a", "a"], Err(())),
+            (Version::HTTP_10, &["a"], Ok(Some("a"))),
+            (Version::HTTP_10, &[], Ok(None)),
+            (Version::HTTP_10, &["a", "b"], Err(())),
+        ];
+        for (version, hosts, expected) in cases {
+            let mut request = Request::builder().version(version);
+            for host in hosts {
+                request = request.header(header::HOST, *host);
+            }
+            let request = request.body(axum::body::Body::empty()).expect("a request");
+            let host = of(&request).map(|host| host.and_then(|host| host.to_str().ok()));
+            assert_eq!(host.map_err(drop), expected, "{version:?} {hosts:?}");
+        }
+    }
 
     #[test]
     fn addresses_and_listed_names_are_allowed_and_no_others() {

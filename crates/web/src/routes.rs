@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::api::accepts_gzip;
-use crate::host::Hosts;
+use crate::host::{self, Hosts};
 use crate::page::{Page, Shared};
 use crate::server::RENDERERS;
 
@@ -70,14 +70,16 @@ pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
 
 /// Refuses a request for a name that is not this server's.
 async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Response {
-    // A browser sends one Host, and a request without any is from none.
-    let mut sent = request.headers().get_all(header::HOST).iter();
-    let (host, more) = (sent.next(), sent.next());
+    let host = match host::of(&request) {
+        Ok(host) => host,
+        Err(words) => return answer(StatusCode::BAD_REQUEST, TEXT, format!("{words}\n")),
+    };
     let own = |host: &HeaderValue| {
         let known = |hosts: &Hosts| host.to_str().is_ok_and(|host| hosts.allows(host));
         hosts.as_ref().is_none_or(known)
     };
-    if more.is_some() || !host.is_none_or(own) {
+    // A request without a Host is from no browser.
+    if !host.is_none_or(own) {
         return text(
             StatusCode::MISDIRECTED_REQUEST,
             "not served under this name: use localhost or an address, or add the name to hosts in the \

@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 
 use crate::api::refuse;
-use crate::host::Hosts;
+use crate::host::{self, Hosts};
 
 /// Only what this server itself sends runs, and it talks to nobody else. The hash is that of the import
 /// map in `ui/index.html`: browsers take no map from a file.
@@ -39,11 +39,12 @@ pub(crate) fn protect(routes: Router, hosts: Arc<Hosts>) -> Router {
 }
 
 async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST);
-    let host = host.and_then(|it| it.to_str().ok());
-    let mut response = match host.is_some_and(|host| hosts.allows(host)) {
-        true => next.run(request).await,
-        false => refuse(
+    let host = host::of(&request).map(|host| host.and_then(|it| it.to_str().ok()));
+    let allowed = host.map(|host| host.is_some_and(|host| hosts.allows(host)));
+    let mut response = match allowed {
+        Ok(true) => next.run(request).await,
+        Err(words) => refuse(StatusCode::BAD_REQUEST, words),
+        Ok(false) => refuse(
             StatusCode::MISDIRECTED_REQUEST,
             "the header Host names another server: ask by address or localhost, or add the name to \
              hosts in the section [web] of the configuration",

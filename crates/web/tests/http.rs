@@ -152,7 +152,8 @@ fn a_strangers_name_for_the_address_is_refused() {
         raw(address, &head).status
     };
     assert_eq!(ask("host: rebind.example:9470\r\n"), 421);
-    assert_eq!(ask("host: localhost\r\nhost: rebind.example\r\n"), 421);
+    assert_eq!(ask("host: localhost\r\nhost: rebind.example\r\n"), 400);
+    assert_eq!(ask(""), 400);
     assert_eq!(ask(&format!("host: {address}\r\n")), 200);
     let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
     let address = bound.address();
