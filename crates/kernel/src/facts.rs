@@ -16,7 +16,7 @@ use crate::topology::Topology;
 
 mod cgroup;
 
-pub use cgroup::{CgroupVersion, Hierarchy};
+pub use cgroup::{CgroupVersion, Hierarchy, hides_processes};
 
 /// Everything that the plan is made from. Gathering it changes nothing and cannot fail: what cannot
 /// be read is absent.

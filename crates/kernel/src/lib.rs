@@ -56,7 +56,7 @@ pub use events::{
 };
 pub use facts::{
     Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, ext_scheduler,
-    isolated_cpus,
+    hides_processes, isolated_cpus,
 };
 pub use functions::{FunctionPlace, FunctionProbe, Parameter, Prototype};
 pub use hardware::{CounterSpec, PerfEvent};

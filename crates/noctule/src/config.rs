@@ -148,6 +148,29 @@ pub(crate) struct Web {
     pub(crate) config: PathBuf,
     pub(crate) hosts: Vec<String>,
     pub(crate) events: bool,
+    pub(crate) processes: ShownProcesses,
+}
+
+/// Whether the port shows processes: their names, command lines and events.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ShownProcesses {
+    /// As /proc does: not where it hides them from other users.
+    #[default]
+    Auto,
+    Show,
+    Hide,
+}
+
+impl ShownProcesses {
+    /// `hidepid`: /proc hides them.
+    pub(crate) fn are_shown(self, hidepid: bool) -> bool {
+        match self {
+            Self::Auto => !hidepid,
+            Self::Show => true,
+            Self::Hide => false,
+        }
+    }
 }
 
 fn address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
@@ -170,6 +193,7 @@ impl Default for Web {
             config: PathBuf::new(),
             hosts: Vec::new(),
             events: true,
+            processes: ShownProcesses::default(),
         }
     }
 }

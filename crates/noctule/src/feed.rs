@@ -17,11 +17,14 @@ use noctule_sinks::json::Recorded;
 use noctule_sinks::json::{self, AgentFacts, LookedAtProcess};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
-use crate::config::Config;
+use crate::config::{Config, ShownProcesses};
 use crate::features::{self, When};
 use crate::wire;
 use looked_at::{LookedAt, Reader};
 use query::{HistoryQuery, events_query, pid_query, table_query};
+
+/// The resources that show names of processes.
+const OF_PROCESSES: [&str; 3] = ["processes", "process", "events"];
 
 /// Most rows of a table that one answer has.
 const MOST_ROWS: usize = 10_000;
@@ -80,6 +83,8 @@ pub(crate) struct Feed {
     idle: noctule_analysis::IdleEnergy,
     /// Whether events are shown to whoever reaches the address.
     events: bool,
+    /// Whether processes are.
+    processes: bool,
     /// Reads what the kernel says of a process; `None`: what is served is recorded.
     reader: Option<Reader>,
     /// The part of a recording that is served.
@@ -145,7 +150,8 @@ impl Feed {
             unread: unread.to_vec(),
             reader: Some(Reader::new(
                 // A command line is a part of an event, too.
-                config.web.events.then_some(config.events.args),
+                (config.web.events && config.web.processes != ShownProcesses::Hide)
+                    .then_some(config.events.args),
             )),
             patience: Some(Patience::of(config)),
             ..Self::empty(config, config.host.name(), RECENT)
@@ -174,6 +180,7 @@ impl Feed {
             unread: Vec::new(),
             idle: config.energy.idle.into(),
             events: config.web.events,
+            processes: config.web.processes != ShownProcesses::Hide,
             reader: None,
             recorded: None,
             patience: None,
@@ -412,6 +419,11 @@ impl Agent for Feed {
     }
 
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal> {
+        if !self.processes && OF_PROCESSES.contains(&resource) {
+            let why = "processes are not shown: this system hides them from other users (hidepid), or processes in the \
+                       section [web] of the configuration is \"hide\"";
+            return Err(Refusal::NotYet(why.into()));
+        }
         match resource {
             "node" => self.node(wire::now_ns()),
             "processes" => self.table(Level::Process, query),
@@ -479,6 +491,32 @@ mod tests {
         feed.publish(Batch::default(), None);
         let node = feed.node(0).expect("figures");
         assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
+    }
+
+    #[test]
+    fn hidden_processes_are_in_no_answer() {
+        let mut config = Config::default();
+        config.web.processes = ShownProcesses::Hide;
+        let feed = Feed::new(&config, &[]);
+        let batch = |sequence: u64| Batch {
+            sequence,
+            processes: vec![ProcessRow::default()],
+            ..Batch::default()
+        };
+        feed.publish(batch(1), None);
+        feed.publish(batch(2), None);
+        for resource in OF_PROCESSES {
+            let answer = feed.answer(resource, &Query::default());
+            let refused =
+                |it: &Refusal| matches!(it, Refusal::NotYet(why) if why.contains("hidepid"));
+            assert!(
+                answer.as_ref().is_err_and(refused),
+                "{resource}: {answer:?}"
+            );
+        }
+        assert!(feed.answer("units", &Query::default()).is_ok());
+        let shown = ShownProcesses::Auto;
+        assert!(shown.are_shown(false) && !shown.are_shown(true));
     }
 
     #[test]

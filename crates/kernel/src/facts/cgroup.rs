@@ -147,6 +147,24 @@ fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<P
     best.map(|(_, place)| place)
 }
 
+/// Whether this mount of procfs hides processes from other users.
+pub fn hides_processes(proc: &Path) -> bool {
+    let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
+    hidepid(&mounts, proc)
+}
+
+/// The last mount at a place covers those before it. The kernel shows the option where it is not 0.
+fn hidepid(mountinfo: &str, proc: &Path) -> bool {
+    let options = mountinfo.lines().filter_map(|line| {
+        let (fields, tail) = line.split_once(" - ")?;
+        let at = unescape(fields.split(' ').nth(4)?);
+        let is_there = Path::new(&at) == proc && tail.starts_with("proc ");
+        is_there.then(|| tail.rsplit(' ').next())?
+    });
+    let last = options.last().unwrap_or_default();
+    last.split(',').any(|it| it.starts_with("hidepid="))
+}
+
 /// How many groups above the root of our cgroup namespace the root of a mount is, `None` for a group
 /// below it. A mount that was made outside the namespace is shown as `/../..`.
 fn height(within: &str) -> Option<usize> {
@@ -178,6 +196,27 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_mount_of_procfs_says_whether_processes_are_hidden() {
+        let open = "22 28 0:21 / /proc rw,nosuid shared:5 - proc proc rw";
+        let names = "23 28 0:22 / /proc rw - proc proc rw,gid=4,hidepid=invisible";
+        let number = "24 28 0:23 / /proc rw - proc proc rw,hidepid=2";
+        let elsewhere = "25 28 0:24 / /mnt/proc rw - proc proc rw,hidepid=2";
+        let cases = [
+            (vec![open], false),
+            (vec![names], true),
+            (vec![number], true),
+            (vec![open, elsewhere], false),
+            (vec![open, names], true),
+            (vec![names, open], false),
+            (vec![], false),
+        ];
+        for (lines, hidden) in cases {
+            let mounts = lines.join("\n");
+            assert_eq!(hidepid(&mounts, Path::new("/proc")), hidden, "{mounts}");
+        }
+    }
 
     fn check(membership: &str, mounts: &str, version: CgroupVersion, id: i32, at: Option<&str>) {
         let expected = Hierarchy {

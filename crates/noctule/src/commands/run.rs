@@ -15,7 +15,7 @@ use noctule_web::Handlers;
 
 use super::columns::Choice;
 use super::published::Published;
-use super::serving::Serving;
+use super::serving::{Serving, hide_processes};
 use super::{run_recorded, table};
 use crate::args::RunArgs;
 use crate::config::Config;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     if let Some(folder) = &args.recorded.from {
         return run_recorded::run(folder, args, config);
     }
-    let config = config.with(args)?;
+    let config = hide_processes(config.with(args)?);
     let started_unix_ns = now_unix_ns();
     let signals = Signals::catch_reload()?;
     // The address first: a second agent should not load anything before it finds the port taken.

@@ -15,7 +15,7 @@ use noctule_web::Handlers;
 
 use super::published::Published;
 use super::recorded::{self, Window};
-use super::serving::Serving;
+use super::serving::{Serving, hide_processes};
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::exit;
@@ -36,7 +36,7 @@ pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
         (None, None) => Window::of_option(folder, None, Some(PART), PART)?,
         (at, duration) => Window::of_option(folder, at.as_deref(), duration, PART)?,
     };
-    let config = config.with(args)?;
+    let config = hide_processes(config.with(args)?);
     let signals = Signals::catch()?;
     let serving = Serving::open(args, &config)?;
     let _doors = serving.kept;

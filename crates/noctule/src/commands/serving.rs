@@ -8,7 +8,7 @@ use noctule_sinks::openmetrics::Served;
 use noctule_web::{Bound, Refusals};
 
 use crate::args::RunArgs;
-use crate::config::Config;
+use crate::config::{Config, ShownProcesses};
 use crate::exit::Usage;
 use crate::rights;
 use crate::web_config::WebConfig;
@@ -68,6 +68,25 @@ impl Kept {
             config_valid: self.valid.as_ref().map(|it| it.load(Ordering::Relaxed)),
         }
     }
+}
+
+/// Decides whether the port shows processes.
+pub(super) fn hide_processes(mut config: Config) -> Config {
+    const SHOW: &str = "processes = \"show\" in the section [web] of the configuration shows them";
+    let hidepid = noctule_kernel::hides_processes(&config.host.proc);
+    if config.web.processes.are_shown(hidepid) {
+        return config;
+    }
+    if config.web.processes == ShownProcesses::Auto {
+        tracing::warn!(
+            "/proc hides processes from other users (hidepid), and so does the port; {SHOW}"
+        );
+    }
+    if std::mem::take(&mut config.metrics.processes) {
+        tracing::warn!("/metrics has no series of processes: the port hides them; {SHOW}");
+    }
+    config.web.processes = ShownProcesses::Hide;
+    config
 }
 
 fn bind(args: &RunArgs, config: &Config) -> Result<Bound> {
