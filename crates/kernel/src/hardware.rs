@@ -247,7 +247,7 @@ impl Hardware {
 }
 
 /// How many more files may be open; none when that is not known.
-fn descriptors_left() -> u64 {
+pub fn descriptors_left() -> u64 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let open = fs::read_dir("/proc/self/fd").map_or(u64::MAX, |open| open.count() as u64);
     limit.saturating_sub(open)

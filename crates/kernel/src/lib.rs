@@ -59,7 +59,7 @@ pub use facts::{
     hides_processes, isolated_cpus,
 };
 pub use functions::{FunctionPlace, FunctionProbe, Parameter, Prototype};
-pub use hardware::{CounterSpec, PerfEvent};
+pub use hardware::{CounterSpec, PerfEvent, descriptors_left};
 pub use heap::{limit_heap, trim_heap};
 pub use inherited::listener as inherited_listener;
 pub use object::{

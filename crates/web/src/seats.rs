@@ -140,6 +140,18 @@ impl Seats {
         })
     }
 
+    /// Closes the connection that can be missed best, if there is any.
+    pub(crate) fn close_one(&self) {
+        let mut state = self.state();
+        match state.waiting.pop_first() {
+            Some((_, oldest)) => oldest.notify_one(),
+            None => {
+                let room = state.answering.len();
+                state.make_room(room);
+            }
+        }
+    }
+
     fn next_write(&self) -> u64 {
         self.writes.fetch_add(1, Ordering::Relaxed)
     }
@@ -169,7 +181,7 @@ impl State {
     /// Closes answers until there is room for one more. Those that nobody has read from go before others, those of the
     /// address with the most of them first, and of these the one whose last write is the oldest.
     fn make_room(&mut self, room: usize) {
-        while self.answering.len() >= room {
+        while self.answering.len() >= room && !self.answering.is_empty() {
             let mut counts: HashMap<(bool, Peer), usize> = HashMap::new();
             let kind = |it: &Answering| (it.progress.is_read(), it.peer);
             for it in self.answering.values() {

@@ -39,6 +39,9 @@ const KEEP_RENDERERS: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long their start is waited for.
 const RENDERER_START: Duration = Duration::from_secs(1);
 
+/// Connections of all kinds together.
+const MOST_CONNECTIONS: usize = 192;
+
 /// How long a stop waits for answers that are under way.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
@@ -52,6 +55,7 @@ pub struct Bound {
     first: fn(),
     secured: Option<Arc<Secured>>,
     refusals: Arc<Refusals>,
+    most: usize,
 }
 
 /// Takes the address, so that "in use" and "not permitted" are known before anything else starts.
@@ -74,6 +78,7 @@ pub fn take(listener: TcpListener) -> io::Result<Bound> {
         first: || {},
         secured: None,
         refusals: Arc::default(),
+        most: MOST_CONNECTIONS,
     })
 }
 
@@ -110,6 +115,15 @@ impl Bound {
     #[must_use]
     pub fn counting(self, refusals: Arc<Refusals>) -> Self {
         Self { refusals, ..self }
+    }
+
+    /// Serves so many connections at a time and no more: each takes a descriptor.
+    #[must_use]
+    pub fn at_most(self, connections: usize) -> Self {
+        Self {
+            most: self.most.min(connections),
+            ..self
+        }
     }
 
     /// What the thread that answers does first: it may give up rights.
@@ -176,7 +190,7 @@ impl Bound {
                 if !can_work {
                     return;
                 }
-                runtime.block_on(accept(listener, Arc::new(door), room, stopped));
+                runtime.block_on(accept(listener, Arc::new(door), room, self.most, stopped));
             })?;
         let server = Server {
             stop,
@@ -250,6 +264,7 @@ async fn accept(
     listener: tokio::net::TcpListener,
     door: Arc<Door>,
     room: Room,
+    most: usize,
     stopped: watch::Receiver<bool>,
 ) {
     let seats = Seats::new(room);
@@ -268,6 +283,11 @@ async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
+        // A connection that is closed has its descriptor until its task has ended.
+        while open.len() >= most {
+            seats.close_one();
+            open.join_next().await;
+        }
         let seat = seats.take(Peer::of(from.ip()));
         open.spawn(connection::serve(
             stream,

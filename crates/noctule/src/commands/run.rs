@@ -23,6 +23,7 @@ use crate::event_file::EventFile;
 use crate::exit;
 use crate::feed::{Feed, Patience};
 use crate::idle_power::IdleFile;
+use crate::limits;
 use crate::otlp::{self, Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
@@ -52,6 +53,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let server = serving
         .bound
+        .at_most(limits::connections()?)
         .serve_with_api(handlers(&last, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 

@@ -20,6 +20,7 @@ use crate::args::RunArgs;
 use crate::config::Config;
 use crate::exit;
 use crate::feed::{Feed, RECORDED_POINTS};
+use crate::limits;
 use crate::patient;
 use crate::print::utc_offset;
 use crate::replay::Replay;
@@ -43,6 +44,7 @@ pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     let (feed, published) = load(&window, &config)?;
     let server = serving
         .bound
+        .at_most(limits::connections()?)
         .serve_with_api(handlers(published), feed.api(&config))
         .context("starting the HTTP server")?;
     announce(&window, &serving.origin);
