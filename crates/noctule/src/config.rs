@@ -69,7 +69,7 @@ impl Default for Collect {
             softirqs: true,
             waits: true,
             blame_rows: 16_384,
-            cgroup_rows: 8192,
+            cgroup_rows: 4096,
             process_rows: 16_384,
             ring_bytes: 0,
             dead_cgroup_memory_seconds: 300.0,
