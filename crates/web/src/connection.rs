@@ -20,8 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::peer::Peer;
 use crate::refusals::Refused;
-use crate::routes::Held;
-use crate::routes::busy;
+use crate::routes::{ClientAddress, Held, busy};
 use crate::seats::{Kept, Noted, Seat};
 use crate::secured::Guard;
 
@@ -91,6 +90,7 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     let (limits, answering, inside) = (door.limits, seat.clone(), door.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer::of(from));
+        request.extensions_mut().insert(ClientAddress(from));
         let answer = answering.ask();
         let door = inside.clone();
         async move {

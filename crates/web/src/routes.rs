@@ -1,10 +1,11 @@
 //! What is answered where.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -26,7 +27,17 @@ pub struct Wish {
     pub accept: Option<String>,
     /// Compressed. A page that is not is right for every client.
     pub gzip: bool,
+    /// What distinguishes the scraper from others: its address, what it says of itself, and the query. `None` for a
+    /// client that is no scraper: only scrapers send how long they wait, as Prometheus does.
+    pub scraper: Option<String>,
 }
+
+/// How long a scraper waits for the answer.
+const SCRAPE_TIMEOUT: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
+
+/// An extension of a request: the address that it comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 /// Says whether the agent is ready, or why not.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
@@ -53,7 +64,7 @@ const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 
 pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
     let renderers = Arc::new(Semaphore::new(RENDERERS));
-    let metrics = move |handlers, headers| metrics(Arc::clone(&renderers), handlers, headers);
+    let metrics = move |handlers, request| metrics(Arc::clone(&renderers), handlers, request);
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
@@ -92,12 +103,14 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
 async fn metrics(
     renderers: Arc<Semaphore>,
     State(handlers): State<Handlers>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
+    let headers = request.headers();
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok());
     let wish = Wish {
         accept: accept.map(str::to_owned),
-        gzip: accepts_gzip(&headers),
+        gzip: accepts_gzip(headers),
+        scraper: scraper(&request),
     };
     // A task that was handed over outlives its connection; a request that waits here does not, so that
     // clients which come and go make no queue.
@@ -136,6 +149,15 @@ async fn metrics(
     }
     response.extensions_mut().insert(shared);
     response
+}
+
+fn scraper(request: &Request) -> Option<String> {
+    let headers = request.headers();
+    let timeout = headers.get(SCRAPE_TIMEOUT)?;
+    let address = request.extensions().get().map(|ClientAddress(from)| *from);
+    let agent = headers.get(header::USER_AGENT);
+    let query = request.uri().query();
+    Some(format!("{address:?} {agent:?} {timeout:?} {query:?}"))
 }
 
 async fn ready(State(handlers): State<Handlers>) -> Response {
