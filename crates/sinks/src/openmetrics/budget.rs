@@ -9,6 +9,7 @@ use noctule_model::{
 
 use super::figures::Figures;
 use super::reader::{Reader, Seen, Unseen};
+use super::view::Born;
 
 /// Whether a row that has no series yet gets its own.
 pub(super) enum Admission {
@@ -25,8 +26,7 @@ pub(super) enum Admission {
 pub(super) struct Line {
     /// Identity labels, escaped.
     pub(super) labels: Arc<str>,
-    /// Since when its figures count, nanoseconds since 1970.
-    pub(super) start_unix_ns: u64,
+    pub(super) born: Born,
     pub(super) figures: Arc<Figures>,
     /// Who sees no events of it yet.
     pub(super) unseen: Unseen,
@@ -93,18 +93,18 @@ pub(super) struct Table<K> {
     shown: usize,
     /// What the rows without room used while they had none. `None` until there is one.
     overflow: Option<Figures>,
+    overflow_born: Born,
     /// Rows that have series since then show no events.
     seen: Seen,
-    /// When the first batch was not taken yet, and the batch before this one: nanoseconds since 1970.
-    start_unix_ns: u64,
+    /// When the batch before this one was taken, nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
-    /// When its series had nothing yet: it was not there, or all it had was in the overflow.
-    start_unix_ns: u64,
+    /// When its series began, and had nothing: the row was not there, or all it had was in the overflow.
+    born: Born,
     seen_ns: u64,
     /// Before the last batch in which it was.
     before: Pace,
@@ -179,8 +179,12 @@ impl Entry {
     /// Gives it series. What is in the overflow by now stays there: they count from the batch before, when that
     /// was the last of it, or go on where they were.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
-        if std::mem::take(&mut self.overflowed) && self.kept.is_none() {
-            self.start_unix_ns = before_unix_ns;
+        let was_overflowed = std::mem::take(&mut self.overflowed);
+        if self.kept.is_none() {
+            self.born.began_ns = self.seen_ns;
+            if was_overflowed {
+                self.born.start_unix_ns = before_unix_ns;
+            }
         }
         self.labels = Some(labels);
         self.shown_ns = self.seen_ns;
@@ -196,8 +200,8 @@ impl<K: Ord + Clone> Table<K> {
             rows: BTreeMap::new(),
             shown: 0,
             overflow: None,
+            overflow_born: Born::default(),
             seen: Seen::default(),
-            start_unix_ns: 0,
             before_unix_ns: 0,
         }
     }
@@ -205,9 +209,6 @@ impl<K: Ord + Clone> Table<K> {
     /// When the batch before was taken, nanoseconds since 1970: rows that it has not count from then on. The
     /// first time: when counting began.
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
-        if self.before_unix_ns == 0 {
-            self.start_unix_ns = before_unix_ns;
-        }
         self.before_unix_ns = before_unix_ns;
     }
 
@@ -220,7 +221,9 @@ impl<K: Ord + Clone> Table<K> {
     /// Who has not seen the series of this row, as [`Seen::lacks`].
     pub(super) fn unseen(&self, key: &K, at: u64) -> Unseen {
         let entry = self.rows.get(key);
-        entry.map_or_else(Unseen::default, |entry| self.seen.lacks(entry.shown_ns, at))
+        entry.map_or_else(Unseen::default, |entry| {
+            self.seen.lacks(entry.born.began_ns, at)
+        })
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
@@ -228,7 +231,10 @@ impl<K: Ord + Clone> Table<K> {
         if !self.rows.contains_key(key) {
             let entry = Entry {
                 first_ns: at,
-                start_unix_ns: self.before_unix_ns,
+                born: Born {
+                    began_ns: at,
+                    start_unix_ns: self.before_unix_ns,
+                },
                 ..Entry::default()
             };
             self.rows.insert(key.clone(), Box::new(entry));
@@ -294,7 +300,8 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// A name that arrived after the row got its series: from now on these have it, and those without it end.
+    /// A name that arrived after the row got its series: from now on these have it, and those without it end. When
+    /// counters with these labels were 0 is not known: those before them had a part.
     pub(super) fn name(&mut self, key: &K, labels: impl FnOnce() -> Option<Arc<str>>) {
         if let Some(entry) = self.rows.get_mut(key)
             && entry.labels.is_some()
@@ -302,6 +309,9 @@ impl<K: Ord + Clone> Table<K> {
             && let Some(labels) = labels()
         {
             entry.named = true;
+            if entry.labels.as_ref() != Some(&labels) {
+                entry.born.start_unix_ns = 0;
+            }
             entry.labels = Some(labels);
         }
     }
@@ -386,7 +396,14 @@ impl<K: Ord + Clone> Table<K> {
         let mut overflow_waits = Waiting::default();
         for entry in self.rows.values_mut() {
             if entry.overflowed {
-                *self.overflow.get_or_insert_default() += &entry.charge();
+                let overflow = self.overflow.get_or_insert_with(|| {
+                    self.overflow_born = Born {
+                        began_ns: at,
+                        start_unix_ns: self.before_unix_ns,
+                    };
+                    Figures::default()
+                });
+                *overflow += &entry.charge();
                 overflowed += &entry.sockets;
                 overflow_waits += &entry.waiting;
             }
@@ -399,9 +416,9 @@ impl<K: Ord + Clone> Table<K> {
                 .or_else(|| tick.frequency_hertz(measured, nominal_hertz));
             lines.push(Line {
                 labels: labels.clone(),
-                start_unix_ns: entry.start_unix_ns,
+                born: entry.born,
                 figures: entry.own(),
-                unseen: self.seen.lacks(entry.shown_ns, at),
+                unseen: self.seen.lacks(entry.born.began_ns, at),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,
@@ -412,7 +429,7 @@ impl<K: Ord + Clone> Table<K> {
             let tick = figures.counters.since(&before.unwrap_or_default());
             Line {
                 labels: overflow_labels.clone(),
-                start_unix_ns: self.start_unix_ns,
+                born: self.overflow_born,
                 figures: Arc::new(figures.clone()),
                 unseen: Unseen::default(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
@@ -454,15 +471,16 @@ impl<K: Ord + Clone> Table<K> {
         })
     }
 
-    /// When the series of this row had nothing yet, in nanoseconds since 1970.
-    pub(super) fn start_unix_ns(&self, key: &K) -> u64 {
+    /// When the series of this row began.
+    pub(super) fn born(&self, key: &K) -> Born {
         let entry = self.rows.get(key);
-        entry.map_or(self.start_unix_ns, |entry| entry.start_unix_ns)
+        entry.map_or_else(Born::default, |entry| entry.born)
     }
 
-    /// The figures of the overflow row, if there is one.
-    pub(super) fn overflow(&self) -> Option<&Figures> {
-        self.overflow.as_ref()
+    /// The figures of the overflow row, if there is one, and when its series began.
+    pub(super) fn overflow(&self) -> Option<(&Figures, Born)> {
+        let figures = self.overflow.as_ref()?;
+        Some((figures, self.overflow_born))
     }
 
     /// How many rows are in the overflow now.
@@ -520,7 +538,7 @@ mod tests {
         let mut table = Table::new(1, 0);
         let starts = |table: &mut Table<&'static str>, at| {
             let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-            let start = |line: Line| (line.labels.to_string(), line.start_unix_ns);
+            let start = |line: Line| (line.labels.to_string(), line.born.start_unix_ns);
             lines.into_iter().map(start).collect::<Vec<_>>()
         };
         let expected = |list: &[(&str, u64)]| {
@@ -542,7 +560,7 @@ mod tests {
             starts(&mut table, 3),
             expected(&[("b", 300), ("rest", 100)])
         );
-        assert_eq!(table.start_unix_ns(&"b"), 300);
+        assert_eq!(table.born(&"b").start_unix_ns, 300);
         // A row that is new has all it has since the batch before.
         table.begin(400);
         step(&mut table, 4, &[("c", 1)]);
@@ -587,7 +605,7 @@ mod tests {
         );
         // Less than the 14 that it had would be a counter that starts anew.
         assert_eq!(step(4, &[(1, 1, 10), (2, 1, 25)]), "1=10 2=19 rest=6");
-        assert_eq!(table.start_unix_ns(&2), 100);
+        assert_eq!(table.born(&2).start_unix_ns, 100);
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) fn rows(text: &mut Writer, level: &Rows<'_>, metric: &Metric, energy:
         for kind in &energy.kinds {
             let values = [kind.kind.name(), kind.source.name()];
             let value = Value::Microjoules(line.figures.joules[kind.kind]);
-            text.sample(&line.labels, (metric.labels, &values), value);
+            text.sample(line.born, &line.labels, (metric.labels, &values), value);
         }
     }
 }

@@ -22,6 +22,7 @@ use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
 use super::reader::{Reader, Unseen};
 use super::snapshot::{Level, Served, Snapshot};
+use super::view::Born;
 use super::writer::Writer;
 use super::{levels, own};
 
@@ -145,7 +146,10 @@ impl Exporter {
         self.before = batch.node.total;
         let node = Line {
             labels: "".into(),
-            start_unix_ns: self.options.start_unix_ns,
+            born: Born {
+                began_ns: 0,
+                start_unix_ns: self.options.start_unix_ns,
+            },
             figures: Arc::new(Figures {
                 counters: batch.node.total,
                 joules: Joules::default(),

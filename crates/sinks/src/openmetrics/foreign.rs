@@ -17,6 +17,7 @@ use super::kepler::joined;
 use super::reader::Reader;
 use super::snapshot::Snapshot;
 use super::text::Value;
+use super::view::Born;
 use super::writer::Writer;
 
 /// Labels of others by ours, of the rows that have any.
@@ -146,11 +147,12 @@ pub(super) fn write(
         };
         match source {
             ForeignSource::Cpus => {
-                family.put(["", ""], NO_LABELS, Value::Count(snapshot.node.cpus.into()));
+                let cpus = Value::Count(snapshot.node.cpus.into());
+                family.put(snapshot.born(), ["", ""], NO_LABELS, cpus);
             }
             ForeignSource::Version => {
                 let own: Own<'_> = (&["version"], &[snapshot.version]);
-                family.put(["", ""], own, Value::Count(1));
+                family.put(snapshot.born(), ["", ""], own, Value::Count(1));
             }
             _ => family.rows(source, names, snapshot),
         }
@@ -169,7 +171,7 @@ struct Family<'a> {
 }
 
 impl Family<'_> {
-    fn put(&mut self, identity: [&str; 2], own: Own<'_>, value: Value) {
+    fn put(&mut self, born: Born, identity: [&str; 2], own: Own<'_>, value: Value) {
         let ForeignMetric {
             name, kind, help, ..
         } = *self.metric;
@@ -183,7 +185,7 @@ impl Family<'_> {
             self.writer
                 .named_family(bare, kind, unit.unwrap_or(""), help);
         }
-        self.writer.pair_sample(identity, own, value);
+        self.writer.pair_sample(born, identity, own, value);
     }
 
     fn rows(&mut self, source: ForeignSource, names: &ForeignNames, snapshot: &Snapshot) {
@@ -216,7 +218,7 @@ impl Family<'_> {
                     _ => break,
                 };
                 if let Some(labels) = theirs(&line.labels) {
-                    self.put([labels, ""], own, value);
+                    self.put(line.born, [labels, ""], own, value);
                 }
             }
             let ForeignSource::Destination(counter) = source else {
@@ -231,7 +233,7 @@ impl Family<'_> {
                     DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
                     _ => Value::Count(amount),
                 };
-                self.put([labels, &line.partner], own, value);
+                self.put(line.born, [labels, &line.partner], own, value);
             }
         }
     }

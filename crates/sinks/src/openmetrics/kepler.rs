@@ -17,6 +17,7 @@ use super::budget::Table;
 use super::energy::Energy;
 use super::snapshot::Snapshot;
 use super::text::{Value, push_label};
+use super::view::Born;
 use super::writer::Writer;
 pub(super) use rows::joined;
 use rows::{Row, Rows};
@@ -176,7 +177,7 @@ pub(super) fn write(
         };
         let energy = &snapshot.energy;
         match metric.level {
-            KeplerLevel::Node => family.node(source, names, energy),
+            KeplerLevel::Node => family.node(source, names, energy, snapshot.born()),
             KeplerLevel::Container => family.rows(&names.containers, source, names, snapshot),
             KeplerLevel::Pod => family.rows(&names.pods, source, names, snapshot),
             KeplerLevel::Process => family.rows(&names.processes, source, names, snapshot),
@@ -194,28 +195,28 @@ struct Family<'a> {
 }
 
 impl Family<'_> {
-    fn put(&mut self, identity: &str, own: (&[&str], &[&str]), value: Value) {
+    fn put(&mut self, born: Born, identity: &str, own: (&[&str], &[&str]), value: Value) {
         if !std::mem::replace(&mut self.begun, true) {
             let KeplerMetric {
                 name, kind, help, ..
             } = *self.metric;
             self.text.named_family(name, kind, unit(name), help);
         }
-        self.text.sample(identity, own, value);
+        self.text.sample(born, identity, own, value);
     }
 
-    fn node(&mut self, source: KeplerSource, names: &Names, energy: &Energy) {
+    fn node(&mut self, source: KeplerSource, names: &Names, energy: &Energy, born: Born) {
         let node_name = joined(&[("node_name", &names.node_name)]);
         match source {
             KeplerSource::UsageRatio => {
                 if let Some(usage) = names.usage {
-                    self.put(&node_name, (&[], &[]), Value::Float(usage));
+                    self.put(born, &node_name, (&[], &[]), Value::Float(usage));
                 }
             }
             KeplerSource::Joules(part) => {
                 for zone in &names.zones {
                     let value = Value::Microjoules(zone.sums[place(part)]);
-                    self.put(&node_name, zone.labels().borrow(), value);
+                    self.put(born, &node_name, zone.labels().borrow(), value);
                 }
             }
             KeplerSource::Watts(part) => {
@@ -224,16 +225,16 @@ impl Family<'_> {
                 };
                 for zone in &names.zones {
                     let value = watts(zone.tick[place(part)], seconds);
-                    self.put(&node_name, zone.labels().borrow(), value);
+                    self.put(born, &node_name, zone.labels().borrow(), value);
                 }
             }
-            KeplerSource::JoulesOf(kind) => self.zones_of(kind, names, energy),
+            KeplerSource::JoulesOf(kind) => self.zones_of(kind, names, energy, born),
             _ => {}
         }
     }
 
     /// By socket and mode, as 0.7 has it.
-    fn zones_of(&mut self, kind: ZoneKind, names: &Names, energy: &Energy) {
+    fn zones_of(&mut self, kind: ZoneKind, names: &Names, energy: &Energy, born: Born) {
         for zone in energy.zones.iter().filter(|z| z.labels[0] == kind.name()) {
             let [_, socket, source] = &zone.labels;
             let total: u64 = zone.parts.iter().map(|(_, uj)| uj).sum();
@@ -246,7 +247,7 @@ impl Family<'_> {
                     ("mode", mode),
                     ("source", source),
                 ]);
-                self.put(&labels, (&[], &[]), Value::Microjoules(uj));
+                self.put(born, &labels, (&[], &[]), Value::Microjoules(uj));
             }
         }
     }
@@ -272,7 +273,7 @@ impl Family<'_> {
                         false => (&[], &[]),
                     };
                     if let Some(value) = value {
-                        self.put(identity, own, value);
+                        self.put(row.born, identity, own, value);
                     }
                 }
                 KeplerSource::UsageRatio => {}
@@ -283,7 +284,8 @@ impl Family<'_> {
     fn joules(&mut self, identity: &str, row: &Row, snapshot: &Snapshot) {
         for kind in &snapshot.energy.kinds {
             let value = Value::Microjoules(row.joules[kind.kind]);
-            self.put_zone(identity, kind.kind.name(), kind.source.name(), value);
+            let zone = [kind.kind.name(), kind.source.name()];
+            self.put_zone(row.born, identity, zone, value);
         }
     }
 
@@ -293,15 +295,16 @@ impl Family<'_> {
         };
         for kind in &snapshot.energy.kinds {
             let value = watts(tick[kind.kind], seconds);
-            self.put_zone(identity, kind.kind.name(), kind.source.name(), value);
+            let zone = [kind.kind.name(), kind.source.name()];
+            self.put_zone(row.born, identity, zone, value);
         }
     }
 
     /// The identity of a process has no state: 0.11 leaves it out where there is no zone.
-    fn put_zone(&mut self, identity: &str, zone: &str, source: &str, value: Value) {
+    fn put_zone(&mut self, born: Born, identity: &str, [zone, source]: [&str; 2], value: Value) {
         let names = ["state", "zone", "source"];
         let values = [STATE, zone, source];
-        self.put(identity, (&names, &values), value);
+        self.put(born, identity, (&names, &values), value);
     }
 
     fn dynamic(&mut self, identity: &str, row: &Row, source: KeplerSource, snapshot: &Snapshot) {
@@ -314,7 +317,7 @@ impl Family<'_> {
         let Some(first) = kinds.first() else { return };
         let sum = kinds.iter().map(|kind| row.joules[kind.kind]).sum();
         let own: (&[&str], &[&str]) = (&["mode", "source"], &["dynamic", first.source.name()]);
-        self.put(identity, own, Value::Microjoules(sum));
+        self.put(row.born, identity, own, Value::Microjoules(sum));
     }
 }
 

@@ -136,7 +136,7 @@ fn labelled<K: Measurable, const N: usize>(
         for (name, counter) in parts.iter().filter(|(_, c)| measured.has(*c)) {
             let value = value(metric, counts(line)[*counter]);
             let names = &[*name][..metric.labels.len()];
-            text.sample(&line.labels, (metric.labels, names), value);
+            text.sample(line.born, &line.labels, (metric.labels, names), value);
         }
     }
 }
@@ -153,7 +153,7 @@ fn value(metric: &Metric, count: u64) -> Value {
 fn now(text: &mut Writer, level: &Rows<'_>, metric: &Metric, value: fn(&Line) -> Value) {
     text.family(level.name, metric);
     for line in level.lines {
-        text.sample(&line.labels, NO_LABELS, value(line));
+        text.sample(line.born, &line.labels, NO_LABELS, value(line));
     }
 }
 
@@ -167,7 +167,7 @@ fn connects(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choic
             sum_ns: line.events(reader)[EventCounter::TcpConnectNs],
             powers: powers.clone(),
         };
-        text.histogram(&line.labels, &sample);
+        text.histogram(line.born, &line.labels, &sample);
     }
 }
 
@@ -203,7 +203,12 @@ fn frequency(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     for line in level.lines {
         if let Some(hertz) = hertz(line) {
             // A fraction of a hertz is noise, and would be a third of the line.
-            text.sample(&line.labels, NO_LABELS, Value::Float(hertz.round()));
+            text.sample(
+                line.born,
+                &line.labels,
+                NO_LABELS,
+                Value::Float(hertz.round()),
+            );
         }
     }
 }
@@ -222,7 +227,7 @@ fn waits(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choice) 
             sum_ns,
             powers: powers.clone(),
         };
-        text.histogram(&line.labels, &sample);
+        text.histogram(line.born, &line.labels, &sample);
     }
 }
 
@@ -250,7 +255,12 @@ fn verdict(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     for (line, verdicts) in judged {
         for kind in verdicts.had() {
             let value = Value::Count(u64::from(kind == verdicts.now));
-            text.sample(&line.labels, (metric.labels, &[kind.name()]), value);
+            text.sample(
+                line.born,
+                &line.labels,
+                (metric.labels, &[kind.name()]),
+                value,
+            );
         }
     }
 }

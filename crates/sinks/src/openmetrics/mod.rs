@@ -61,6 +61,7 @@ mod proto;
 mod reader;
 mod snapshot;
 mod text;
+mod view;
 mod writer;
 
 pub use choice::{Choice, UnknownMetric};

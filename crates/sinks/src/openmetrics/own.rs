@@ -7,6 +7,7 @@ use noctule_model::{
 use super::levels::{connects_measured, waits_measured};
 use super::snapshot::{Served, Snapshot};
 use super::text::Value;
+use super::view::Born;
 use super::writer::Writer;
 
 /// Writes every family that has samples.
@@ -15,6 +16,7 @@ pub(super) fn write(text: &mut Writer, snapshot: &Snapshot, now_ns: u64) {
         let mut family = Family {
             text,
             metric,
+            born: snapshot.born(),
             begun: false,
         };
         family.fill(snapshot, now_ns);
@@ -25,6 +27,7 @@ pub(super) fn write(text: &mut Writer, snapshot: &Snapshot, now_ns: u64) {
 struct Family<'a> {
     text: &'a mut Writer,
     metric: &'static Metric<SelfSource>,
+    born: Born,
     begun: bool,
 }
 
@@ -193,6 +196,7 @@ impl Family<'_> {
             self.text.family("", self.metric);
             self.begun = true;
         }
-        self.text.sample("", (self.metric.labels, values), value);
+        let own = (self.metric.labels, values);
+        self.text.sample(self.born, "", own, value);
     }
 }

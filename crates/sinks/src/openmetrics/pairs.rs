@@ -10,6 +10,7 @@ use noctule_model::{Cumulative, Subject, SubjectRow};
 use super::budget::Table;
 use super::figures::Figures;
 use super::reader::{Reader, Seen, Unseen};
+use super::view::Born;
 
 /// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
 /// not settled.
@@ -55,8 +56,7 @@ pub(super) struct PairLine<A> {
     pub(super) labels: Arc<str>,
     /// Labels of the partner, escaped.
     pub(super) partner: Arc<str>,
-    /// Since when the amount counts, nanoseconds since 1970.
-    pub(super) start_unix_ns: u64,
+    pub(super) born: Born,
     amount: A,
     /// Who sees 0 instead.
     unseen: Unseen,
@@ -83,8 +83,7 @@ pub(super) struct Pairs<R: Relation> {
     other: Arc<str>,
     /// See [`Table::shown_to`].
     seen: Seen,
-    /// When counting began, and the batch before this one: nanoseconds since 1970.
-    start_unix_ns: u64,
+    /// When the batch before this one was taken, nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
@@ -162,7 +161,8 @@ impl<'a, A> Holders<'a, A> {
 #[derive(Debug)]
 struct Pair<A> {
     first_ns: u64,
-    start_unix_ns: u64,
+    /// When its series began, which goes on where it was with each later place; `began_ns` is 0 before.
+    born: Born,
     seen_ns: u64,
     grown_ns: u64,
     /// Kept once they are settled.
@@ -173,8 +173,6 @@ struct Pair<A> {
     shown: bool,
     /// When it got its place.
     shown_ns: u64,
-    /// When it got its series, which goes on where it was with each later place; 0: never.
-    began_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
     /// What its series had when a reader saw it last.
@@ -193,16 +191,12 @@ impl<R: Relation> Pairs<R> {
             overflowed: 0,
             other: R::OTHER.into(),
             seen: Seen::default(),
-            start_unix_ns: 0,
             before_unix_ns: 0,
         }
     }
 
     /// As [`Table::begin`].
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
-        if self.before_unix_ns == 0 {
-            self.start_unix_ns = before_unix_ns;
-        }
         self.before_unix_ns = before_unix_ns;
     }
 
@@ -216,7 +210,7 @@ impl<R: Relation> Pairs<R> {
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
             // Its first look at it is at 0.
-            if !(R::WHOLE && seen.lacks(pair.began_ns, taken_ns).by(Some(reader))) {
+            if !(R::WHOLE && seen.lacks(pair.born.began_ns, taken_ns).by(Some(reader))) {
                 pair.scraped = pair.shown();
             }
         }
@@ -356,10 +350,10 @@ impl<R: Relation> Pairs<R> {
             }
             holders.count(subject);
             // Else all so far is in the series of all others and stays there: this one starts at 0.
-            if pair.began_ns == 0 {
-                pair.began_ns = at;
+            if pair.born.began_ns == 0 {
+                pair.born.began_ns = at;
                 if !pair.fresh {
-                    pair.start_unix_ns = before_unix_ns;
+                    pair.born.start_unix_ns = before_unix_ns;
                 }
             }
             pair.shown = true;
@@ -387,14 +381,13 @@ impl<R: Relation> Pairs<R> {
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
         let mut lines = Vec::new();
-        let line =
-            |labels: &Arc<str>, partner: &Arc<str>, start_unix_ns, amount, unseen| PairLine {
-                labels: labels.clone(),
-                partner: partner.clone(),
-                start_unix_ns,
-                amount,
-                unseen,
-            };
+        let line = |labels: &Arc<str>, partner: &Arc<str>, born, amount, unseen| PairLine {
+            labels: labels.clone(),
+            partner: partner.clone(),
+            born,
+            amount,
+            unseen,
+        };
         let nobody = Unseen::default();
         for (subject, labels, [now, overflowed]) in table.shown() {
             let partners = self.subjects.get(subject);
@@ -402,16 +395,19 @@ impl<R: Relation> Pairs<R> {
             let shown = pairs.filter(|pair| pair.shown);
             for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
                 let unseen = match R::WHOLE {
-                    true => self.seen.lacks(pair.began_ns, at),
+                    true => self.seen.lacks(pair.born.began_ns, at),
                     false => nobody,
                 };
-                lines.push(line(labels, name, pair.start_unix_ns, pair.shown(), unseen));
+                lines.push(line(labels, name, pair.born, pair.shown(), unseen));
             }
             let began_ns = partners.map_or(0, |partners| partners.began_ns);
-            let start = table.start_unix_ns(subject);
-            if R::WHOLE && began_ns == 0 {
-                // Most subjects have no partner.
-                continue;
+            let mut born = table.born(subject);
+            if R::WHOLE {
+                if began_ns == 0 {
+                    // Most subjects have no partner.
+                    continue;
+                }
+                born.began_ns = born.began_ns.max(began_ns);
             }
             let unseen = match R::WHOLE {
                 true => table.unseen(subject, at) | self.seen.lacks(began_ns, at),
@@ -419,13 +415,12 @@ impl<R: Relation> Pairs<R> {
             };
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
             let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
-            lines.push(line(labels, &self.other, start, rest, unseen));
+            lines.push(line(labels, &self.other, born, rest, unseen));
         }
         let overflowed = table.overflow();
-        let start = self.start_unix_ns;
-        lines.extend(overflowed.map(|figures| {
+        lines.extend(overflowed.map(|(figures, born)| {
             let amount = R::all(figures);
-            line(overflow, &self.other, start, amount, nobody)
+            line(overflow, &self.other, born, amount, nobody)
         }));
         lines
     }
@@ -469,7 +464,10 @@ impl<A: Cumulative> Pair<A> {
     fn new(at: u64, start_unix_ns: u64) -> Self {
         Self {
             first_ns: at,
-            start_unix_ns,
+            born: Born {
+                began_ns: 0,
+                start_unix_ns,
+            },
             seen_ns: at,
             grown_ns: at,
             labels: None,
@@ -477,7 +475,6 @@ impl<A: Cumulative> Pair<A> {
             charged: A::default(),
             shown: false,
             shown_ns: 0,
-            began_ns: 0,
             fresh: false,
             scraped: A::default(),
             lost: false,

@@ -20,22 +20,16 @@ pub(super) struct Points {
     metrics: Vec<messages::Metric>,
     /// The metric that samples go to, and what it is.
     open: Option<(usize, OtelMetric)>,
-    /// Since when sums count.
-    start_unix_ns: u64,
-    /// The same of the next sample alone.
-    next_start_unix_ns: Option<u64>,
     time_unix_ns: u64,
     reader: Option<Reader>,
     count: u64,
 }
 
 impl Points {
-    fn new(start_unix_ns: u64, time_unix_ns: u64, reader: Option<Reader>) -> Self {
+    fn new(time_unix_ns: u64, reader: Option<Reader>) -> Self {
         Self {
             metrics: Vec::new(),
             open: None,
-            start_unix_ns,
-            next_start_unix_ns: None,
             time_unix_ns,
             reader,
             count: 0,
@@ -80,7 +74,8 @@ impl Points {
         self.open = Some((at, otel));
     }
 
-    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value) {
+    /// `start_unix_ns`: when a sum was 0, in nanoseconds since 1970.
+    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value, start_unix_ns: u64) {
         let Some((at, otel)) = &self.open else {
             return;
         };
@@ -88,12 +83,11 @@ impl Points {
             Value::Count(count) => (Some(count.try_into().unwrap_or(i64::MAX)), None),
             other => (None, Some(other.as_f64())),
         };
-        let start = self.next_start_unix_ns.take().unwrap_or(self.start_unix_ns);
         let metric = &mut self.metrics[*at];
         let is_gauge = metric.gauge.is_some();
         let point = NumberPoint {
             attributes: attributes(otel, labels),
-            start_unix_ns: if is_gauge { 0 } else { start },
+            start_unix_ns: if is_gauge { 0 } else { start_unix_ns },
             time_unix_ns: self.time_unix_ns,
             double,
             int,
@@ -106,7 +100,13 @@ impl Points {
         }
     }
 
-    pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
+    /// As [`Points::sample`].
+    pub(super) fn histogram(
+        &mut self,
+        labels: SampleLabels<'_>,
+        sample: &HistogramSample<'_>,
+        start_unix_ns: u64,
+    ) {
         let Some((at, otel)) = &self.open else {
             return;
         };
@@ -116,7 +116,7 @@ impl Points {
         let (zero_count, positive) = buckets(sample);
         exponential.points.push(ExponentialPoint {
             attributes: attributes(otel, labels),
-            start_unix_ns: self.start_unix_ns,
+            start_unix_ns,
             time_unix_ns: self.time_unix_ns,
             count: sample.histogram.count(),
             sum: Some(sample.sum_ns as f64 / 1e9),
@@ -126,11 +126,6 @@ impl Points {
             zero_threshold: ZERO_THRESHOLD,
         });
         self.count += 1;
-    }
-
-    /// The next sample counts from then.
-    pub(super) fn next_since(&mut self, start_unix_ns: u64) {
-        self.next_start_unix_ns = Some(start_unix_ns);
     }
 }
 
@@ -214,10 +209,7 @@ impl Requests<'_> {
 impl Snapshot {
     /// The same figures as requests of OTLP, each as it is made. `now_ns` is as for [`Snapshot::render`].
     pub fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
-        let points = |start_unix_ns| {
-            let reader = Some(Reader::Receiver);
-            Points::new(start_unix_ns, self.time_unix_ns, reader)
-        };
+        let points = || Points::new(self.time_unix_ns, Some(Reader::Receiver));
         self.requests(identity, now_ns, &points, hand_on);
     }
 
@@ -225,7 +217,7 @@ impl Snapshot {
     /// them. Its time is now, because the same figures may have been sent without them, with their own.
     pub fn last_otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
         let now_unix_ns = self.time_unix_ns + now_ns.saturating_sub(self.taken_ns);
-        let points = |start_unix_ns| Points::new(start_unix_ns, now_unix_ns, None);
+        let points = || Points::new(now_unix_ns, None);
         self.requests(identity, now_ns, &points, hand_on);
     }
 
@@ -233,7 +225,7 @@ impl Snapshot {
         &self,
         identity: &Identity,
         now_ns: u64,
-        points: &dyn Fn(u64) -> Points,
+        points: &dyn Fn() -> Points,
         hand_on: &mut dyn FnMut(Request),
     ) {
         let mut requests = Requests {
@@ -244,7 +236,7 @@ impl Snapshot {
             items: 0,
         };
         let nothing = &mut |_| {};
-        let mut node = Writer::Points(points(self.start_unix_ns));
+        let mut node = Writer::Points(points());
         for level in self.levels.iter().filter(|level| level.name == "node") {
             levels::write(&mut node, &level.rows(), self, nothing);
         }
@@ -254,7 +246,7 @@ impl Snapshot {
         }
         for level in self.levels.iter().filter(|level| level.name != "node") {
             for (line, rows) in level.each() {
-                let mut row = Writer::Points(points(line.start_unix_ns));
+                let mut row = Writer::Points(points());
                 levels::write(&mut row, &rows, self, nothing);
                 if let Writer::Points(points) = row {
                     let subject = of_labels(pairs(&line.labels));

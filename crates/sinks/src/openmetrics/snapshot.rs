@@ -10,6 +10,7 @@ use super::energy::Energy;
 use super::foreign::ForeignNames;
 use super::kepler::Names;
 use super::pairs::PairLine;
+use super::view::Born;
 
 /// One level, ready to be rendered.
 #[derive(Clone, Debug)]
@@ -85,6 +86,16 @@ fn take_of<'a, A>(left: &mut &'a [PairLine<A>], line: &Line) -> &'a [PairLine<A>
     let (taken, rest) = left.split_at(of.count());
     *left = rest;
     taken
+}
+
+impl Snapshot {
+    /// Of the series of the node and of the agent: they begin with the agent.
+    pub(super) fn born(&self) -> Born {
+        Born {
+            began_ns: 0,
+            start_unix_ns: self.start_unix_ns,
+        }
+    }
 }
 
 /// Everything that a scrape shows, as of one batch. Cheap to share, never changes.

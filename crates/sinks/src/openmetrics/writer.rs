@@ -8,6 +8,7 @@ use super::points::Points;
 use super::proto::Families;
 use super::reader::Reader;
 use super::text::{Text, Value};
+use super::view::Born;
 
 /// The labels of a sample: lists that are escaped already, or empty, and the metric's own labels with
 /// their values, which are escaped here.
@@ -88,21 +89,25 @@ impl Writer {
 
     /// One sample of the family. `identity` is a list of labels that is escaped already, or empty;
     /// `own` are the metric's own labels and their values, which are escaped here.
-    pub(super) fn sample(&mut self, identity: &str, own: (&[&str], &[&str]), value: Value) {
-        self.pair_sample([identity, ""], own, value);
+    pub(super) fn sample(
+        &mut self,
+        born: Born,
+        identity: &str,
+        own: (&[&str], &[&str]),
+        value: Value,
+    ) {
+        self.pair_sample(born, [identity, ""], own, value);
     }
 
     /// One sample of a pair, with the labels of both.
     pub(super) fn pair<A>(&mut self, line: &PairLine<A>, own: (&[&str], &[&str]), value: Value) {
-        if let Self::Points(points) = self {
-            points.next_since(line.start_unix_ns);
-        }
-        self.pair_sample([&line.labels, &line.partner], own, value);
+        self.pair_sample(line.born, [&line.labels, &line.partner], own, value);
     }
 
     /// The same with two lists of labels.
     pub(super) fn pair_sample(
         &mut self,
+        born: Born,
         identity: [&str; 2],
         own: (&[&str], &[&str]),
         value: Value,
@@ -111,12 +116,12 @@ impl Writer {
         match self {
             Self::Text(text) => text.sample(labels, value),
             Self::Proto(families) => families.sample(labels, value),
-            Self::Points(points) => points.sample(labels, value),
+            Self::Points(points) => points.sample(labels, value, born.start_unix_ns),
         }
     }
 
     /// A histogram of nanoseconds, in seconds.
-    pub(super) fn histogram(&mut self, identity: &str, sample: &HistogramSample<'_>) {
+    pub(super) fn histogram(&mut self, born: Born, identity: &str, sample: &HistogramSample<'_>) {
         let labels = SampleLabels {
             identity: [identity, ""],
             own: (&[], &[]),
@@ -124,7 +129,7 @@ impl Writer {
         match self {
             Self::Text(text) => text.histogram(labels, sample),
             Self::Proto(families) => families.histogram(labels, sample),
-            Self::Points(points) => points.histogram(labels, sample),
+            Self::Points(points) => points.histogram(labels, sample, born.start_unix_ns),
         }
     }
 

@@ -9,6 +9,7 @@ use noctule_model::{Batch, Counters, Joules, Owner, Pod, ProcessId, ProcessRow, 
 use super::super::budget::Table;
 use super::super::figures::Figures;
 use super::super::labels::OVERFLOW;
+use super::super::view::Born;
 use super::push_label;
 
 /// Identity labels by the names of 0.11 and of 0.7.
@@ -18,6 +19,7 @@ type Labels = [Arc<str>; 2];
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) labels: Labels,
+    pub(super) born: Born,
     pub(super) counters: Counters,
     pub(super) joules: Joules,
     /// Growth in the last tick; `None` in the first batch that shows the row.
@@ -66,9 +68,12 @@ impl Rows {
                 let owner = owners.get(subject)?;
                 Some((container_labels(node_name, owner)?, Some(Arc::clone(owner))))
             };
-            let Some((row, grown, owner)) =
-                step(&mut self.containers, &key, sequence, figures, make)
-            else {
+            let seen = Seen {
+                sequence,
+                born: table.born(subject),
+                figures,
+            };
+            let Some((row, grown, owner)) = step(&mut self.containers, &key, seen, make) else {
                 continue;
             };
             if let Some(pod) = owner.as_ref().and_then(|owner| owner.pod.as_ref()) {
@@ -76,7 +81,9 @@ impl Rows {
                 let known = self.pods.get(&pod.uid);
                 let sum = pods.entry(pod.uid.clone()).or_insert_with(|| Row {
                     tick: known.map(|_| Joules::default()),
-                    ..known.cloned().unwrap_or_else(|| new_pod(node_name, pod))
+                    ..known
+                        .cloned()
+                        .unwrap_or_else(|| new_pod(node_name, pod, row.born))
                 });
                 sum.joules += &grown;
                 if let Some(tick) = &mut sum.tick {
@@ -85,14 +92,18 @@ impl Rows {
             }
             rows.push(row);
         }
-        if let Some(overflow) = table.overflow() {
+        if let Some((overflow, born)) = table.overflow() {
             let labels = || {
                 let base = [("node_name", node_name), ("container_id", OVERFLOW)];
                 Some(([joined(&base).into(), joined(&base[1..]).into()], None))
             };
             let nothing = Figures::default();
-            let figures = [overflow, &nothing];
-            let row = step(&mut self.containers, &None, sequence, figures, labels);
+            let seen = Seen {
+                sequence,
+                born,
+                figures: [overflow, &nothing],
+            };
+            let row = step(&mut self.containers, &None, seen, labels);
             rows.extend(row.map(|(row, ..)| row));
         }
         self.containers
@@ -114,7 +125,12 @@ impl Rows {
         let mut rows = Vec::new();
         for (id, _, figures) in table.shown() {
             let labels = || Some((process_labels(node_name, listed.get(id)?, batch), None));
-            let row = step(&mut self.processes, id, sequence, figures, labels);
+            let seen = Seen {
+                sequence,
+                born: table.born(id),
+                figures,
+            };
+            let row = step(&mut self.processes, id, seen, labels);
             rows.extend(row.map(|(row, ..)| row));
         }
         self.processes.retain(|_, known| known.sequence == sequence);
@@ -122,16 +138,27 @@ impl Rows {
     }
 }
 
-/// The row of a batch, what it grew by, and whose it is. `figures`: those so far, and the part that is in
-/// the overflow.
+/// What a batch has of a row.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    sequence: u64,
+    born: Born,
+    /// Those so far, and the part of them that is in the overflow.
+    figures: [&'a Figures; 2],
+}
+
+/// The row of a batch, what it grew by, and whose it is.
 fn step<K: Eq + Hash + Clone>(
     known: &mut HashMap<K, Known>,
     key: &K,
-    sequence: u64,
-    figures: [&Figures; 2],
+    seen: Seen<'_>,
     make: impl FnOnce() -> Option<(Labels, Option<Arc<Owner>>)>,
 ) -> Option<(Row, Joules, Option<Arc<Owner>>)> {
-    let [now, charged] = figures;
+    let Seen {
+        sequence,
+        born,
+        figures: [now, charged],
+    } = seen;
     let joules = now.joules.since(&charged.joules);
     let before = known.get(key).map(|known| known.joules);
     if before.is_none() {
@@ -149,6 +176,7 @@ fn step<K: Eq + Hash + Clone>(
     (entry.joules, entry.sequence) = (joules, sequence);
     let row = Row {
         labels: entry.labels.clone(),
+        born,
         counters: now.counters.since(&charged.counters),
         joules,
         tick: before.map(|_| grown),
@@ -156,7 +184,7 @@ fn step<K: Eq + Hash + Clone>(
     Some((row, grown, entry.pod.clone()))
 }
 
-fn new_pod(node_name: &str, pod: &Pod) -> Row {
+fn new_pod(node_name: &str, pod: &Pod, born: Born) -> Row {
     let labels = joined(&[
         ("node_name", node_name),
         ("pod_id", &pod.uid),
@@ -165,6 +193,7 @@ fn new_pod(node_name: &str, pod: &Pod) -> Row {
     ]);
     Row {
         labels: [labels.into(), "".into()],
+        born,
         counters: Counters::default(),
         joules: Joules::default(),
         tick: None,
