@@ -83,9 +83,10 @@ def strange(signal, message):
             series = set()
             for point in points:
                 keys(point.attributes)
-                series.add(str(sorted((it.key, str(it.value)) for it in point.attributes)))
+                attributes = sorted((it.key, str(it.value)) for it in point.attributes)
+                series.add((str(attributes), point.time_unix_nano))
             if len(series) != len(points):
-                found.append(f"points of {metric.name} with equal attributes")
+                found.append(f"points of {metric.name} with equal attributes and times")
         names = [metric.name for scope in scopes for metric in scope.metrics]
         if len(names) != len(set(names)):
             found.append(f"metrics twice: {names}")

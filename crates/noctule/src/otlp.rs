@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
 use noctule_model::{CgroupId, Event, Owner, Sending};
 use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
-use noctule_sinks::openmetrics::{Reader, has_names};
+use noctule_sinks::openmetrics::{Reader, View, has_names};
 use noctule_sinks::otlp::{EventRecords, Identity, Request, Severity, severity};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
@@ -118,7 +118,6 @@ impl Otlp {
             } else {
                 now + self.interval_ns
             };
-            // Now, not when its requests are made: a thread that is late would keep new rows at 0 for good.
             last.show_to(Reader::Receiver);
             self.inbox.put(Message::Figures(last.clone()));
         }
@@ -201,7 +200,7 @@ impl Otlp {
     /// Sends the last figures, and waits until everything is sent, for a while.
     pub(crate) fn close(mut self, last: Option<&Arc<Published>>) {
         if let Some(last) = last.filter(|_| self.metrics) {
-            self.inbox.put(Message::Last(last.clone()));
+            self.inbox.put(Message::Figures(last.clone()));
         }
         let windows = self.verdicts.rest();
         self.hand_over(windows);
@@ -281,9 +280,10 @@ impl Sender {
             });
             let run = identity::run(&self.identity, now_unix_ns());
             let mut records = EventRecords::new(self.identity.clone(), run);
+            let mut seen_ns = 0;
             while let Some(messages) = self.inbox.take().await {
                 for message in messages {
-                    self.pack(message, &mut records);
+                    self.pack(message, &mut records, &mut seen_ns);
                 }
                 for request in records.take() {
                     let queue = &self.queues[Signal::Logs as usize];
@@ -300,15 +300,19 @@ impl Sender {
         });
     }
 
-    fn pack(&self, message: Message, records: &mut EventRecords) {
+    /// `seen_ns`: when the figures were taken that were packed last.
+    fn pack(&self, message: Message, records: &mut EventRecords, seen_ns: &mut u64) {
         let now_ns = wire::now_ns();
         let mut push = |request: Request| {
             let queue = &self.queues[Signal::Metrics as usize];
             queue.push(&self.settings, &request.body, request.items);
         };
         match message {
-            Message::Figures(last) => last.otlp(&self.identity, now_ns, &mut push),
-            Message::Last(last) => last.last_otlp(&self.identity, now_ns, &mut push),
+            Message::Figures(last) => {
+                let view = View::Since(*seen_ns);
+                last.otlp(&self.identity, view, now_ns, &mut push);
+                *seen_ns = last.taken_ns();
+            }
             Message::Events(events) => {
                 let now = now_unix_ns();
                 events.iter().for_each(|event| records.event(event, now));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use noctule_analysis::{Judge, Rollup, WaitReport};
 use noctule_model::Batch;
-use noctule_sinks::openmetrics::{Exporter, Options, Reader, Snapshot};
+use noctule_sinks::openmetrics::{Exporter, Options, Reader, Snapshot, View};
 
 use crate::config::{Config, MetricNames};
 use crate::wire;
@@ -15,6 +15,9 @@ pub(crate) struct Replay {
     rollup: Rollup,
     judge: Judge,
     exporter: Exporter,
+    /// When the batch was taken that the last scrape showed; before the first scrape: the first batch. What a row of
+    /// the first batch has is from before the span.
+    scraped_ns: Option<u64>,
 }
 
 impl Replay {
@@ -28,6 +31,7 @@ impl Replay {
             rollup: wire::rollup(config),
             judge: Judge::new(config.verdicts.judge()),
             exporter,
+            scraped_ns: None,
         })
     }
 
@@ -36,11 +40,18 @@ impl Replay {
         self.rollup.apply(batch);
         let judged = self.judge.observe(batch);
         self.judge.mark(batch);
+        self.scraped_ns.get_or_insert(batch.taken_ns);
         (self.exporter.observe(batch), judged)
+    }
+
+    /// What the next scrape shows of new series.
+    pub(crate) fn view(&self) -> View {
+        self.scraped_ns.map_or(View::Complete, View::Since)
     }
 
     /// A scrape has shown the snapshot of the batch that was taken then.
     pub(crate) fn scraped(&mut self, taken_ns: u64) {
+        self.scraped_ns = Some(taken_ns);
         self.exporter.shown_to(Reader::Scrapes, taken_ns);
     }
 }

@@ -2,6 +2,7 @@
 
 mod fixture;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fixture::{
@@ -13,7 +14,7 @@ use noctule_model::{
     Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
     ProcessRow, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
-use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Reader, Served};
+use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Served, View};
 use openmetrics_parser::{openmetrics, prometheus};
 
 const BOTH: [Exposition; 2] = [Exposition::OpenMetrics, Exposition::Classic];
@@ -668,40 +669,63 @@ fn processes_are_shown_only_on_request() {
     assert!(!text.contains("level=\"process\""));
 }
 
+/// Values of the counters and histograms of rows, by their series.
+fn counted(text: &str) -> BTreeMap<String, f64> {
+    let is_gauge = |line: &str| line.starts_with("# TYPE ") && line.ends_with(" gauge");
+    let mut gauge = false;
+    let mut values = BTreeMap::new();
+    for line in text.lines() {
+        if line.starts_with('#') {
+            gauge = is_gauge(line) || gauge && !line.starts_with("# TYPE ");
+        } else if !gauge && line.contains('{') && !line.starts_with("noctule_self_") {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            values.insert(series.to_owned(), value.parse().unwrap());
+        }
+    }
+    values.retain(|series, _| !series.starts_with("noctule_node_"));
+    values
+}
+
+/// A row that has all it ever has when it comes, as a job that ends within a second.
 #[test]
-fn events_of_a_new_subject_are_0_until_a_scrape_has_shown_them_so() {
-    let mut exporter = Exporter::new(options());
-    exporter.shown_to(Reader::Scrapes, 0);
-    let mut rollup = Rollup::new(0);
-    let mut step = |exporter: &mut Exporter, at: u64| {
-        let mut batch = eventful();
+fn each_scraper_counts_all_that_a_short_job_did() {
+    let mut exporter = Exporter::new(Options::default());
+    let mut rollup = Rollup::new(300 * SECOND);
+    let mut scrapers = [5_u64, 15, 60].map(|interval| {
+        let (first, last) = (BTreeMap::new(), BTreeMap::new());
+        (interval, View::Since(SECOND), first, last)
+    });
+    let mut complete = String::new();
+    for at in 1..=190 {
+        let mut batch = match at {
+            1..7 => Batch::default(),
+            _ => eventful(),
+        };
         batch.taken_ns = at * SECOND;
         rollup.apply(&mut batch);
-        let text = exporter.observe(&batch).render(Exposition::Classic, 0);
-        let sum = |name: &str| -> f64 {
-            let rows = samples(&text, name);
-            assert!(!rows.is_empty(), "no {name}");
-            rows.iter()
-                .map(|(_, value)| value.parse::<f64>().unwrap())
-                .sum()
-        };
-        [
-            sum("noctule_container_tcp_connects_total"),
-            sum("noctule_container_tcp_destination_connects_total"),
-            sum("noctule_node_tcp_connects_total"),
-        ]
-    };
-    for at in [1, 2] {
-        let shown = step(&mut exporter, at);
-        assert_eq!(shown[..2], [0.0, 0.0], "nobody has looked");
-        assert!(shown[2] > 0.0, "the node was there from the start");
+        let snapshot = exporter.observe(&batch);
+        for (interval, view, first, last) in &mut scrapers {
+            if at % *interval == 3 {
+                let values = counted(&snapshot.render_for(*view, Exposition::Classic, 0));
+                assert_eq!(
+                    values,
+                    counted(&snapshot.render_for(*view, Exposition::Classic, 9))
+                );
+                for (series, value) in &values {
+                    first.entry(series.clone()).or_insert(*value);
+                }
+                *last = values;
+                *view = View::Since(batch.taken_ns);
+            }
+        }
+        complete = snapshot.render(Exposition::Classic, 0);
     }
-    exporter.shown_to(Reader::Receiver, 2 * SECOND);
-    let shown = step(&mut exporter, 3);
-    assert_eq!(shown[..2], [0.0, 0.0], "only the receiver has looked");
-    exporter.shown_to(Reader::Scrapes, 3 * SECOND);
-    let shown = step(&mut exporter, 4);
-    assert!(shown.iter().all(|value| *value > 0.0), "{shown:?}");
+    let all = counted(&complete);
+    assert!(all.len() > 50 && all.values().any(|value| *value > 0.0));
+    for (interval, _, first, last) in scrapers {
+        assert!(first.values().all(|value| *value == 0.0), "{first:?}");
+        assert_eq!(last, all, "each {interval} s");
+    }
 }
 
 /// The budget of docs/metrics.md: a row without connections, in which everything but hardware counters,

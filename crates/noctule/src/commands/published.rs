@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use noctule_sinks::openmetrics::{Exposition, Reader, Snapshot};
+use noctule_sinks::openmetrics::{Exposition, Reader, Snapshot, View};
 use noctule_sinks::otlp::{Identity, Request};
 use noctule_web::{Packer, Page, Shared, Wish};
 
@@ -41,18 +41,14 @@ impl Published {
     }
 
     /// The same figures as requests of OTLP.
-    pub(crate) fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
-        self.snapshot.otlp(identity, now_ns, hand_on);
-    }
-
-    /// The same as the last that are sent.
-    pub(crate) fn last_otlp(
+    pub(crate) fn otlp(
         &self,
         identity: &Identity,
+        view: View,
         now_ns: u64,
         hand_on: &mut dyn FnMut(Request),
     ) {
-        self.snapshot.last_otlp(identity, now_ns, hand_on);
+        self.snapshot.otlp(identity, view, now_ns, hand_on);
     }
 
     /// The page of `/metrics`.
@@ -71,7 +67,8 @@ impl Published {
 
     fn pack(&self, exposition: Exposition) -> Shared {
         let mut packer = Packer::new();
-        self.snapshot.render_levels(exposition, &mut |part| {
+        let view = View::Complete;
+        self.snapshot.render_levels(exposition, view, &mut |part| {
             packer.push(&part).expect("a Vec takes all that is written");
         });
         packer.finish().expect("a Vec takes all that is written")

@@ -18,8 +18,6 @@ const WINDOWS: usize = 8;
 /// What the main thread hands over.
 pub(super) enum Message {
     Figures(Arc<Published>),
-    /// Figures behind which come no others.
-    Last(Arc<Published>),
     Events(Vec<Event>),
     Judged(Arc<WaitReport>, u64),
 }
@@ -52,7 +50,7 @@ impl Inbox {
         let mut state = self.state();
         let messages = &mut state.messages;
         match &message {
-            Message::Figures(_) | Message::Last(_) => {
+            Message::Figures(_) => {
                 messages.retain(|it| !matches!(it, Message::Figures(_)));
             }
             Message::Judged(..) => {

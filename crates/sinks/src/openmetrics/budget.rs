@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use noctule_model::{
-    Counter, Counters, EventCounters, Histogram, Measured, Sockets, VerdictKind, Waiting,
-};
+use noctule_model::{Counter, Counters, Measured, Sockets, VerdictKind, Waiting};
 
 use super::figures::Figures;
-use super::reader::{Reader, Seen, Unseen};
 use super::view::Born;
 
 /// Whether a row that has no series yet gets its own.
@@ -28,8 +25,6 @@ pub(super) struct Line {
     pub(super) labels: Arc<str>,
     pub(super) born: Born,
     pub(super) figures: Arc<Figures>,
-    /// Who sees no events of it yet.
-    pub(super) unseen: Unseen,
     pub(super) frequency_hertz: Option<f64>,
     /// What is the matter with its waits; `None` where that was not judged.
     pub(super) verdict: Option<Verdicts>,
@@ -37,25 +32,6 @@ pub(super) struct Line {
     pub(super) sockets: Sockets,
     /// Its threads that wait now.
     pub(super) waiting: Waiting,
-}
-
-impl Line {
-    /// Its events, as this reader sees them: a counter that begins with what has happened has no rate of it.
-    pub(super) fn events(&self, reader: Option<Reader>) -> &EventCounters {
-        &self.seen_by(reader).events
-    }
-
-    /// The same of how long it took to connect.
-    pub(super) fn connects(&self, reader: Option<Reader>) -> &Histogram {
-        &self.seen_by(reader).connects
-    }
-
-    fn seen_by(&self, reader: Option<Reader>) -> &Figures {
-        match self.unseen.by(reader) {
-            true => &NOTHING,
-            false => &self.figures,
-        }
-    }
 }
 
 /// The verdict on a row, and those that it had before: each has a series from then on.
@@ -94,8 +70,6 @@ pub(super) struct Table<K> {
     /// What the rows without room used while they had none. `None` until there is one.
     overflow: Option<Figures>,
     overflow_born: Born,
-    /// Rows that have series since then show no events.
-    seen: Seen,
     /// When the batch before this one was taken, nanoseconds since 1970.
     before_unix_ns: u64,
 }
@@ -150,7 +124,7 @@ impl Pace {
     }
 }
 
-/// What a row has in the overflow that was never there, and what is shown of events that are held back.
+/// What a row has in the overflow that was never there.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -201,7 +175,6 @@ impl<K: Ord + Clone> Table<K> {
             shown: 0,
             overflow: None,
             overflow_born: Born::default(),
-            seen: Seen::default(),
             before_unix_ns: 0,
         }
     }
@@ -210,20 +183,6 @@ impl<K: Ord + Clone> Table<K> {
     /// first time: when counting began.
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
         self.before_unix_ns = before_unix_ns;
-    }
-
-    /// What the reader saw last was taken then: a row that has series since shows it no events until the
-    /// next time, so that a rate of them begins at 0. Without this call none is held back.
-    pub(super) fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
-        self.seen.note(reader, taken_ns);
-    }
-
-    /// Who has not seen the series of this row, as [`Seen::lacks`].
-    pub(super) fn unseen(&self, key: &K, at: u64) -> Unseen {
-        let entry = self.rows.get(key);
-        entry.map_or_else(Unseen::default, |entry| {
-            self.seen.lacks(entry.born.began_ns, at)
-        })
     }
 
     /// Takes the figures of a row. First step of a batch, for every row.
@@ -418,7 +377,6 @@ impl<K: Ord + Clone> Table<K> {
                 labels: labels.clone(),
                 born: entry.born,
                 figures: entry.own(),
-                unseen: self.seen.lacks(entry.born.began_ns, at),
                 frequency_hertz: frequency.filter(|_| entry.seen_ns == at),
                 verdict: entry.verdict,
                 sockets: entry.sockets,
@@ -431,7 +389,6 @@ impl<K: Ord + Clone> Table<K> {
                 labels: overflow_labels.clone(),
                 born: self.overflow_born,
                 figures: Arc::new(figures.clone()),
-                unseen: Unseen::default(),
                 frequency_hertz: tick.frequency_hertz(measured, nominal_hertz),
                 verdict: None,
                 sockets: overflowed,
@@ -491,7 +448,7 @@ impl<K: Ord + Clone> Table<K> {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Counter, EventCounter, Histogram};
+    use noctule_model::{Counter, Histogram};
 
     use super::*;
 
@@ -683,46 +640,6 @@ mod tests {
         table.place(&"a", |_| panic!("it has labels"));
         let lines = table.lines(2, &"rest".into(), Measured::NONE, None);
         assert_eq!(&*lines[0].labels, "a");
-    }
-
-    #[test]
-    fn each_reader_sees_no_events_first_whatever_another_has_seen() {
-        let mut table = Table::new(1, 0);
-        let seen = |table: &mut Table<&'static str>, at: u64| {
-            let mut figures = Figures::default();
-            figures.events[EventCounter::OomKills] = at;
-            table.see(&"a", at, &figures, None);
-            table.place(&"a", |_| Admission::Show("a".into()));
-            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-            Reader::ALL.map(|reader| lines[0].events(Some(reader))[EventCounter::OomKills])
-        };
-        for reader in Reader::ALL {
-            table.shown_to(reader, 0);
-        }
-        assert_eq!(seen(&mut table, 1), [0, 0]);
-        table.shown_to(Reader::Receiver, 1);
-        assert_eq!(seen(&mut table, 2), [0, 2], "no scrape has shown it");
-        table.shown_to(Reader::Scrapes, 2);
-        assert_eq!(seen(&mut table, 3), [3, 3]);
-    }
-
-    #[test]
-    fn events_of_an_old_row_are_as_they_are_for_who_looks_for_the_first_time() {
-        const SECOND: u64 = 1_000_000_000;
-        let mut table = Table::new(2, u64::MAX);
-        table.shown_to(Reader::Scrapes, 0);
-        let mut kills = |at: u64, key: &'static str| {
-            let mut figures = Figures::default();
-            figures.events[EventCounter::OomKills] = 1;
-            table.see(&key, at, &figures, None);
-            table.place(&key, |_| Admission::Show(key.into()));
-            let lines = table.lines(at, &"rest".into(), Measured::NONE, None);
-            let kills = |line: &Line| line.events(Some(Reader::Scrapes))[EventCounter::OomKills];
-            lines.iter().map(kills).collect::<Vec<_>>()
-        };
-        assert_eq!(kills(SECOND, "old"), [0]);
-        assert_eq!(kills(301 * SECOND, "old"), [0]);
-        assert_eq!(kills(302 * SECOND, "young"), [1, 0]);
     }
 
     #[test]

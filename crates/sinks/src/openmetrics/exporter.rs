@@ -20,9 +20,9 @@ use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
-use super::reader::{Reader, Unseen};
+use super::reader::Reader;
 use super::snapshot::{Level, Served, Snapshot};
-use super::view::Born;
+use super::view::{Born, View};
 use super::writer::Writer;
 use super::{levels, own};
 
@@ -97,7 +97,7 @@ pub struct Exporter {
     /// The node's counters in the batch before.
     before: Counters,
     served: Served,
-    /// When that was taken, or counting began: nanoseconds since 1970.
+    /// When the batch before was taken, or counting began: nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
@@ -121,13 +121,9 @@ impl Exporter {
         }
     }
 
-    /// A reader has seen the snapshot of the batch that was taken then. From the first call on it sees the
-    /// counters of events of a new subject at 0 first: a subject that begins with an OOM kill has a rate of it.
-    /// One that is older than five minutes when it is seen first is not new.
+    /// A reader has seen the snapshot of the batch that was taken then. A pair that loses its place keeps what a
+    /// reader has seen of it; without this call it keeps all.
     pub fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
-        for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
-            table.shown_to(reader, taken_ns);
-        }
         self.destinations.shown_to(reader, taken_ns);
         self.blames.shown_to(reader, taken_ns);
     }
@@ -158,7 +154,6 @@ impl Exporter {
                 connects: batch.all_connects.clone(),
                 destinations: DestinationCounters::default(),
             }),
-            unseen: Unseen::default(),
             frequency_hertz: tick.frequency_hertz(batch.measured, batch.node.nominal_hertz),
             verdict: None,
             sockets: batch.node.sockets,
@@ -283,8 +278,8 @@ impl Exporter {
                 _ => continue,
             };
             let overflow = overflow_labels(identity);
-            level.blames = self.blames.lines(at, table, &overflow);
-            level.destinations = self.destinations.lines(at, table, &overflow);
+            level.blames = self.blames.lines(table, &overflow);
+            level.destinations = self.destinations.lines(table, &overflow);
         }
     }
 
@@ -379,21 +374,21 @@ impl Snapshot {
     ///
     /// A metric that is not measured, or of which no series exists, is absent altogether.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
-        String::from_utf8(self.render_bytes(exposition, now_ns)).unwrap_or_default()
+        self.render_for(View::Complete, exposition, now_ns)
     }
 
-    /// The same for every format.
-    pub fn render_bytes(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
+    /// The same as a reader with this view sees it.
+    pub fn render_for(&self, view: View, exposition: Exposition, now_ns: u64) -> String {
         let mut bytes = Vec::new();
-        self.render_levels(exposition, &mut |part| bytes.extend(part));
+        self.render_levels(exposition, view, &mut |part| bytes.extend(part));
         bytes.extend(self.render_own(exposition, now_ns));
-        bytes
+        String::from_utf8(bytes).unwrap_or_default()
     }
 
     /// The first and by far the larger part, which is the same at every moment: `part` gets it
     /// family by family, so that it need not be there as a whole.
-    pub fn render_levels(&self, exposition: Exposition, part: &mut dyn FnMut(Vec<u8>)) {
-        let mut writer = Writer::new(exposition);
+    pub fn render_levels(&self, exposition: Exposition, view: View, part: &mut dyn FnMut(Vec<u8>)) {
+        let mut writer = Writer::new(exposition, view, self.taken_ns);
         for level in &self.levels {
             levels::write(&mut writer, &level.rows(), self, part);
         }
@@ -408,7 +403,7 @@ impl Snapshot {
 
     /// The rest: the agent itself, and how old the figures are.
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
-        let mut writer = Writer::new(exposition);
+        let mut writer = Writer::new(exposition, View::Complete, self.taken_ns);
         own::write(&mut writer, self, now_ns);
         writer.finish()
     }

@@ -14,7 +14,6 @@ use noctule_model::{
 
 use super::budget::Table;
 use super::kepler::joined;
-use super::reader::Reader;
 use super::snapshot::Snapshot;
 use super::text::Value;
 use super::view::Born;
@@ -213,7 +212,7 @@ impl Family<'_> {
                         if !snapshot.measured.has(counter) {
                             return;
                         }
-                        Value::Count(line.events(Some(Reader::Scrapes))[counter])
+                        Value::Count(line.figures.events[counter])
                     }
                     _ => break,
                 };
@@ -228,7 +227,7 @@ impl Family<'_> {
                 let Some(labels) = theirs(&line.labels) else {
                     continue;
                 };
-                let amount = line.amount(Some(Reader::Scrapes))[counter];
+                let amount = line.amount[counter];
                 let value = match counter {
                     DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
                     _ => Value::Count(amount),

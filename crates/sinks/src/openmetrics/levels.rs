@@ -113,9 +113,8 @@ fn events(
     measured: Measured,
     parts: &[(&str, EventCounter)],
 ) {
-    let reader = text.reader();
     labelled(text, level, metric, measured, parts, |line| {
-        line.events(reader)
+        &line.figures.events
     });
 }
 
@@ -161,10 +160,9 @@ fn connects(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choic
     let powers = choice.powers(level.name, CONNECTS).collect::<Vec<u32>>();
     text.family(level.name, metric);
     for line in level.lines {
-        let reader = text.reader();
         let sample = HistogramSample {
-            histogram: line.connects(reader),
-            sum_ns: line.events(reader)[EventCounter::TcpConnectNs],
+            histogram: &line.figures.connects,
+            sum_ns: line.figures.events[EventCounter::TcpConnectNs],
             powers: powers.clone(),
         };
         text.histogram(line.born, &line.labels, &sample);
@@ -185,7 +183,7 @@ fn destinations(
     text.family(level.name, metric);
     for line in level.destinations {
         for (name, counter) in parts.iter().filter(there) {
-            let value = value(metric, line.amount(text.reader())[*counter]);
+            let value = value(metric, line.amount[*counter]);
             // The first label of the metric is the destination, which is with the partner.
             let labels = &metric.labels[1..];
             let names = &[*name][..labels.len()];
@@ -237,7 +235,7 @@ fn blame(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     }
     text.family(level.name, metric);
     for line in level.blames {
-        let value = Value::Nanoseconds(line.amount(text.reader()));
+        let value = Value::Nanoseconds(line.amount);
         text.pair(line, NO_LABELS, value);
     }
 }

@@ -71,3 +71,4 @@ pub use negotiate::Exposition;
 pub(crate) use proto::shown;
 pub use reader::Reader;
 pub use snapshot::{Served, Snapshot};
+pub use view::View;

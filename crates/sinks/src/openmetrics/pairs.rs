@@ -9,7 +9,7 @@ use noctule_model::{Cumulative, Subject, SubjectRow};
 
 use super::budget::Table;
 use super::figures::Figures;
-use super::reader::{Reader, Seen, Unseen};
+use super::reader::{Reader, Seen};
 use super::view::Born;
 
 /// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
@@ -57,19 +57,7 @@ pub(super) struct PairLine<A> {
     /// Labels of the partner, escaped.
     pub(super) partner: Arc<str>,
     pub(super) born: Born,
-    amount: A,
-    /// Who sees 0 instead.
-    unseen: Unseen,
-}
-
-impl<A: Cumulative + Copy> PairLine<A> {
-    /// The amount, as this reader sees it.
-    pub(super) fn amount(&self, reader: Option<Reader>) -> A {
-        match self.unseen.by(reader) {
-            true => A::default(),
-            false => self.amount,
-        }
-    }
+    pub(super) amount: A,
 }
 
 /// The pairs of all levels: they share one number of places.
@@ -81,7 +69,6 @@ pub(super) struct Pairs<R: Relation> {
     /// Pairs that should have a series and found no place.
     overflowed: usize,
     other: Arc<str>,
-    /// See [`Table::shown_to`].
     seen: Seen,
     /// When the batch before this one was taken, nanoseconds since 1970.
     before_unix_ns: u64,
@@ -200,8 +187,8 @@ impl<R: Relation> Pairs<R> {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// As [`Table::shown_to`], of the batch that was observed last. A pair that loses its place leaves to the
-    /// series of all others what no reader has seen of it.
+    /// A reader has seen the batch that was taken then, which was observed last. A pair that loses its place leaves
+    /// to the series of all others what no reader has seen of it.
     pub(super) fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
         let seen = self.seen;
         let pairs = self
@@ -210,7 +197,7 @@ impl<R: Relation> Pairs<R> {
             .flat_map(|p| p.pairs.values_mut());
         for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
             // Its first look at it is at 0.
-            if !(R::WHOLE && seen.lacks(pair.born.began_ns, taken_ns).by(Some(reader))) {
+            if !seen.sees_zero(reader, pair.born, taken_ns) {
                 pair.scraped = pair.shown();
             }
         }
@@ -376,29 +363,22 @@ impl<R: Relation> Pairs<R> {
     /// The series of a level, as of now.
     pub(super) fn lines(
         &self,
-        at: u64,
         table: &Table<Subject>,
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
         let mut lines = Vec::new();
-        let line = |labels: &Arc<str>, partner: &Arc<str>, born, amount, unseen| PairLine {
+        let line = |labels: &Arc<str>, partner: &Arc<str>, born, amount| PairLine {
             labels: labels.clone(),
             partner: partner.clone(),
             born,
             amount,
-            unseen,
         };
-        let nobody = Unseen::default();
         for (subject, labels, [now, overflowed]) in table.shown() {
             let partners = self.subjects.get(subject);
             let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
             let shown = pairs.filter(|pair| pair.shown);
             for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
-                let unseen = match R::WHOLE {
-                    true => self.seen.lacks(pair.born.began_ns, at),
-                    false => nobody,
-                };
-                lines.push(line(labels, name, pair.born, pair.shown(), unseen));
+                lines.push(line(labels, name, pair.born, pair.shown()));
             }
             let began_ns = partners.map_or(0, |partners| partners.began_ns);
             let mut born = table.born(subject);
@@ -409,19 +389,14 @@ impl<R: Relation> Pairs<R> {
                 }
                 born.began_ns = born.began_ns.max(began_ns);
             }
-            let unseen = match R::WHOLE {
-                true => table.unseen(subject, at) | self.seen.lacks(began_ns, at),
-                false => nobody,
-            };
             let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
             let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
-            lines.push(line(labels, &self.other, born, rest, unseen));
+            lines.push(line(labels, &self.other, born, rest));
         }
         let overflowed = table.overflow();
-        lines.extend(overflowed.map(|(figures, born)| {
-            let amount = R::all(figures);
-            line(overflow, &self.other, born, amount, nobody)
-        }));
+        lines.extend(
+            overflowed.map(|(figures, born)| line(overflow, &self.other, born, R::all(figures))),
+        );
         lines
     }
 }
@@ -492,6 +467,7 @@ mod tests {
     use super::super::blame::{Blame, culprit_labels};
     use super::super::budget::Admission;
     use super::super::destinations::Destinations;
+    use super::super::view::View;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -523,6 +499,7 @@ mod tests {
     struct Steps<R: Relation> {
         table: Table<Subject>,
         pairs: Pairs<R>,
+        scraped_ns: u64,
     }
 
     impl<R: Relation> Steps<R> {
@@ -530,6 +507,7 @@ mod tests {
             Self {
                 table: Table::new(subjects, 0),
                 pairs: Pairs::new(pairs, 100),
+                scraped_ns: 0,
             }
         }
 
@@ -552,7 +530,7 @@ mod tests {
             let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
             let shown = |s: &_| self.table.figures(s);
             self.pairs.observe(at, rows, shown, &named);
-            self.pairs.lines(at, &self.table, &rest)
+            self.pairs.lines(&self.table, &rest)
         }
     }
 
@@ -561,11 +539,7 @@ mod tests {
         fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
             let show = |l: PairLine<u64>| {
                 let name = l.partner.split('"').nth(1).expect("the label culprit");
-                format!(
-                    "{}<{name}={}",
-                    l.labels,
-                    l.amount(Some(Reader::Scrapes)) / MS
-                )
+                format!("{}<{name}={}", l.labels, l.amount / MS)
             };
             let lines = self.lines(at, rows).into_iter();
             lines.map(show).collect::<Vec<_>>().join(" ")
@@ -588,9 +562,12 @@ mod tests {
                 });
             }
             let lines = self.lines(at, &[row]);
+            let view = View::Since(self.scraped_ns);
+            self.scraped_ns = at;
             self.pairs.shown_to(Reader::Scrapes, at);
-            let count = |l: &PairLine<DestinationCounters>| {
-                l.amount(Some(Reader::Scrapes))[DestinationCounter::Connects]
+            let count = |l: &PairLine<DestinationCounters>| match view.is_new(l.born, at) {
+                true => 0,
+                false => l.amount[DestinationCounter::Connects],
             };
             let show = |l: &PairLine<_>| {
                 let name = l.partner.split('"').nth(1).expect("the label destination");

@@ -4,9 +4,9 @@ use noctule_model::{Metric, OtelKind, OtelMetric, otel_attributes};
 use prost::Message as _;
 
 use super::proto::{SCHEMA, ZERO_THRESHOLD, exponential, pairs, shown};
-use super::reader::Reader;
 use super::snapshot::Snapshot;
 use super::text::Value;
+use super::view::View;
 use super::writer::{HistogramSample, SampleLabels, Writer};
 use super::{levels, own};
 use crate::otlp::messages::{
@@ -15,30 +15,26 @@ use crate::otlp::messages::{
 };
 use crate::otlp::{Identity, REQUEST_BYTES, Request, of_labels, scope};
 
+/// How long after its start a sum has its point of 0. A point at its own start means that the start is not known.
+const ZERO_AFTER_NS: u64 = 1;
+
 /// Points of one resource in the making.
 pub(super) struct Points {
     metrics: Vec<messages::Metric>,
     /// The metric that samples go to, and what it is.
     open: Option<(usize, OtelMetric)>,
     time_unix_ns: u64,
-    reader: Option<Reader>,
     count: u64,
 }
 
 impl Points {
-    fn new(time_unix_ns: u64, reader: Option<Reader>) -> Self {
+    fn new(time_unix_ns: u64) -> Self {
         Self {
             metrics: Vec::new(),
             open: None,
             time_unix_ns,
-            reader,
             count: 0,
         }
-    }
-
-    /// See [`Writer::reader`].
-    pub(super) fn reader(&self) -> Option<Reader> {
-        self.reader
     }
 
     /// Samples from here on belong to this metric. Several of ours can have one name.
@@ -74,29 +70,42 @@ impl Points {
         self.open = Some((at, otel));
     }
 
-    /// `start_unix_ns`: when a sum was 0, in nanoseconds since 1970.
-    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value, start_unix_ns: u64) {
+    /// A sum that is new to the receiver has a second point: 0 at its start, where that is known.
+    pub(super) fn sample(
+        &mut self,
+        labels: SampleLabels<'_>,
+        value: Value,
+        start_unix_ns: u64,
+        is_new: bool,
+    ) {
         let Some((at, otel)) = &self.open else {
             return;
         };
-        let (int, double) = match value {
-            Value::Count(count) => (Some(count.try_into().unwrap_or(i64::MAX)), None),
-            other => (None, Some(other.as_f64())),
-        };
+        let has_zero = is_new && start_unix_ns > 0;
         let metric = &mut self.metrics[*at];
         let is_gauge = metric.gauge.is_some();
-        let point = NumberPoint {
-            attributes: attributes(otel, labels),
-            start_unix_ns: if is_gauge { 0 } else { start_unix_ns },
-            time_unix_ns: self.time_unix_ns,
-            double,
-            int,
+        let attributes = attributes(otel, labels);
+        let point = |time_unix_ns, value| {
+            let (int, double) = match value {
+                Value::Count(count) => (Some(count.try_into().unwrap_or(i64::MAX)), None),
+                other => (None, Some(other.as_f64())),
+            };
+            NumberPoint {
+                attributes: attributes.clone(),
+                start_unix_ns: if is_gauge { 0 } else { start_unix_ns },
+                time_unix_ns,
+                double,
+                int,
+            }
         };
         let gauge = metric.gauge.as_mut().map(|it| &mut it.points);
         let points = gauge.or(metric.sum.as_mut().map(|it| &mut it.points));
         if let Some(points) = points {
-            points.push(point);
-            self.count += 1;
+            if has_zero {
+                points.push(point(start_unix_ns + ZERO_AFTER_NS, value.zero()));
+            }
+            points.push(point(self.time_unix_ns, value));
+            self.count += 1 + u64::from(has_zero);
         }
     }
 
@@ -106,6 +115,7 @@ impl Points {
         labels: SampleLabels<'_>,
         sample: &HistogramSample<'_>,
         start_unix_ns: u64,
+        is_new: bool,
     ) {
         let Some((at, otel)) = &self.open else {
             return;
@@ -113,19 +123,29 @@ impl Points {
         let Some(exponential) = &mut self.metrics[*at].exponential else {
             return;
         };
-        let (zero_count, positive) = buckets(sample);
-        exponential.points.push(ExponentialPoint {
-            attributes: attributes(otel, labels),
-            start_unix_ns,
-            time_unix_ns: self.time_unix_ns,
-            count: sample.histogram.count(),
-            sum: Some(sample.sum_ns as f64 / 1e9),
-            scale: SCHEMA,
-            zero_count,
-            positive,
-            zero_threshold: ZERO_THRESHOLD,
-        });
-        self.count += 1;
+        let has_zero = is_new && start_unix_ns > 0;
+        let attributes = attributes(otel, labels);
+        let point = |time_unix_ns, sample: &HistogramSample<'_>| {
+            let (zero_count, positive) = buckets(sample);
+            ExponentialPoint {
+                attributes: attributes.clone(),
+                start_unix_ns,
+                time_unix_ns,
+                count: sample.histogram.count(),
+                sum: Some(sample.sum_ns as f64 / 1e9),
+                scale: SCHEMA,
+                zero_count,
+                positive,
+                zero_threshold: ZERO_THRESHOLD,
+            }
+        };
+        if has_zero {
+            exponential
+                .points
+                .push(point(start_unix_ns + ZERO_AFTER_NS, &sample.empty()));
+        }
+        exponential.points.push(point(self.time_unix_ns, sample));
+        self.count += 1 + u64::from(has_zero);
     }
 }
 
@@ -207,27 +227,16 @@ impl Requests<'_> {
 }
 
 impl Snapshot {
-    /// The same figures as requests of OTLP, each as it is made. `now_ns` is as for [`Snapshot::render`].
-    pub fn otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
-        let points = || Points::new(self.time_unix_ns, Some(Reader::Receiver));
-        self.requests(identity, now_ns, &points, hand_on);
-    }
-
-    /// The same as the last that the receiver gets, with the events of new rows: no later request would have
-    /// them. Its time is now, because the same figures may have been sent without them, with their own.
-    pub fn last_otlp(&self, identity: &Identity, now_ns: u64, hand_on: &mut dyn FnMut(Request)) {
-        let now_unix_ns = self.time_unix_ns + now_ns.saturating_sub(self.taken_ns);
-        let points = || Points::new(now_unix_ns, None);
-        self.requests(identity, now_ns, &points, hand_on);
-    }
-
-    fn requests(
+    /// The same figures as requests of OTLP, each as it is made. `now_ns` is as for [`Snapshot::render`]. `view`
+    /// says which figures the receiver has: a series that is new to it has a point at 0 as well.
+    pub fn otlp(
         &self,
         identity: &Identity,
+        view: View,
         now_ns: u64,
-        points: &dyn Fn() -> Points,
         hand_on: &mut dyn FnMut(Request),
     ) {
+        let writer = || Writer::of_points(Points::new(self.time_unix_ns), view, self.taken_ns);
         let mut requests = Requests {
             identity,
             hand_on,
@@ -236,19 +245,19 @@ impl Snapshot {
             items: 0,
         };
         let nothing = &mut |_| {};
-        let mut node = Writer::Points(points());
+        let mut node = writer();
         for level in self.levels.iter().filter(|level| level.name == "node") {
             levels::write(&mut node, &level.rows(), self, nothing);
         }
         own::write(&mut node, self, now_ns);
-        if let Writer::Points(points) = node {
+        if let Some(points) = node.into_points() {
             requests.add(identity.of_node(), points);
         }
         for level in self.levels.iter().filter(|level| level.name != "node") {
             for (line, rows) in level.each() {
-                let mut row = Writer::Points(points());
+                let mut row = writer();
                 levels::write(&mut row, &rows, self, nothing);
-                if let Writer::Points(points) = row {
+                if let Some(points) = row.into_points() {
                     let subject = of_labels(pairs(&line.labels));
                     requests.add(identity.of(subject), points);
                 }
@@ -263,15 +272,15 @@ mod tests {
     use std::sync::Arc;
 
     use noctule_model::{
-        Batch, CgroupId, DestinationCounter, EventCounter, Measured, Owner, Subject,
+        Batch, CgroupId, Counter, DestinationCounter, EventCounter, Measured, Owner, Subject,
         SubjectDestination, SubjectRow,
     };
 
     use super::super::exporter::{Exporter, Options};
     use super::*;
 
-    /// Points of events of the row: the metric, its time and its value.
-    fn events(requests: &[Request]) -> Vec<(String, u64, i64)> {
+    /// Points of some sums of the row: the metric, the time and the value.
+    fn points(requests: &[Request]) -> Vec<(String, u64, f64)> {
         let resources = requests.iter().flat_map(|request| {
             let decoded = MetricsRequest::decode(&*request.body);
             decoded.expect("a request").resources
@@ -280,45 +289,76 @@ mod tests {
         let metrics = scopes.flat_map(|it| it.metrics);
         let points = metrics.flat_map(|metric| {
             let points = metric.sum.into_iter().flat_map(|it| it.points);
-            points.map(move |point| (metric.name.clone(), point.time_unix_ns, point.int))
+            points.map(move |point| {
+                let int = point.int.map(|int| int as f64);
+                (metric.name.clone(), point, int)
+            })
         });
-        let counted = points.filter_map(|(name, time, int)| Some((name, time, int?)));
-        counted.filter(|(_, _, value)| *value != 0).collect()
+        let wanted = ["cpu.time", "oom.kills", "destination_connects"];
+        let wanted = points.filter(|(name, point, _)| {
+            let attributes = format!("{:?}", point.attributes);
+            let failed = attributes.contains("error.type");
+            wanted.iter().any(|end| name.ends_with(end))
+                && !failed
+                && !attributes.contains("_other")
+        });
+        let value = |(name, point, int): (String, NumberPoint, Option<f64>)| {
+            (
+                name,
+                point.time_unix_ns,
+                int.or(point.double).unwrap_or_default(),
+            )
+        };
+        wanted.map(value).collect()
     }
 
     #[test]
-    fn the_last_figures_have_the_events_of_rows_that_were_not_sent_before() {
+    fn a_row_that_is_new_to_the_receiver_has_a_point_at_0() {
         let mut row = SubjectRow::new(
             Subject::Unit("new.service".into()),
             Arc::new(Owner::unknown(CgroupId(1))),
         );
+        row.counters[Counter::CpuTime] = 2_000_000_000;
         row.events.counters[EventCounter::OomKills] = 1;
         row.all_destinations[DestinationCounter::Connects] = 3;
         row.destinations.push(SubjectDestination {
             destination: ([10, 0, 0, 1], 80).into(),
             counters: row.all_destinations,
         });
-        let batch = Batch {
-            taken_ns: 5,
-            time_unix_ns: 1005,
-            measured: Measured::from_iter([EventCounter::OomKills, EventCounter::TcpConnects]),
-            subjects: vec![row],
+        let events = [EventCounter::OomKills, EventCounter::TcpConnects];
+        let mut measured = Measured::from_iter(events);
+        measured.extend([Counter::CpuTime]);
+        let batch = |at: u64| Batch {
+            taken_ns: at,
+            time_unix_ns: 1000 + at,
+            measured,
             ..Batch::default()
         };
-        let mut exporter = Exporter::new(Options::default());
-        exporter.shown_to(Reader::Receiver, 0);
-        let snapshot = exporter.observe(&batch);
-        let identity = Identity::default();
-        let mut sent = Vec::new();
-        snapshot.otlp(&identity, 7, &mut |request| sent.push(request));
-        assert!(events(&sent).is_empty());
-        let mut last = Vec::new();
-        snapshot.last_otlp(&identity, 8, &mut |request| last.push(request));
-        let expected = [
-            ("noctule.unit.oom.kills", 1_i64),
-            ("noctule.unit.tcp.destination_connects", 3),
+        let mut exporter = Exporter::new(Options {
+            start_unix_ns: 1000,
+            ..Options::default()
+        });
+        exporter.observe(&batch(3));
+        let snapshot = exporter.observe(&Batch {
+            subjects: vec![row],
+            ..batch(5)
+        });
+        let sent = |view| {
+            let mut sent = Vec::new();
+            let identity = Identity::default();
+            snapshot.otlp(&identity, view, 7, &mut |request| sent.push(request));
+            points(&sent)
+        };
+        let values = [
+            ("noctule.unit.cpu.time", 2.0),
+            ("noctule.unit.oom.kills", 1.0),
+            ("noctule.unit.tcp.destination_connects", 3.0),
         ];
-        let expected = expected.map(|(name, value)| (name.to_owned(), 1008_u64, value));
-        assert_eq!(events(&last), expected);
+        let known = values.map(|(name, value)| (name.to_owned(), 1005, value));
+        assert_eq!(sent(View::Since(5)), known);
+        let of_new = |(name, time, value): (String, u64, f64)| {
+            [(name.clone(), 1004, 0.0), (name, time, value)]
+        };
+        assert_eq!(sent(View::Since(3)), known.map(of_new).concat());
     }
 }

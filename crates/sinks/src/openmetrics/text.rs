@@ -22,6 +22,16 @@ pub(super) enum Value {
 }
 
 impl Value {
+    /// Nothing, in the same unit.
+    pub(super) fn zero(self) -> Self {
+        match self {
+            Self::Count(_) => Self::Count(0),
+            Self::Nanoseconds(_) => Self::Nanoseconds(0),
+            Self::Microjoules(_) => Self::Microjoules(0),
+            Self::Float(_) => Self::Float(0.0),
+        }
+    }
+
     /// In the unit that is shown.
     pub(super) fn as_f64(self) -> f64 {
         match self {

@@ -1,14 +1,15 @@
 //! One interface to the formats.
 
+use std::sync::LazyLock;
+
 use noctule_model::{Histogram, Kind, Metric};
 
 use super::Exposition;
 use super::pairs::PairLine;
 use super::points::Points;
 use super::proto::Families;
-use super::reader::Reader;
 use super::text::{Text, Value};
-use super::view::Born;
+use super::view::{Born, View};
 
 /// The labels of a sample: lists that are escaped already, or empty, and the metric's own labels with
 /// their values, which are escaped here.
@@ -26,7 +27,18 @@ pub(super) struct HistogramSample<'a> {
     pub(super) powers: Vec<u32>,
 }
 
+static NO_WAITS: LazyLock<Histogram> = LazyLock::new(Histogram::default);
+
 impl HistogramSample<'_> {
+    /// The same buckets without a value.
+    pub(super) fn empty(&self) -> Self {
+        Self {
+            histogram: &NO_WAITS,
+            sum_ns: 0,
+            powers: self.powers.clone(),
+        }
+    }
+
     /// Each power with how many values are below it.
     pub(super) fn below(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut buckets = self.histogram.buckets().peekable();
@@ -41,8 +53,17 @@ impl HistogramSample<'_> {
     }
 }
 
-/// An exposition in the making.
-pub(super) enum Writer {
+/// An exposition in the making, for one reader.
+pub(super) struct Writer {
+    format: Format,
+    view: View,
+    /// When the figures were taken, in nanoseconds of `CLOCK_MONOTONIC`.
+    taken_ns: u64,
+    /// Of the open family.
+    kind: Kind,
+}
+
+enum Format {
     Text(Text),
     Proto(Families),
     /// Metrics of OTLP; of the labels of a sample the first list is in the resource.
@@ -50,26 +71,46 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    pub(super) fn new(exposition: Exposition) -> Self {
-        match exposition {
-            Exposition::Protobuf => Self::Proto(Families::default()),
-            exposition => Self::Text(Text::new(exposition)),
+    pub(super) fn new(exposition: Exposition, view: View, taken_ns: u64) -> Self {
+        let format = match exposition {
+            Exposition::Protobuf => Format::Proto(Families::default()),
+            exposition => Format::Text(Text::new(exposition)),
+        };
+        Self::of(format, view, taken_ns)
+    }
+
+    pub(super) fn of_points(points: Points, view: View, taken_ns: u64) -> Self {
+        Self::of(Format::Points(points), view, taken_ns)
+    }
+
+    fn of(format: Format, view: View, taken_ns: u64) -> Self {
+        Self {
+            format,
+            view,
+            taken_ns,
+            kind: Kind::Gauge,
         }
     }
 
-    /// For whom it is; `None`: nothing comes after it.
-    pub(super) fn reader(&self) -> Option<Reader> {
-        match self {
-            Self::Text(_) | Self::Proto(_) => Some(Reader::Scrapes),
-            Self::Points(points) => points.reader(),
+    /// The points; `None` in the other formats.
+    pub(super) fn into_points(self) -> Option<Points> {
+        match self.format {
+            Format::Points(points) => Some(points),
+            Format::Text(_) | Format::Proto(_) => None,
         }
+    }
+
+    /// Whether the reader of this exposition sees a series of the open family for the first time.
+    fn is_new(&self, born: Born) -> bool {
+        self.kind != Kind::Gauge && self.view.is_new(born, self.taken_ns)
     }
 
     /// Starts a family: `noctule_`, the level if there is one, the metric's name. Its samples must
     /// follow at once.
     pub(super) fn family<S>(&mut self, level: &str, metric: &Metric<S>) {
-        if let Self::Points(points) = self {
+        if let Format::Points(points) = &mut self.format {
             points.metric(level, metric);
+            self.kind = metric.kind;
             return;
         }
         let separator = if level.is_empty() { "" } else { "_" };
@@ -79,11 +120,12 @@ impl Writer {
 
     /// Starts a family with this name. Its samples must follow at once.
     pub(super) fn named_family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
-        match self {
-            Self::Text(text) => text.family(name, kind, unit, help),
-            Self::Proto(families) => families.family(name, kind, unit, help),
+        self.kind = kind;
+        match &mut self.format {
+            Format::Text(text) => text.family(name, kind, unit, help),
+            Format::Proto(families) => families.family(name, kind, unit, help),
             // Names of others are in no OTLP.
-            Self::Points(_) => {}
+            Format::Points(_) => {}
         }
     }
 
@@ -113,10 +155,12 @@ impl Writer {
         value: Value,
     ) {
         let labels = SampleLabels { identity, own };
-        match self {
-            Self::Text(text) => text.sample(labels, value),
-            Self::Proto(families) => families.sample(labels, value),
-            Self::Points(points) => points.sample(labels, value, born.start_unix_ns),
+        let is_new = self.is_new(born);
+        let shown = if is_new { value.zero() } else { value };
+        match &mut self.format {
+            Format::Text(text) => text.sample(labels, shown),
+            Format::Proto(families) => families.sample(labels, shown),
+            Format::Points(points) => points.sample(labels, value, born.start_unix_ns, is_new),
         }
     }
 
@@ -126,25 +170,33 @@ impl Writer {
             identity: [identity, ""],
             own: (&[], &[]),
         };
-        match self {
-            Self::Text(text) => text.histogram(labels, sample),
-            Self::Proto(families) => families.histogram(labels, sample),
-            Self::Points(points) => points.histogram(labels, sample, born.start_unix_ns),
+        let is_new = self.is_new(born);
+        let start_unix_ns = born.start_unix_ns;
+        if let Format::Points(points) = &mut self.format {
+            points.histogram(labels, sample, start_unix_ns, is_new);
+            return;
+        }
+        let empty = is_new.then(|| sample.empty());
+        let shown = empty.as_ref().unwrap_or(sample);
+        match &mut self.format {
+            Format::Text(text) => text.histogram(labels, shown),
+            Format::Proto(families) => families.histogram(labels, shown),
+            Format::Points(_) => {}
         }
     }
 
     /// What was written since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
-        match self {
-            Self::Text(text) => text.take(),
-            Self::Proto(families) => families.take(),
-            Self::Points(_) => Vec::new(),
+        match &mut self.format {
+            Format::Text(text) => text.take(),
+            Format::Proto(families) => families.take(),
+            Format::Points(_) => Vec::new(),
         }
     }
 
     /// The same with the family that is being written, which ends with it.
     pub(super) fn take_all(&mut self) -> Vec<u8> {
-        if let Self::Proto(families) = self {
+        if let Format::Proto(families) = &mut self.format {
             families.close();
         }
         self.take()
@@ -152,7 +204,7 @@ impl Writer {
 
     /// The end of the exposition.
     pub(super) fn finish(mut self) -> Vec<u8> {
-        if let Self::Text(text) = &mut self {
+        if let Format::Text(text) = &mut self.format {
             text.end();
         }
         self.take_all()

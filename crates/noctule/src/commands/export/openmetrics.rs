@@ -76,7 +76,9 @@ impl<'a> Out<'a> {
 
     fn write(&mut self, unix_ns: u64, snapshot: &Snapshot) -> Result<()> {
         self.written_ns = unix_ns;
-        let page = snapshot.render(Exposition::OpenMetrics, snapshot.taken_ns());
+        let (view, taken_ns) = (self.replay.view(), snapshot.taken_ns());
+        self.replay.scraped(taken_ns);
+        let page = snapshot.render_for(view, Exposition::OpenMetrics, taken_ns);
         self.families
             .add(&page, unix_ns)
             .with_context(|| format!("beside {}", self.families.beside.display()))
@@ -113,7 +115,6 @@ impl Reader for Out<'_> {
             return Ok(());
         }
         self.rest = None;
-        self.replay.scraped(batch.taken_ns);
         self.write(batch.time_unix_ns, &snapshot)
     }
 
