@@ -29,6 +29,7 @@ mod recorded;
 mod refusal;
 mod run;
 mod run_recorded;
+mod scrapers;
 mod serving;
 mod settings;
 mod stat;

@@ -9,12 +9,13 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder, WaitReport};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level, Owner};
-use noctule_sinks::openmetrics::{Exporter, Options, Reader};
+use noctule_sinks::openmetrics::{Exporter, Options, Reader, View};
 use noctule_text::{duration, escape};
 use noctule_web::Handlers;
 
 use super::columns::Choice;
 use super::published::Published;
+use super::scrapers::Scrapers;
 use super::serving::{Serving, hide_processes};
 use super::{run_recorded, table};
 use crate::args::RunArgs;
@@ -253,8 +254,14 @@ impl Kept {
 fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
     let patience = Patience::of(config);
+    let scrapers = Scrapers::default();
     Handlers {
-        metrics: Arc::new(move |wish| Some(metrics.load_full()?.page(wish, wire::now_ns()))),
+        metrics: Arc::new(move |wish| {
+            let last = metrics.load_full()?;
+            let look = |name| scrapers.look(name, last.first_ns(), last.taken_ns());
+            let view = wish.scraper.as_deref().map_or(View::Complete, look);
+            Some(last.page(wish, view, wire::now_ns()))
+        }),
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing is collected yet".into()),
             Some(last) => {

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use noctule_analysis::Thinned;
 use noctule_model::Event;
 use noctule_sinks::json::Recorded;
+use noctule_sinks::openmetrics::View;
 use noctule_tape::Stretch;
 use noctule_text::{count, date_time, escape};
 use noctule_web::Handlers;
@@ -106,7 +107,7 @@ fn handlers(published: Published) -> Handlers {
     let published = Arc::new(published);
     let taken_ns = published.taken_ns();
     Handlers {
-        metrics: Arc::new(move |wish| Some(published.page(wish, taken_ns))),
+        metrics: Arc::new(move |wish| Some(published.page(wish, View::Complete, taken_ns))),
         ready: Arc::new(|| Ok(())),
     }
 }

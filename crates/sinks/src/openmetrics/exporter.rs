@@ -97,6 +97,8 @@ pub struct Exporter {
     /// The node's counters in the batch before.
     before: Counters,
     served: Served,
+    /// When the first batch was taken.
+    first_ns: Option<u64>,
     /// When the batch before was taken, or counting began: nanoseconds since 1970.
     before_unix_ns: u64,
 }
@@ -116,6 +118,7 @@ impl Exporter {
             foreign: options.foreign.map(Foreign::new),
             before: Counters::default(),
             served: Served::default(),
+            first_ns: None,
             before_unix_ns: options.start_unix_ns,
             options,
         }
@@ -184,6 +187,7 @@ impl Exporter {
         let foreign = foreign.map(|it| it.observe(batch, tables));
         Snapshot {
             taken_ns: batch.taken_ns,
+            first_ns: *self.first_ns.get_or_insert(batch.taken_ns),
             time_unix_ns: batch.time_unix_ns,
             start_unix_ns: self.options.start_unix_ns,
             node: batch.node,

@@ -65,6 +65,14 @@ struct Zone {
     tick: [u64; 3],
 }
 
+impl Names {
+    /// When each of the series began.
+    pub(super) fn born(&self) -> impl Iterator<Item = Born> {
+        let rows = self.containers.iter().chain(&self.pods);
+        rows.chain(&self.processes).map(|row| row.born)
+    }
+}
+
 impl Kepler {
     pub(super) fn new(node_name: &str) -> Self {
         Self {

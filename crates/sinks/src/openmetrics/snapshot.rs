@@ -10,7 +10,7 @@ use super::energy::Energy;
 use super::foreign::ForeignNames;
 use super::kepler::Names;
 use super::pairs::PairLine;
-use super::view::Born;
+use super::view::{Born, View};
 
 /// One level, ready to be rendered.
 #[derive(Clone, Debug)]
@@ -65,6 +65,14 @@ impl Level {
         }
     }
 
+    /// When each of its series began.
+    fn born(&self) -> impl Iterator<Item = Born> {
+        let lines = self.lines.iter().map(|line| line.born);
+        let blames = self.blames.iter().map(|pair| pair.born);
+        let destinations = self.destinations.iter().map(|pair| pair.born);
+        lines.chain(blames).chain(destinations)
+    }
+
     /// Each by itself, in order. Pairs stand in the order of their subjects.
     pub(super) fn each(&self) -> impl Iterator<Item = (&Line, Rows<'_>)> {
         let (mut blames, mut destinations) = (&self.blames[..], &self.destinations[..]);
@@ -89,6 +97,23 @@ fn take_of<'a, A>(left: &mut &'a [PairLine<A>], line: &Line) -> &'a [PairLine<A>
 }
 
 impl Snapshot {
+    /// `CLOCK_MONOTONIC` at which the exporter's first figures were taken, in nanoseconds.
+    pub fn first_ns(&self) -> u64 {
+        self.first_ns
+    }
+
+    /// The view that shows the same of this snapshot, whatever the reader saw before: pages of readers to whom the
+    /// same series are new are equal.
+    pub fn least_view(&self, view: View) -> View {
+        let kepler = self.kepler.iter().flat_map(Names::born);
+        let levels = self.levels.iter().flat_map(Level::born);
+        let new = levels
+            .chain(kepler)
+            .filter(|born| view.is_new(*born, self.taken_ns));
+        let first = new.map(|born| born.began_ns).min();
+        first.map_or(View::Complete, |first_ns| View::Since(first_ns - 1))
+    }
+
     /// Of the series of the node and of the agent: they begin with the agent.
     pub(super) fn born(&self) -> Born {
         Born {
@@ -102,6 +127,8 @@ impl Snapshot {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) taken_ns: u64,
+    /// As of the exporter's first batch.
+    pub(super) first_ns: u64,
     /// Wall-clock time of the same moment, nanoseconds since 1970.
     pub(super) time_unix_ns: u64,
     /// Since when the counters of the node and of the agent count, nanoseconds since 1970.
