@@ -30,6 +30,33 @@ struct Number {
     value: f64,
 }
 
+#[derive(Clone, PartialEq, Message)]
+struct CounterNumber {
+    #[prost(double, tag = "1")]
+    value: f64,
+    #[prost(message, optional, tag = "3")]
+    created: Option<Timestamp>,
+}
+
+/// `google.protobuf.Timestamp`.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+struct Timestamp {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanoseconds: i32,
+}
+
+impl Timestamp {
+    /// `None` where the time is not known.
+    fn new(unix_ns: u64) -> Option<Self> {
+        (unix_ns > 0).then_some(Self {
+            seconds: (unix_ns / 1_000_000_000) as i64,
+            nanoseconds: (unix_ns % 1_000_000_000) as i32,
+        })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Bucket {
     #[prost(uint64, tag = "1")]
@@ -64,6 +91,8 @@ struct ProtoHistogram {
     positive_span: Vec<Span>,
     #[prost(sint64, repeated, packed = "false", tag = "13")]
     positive_delta: Vec<i64>,
+    #[prost(message, optional, tag = "15")]
+    created: Option<Timestamp>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -73,7 +102,7 @@ struct ProtoMetric {
     #[prost(message, optional, tag = "2")]
     gauge: Option<Number>,
     #[prost(message, optional, tag = "3")]
-    counter: Option<Number>,
+    counter: Option<CounterNumber>,
     #[prost(message, optional, tag = "7")]
     histogram: Option<ProtoHistogram>,
 }
@@ -132,16 +161,16 @@ impl Families {
         prost::encoding::message::encode(METRIC, metric, &mut self.samples);
     }
 
-    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value) {
+    /// `start_unix_ns`: when a counter was 0, in nanoseconds since 1970; 0 where that is not known.
+    pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value, start_unix_ns: u64) {
         let Some(family) = &self.open else {
             return;
         };
-        let number = Some(Number {
-            value: value.as_f64(),
-        });
+        let value = value.as_f64();
+        let created = Timestamp::new(start_unix_ns);
         let (gauge, counter) = match family.kind {
-            0 => (None, number),
-            _ => (number, None),
+            0 => (None, Some(CounterNumber { value, created })),
+            _ => (Some(Number { value }), None),
         };
         self.push(&ProtoMetric {
             label: label_pairs(labels),
@@ -151,7 +180,13 @@ impl Families {
         });
     }
 
-    pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
+    /// `start_unix_ns` as in [`Families::sample`].
+    pub(super) fn histogram(
+        &mut self,
+        labels: SampleLabels<'_>,
+        sample: &HistogramSample<'_>,
+        start_unix_ns: u64,
+    ) {
         let bucket = sample.below().map(|(bits, count)| Bucket {
             cumulative_count: count,
             upper_bound: ((1_u64 << bits) - 1) as f64 / 1e9,
@@ -159,6 +194,7 @@ impl Families {
         let mut histogram = native(sample.histogram);
         histogram.bucket = bucket.collect();
         histogram.sample_sum = sample.sum_ns as f64 / 1e9;
+        histogram.created = Timestamp::new(start_unix_ns);
         self.push(&ProtoMetric {
             label: label_pairs(labels),
             gauge: None,
@@ -251,6 +287,7 @@ fn native(histogram: &Histogram) -> ProtoHistogram {
         zero_count,
         positive_span: spans,
         positive_delta: deltas,
+        created: None,
     }
 }
 
@@ -400,9 +437,9 @@ mod tests {
             own: (&[], &[]),
         };
         families.family("a", Kind::Counter, "", "A.");
-        families.sample(none, Value::Nanoseconds(1_500_000_000));
+        families.sample(none, Value::Nanoseconds(1_500_000_000), 1_000_000_002);
         families.family("b", Kind::Gauge, "", "B.");
-        families.sample(none, Value::Count(3));
+        families.sample(none, Value::Count(3), 1);
         families.close();
         let bytes = families.take();
         let mut rest = bytes.as_slice();
@@ -410,7 +447,15 @@ mod tests {
         let second = Family::decode_length_delimited(&mut rest).expect("a family");
         assert!(rest.is_empty());
         assert_eq!(first.name, "a_total");
-        assert_eq!(first.metric[0].counter, Some(Number { value: 1.5 }));
+        let created = Timestamp {
+            seconds: 1,
+            nanoseconds: 2,
+        };
+        let counter = CounterNumber {
+            value: 1.5,
+            created: Some(created),
+        };
+        assert_eq!(first.metric[0].counter, Some(counter));
         assert_eq!(second.name, "b");
         assert_eq!(second.metric[0].gauge, Some(Number { value: 3.0 }));
     }

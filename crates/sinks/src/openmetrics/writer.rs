@@ -159,7 +159,7 @@ impl Writer {
         let shown = if is_new { value.zero() } else { value };
         match &mut self.format {
             Format::Text(text) => text.sample(labels, shown),
-            Format::Proto(families) => families.sample(labels, shown),
+            Format::Proto(families) => families.sample(labels, shown, born.start_unix_ns),
             Format::Points(points) => points.sample(labels, value, born.start_unix_ns, is_new),
         }
     }
@@ -180,7 +180,7 @@ impl Writer {
         let shown = empty.as_ref().unwrap_or(sample);
         match &mut self.format {
             Format::Text(text) => text.histogram(labels, shown),
-            Format::Proto(families) => families.histogram(labels, shown),
+            Format::Proto(families) => families.histogram(labels, shown, start_unix_ns),
             Format::Points(_) => {}
         }
     }
