@@ -56,15 +56,20 @@ impl Replay {
     }
 }
 
+/// How long a process stays after its end, at most: two scrapes that are a minute apart. Many processes are short.
+const MOST_PROCESS_GRACE_NS: u64 = 150_000_000_000;
+
 /// Which series `/metrics` has.
 pub(crate) fn options(config: &Config) -> Result<Options> {
+    let grace_ns = (config.metrics.grace_seconds * 1e9) as u64;
     Ok(Options {
         process_level: config.metrics.processes,
         max_subjects: config.metrics.subject_rows,
         max_processes: config.metrics.process_rows,
         blame_pairs: config.metrics.blame_pairs,
         destinations: config.metrics.destinations,
-        blame_grace_ns: (config.metrics.grace_seconds * 1e9) as u64,
+        blame_grace_ns: grace_ns,
+        process_grace_ns: grace_ns.min(MOST_PROCESS_GRACE_NS),
         choice: config.metrics.choice()?,
         version: env!("CARGO_PKG_VERSION"),
         foreign: config.metrics.names.foreign(),
