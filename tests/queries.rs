@@ -387,6 +387,38 @@ fn each_question_of_the_cookbook_and_of_the_dashboards_is_answered() {
     });
 }
 
+/// Jobs of which each is over before one of the servers scrapes again.
+#[test]
+fn short_jobs_are_counted_whole_by_each_server() {
+    let _machine = support::shared();
+    let agent = Agent::start(&["--interval", "200ms"]);
+    let often = ["--enable-feature=created-timestamp-zero-ingestion"];
+    let often = Prometheus::scraping_with(agent.address(), None, &often);
+    let options = "scrape_interval: 3s, params: {scraper: [seldom]}";
+    let seldom = Prometheus::scraping_by(agent.address(), options);
+    let prefix = format!("noctule-test-{}-job", std::process::id());
+    let job = |number| {
+        let group = Group::named(&format!("{prefix}{number}.service"));
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        Load::shell(&group, script).reap();
+        group.usage_seconds()
+    };
+    let used: f64 = (0..3).map(job).sum();
+    let series = format!("noctule_unit_cpu_seconds_total{{unit=~\"{prefix}.*\"}}[5m]");
+    let query = format!("sum(last_over_time({series}) - min_over_time({series}))");
+    for server in [&often, &seldom] {
+        let mut counted = 0.0;
+        wait_until("the server has counted the jobs", || {
+            let answer = server.query(&query, unix_now());
+            let value = answer.first().and_then(|row| row["value"][1].as_str());
+            counted = value.map_or(0.0, |value| value.parse().expect("a number"));
+            thread::sleep(Duration::from_millis(200));
+            counted > 0.95 * used
+        });
+        support::assert_close("CPU time of the jobs", counted, used, 0.02, 0.01);
+    }
+}
+
 #[test]
 fn the_rules_hold_in_the_cases_of_their_tests() {
     let _machine = support::shared();
