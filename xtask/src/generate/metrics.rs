@@ -37,9 +37,14 @@ OpenMetrics the name of a counter's family has no `_total`; its samples have it 
 protobuf format histograms have native buckets as well ([promql.md](promql.md)).
 
 - Counters start at 0 when the agent starts, and only go up.
-- Counters of events (processes, OOM kills, TCP) of a new row are 0 in the first scrape that has them, so that a rate
-  sees what the row begins with; the sum over rows lacks that until the next scrape. A row, or a destination, that
-  nobody has looked at for five minutes is shown as it is: a rate would take what happened long ago for what happens now.
+- A scraper gets counters and histograms of a new row at 0 first, and with their value from its next scrape on. So
+  `increase()` has all that the row used, whatever the interval, up to five minutes. Each scraper is served by itself
+  ([why](decisions/31-new-series-begin-at-0.md)). A client that is no scraper, such as `curl`, gets the values at once.
+- The sum over rows lacks a new row for one scrape. A row that is older than five minutes is never new.
+- Two Prometheus servers of one version behind one address look like one scraper. Give each a query of its own:
+  `params: {scraper: [\"a\"]}` in its scrape configuration.
+- In the protobuf format each counter and histogram has its created timestamp. A server with
+  `--enable-feature=created-timestamp-zero-ingestion` asks for that format by itself.
 - A metric that is not measured is absent. It is never 0. `noctule doctor` and
   `noctule_self_feature` say why.
 - A series keeps its labels while it lives. A container waits up to 3 seconds for its name before it

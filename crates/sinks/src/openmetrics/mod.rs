@@ -22,10 +22,15 @@
 //! that its runtime may write late, so a container is exposed only once its labels are settled:
 //! when it has a name (and its pod too, if it is in one), or has been known for
 //! [`Options::settle_ns`], or none of its groups is left. Its counters start at 0 with it and are
-//! absolute, so waiting loses nothing but resolution: the first sample already contains what was
-//! used meanwhile, and `increase()` over the first seconds of a container does not see that part.
+//! absolute, so waiting loses nothing but resolution.
 //! A name that comes later than that gives the container new series, with the same counters: those
 //! without the name end. That happens once.
+//!
+//! # New series
+//!
+//! A page shows counters and histograms at 0 that are new to its reader ([`View`]), because Prometheus counts the
+//! difference of two samples. `Born` goes with each sample to the formats; those that have a place for it show when the
+//! counter was 0.
 //!
 //! # Budget
 //!
