@@ -131,41 +131,43 @@ fn labels_stay_as_they_were_first_shown() {
 
 /// A container that was started again has another id and the same name; the one before stays for a while.
 #[test]
-fn two_containers_of_one_name_are_never_two_rows() {
+fn containers_of_one_name_share_a_sum_that_never_falls() {
     let mut exporter = Exporter::new(Options {
         foreign: Some(ForeignExporter::Coroot),
         ..Options::default()
     });
-    let mut usage = |batch: &Batch| {
+    let mut usage = |batch: &mut Batch| {
+        batch.taken_ns += 2_000_000_000;
         let text = exporter.observe(batch).render(Exposition::Classic, 0);
         let rows = samples(&text, "container_resources_cpu_usage_seconds_total").into_iter();
         let cart = rows.filter(|(labels, _)| labels.contains("/k8s/prod/shop-5c9/cart"));
-        cart.map(|(_, value)| value).collect::<Vec<_>>()
+        let cpu = cart.map(|(_, value)| value).collect::<Vec<_>>();
+        let rows = samples(&text, "container_net_tcp_successful_connects_total");
+        let cart = rows.into_iter();
+        let cart = cart.filter(|(labels, _)| labels.contains("/k8s/prod/shop-5c9/cart"));
+        (cpu, cart.map(|(_, value)| value).sum::<f64>())
     };
     let mut batch = batch();
-    let before = usage(&batch);
-    assert_eq!(before.len(), 1);
-    let is_cart = |row: &&SubjectRow| {
+    let (cpu, connects) = usage(&mut batch);
+    assert_eq!(cpu.len(), 1);
+    assert!(connects > 0.0);
+    let is_cart = |row: &SubjectRow| {
         let container = row.owner.container.as_ref();
         container.is_some_and(|it| it.name.as_deref() == Some("cart"))
     };
-    let mut again = batch
-        .subjects
-        .iter()
-        .find(is_cart)
-        .expect("the cart")
-        .clone();
+    let place = batch.subjects.iter().position(is_cart).expect("the cart");
+    let mut again = batch.subjects[place].clone();
     again.subject = Subject::Container("0again".into());
     again.counters = Counters::default();
     again.counters[Counter::CpuTime] = 7_000_000_000;
     let owner = Arc::make_mut(&mut again.owner);
     owner.container.as_mut().expect("a container").id = "0again".into();
-    batch.subjects.insert(0, again);
-    // A container waits for its name before it is shown.
-    for _ in 0..3 {
-        batch.taken_ns += 2_000_000_000;
-        let rows = usage(&batch);
-        assert!(rows == before || rows == [7.0], "{rows:?}");
-    }
-    assert_eq!(usage(&batch), [7.0]);
+    batch.subjects.insert(place, again);
+    let both = (vec![cpu[0] + 7.0], 2.0 * connects);
+    assert_eq!(usage(&mut batch), both);
+    // The first one has gone.
+    batch.subjects.remove(place + 1);
+    assert_eq!(usage(&mut batch), both);
+    batch.subjects[place].counters[Counter::CpuTime] += 1_000_000_000;
+    assert_eq!(usage(&mut batch).0, [cpu[0] + 8.0]);
 }

@@ -32,6 +32,8 @@ metrics below beside those of [metrics.md](metrics.md). The names are those of c
 
 - `container_id` is Coroot's: `/k8s/NAMESPACE/POD/CONTAINER`, `/docker/NAME`, and the path of the group of a
   systemd unit. `app_id`, `machine_id` and `system_uuid` are not there: relabelling can add the latter.
+- Containers of one name share a series, such as one that was started again and the one before. The series has the sum
+  of what they used, and does not fall when one of them goes.
 - `destination` is the address that the program connects to, before NAT, or `_other` for what found no room
   ([metrics.md](metrics.md)). `actual_destination` is not known.
 - Coroot counts bytes where a program reads and writes them by one of thirteen system calls; noctule counts what

@@ -408,11 +408,6 @@ impl<K: Ord + Clone> Table<K> {
             .map(|_| [&*entry.now, entry.charged()])
     }
 
-    /// Since when a row is known.
-    pub(super) fn first_ns(&self, key: &K) -> Option<u64> {
-        self.rows.get(key).map(|entry| entry.first_ns)
-    }
-
     /// Whether the labels of a row are settled.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);

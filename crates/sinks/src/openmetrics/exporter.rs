@@ -184,7 +184,7 @@ impl Exporter {
         let names = names.map(|it| it.observe(batch, &self.containers, processes));
         let tables = [&self.containers, &self.units];
         let foreign = self.foreign.as_mut();
-        let foreign = foreign.map(|it| it.observe(batch, tables));
+        let foreign = foreign.map(|it| it.observe(batch, tables, &levels));
         Snapshot {
             taken_ns: batch.taken_ns,
             first_ns: *self.first_ns.get_or_insert(batch.taken_ns),

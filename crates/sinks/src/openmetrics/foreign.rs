@@ -1,103 +1,215 @@
 //! Names of cAdvisor or of Coroot beside ours (docs/cadvisor.md, docs/coroot.md).
 //!
 //! The rows are those that have series of their own anyway: their labels are translated once, when they
-//! are first shown.
+//! are first shown. Rows with equal labels share a series, which has the sum of what they used: a container that is
+//! started again has another id and the same name.
 
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, DestinationCounter, FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer,
-    ForeignSource, Kind, Owner, Subject,
+    Batch, Counters, DestinationCounter, DestinationCounters, EventCounters, FOREIGN_METRICS,
+    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Owner, Subject,
 };
 
 use super::budget::Table;
+use super::figures::Figures;
 use super::kepler::joined;
-use super::snapshot::Snapshot;
+use super::snapshot::{Level, Snapshot};
 use super::text::Value;
 use super::view::Born;
 use super::writer::Writer;
-
-/// Labels of others by ours, of the rows that have any.
-pub(super) type Translated = HashMap<Arc<str>, Arc<str>>;
 
 /// What is remembered from one batch to the next.
 #[derive(Debug)]
 pub(super) struct Foreign {
     exporter: ForeignExporter,
-    labels: Arc<Translated>,
+    known: HashMap<Subject, Known>,
+    /// Of destinations of our rows, by the labels of both, and the batch that had them last.
+    amounts: HashMap<[Arc<str>; 2], (DestinationCounters, u64)>,
+    sums: Arc<Sums>,
+    sequence: u64,
+}
+
+/// A row of ours.
+#[derive(Debug)]
+struct Known {
+    /// Labels of the other exporter; empty where it has no such rows.
+    theirs: Arc<str>,
+    /// As of the last batch.
+    counters: Counters,
+    events: EventCounters,
+    sequence: u64,
+}
+
+/// The series of the other exporter. A sum keeps what rows had that are gone, as long as another row has its labels.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    rows: BTreeMap<Arc<str>, Row>,
+    /// By the labels of the row and those of the destination.
+    destinations: BTreeMap<[Arc<str>; 2], Destination>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    born: Born,
+    counters: Counters,
+    events: EventCounters,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Destination {
+    born: Born,
+    counters: DestinationCounters,
 }
 
 /// What a scrape shows of them.
 #[derive(Clone, Debug)]
 pub(super) struct ForeignNames {
     exporter: ForeignExporter,
-    labels: Arc<Translated>,
+    sums: Arc<Sums>,
+}
+
+impl ForeignNames {
+    /// When each of the series began.
+    pub(super) fn born(&self) -> impl Iterator<Item = Born> {
+        let destinations = self.sums.destinations.values().map(|it| it.born);
+        self.sums
+            .rows
+            .values()
+            .map(|row| row.born)
+            .chain(destinations)
+    }
 }
 
 impl Foreign {
     pub(super) fn new(exporter: ForeignExporter) -> Self {
         Self {
             exporter,
-            labels: Arc::default(),
+            known: HashMap::new(),
+            amounts: HashMap::new(),
+            sums: Arc::default(),
+            sequence: 0,
         }
     }
 
-    /// Takes a batch when it is settled who has series.
-    pub(super) fn observe(&mut self, batch: &Batch, tables: [&Table<Subject>; 2]) -> ForeignNames {
-        let shown = || tables.into_iter().flat_map(Table::shown);
-        let count = shown().count();
-        let known = |ours: &Arc<str>| self.labels.contains_key(ours);
-        if count != self.labels.len() || !shown().all(|(_, ours, _)| known(ours)) {
-            let owners: HashMap<&Subject, &Arc<Owner>> = batch
-                .subjects
-                .iter()
-                .map(|row| (&row.subject, &row.owner))
-                .collect();
-            let translate = |(subject, ours, _): (&Subject, &Arc<str>, _)| {
-                // An empty one can have been another row's for a while.
-                let theirs = self.labels.get(ours).filter(|it| !it.is_empty()).cloned();
-                let theirs = theirs.or_else(|| {
-                    let owner = owners.get(subject)?;
-                    Some(translated(self.exporter, subject, owner).into())
-                });
-                Some((ours.clone(), theirs?))
-            };
-            let mut labels: Translated = shown().filter_map(translate).collect();
-            let first = |subject: &Subject| tables.iter().find_map(|table| table.first_ns(subject));
-            let ages = shown().map(|(subject, ours, _)| (ours, first(subject)));
-            leave_newest(&mut labels, ages);
-            self.labels = Arc::new(labels);
-        }
+    /// Takes a batch when it is settled which rows have series.
+    pub(super) fn observe(
+        &mut self,
+        batch: &Batch,
+        tables: [&Table<Subject>; 2],
+        levels: &[Level],
+    ) -> ForeignNames {
+        self.sequence += 1;
+        let before = std::mem::take(&mut self.sums);
+        let mut sums = Sums::default();
+        let translated = self.add_rows(batch, tables, &before, &mut sums);
+        self.add_destinations(levels, &translated, &before, &mut sums);
+        self.sums = Arc::new(sums);
         ForeignNames {
             exporter: self.exporter,
-            labels: self.labels.clone(),
+            sums: self.sums.clone(),
         }
+    }
+
+    /// Returns their labels by ours.
+    fn add_rows(
+        &mut self,
+        batch: &Batch,
+        tables: [&Table<Subject>; 2],
+        before: &Sums,
+        sums: &mut Sums,
+    ) -> HashMap<Arc<str>, Arc<str>> {
+        let sequence = self.sequence;
+        let owners: HashMap<&Subject, &Owner> = batch
+            .subjects
+            .iter()
+            .map(|row| (&row.subject, &*row.owner))
+            .collect();
+        let mut translated = HashMap::new();
+        for table in tables {
+            for (subject, ours, figures) in table.shown() {
+                if !self.known.contains_key(subject) {
+                    let Some(owner) = owners.get(subject) else {
+                        continue;
+                    };
+                    let theirs = translate(self.exporter, subject, owner);
+                    self.known.insert(subject.clone(), Known::new(theirs));
+                }
+                let Some(known) = self.known.get_mut(subject) else {
+                    continue;
+                };
+                known.sequence = sequence;
+                if known.theirs.is_empty() {
+                    continue;
+                }
+                let sum = sums.rows.entry(known.theirs.clone()).or_insert_with(|| {
+                    let sum = before.rows.get(&known.theirs).cloned();
+                    sum.unwrap_or_else(|| Row {
+                        born: table.born(subject),
+                        ..Row::default()
+                    })
+                });
+                known.add_growth(figures, sum);
+                translated.insert(ours.clone(), known.theirs.clone());
+            }
+        }
+        self.known.retain(|_, known| known.sequence == sequence);
+        translated
+    }
+
+    fn add_destinations(
+        &mut self,
+        levels: &[Level],
+        translated: &HashMap<Arc<str>, Arc<str>>,
+        before: &Sums,
+        sums: &mut Sums,
+    ) {
+        let sequence = self.sequence;
+        for line in levels.iter().flat_map(|level| &level.destinations) {
+            let Some(theirs) = translated.get(&line.labels) else {
+                continue;
+            };
+            let ours = [line.labels.clone(), line.partner.clone()];
+            let known = self.amounts.insert(ours, (line.amount, sequence));
+            let known = known.map_or_else(DestinationCounters::default, |(amount, _)| amount);
+            let key = [theirs.clone(), line.partner.clone()];
+            let known_sum = before.destinations.get(&key).cloned();
+            let sum = sums.destinations.entry(key).or_insert_with(|| {
+                known_sum.unwrap_or_else(|| Destination {
+                    born: line.born,
+                    ..Destination::default()
+                })
+            });
+            sum.counters += &line.amount.since(&known);
+        }
+        self.amounts.retain(|_, (_, seen)| *seen == sequence);
     }
 }
 
-/// A container that is started again has the name of the one before, which is shown for a while: the labels
-/// are the newest row's from then on. `ages`: since when each row is known.
-fn leave_newest<'a>(
-    labels: &mut Translated,
-    ages: impl Iterator<Item = (&'a Arc<str>, Option<u64>)>,
-) {
-    let mut ages: Vec<_> = ages.collect();
-    ages.sort_by_key(|(_, first_ns)| Reverse(*first_ns));
-    let mut taken = HashSet::new();
-    for (ours, _) in ages {
-        if let Some(theirs) = labels.get_mut(ours)
-            && !theirs.is_empty()
-            && !taken.insert(theirs.clone())
-        {
-            *theirs = "".into();
+impl Known {
+    fn new(theirs: String) -> Self {
+        Self {
+            theirs: theirs.into(),
+            counters: Counters::default(),
+            events: EventCounters::default(),
+            sequence: 0,
         }
+    }
+
+    /// Adds what the row has more than in the last batch. `figures`: those so far, and the part of them that is in the
+    /// overflow.
+    fn add_growth(&mut self, [now, charged]: [&Figures; 2], sum: &mut Row) {
+        let counters = now.counters.since(&charged.counters);
+        let events = now.events.since(&charged.events);
+        sum.counters += &counters.since(&self.counters);
+        sum.events += &events.since(&self.events);
+        (self.counters, self.events) = (counters, events);
     }
 }
 
 /// The labels of a row; empty where the other exporter has no such rows.
-fn translated(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
+fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
     let container = owner.container.as_ref();
     let pod = owner.pod.as_ref();
     let name = container.and_then(|it| it.name.as_deref());
@@ -196,44 +308,34 @@ impl Family<'_> {
             }
             _ => NO_LABELS,
         };
-        let theirs = |ours: &Arc<str>| names.labels.get(ours).filter(|it| !it.is_empty());
-        for level in &snapshot.levels {
-            for line in &level.lines {
-                let value = match source {
-                    ForeignSource::Seconds(counters) => {
-                        let measured = |it: &noctule_model::Counter| snapshot.measured.has(*it);
-                        if !counters.iter().any(measured) {
-                            return;
-                        }
-                        let sum = counters.iter().map(|it| line.figures.counters[*it]).sum();
-                        Value::Nanoseconds(sum)
+        for (labels, row) in &names.sums.rows {
+            let value = match source {
+                ForeignSource::Seconds(counters) => {
+                    if !counters.iter().any(|it| snapshot.measured.has(*it)) {
+                        return;
                     }
-                    ForeignSource::Events(counter) => {
-                        if !snapshot.measured.has(counter) {
-                            return;
-                        }
-                        Value::Count(line.figures.events[counter])
-                    }
-                    _ => break,
-                };
-                if let Some(labels) = theirs(&line.labels) {
-                    self.put(line.born, [labels, ""], own, value);
+                    Value::Nanoseconds(counters.iter().map(|it| row.counters[*it]).sum())
                 }
-            }
-            let ForeignSource::Destination(counter) = source else {
-                continue;
+                ForeignSource::Events(counter) => {
+                    if !snapshot.measured.has(counter) {
+                        return;
+                    }
+                    Value::Count(row.events[counter])
+                }
+                _ => break,
             };
-            for line in &level.destinations {
-                let Some(labels) = theirs(&line.labels) else {
-                    continue;
-                };
-                let amount = line.amount[counter];
-                let value = match counter {
-                    DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
-                    _ => Value::Count(amount),
-                };
-                self.put(line.born, [labels, &line.partner], own, value);
-            }
+            self.put(row.born, [labels, ""], own, value);
+        }
+        let ForeignSource::Destination(counter) = source else {
+            return;
+        };
+        for ([labels, partner], destination) in &names.sums.destinations {
+            let amount = destination.counters[counter];
+            let value = match counter {
+                DestinationCounter::ConnectNs => Value::Nanoseconds(amount),
+                _ => Value::Count(amount),
+            };
+            self.put(destination.born, [labels, partner], own, value);
         }
     }
 }

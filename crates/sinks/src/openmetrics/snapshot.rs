@@ -106,9 +106,11 @@ impl Snapshot {
     /// same series are new are equal.
     pub fn least_view(&self, view: View) -> View {
         let kepler = self.kepler.iter().flat_map(Names::born);
+        let foreign = self.foreign.iter().flat_map(ForeignNames::born);
         let levels = self.levels.iter().flat_map(Level::born);
         let new = levels
             .chain(kepler)
+            .chain(foreign)
             .filter(|born| view.is_new(*born, self.taken_ns));
         let first = new.map(|born| born.began_ns).min();
         first.map_or(View::Complete, |first_ns| View::Since(first_ns - 1))
