@@ -1,11 +1,12 @@
 //! CPU quotas of groups, and the kernel's account of them, from the files of the hierarchy.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use noctule_model::{Batch, Cause, CgroupId, Counter, QuotaRow};
+use noctule_model::{Batch, Cause, CgroupId, Counter, Owner, QuotaRow};
 
 /// After so many batches groups that are throttled are looked at again: a quota can be set on a group
 /// above them.
@@ -36,7 +37,7 @@ impl Quotas {
     pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
         for path in paths.filter(|path| path.starts_with('/')) {
             let folder = self.folder(path);
-            if quota(&folder).is_some()
+            if Quota::read(&folder).is_some()
                 && let Ok(metadata) = fs::metadata(&folder)
             {
                 let id = CgroupId(metadata.ino());
@@ -63,13 +64,21 @@ impl Quotas {
             self.look(above.into_iter().chain([path.as_str()]));
         }
         let mount = &self.mount;
-        batch.quotas.clear();
+        let mut rows = Vec::new();
         self.known.retain(|path, id| {
             let row = row(mount, path, *id);
             let there = row.is_some();
-            batch.quotas.extend(row);
+            rows.extend(row);
             there
         });
+        // The processes outside of a pid namespace are not listed.
+        if !rows.is_empty() && !batch.node.outside_unseen {
+            let populated = populated(batch);
+            for row in &mut rows {
+                row.ended = !populated.contains(row.path.as_str());
+            }
+        }
+        batch.quotas = rows;
     }
 
     fn folder(&self, path: &str) -> PathBuf {
@@ -77,21 +86,38 @@ impl Quotas {
     }
 }
 
+/// Paths of the groups that have processes, and of those above them.
+fn populated(batch: &Batch) -> HashSet<&str> {
+    let alive = batch.processes.iter().filter(|row| !row.gone);
+    let owners = alive.filter_map(|row| Some((row.cgroup, row.owner.as_ref()?)));
+    let owners: HashMap<CgroupId, &Arc<Owner>> = owners.collect();
+    let ancestors = owners.values().flat_map(|owner| {
+        let above = owner
+            .path
+            .match_indices('/')
+            .map(|(at, _)| &owner.path[..at]);
+        above.chain([owner.path.as_str()])
+    });
+    ancestors.collect()
+}
+
 fn row(mount: &Path, path: &str, cgroup: CgroupId) -> Option<QuotaRow> {
     let folder = mount.join(path.trim_start_matches('/'));
-    let cpus = quota(&folder)?;
+    let quota = Quota::read(&folder)?;
     let stat = fs::read_to_string(folder.join("cpu.stat")).ok()?;
     let value = |name: &str| stat.lines().find_map(|line| figure(line, name));
     Some(QuotaRow {
         cgroup,
         path: path.to_owned(),
-        cpus,
+        cpus: quota.cpus(),
+        period_ns: (quota.period_us * 1e3) as u64,
         periods: value("nr_periods")?,
         throttled_periods: value("nr_throttled")?,
         throttled_ns: value("throttled_usec")
             .map(|us| us * 1000)
             // v1 has nanoseconds.
             .or_else(|| value("throttled_time"))?,
+        ended: false,
     })
 }
 
@@ -100,23 +126,43 @@ fn figure(line: &str, name: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// CPUs that the group may use; `None` without a limit.
-fn quota(folder: &Path) -> Option<f64> {
-    let read = |file| fs::read_to_string(folder.join(file)).ok();
-    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| *n > 0.0);
-    if let Some(both) = read("cpu.max") {
-        let (quota, period) = both.split_once(' ')?;
-        return Some(number(quota)? / number(period)?);
+/// The quota of a group.
+pub(crate) struct Quota {
+    quota_us: f64,
+    period_us: f64,
+}
+
+impl Quota {
+    /// Reads it from the folder of the group; `None` without a limit.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        let read = |file| fs::read_to_string(folder.join(file)).ok();
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| *n > 0.0);
+        let (quota, period) = match read("cpu.max") {
+            Some(both) => {
+                let (quota, period) = both.split_once(' ')?;
+                (number(quota)?, number(period)?)
+            }
+            // v1: -1 is none.
+            None => (
+                number(&read("cpu.cfs_quota_us")?)?,
+                number(&read("cpu.cfs_period_us")?)?,
+            ),
+        };
+        Some(Self {
+            quota_us: quota,
+            period_us: period,
+        })
     }
-    // v1: -1 is none.
-    Some(number(&read("cpu.cfs_quota_us")?)? / number(&read("cpu.cfs_period_us")?)?)
+
+    /// CPUs that the group may use.
+    pub(crate) fn cpus(&self) -> f64 {
+        self.quota_us / self.period_us
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use noctule_model::{CgroupRow, Owner};
+    use noctule_model::{CgroupRow, ProcessRow};
 
     use super::*;
     use crate::testing::hierarchy;
@@ -170,9 +216,54 @@ mod tests {
             })
             .collect();
         assert_eq!(rows, [("/a", 1.5, 20, 18, 5000), ("/a/b", 0.2, 30, 3, 70)]);
+        let periods: Vec<u64> = batch.quotas.iter().map(|q| q.period_ns).collect();
+        assert_eq!(periods, [100_000_000; 2]);
         fs::remove_dir_all(root.path().join("a/b")).expect("it can be removed");
         quotas.look(["/other", "/gone", "#7"].into_iter());
         quotas.read(&mut batch);
         assert_eq!(batch.quotas.len(), 1, "{:?}", batch.quotas);
+    }
+
+    #[test]
+    fn a_group_without_processes_has_ended() {
+        let root = hierarchy(&[
+            ("a/cpu.cfs_quota_us", "20000\n"),
+            ("a/cpu.cfs_period_us", "100000\n"),
+            (
+                "a/cpu.stat",
+                "nr_periods 3\nnr_throttled 3\nthrottled_time 70\n",
+            ),
+        ]);
+        let mut quotas = Quotas::new(root.path().to_owned());
+        quotas.look(["/a"].into_iter());
+        let owner = |path: &str| {
+            Some(Arc::new(Owner {
+                path: path.to_owned(),
+                ..Owner::unknown(CgroupId(7))
+            }))
+        };
+        let process = |path, gone| ProcessRow {
+            owner: owner(path),
+            gone,
+            ..ProcessRow::default()
+        };
+        let cases = [
+            (vec![], false, true),
+            (vec![process("/a", false)], false, false),
+            (vec![process("/a/b", false)], false, false),
+            (vec![process("/a", true)], false, true),
+            (vec![process("/ab", false)], false, true),
+            (vec![], true, false),
+        ];
+        for (processes, outside_unseen, ended) in cases {
+            let mut batch = Batch {
+                processes,
+                ..Batch::default()
+            };
+            batch.node.outside_unseen = outside_unseen;
+            quotas.read(&mut batch);
+            let read: Vec<bool> = batch.quotas.iter().map(|quota| quota.ended).collect();
+            assert_eq!(read, [ended], "{:?}", batch.processes);
+        }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use noctule_model::{CpuWeight, RealTime};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
+use crate::quotas::Quota;
+
 /// Threads that are asked for their CPUs, at most.
 const THREADS: usize = 256;
 /// Threads of the machine of which is noted what they have used, at most.
@@ -105,18 +107,8 @@ impl SettingFiles {
 
     /// How many CPUs the quota of the group itself gives it. `None` where it has none.
     pub fn limit(&self, path: &str) -> Option<f64> {
-        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|it| *it > 0.0);
-        let (quota, period) = match self.read(path, "cpu.max") {
-            Some(text) => {
-                let (quota, period) = text.split_once(' ')?;
-                (number(quota)?, number(period)?)
-            }
-            None => (
-                number(&self.read(path, "cpu.cfs_quota_us")?)?,
-                number(&self.read(path, "cpu.cfs_period_us")?)?,
-            ),
-        };
-        Some(quota / period)
+        let folder = self.mount.join(path.strip_prefix('/')?);
+        Some(Quota::read(&folder)?.cpus())
     }
 
     /// Part of the last ten seconds in which some thread of the group waited for a CPU, by the

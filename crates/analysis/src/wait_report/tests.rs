@@ -320,9 +320,11 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         cgroup: CgroupId(id),
         path: path.to_owned(),
         cpus,
+        period_ns: 100 * MS,
         periods,
         throttled_periods: periods.saturating_sub(1),
         throttled_ns,
+        ended: false,
     };
     // The victim was there before, and its quota was read only later: nobody knows which periods were in the window.
     let first = Batch {
@@ -397,9 +399,11 @@ fn short_job(limited: &str, followed: bool) -> WaitReport {
             cgroup: CgroupId(9),
             path: limited.into(),
             cpus: 0.5,
+            period_ns: 100 * MS,
             periods: 20,
             throttled_periods: 20,
             throttled_ns: 2000 * MS,
+            ended: false,
         }],
         ..Batch::default()
     };

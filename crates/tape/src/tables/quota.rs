@@ -11,9 +11,11 @@ record! {
         cgroup: u64,
         path: String,
         cpus: f64,
+        period_ns: u64,
         periods: Count,
         throttled_periods: Count,
         throttled_ns: Count,
+        ended: bool,
     }
 }
 
@@ -32,17 +34,21 @@ impl QuotaRecord {
             cgroup,
             path,
             cpus,
+            period_ns,
             periods,
             throttled_periods,
             throttled_ns,
+            ended,
         } = row;
         Self {
             cgroup: cgroup.0,
             path: path.clone(),
             cpus: *cpus,
+            period_ns: *period_ns,
             periods: Count(*periods),
             throttled_periods: Count(*throttled_periods),
             throttled_ns: Count(*throttled_ns),
+            ended: *ended,
         }
     }
 
@@ -53,9 +59,11 @@ impl QuotaRecord {
             cgroup: CgroupId(it.cgroup),
             path: it.path.clone(),
             cpus: it.cpus,
+            period_ns: it.period_ns,
             periods: it.periods.0,
             throttled_periods: it.throttled_periods.0,
             throttled_ns: it.throttled_ns.0,
+            ended: it.ended,
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by(|a, b| a.path.cmp(&b.path));

@@ -113,9 +113,11 @@ fn a_quota_that_no_kernel_takes_is_none() {
             cgroup: CgroupId(id),
             path: "/".into(),
             cpus,
+            period_ns: u64::MAX,
             periods: u64::MAX - place,
             throttled_periods: u64::MAX,
             throttled_ns: u64::MAX / 2 + place,
+            ended: false,
         });
         batch.quotas = quotas.collect();
     }

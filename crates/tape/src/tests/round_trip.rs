@@ -227,9 +227,11 @@ fn limited(all: &mut [(Vec<Event>, Batch)]) {
             cgroup: id,
             path: "/limited".into(),
             cpus: 0.3,
+            period_ns: SECOND_NS / 10,
             periods: second * 10,
             throttled_periods: second * 10,
             throttled_ns: second * SECOND_NS * 4 / 10,
+            ended: false,
         }];
     }
 }

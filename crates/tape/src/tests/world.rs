@@ -330,13 +330,17 @@ impl World {
                 cgroup,
                 path: format!("/{}", dice.roll(9)),
                 cpus: 0.5,
+                period_ns: 100_000_000,
                 periods: 0,
                 throttled_periods: 0,
                 throttled_ns: 0,
+                ended: false,
             });
         }
         for row in rows.iter_mut().step_by(2) {
             row.cpus = 1.0 + dice.roll(9) as f64 / 7.0;
+            row.period_ns = 1_000_000 * dice.roll(9);
+            row.ended = dice.happens(3);
             row.periods += dice.roll(11);
             row.throttled_periods += dice.roll(3);
             // Where it is set anew the kernel counts from 0.

@@ -24,9 +24,11 @@ fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {
         cgroup: CgroupId(sidecar),
         path: "/pods/p/sidecar".into(),
         cpus: 0.01,
+        period_ns: 100 * MS,
         periods,
         throttled_periods: periods,
         throttled_ns: periods * 99 * MS,
+        ended: false,
     };
     let mut builder = ReportBuilder::new(Batch {
         quotas: vec![quota(0)],
@@ -81,9 +83,11 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
         cgroup: CgroupId(id),
         path: path.into(),
         cpus: 0.5,
+        period_ns: 100 * MS,
         periods: throttled_ns.min(10),
         throttled_periods: throttled_ns.min(10),
         throttled_ns,
+        ended: false,
     };
     let quotas =
         |outer: u64, inner: u64| vec![quota(1, "/pod", outer), quota(2, "/pod/side", inner)];
@@ -123,9 +127,11 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
         cgroup: CgroupId(1),
         path: "/slice".into(),
         cpus: 1.0,
+        period_ns: 100 * MS,
         periods,
         throttled_periods: periods,
         throttled_ns: periods * 90 * MS,
+        ended: false,
     };
     let judged = |culprits: &[(&str, u64)]| {
         let mut builder = ReportBuilder::new(Batch {
