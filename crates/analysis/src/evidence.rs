@@ -35,6 +35,16 @@ impl Thresholds {
     }
 }
 
+/// Causes of a wait in which somebody else had the CPU.
+pub(crate) const CONTENDED: [Cause; 6] = [
+    Cause::Neighbour,
+    Cause::Own,
+    Cause::Kernel,
+    Cause::Interrupt,
+    Cause::Host,
+    Cause::Unattributed,
+];
+
 /// Waits below this length are nobody's trouble, whatever they usually are: they are not compared
 /// with the history.
 const COMPARED_NS: u64 = 1_000_000;
@@ -58,7 +68,7 @@ pub struct Evidence {
     /// The most that one other group caused, or many below one, of those that can be named. Threads of the kernel
     /// are no group.
     pub top_culprit_ns: u64,
-    /// A quota ran out in nearly all periods: it could not have used the time that others had.
+    /// A quota was used up ([`noctule_model::QuotaUse::binds`]): it could not have used the time that others had.
     pub quota_binds: bool,
     /// What it waited for other groups that cost it something: where a quota binds, those that use it up with
     /// this one; else all.
@@ -85,17 +95,7 @@ impl Evidence {
     /// Waited behind somebody: another group, threads of the kernel, its own threads, interrupts or the host.
     /// What is not attributed is among it, because somebody had the CPU.
     pub fn contended_ns(&self) -> u64 {
-        [
-            Cause::Neighbour,
-            Cause::Own,
-            Cause::Kernel,
-            Cause::Interrupt,
-            Cause::Host,
-            Cause::Unattributed,
-        ]
-        .iter()
-        .map(|cause| self.of(*cause))
-        .sum()
+        CONTENDED.iter().map(|cause| self.of(*cause)).sum()
     }
 
     /// Waited behind somebody or throttled: what a verdict is about.
@@ -152,8 +152,17 @@ impl Evidence {
                 VerdictKind::HeldByQuota
             }
             (true, false) => VerdictKind::HeldByQuota,
+            // The quota lasted nearly to the end of each period only because others had the CPU.
+            (false, true) if self.quota_binds && !by_neighbours && !self.is_mostly_own() => {
+                VerdictKind::HeldByQuota
+            }
             (_, true) => self.contention(thresholds, before),
         }
+    }
+
+    /// Whether it waited for its own threads more than for all others.
+    fn is_mostly_own(&self) -> bool {
+        2 * self.of(Cause::Own) > self.contended_ns()
     }
 
     /// Whether a thread of it has not run for so long that it is not quiet, although its waits are a small

@@ -282,11 +282,7 @@ impl WaitReportRow {
             (None, Party::Group(owner)) => &owner.path,
             _ => return false,
         };
-        match culprit {
-            Party::Group(owner) => parent::is_below(&owner.path, limited),
-            Party::Below { path, .. } => parent::is_below(path, limited),
-            _ => false,
-        }
+        culprit.is_inside(limited)
     }
 
     /// What it waited for other groups that cost it something.
@@ -378,10 +374,9 @@ impl Draft {
 
     fn add(&mut self, row: &Row) {
         self.counters += &row.counters;
-        let waits = Cause::ALL.map(|cause| row.counters[Counter::Wait(cause)]);
         self.members.push(Member {
             path: row.owner.path.clone(),
-            wanted_ns: row.counters[Counter::CpuTime] + waits.iter().sum::<u64>(),
+            wanted_ns: quota::wanted_ns(row),
         });
     }
 
@@ -539,16 +534,18 @@ impl ReportBuilder {
         let gone = self.gone();
         let growth = Growth { first, last, gone };
         let selected = self.selected_groups();
+        let groups = self.cgroups(last);
         let drafts = if followed_only {
             vec![self.draft_of_command(&growth, level)]
         } else {
-            self.drafts(&growth, level, selected.as_ref())
+            Self::drafts(&growth, level, &groups, selected.as_ref())
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
-        let throttled = self.throttled();
-        let finished = drafts.into_iter().map(|draft| {
-            let quota = throttled.of(&draft.party, &draft.members);
+        let throttled = self.throttled(&groups, window_ns);
+        let finished = drafts.into_iter().map(|mut draft| {
+            let members = std::mem::take(&mut draft.members);
             let row = draft.finish();
+            let quota = throttled.of(&row, &members, window_ns);
             WaitReportRow { quota, ..row }
         });
         let mut rows: Vec<WaitReportRow> = finished
@@ -561,7 +558,7 @@ impl ReportBuilder {
             true => hurts::of(&rows, level).note(&mut rows, level),
             // Others waited behind the chosen rows, too.
             false => {
-                let all = self.drafts(&growth, level, None).into_iter();
+                let all = Self::drafts(&growth, level, &groups, None).into_iter();
                 let all: Vec<WaitReportRow> = all.map(Draft::finish).collect();
                 hurts::of(&all, level).note(&mut rows, level);
             }
@@ -587,7 +584,7 @@ impl ReportBuilder {
         }
     }
 
-    fn throttled(&self) -> Throttled<'_> {
+    fn throttled(&self, groups: &[Row], window_ns: u64) -> Throttled<'_> {
         let (first, last) = self.ends();
         let gone = self.gone();
         // Its first thread came in the window, to it or to a group below.
@@ -598,28 +595,25 @@ impl ReportBuilder {
             };
             !first.cgroups.iter().any(has_some) && gone.cgroups(last).any(|row| has_some(&row))
         };
-        Throttled::between(&first.quotas, gone.quotas(last), began)
+        Throttled::between(&first.quotas, gone.quotas(last), began, groups, window_ns)
     }
 
-    /// Of the `selected` groups, or of all.
+    /// Rows of the `selected` groups, or of all. `groups`: what all used in the window.
     fn drafts(
-        &self,
         growth: &Growth<'_>,
         level: Level,
+        groups: &[Row],
         selected: Option<&IdSet<CgroupId>>,
     ) -> Vec<Draft> {
         let owners = growth.owners();
         let wanted = |id: &CgroupId| selected.is_none_or(|ids| ids.contains(id));
         let mut parties = Parties::new(level, &owners);
         let mut drafts: IdMap<usize, Draft> = IdMap::default();
-        for row in self.cgroups(growth.last) {
-            if !wanted(&row.owner.cgroup) {
-                continue;
-            }
+        for row in groups.iter().filter(|row| wanted(&row.owner.cgroup)) {
             let draft = drafts
                 .entry(parties.number(Group::Cgroup(row.owner.cgroup)))
                 .or_insert_with(|| Draft::new(Party::Group(row.owner.clone())));
-            draft.add(&row);
+            draft.add(row);
             outermost(&mut draft.party, &row.owner);
         }
         for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {

@@ -174,24 +174,45 @@ pub struct QuotaUse {
     pub cpus: f64,
     /// Path of the group that has it, where that is another one, above or inside.
     pub group: Option<String>,
-    /// Periods in which that group ran.
+    /// Periods in which that group ran, without those after its last process ended.
     pub periods: u64,
     /// Those of them in which the quota ran out.
     pub throttled_periods: u64,
     /// Part of the time for which the row wanted the CPU that its members below that group did: 1 for its own
     /// quota and one above it.
     pub part: f64,
+    /// Part that the groups below used of what the quota allowed them while they wanted the CPU. Above 1 where a
+    /// part of a window's first or last period is outside it.
+    pub used: f64,
+    /// What the row would at most gain if nobody outside the quota had had the CPU, as a part of what it used:
+    /// its waits while the quota had not run out, but no more than the quota still allowed.
+    pub gain: f64,
 }
 
 impl QuotaUse {
-    /// Part of the periods, and of what the row wanted, from which on the quota was what held the row back,
-    /// whichever others ran.
+    /// Part of the periods, of what the quota allowed, and of what the row wanted, from which on the quota was what
+    /// held the row back, whichever others ran.
     const BINDS: f64 = 0.9;
+    /// The same of the periods, where the gain without others is small.
+    const MOSTLY: f64 = 0.5;
+    /// A gain below this part of what the row used is small.
+    const SMALL_GAIN: f64 = 0.1;
 
-    /// Whether it ran out in nearly all periods, for nearly all of the row.
+    /// Whether the quota held back nearly all of the row, with or without others: it ran out in nearly all periods,
+    /// or without the others the row would have used hardly more.
     pub fn binds(&self) -> bool {
-        let ran_out = self.throttled_periods as f64 >= Self::BINDS * self.periods as f64;
-        self.periods > 0 && ran_out && self.part >= Self::BINDS
+        let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
+        let no_gain = used_up && self.gain < Self::SMALL_GAIN;
+        self.periods > 0 && self.part >= Self::BINDS && (self.ran_out() || no_gain)
+    }
+
+    /// Whether it ran out in nearly all periods.
+    pub fn ran_out(&self) -> bool {
+        self.ran_out_in(Self::BINDS)
+    }
+
+    fn ran_out_in(&self, part: f64) -> bool {
+        self.throttled_periods as f64 >= part * self.periods as f64
     }
 }
 

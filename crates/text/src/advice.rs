@@ -2,7 +2,7 @@
 
 use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
 
-use crate::reason::part;
+use crate::reason::{hardly_throttled, part};
 use crate::{cpus, sentence};
 
 /// A CPU is worth naming as idle from this part of the window on.
@@ -94,6 +94,10 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::Quiet => return None,
         VerdictKind::HurtByNeighbour => share(reason),
         VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
+        VerdictKind::HeldByQuota if hardly_throttled(reason) => format!(
+            "{} and its CPU weight: one without the other returns little",
+            raise_limit(reason)
+        ),
         VerdictKind::HeldByQuota => quota(reason),
         // Those who use up the limit of the group itself are inside it: no weight parts them.
         VerdictKind::QuotaAndNeighbours
@@ -123,14 +127,18 @@ pub fn advice(reason: &Reason) -> Option<String> {
     })
 }
 
-fn quota(reason: &Reason) -> String {
-    let limit = match &reason.quota {
+fn raise_limit(reason: &Reason) -> String {
+    match &reason.quota {
         Some(quota) => match &quota.group {
             Some(group) => format!("raise the limit of {group} (now {})", cpus(quota.cpus)),
             None => format!("raise its limit (now {})", cpus(quota.cpus)),
         },
         None => "raise its CPU limit".to_owned(),
-    };
+    }
+}
+
+fn quota(reason: &Reason) -> String {
+    let limit = raise_limit(reason);
     let quota = reason.quota.as_ref().map_or(1.0, |quota| quota.cpus);
     match reason.threads > 2.0 * quota.max(1.0) {
         true => format!("{limit}, or run fewer threads"),
@@ -319,6 +327,8 @@ mod tests {
             periods: 50,
             throttled_periods: 49,
             part: 1.0,
+            used: 1.0,
+            gain: 0.0,
         });
         assert_eq!(
             answer("a", &reason),
@@ -326,6 +336,10 @@ mod tests {
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );
+        // Others had the CPU until nearly the end of each period: more of only one of the two returns little.
+        (reason.throttled, reason.quota_binds) = (0.02, true);
+        let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other returns little";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
         // Who is accused then is inside the group.
         reason.kind = VerdictKind::QuotaAndNeighbours;
         reason.quota_binds = true;

@@ -144,17 +144,36 @@ fn names(reason: &Reason) -> Option<String> {
 
 fn held(reason: &Reason) -> String {
     let (throttled, limit) = (part(reason.throttled), limit(reason));
-    let mut words = format!("held back {throttled} of its wanted time by {limit}");
+    let nearly_used = reason.quota.as_ref().filter(|_| hardly_throttled(reason));
+    let mut words = match nearly_used {
+        Some(quota) => format!(
+            "held by {limit}: it used {} of that",
+            part(quota.used.min(1.0))
+        ),
+        None => format!("held back {throttled} of its wanted time by {limit}"),
+    };
     // A neighbour that took nothing from it is not accused, but it is seen in the table.
     if let Some(culprit) = reason.culprits.first().filter(|c| c.share >= 0.1)
         && reason.quota_binds
     {
         let (name, share) = (&culprit.name, part(culprit.share));
-        words.push_str(&format!(
-            "; it also waited {share} behind {name}, which cost it nothing: the limit was used up"
-        ));
+        let gain = reason.quota.as_ref().map_or(0.0, |quota| quota.gain);
+        let cost = match gain {
+            gain if gain >= 0.01 => {
+                let gain = part(gain);
+                format!("without it the limit would allow at most {gain} more CPU time")
+            }
+            _ => "which cost it nothing: the limit was used up".to_owned(),
+        };
+        words.push_str(&format!("; it also waited {share} behind {name}, {cost}"));
     }
     words
+}
+
+/// Whether a limit holds the group that seldom ran out, because others had the CPU until nearly the end of each
+/// period.
+pub(crate) fn hardly_throttled(reason: &Reason) -> bool {
+    reason.kind == VerdictKind::HeldByQuota && reason.quota_binds && reason.throttled < 0.1
 }
 
 fn behind(reason: &Reason) -> String {
@@ -338,6 +357,16 @@ mod tests {
             "held back 80.0% of its wanted time by the limit of 1.5 CPUs of /above; it also waited \
              17.0% behind hog, which cost it nothing: the limit was used up"
         );
+        // Others had the CPU until nearly the end of each period.
+        reason.throttled = 0.02;
+        let quota = reason.quota.as_mut().expect("it has one");
+        (quota.used, quota.gain) = (0.97, 0.031);
+        assert_eq!(
+            sentence(&reason),
+            "held by the limit of 1.5 CPUs of /above: it used 97.0% of that; it also waited 17.0% behind hog, \
+             without it the limit would allow at most 3.1% more CPU time"
+        );
+        reason.throttled = 0.8;
         reason.quota = None;
         reason.culprits.clear();
         let words = "held back 80.0% of its wanted time by a CPU limit";

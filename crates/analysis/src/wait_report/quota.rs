@@ -1,9 +1,13 @@
 //! The quota that held a row back.
 
-use noctule_model::{IdMap, QuotaRow, QuotaUse};
+use std::collections::HashMap;
 
-use super::Party;
+use noctule_model::{Cause, Counter, IdMap, QuotaRow, QuotaUse};
+
 use super::parent::is_below;
+use super::{Party, WaitReportRow};
+use crate::evidence::CONTENDED;
+use crate::report::Row;
 
 /// A group of a row.
 pub(super) struct Member {
@@ -13,54 +17,81 @@ pub(super) struct Member {
     pub(super) wanted_ns: u64,
 }
 
-/// What quotas throttled in a window.
+/// Length of a period where a recording does not have it: the default of the kernel.
+const PERIOD_NS: u64 = 100_000_000;
+
+/// Periods that the kernel counts after the last thread of a group has ended, at most: the rest of one, and a second
+/// one before the timer stops.
+const AFTER_THE_END: u64 = 2;
+
+/// A quota that throttled nobody is considered from this part on that was used of it.
+const NEARLY_USED: f64 = 0.9;
+
+/// What quotas throttled in a window, or nearly did.
 pub(super) struct Throttled<'a>(Vec<Growth<'a>>);
 
+/// The growth of a quota's account in a window.
 struct Growth<'a> {
     path: &'a str,
     cpus: f64,
+    period_ns: u64,
     throttled_ns: u64,
     periods: u64,
     throttled_periods: u64,
+    /// CPU time of the groups below.
+    used_ns: u64,
+    /// How long their threads ran or waited.
+    wanted_ns: u64,
+}
+
+/// The time in which a quota had not run out, and what it allowed.
+struct Open {
+    /// Part of the time for which the groups below wanted the CPU.
+    wanted: f64,
+    /// CPU time that they could still have used, nanoseconds.
+    unused_ns: f64,
+    /// What they used of all that the quota allowed.
+    used: f64,
 }
 
 impl<'a> Throttled<'a> {
     /// From the quotas at the beginning, and those at the end or when their groups went. `began`: whether the group of
-    /// one began in the window.
+    /// one began in the window. `groups`: what all groups used in it.
     pub(super) fn between(
         first: &[QuotaRow],
         last: impl Iterator<Item = &'a QuotaRow>,
         began: impl Fn(&QuotaRow) -> bool,
+        groups: &[Row],
+        window_ns: u64,
     ) -> Self {
         let before: IdMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
-        let grown = last.map(|row| {
-            let before = before.get(&row.cgroup).copied();
-            let since = |now: u64, then: fn(&QuotaRow) -> u64| match before {
-                Some(before) => now.saturating_sub(then(before)),
-                None if began(row) => now,
-                // Of one that was not read at the beginning it is not known what belongs to the window.
-                None => 0,
-            };
-            let throttled_ns = match before {
-                Some(before) => row.throttled_ns.saturating_sub(before.throttled_ns),
-                None => row.throttled_ns,
-            };
-            Growth {
-                path: &row.path,
-                cpus: row.cpus,
-                throttled_ns,
-                periods: since(row.periods, |b| b.periods),
-                throttled_periods: since(row.throttled_periods, |b| b.throttled_periods),
+        let grown = last.map(|row| Growth::new(row, before.get(&row.cgroup).copied(), &began));
+        let mut grown: Vec<Growth<'_>> = grown.collect();
+        let places: HashMap<&str, usize> =
+            (0..).zip(&grown).map(|(at, it)| (it.path, at)).collect();
+        for group in groups.iter().filter(|_| !places.is_empty()) {
+            let path = &*group.owner.path;
+            let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+            for place in above.chain([path]).filter_map(|path| places.get(path)) {
+                grown[*place].used_ns += group.counters[Counter::CpuTime];
+                grown[*place].wanted_ns += wanted_ns(group);
             }
-        });
-        Self(grown.filter(|it| it.throttled_ns > 0).collect())
+        }
+        let nearly = |it: &Growth<'_>| it.periods > 0 && it.open(window_ns).used >= NEARLY_USED;
+        grown.retain(|it| it.throttled_ns > 0 || nearly(it));
+        Self(grown)
     }
 
     /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window. If
     /// any binds, the innermost of these: one of a member that hardly runs can have throttled for longer, and one
     /// above would not have given what the inner one denies.
-    pub(super) fn of(&self, party: &Party, members: &[Member]) -> Option<QuotaUse> {
-        let own = match party {
+    pub(super) fn of(
+        &self,
+        row: &WaitReportRow,
+        members: &[Member],
+        window_ns: u64,
+    ) -> Option<QuotaUse> {
+        let own = match &row.party {
             Party::Group(owner) => Some(&*owner.path),
             Party::Command => None,
             _ => return None,
@@ -72,19 +103,103 @@ impl<'a> Throttled<'a> {
                 inside || is_below(&member.path, quota.path)
             })
         };
-        let quotas = self.0.iter().filter(concerns);
-        let quotas = quotas.map(|quota| (quota, quota.usage(own, members)));
-        let most = quotas.max_by_key(|(quota, usage)| match usage.binds() {
-            true => (true, quota.path.len(), quota.throttled_ns),
-            false => (false, 0, quota.throttled_ns),
+        let quotas = self.0.iter().filter(concerns).map(|quota| {
+            let use_of_row = QuotaUse {
+                gain: quota.gain(row, window_ns),
+                ..quota.usage(own, members, window_ns)
+            };
+            (quota, use_of_row)
+        });
+        let held = quotas.filter(|(quota, usage)| quota.throttled_ns > 0 || usage.binds());
+        let most = held.max_by_key(|(quota, usage)| match usage.binds() {
+            true => (
+                1 + u8::from(usage.ran_out()),
+                quota.path.len(),
+                quota.throttled_ns,
+            ),
+            false => (0, 0, quota.throttled_ns),
         });
         most.map(|(_, usage)| usage)
     }
 }
 
-impl Growth<'_> {
-    /// What it means for the row with these members, and with this path if it is a group.
-    fn usage(&self, path: Option<&str>, members: &[Member]) -> QuotaUse {
+/// How long the threads of a group ran or waited.
+pub(super) fn wanted_ns(group: &Row) -> u64 {
+    let waits = Cause::ALL.map(|cause| group.counters[Counter::Wait(cause)]);
+    let waits = waits.into_iter().fold(0, u64::saturating_add);
+    waits.saturating_add(group.counters[Counter::CpuTime])
+}
+
+impl<'a> Growth<'a> {
+    fn new(
+        row: &'a QuotaRow,
+        before: Option<&QuotaRow>,
+        began: &impl Fn(&QuotaRow) -> bool,
+    ) -> Self {
+        let since = |now: u64, then: fn(&QuotaRow) -> u64| match before {
+            Some(before) => now.saturating_sub(then(before)),
+            None if began(row) => now,
+            // Of one that was not read at the beginning it is not known what belongs to the window.
+            None => 0,
+        };
+        let throttled_ns = match before {
+            Some(before) => row.throttled_ns.saturating_sub(before.throttled_ns),
+            None => row.throttled_ns,
+        };
+        let throttled_periods = since(row.throttled_periods, |b| b.throttled_periods);
+        let periods = since(row.periods, |b| b.periods);
+        let open = periods.saturating_sub(throttled_periods);
+        let after = if row.ended {
+            open.min(AFTER_THE_END)
+        } else {
+            0
+        };
+        Self {
+            path: &row.path,
+            cpus: row.cpus,
+            period_ns: if row.period_ns > 0 {
+                row.period_ns
+            } else {
+                PERIOD_NS
+            },
+            throttled_ns,
+            periods: periods - after,
+            throttled_periods,
+            used_ns: 0,
+            wanted_ns: 0,
+        }
+    }
+
+    /// The time in which the quota had not run out. Threads of one group can wait beside each other: then how long
+    /// the group wanted the CPU is not known, and it is taken for the whole window.
+    fn open(&self, window_ns: u64) -> Open {
+        let period_ns = self.period_ns as f64;
+        let window_ns = window_ns as f64;
+        let full_ns = (self.throttled_periods as f64 * period_ns).min(window_ns);
+        let wanted_ns = window_ns.min(self.wanted_ns as f64);
+        let wanted_open_ns = (wanted_ns - full_ns).max(0.0);
+        let periods = self.periods.saturating_sub(self.throttled_periods) as f64;
+        // The kernel counts no periods in which the group does not run at all.
+        let open_ns = wanted_open_ns
+            .max(periods * period_ns)
+            .min(window_ns - full_ns);
+        let used_open_ns = (self.used_ns as f64 - full_ns * self.cpus).max(0.0);
+        Open {
+            wanted: wanted_open_ns / wanted_ns.max(1.0),
+            unused_ns: (open_ns * self.cpus - used_open_ns).max(0.0),
+            used: self.used_ns as f64 / ((full_ns + open_ns) * self.cpus).max(1.0),
+        }
+    }
+
+    /// What the row would gain at most if nobody outside the quota had had the CPU: [`QuotaUse::gain`].
+    fn gain(&self, row: &WaitReportRow, window_ns: u64) -> f64 {
+        let open = self.open(window_ns);
+        let outside_ns = row.waited_outside_ns(self.path) as f64 * open.wanted;
+        outside_ns.min(open.unused_ns) / row.cpu_ns.max(1) as f64
+    }
+
+    /// What it means for a row with these members, and with this path if it is a group.
+    fn usage(&self, path: Option<&str>, members: &[Member], window_ns: u64) -> QuotaUse {
         let below = |member: &&Member| is_below(&member.path, self.path);
         let sum = |ns: u64, member: &Member| ns + member.wanted_ns;
         let wanted_ns = members.iter().fold(0, sum);
@@ -99,6 +214,33 @@ impl Growth<'_> {
                 0 => 0.0,
                 _ => below_ns as f64 / wanted_ns as f64,
             },
+            used: self.open(window_ns).used,
+            gain: 0.0,
         }
+    }
+}
+
+impl Party {
+    /// Whether all of it is below that path.
+    pub(super) fn is_inside(&self, above: &str) -> bool {
+        match self {
+            Self::Group(owner) => is_below(&owner.path, above),
+            Self::Below { path, .. } => is_below(path, above),
+            _ => false,
+        }
+    }
+}
+
+impl WaitReportRow {
+    /// How long it waited for a CPU that neither its own threads nor others below that path had.
+    fn waited_outside_ns(&self, path: &str) -> u64 {
+        let waited = |cause: Cause| self.wait_ns[cause as usize];
+        let contended = CONTENDED.map(waited).into_iter();
+        let contended = contended.fold(0, u64::saturating_add);
+        let inside = self.culprits.iter().filter(|it| it.party.is_inside(path));
+        let inside = inside
+            .map(|it| it.blame.wait_ns)
+            .fold(0, u64::saturating_add);
+        contended.saturating_sub(inside.saturating_add(waited(Cause::Own)))
     }
 }

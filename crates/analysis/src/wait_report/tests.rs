@@ -8,6 +8,7 @@ use crate::{Named, Selection};
 mod quota;
 
 const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
 
 fn owner(id: u64, path: &str) -> Arc<Owner> {
     let unit = path.rsplit('/').find(|part| part.ends_with(".service"));

@@ -136,6 +136,8 @@ struct QuotaJson {
     group: Option<String>,
     periods: u64,
     throttled_periods: u64,
+    used: f64,
+    gain: f64,
 }
 
 /// An object whose keys come from the model.
@@ -199,6 +201,8 @@ impl VerdictJson {
                 group: quota.group,
                 periods: quota.periods,
                 throttled_periods: quota.throttled_periods,
+                used: quota.used,
+                gain: quota.gain,
             }),
         }
     }

@@ -99,25 +99,128 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
         quotas: quotas(500 * MS, 990 * MS),
         ..Batch::default()
     };
-    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false);
+    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false, &[], SECOND);
     let member = |path: &str, ms| Member {
         path: path.into(),
         wanted_ns: ms * MS,
     };
     let members = [member("/pod/main", 900), member("/pod/side", 5)];
-    let pod = throttled.of(&Party::Group(owner(1, "/pod")), &members);
+    let row = |id, path| Draft::new(Party::Group(owner(id, path))).finish();
+    let pod = throttled.of(&row(1, "/pod"), &members, SECOND);
     let pod = pod.expect("both throttled it");
     assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
-    let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
+    let side = throttled.of(&row(2, "/pod/side"), &members[1..], SECOND);
     assert_eq!(side.expect("its own").group, None);
     // Both bind: the limit above would not have given it what its own denies.
     let last = Batch {
         quotas: quotas(990 * MS, 500 * MS),
         ..Batch::default()
     };
-    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false);
-    let side = throttled.of(&Party::Group(owner(2, "/pod/side")), &members[1..]);
+    let throttled = Throttled::between(&first.quotas, last.quotas.iter(), |_| false, &[], SECOND);
+    let side = throttled.of(&row(2, "/pod/side"), &members[1..], SECOND);
     assert_eq!(side.expect("its own").group, None);
+}
+
+/// A group with a quota of 0.45 CPU beside a busy neighbour.
+struct Limited {
+    window_ms: u64,
+    periods: [u64; 2],
+    cpu_ms: u64,
+    throttled_ms: u64,
+    neighbour_ms: u64,
+    ended: bool,
+}
+
+fn judged(scene: &Limited) -> (VerdictKind, QuotaUse) {
+    let quota = |[periods, throttled_periods]: [u64; 2], ms: u64, ended| QuotaRow {
+        cgroup: CgroupId(10),
+        path: "/victim".into(),
+        cpus: 0.45,
+        period_ns: 100 * MS,
+        periods,
+        throttled_periods,
+        throttled_ns: ms * MS,
+        ended,
+    };
+    let mut builder = ReportBuilder::new(Batch {
+        quotas: vec![quota([0; 2], 0, false)],
+        ..Batch::default()
+    });
+    let mut victim = group(10, "/victim", 0, 0, scene.neighbour_ms);
+    victim.counters[Counter::CpuTime] = scene.cpu_ms * MS;
+    victim.counters[Counter::Wait(Cause::Throttle)] = scene.throttled_ms * MS;
+    builder.add(Batch {
+        taken_ns: scene.window_ms * MS,
+        cgroups: vec![victim, group(20, "/hog", 0, 0, 0)],
+        blames: vec![cell(10, of(20), scene.neighbour_ms)],
+        quotas: vec![quota(scene.periods, scene.throttled_ms, scene.ended)],
+        ..Batch::default()
+    });
+    let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+    let victim = row(&report, Level::Cgroup, "/victim");
+    (victim.verdict.kind, victim.quota.clone().expect("its own"))
+}
+
+#[test]
+fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
+    let used_up = Limited {
+        window_ms: 4000,
+        periods: [40, 39],
+        cpu_ms: 1809,
+        throttled_ms: 301,
+        neighbour_ms: 1890,
+        ended: false,
+    };
+    let (kind, quota) = judged(&used_up);
+    assert_eq!((kind, quota.gain), (VerdictKind::HeldByQuota, 0.0));
+    // The neighbour leaves it nearly as much as the limit, which seldom runs out.
+    let nearly = Limited {
+        periods: [40, 1],
+        cpu_ms: 1760,
+        throttled_ms: 3,
+        neighbour_ms: 2237,
+        ..used_up
+    };
+    let (kind, quota) = judged(&nearly);
+    assert_eq!(kind, VerdictKind::HeldByQuota);
+    assert!((0.02..0.03).contains(&quota.gain), "{quota:?}");
+    // It runs out while the neighbour sleeps, for half of the time.
+    let bursts = Limited {
+        periods: [26, 20],
+        cpu_ms: 1000,
+        throttled_ms: 1000,
+        neighbour_ms: 2000,
+        ..used_up
+    };
+    assert_eq!(judged(&bursts).0, VerdictKind::QuotaAndNeighbours);
+    // The neighbour leaves it much less than the limit.
+    let starved = Limited {
+        periods: [40, 4],
+        cpu_ms: 1200,
+        throttled_ms: 20,
+        neighbour_ms: 2780,
+        ..used_up
+    };
+    let (kind, quota) = judged(&starved);
+    assert_eq!(kind, VerdictKind::HurtByNeighbour);
+    assert!((0.45..0.55).contains(&quota.gain), "{quota:?}");
+}
+
+#[test]
+fn periods_of_a_quota_after_the_last_process_do_not_count() {
+    let mut job = Limited {
+        window_ms: 1000,
+        periods: [5, 3],
+        cpu_ms: 145,
+        throttled_ms: 20,
+        neighbour_ms: 170,
+        ended: false,
+    };
+    assert_eq!(judged(&job).0, VerdictKind::HurtByNeighbour);
+    job.ended = true;
+    let (kind, quota) = judged(&job);
+    assert_eq!((quota.periods, quota.throttled_periods), (3, 3));
+    assert_eq!(kind, VerdictKind::HeldByQuota);
 }
 
 /// Two services share the limit of a slice, and something else runs beside the slice.
