@@ -17,7 +17,7 @@ mod group;
 mod load;
 mod play;
 
-use draw::{Dice, KINDS, Scene};
+use draw::{Dice, KINDS, REMOVAL, Scene};
 pub(crate) use load::run_if_asked;
 use play::{Played, Stage};
 
@@ -42,6 +42,9 @@ pub(crate) struct Args {
     #[arg(long)]
     top: bool,
     /// Only scenes of this kind, or of those that have this in their names
+    ///
+    /// With the name of a kind so many of that kind are drawn. `quota_or_neighbour` is played only then: when noctule
+    /// has answered, the neighbour is removed, and the verdict is to be the quota's where the victim gains less than 10 %.
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
     /// The binary [default: target/debug/noctule]
@@ -75,9 +78,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     }
     let stage = Stage::new(noctule, args.window.clone(), args.top)?;
     let mut outcome = Outcome::default();
-    let chosen = |kind: &str| match KINDS.contains(&args.only.as_str()) {
-        true => kind == args.only,
-        false => kind.contains(&args.only),
+    let mut kinds = KINDS.iter().copied().chain([REMOVAL]);
+    let named = kinds.find(|kind| *kind == args.only);
+    let chosen = |kind: &str| match named {
+        Some(named) => kind == named,
+        None => kind.contains(&args.only),
     };
     for kind in KINDS.iter().filter(|kind| chosen(kind)) {
         for _ in 0..args.each {
@@ -86,7 +91,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     }
     let mut dice = Dice::new(args.seed);
     for _ in 0..args.count {
-        let scene = Scene::drawn(&mut dice);
+        let scene = match named {
+            Some(kind) => Scene::drawn_of(kind, &mut dice),
+            None => Scene::drawn(&mut dice),
+        };
         if chosen(scene.kind) {
             outcome.play(&stage, &scene)?;
         }
@@ -115,7 +123,7 @@ impl Outcome {
     }
 
     fn note(&mut self, scene: &Scene, played: &Played) {
-        let verdict = (scene.kind.to_owned(), played.kind.clone());
+        let verdict = (played.truth.clone(), played.kind.clone());
         *self.confusion.entry(verdict).or_default() += 1;
         self.wrong += usize::from(!played.wrong.is_empty());
         match played.wrong.is_empty() {

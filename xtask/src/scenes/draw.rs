@@ -19,6 +19,9 @@ pub(super) const KINDS: [&str; 13] = [
     "starved",
 ];
 
+/// The kind whose truth is measured: the neighbours are removed. It is played only where it is asked for by its name.
+pub(super) const REMOVAL: &str = "quota_or_neighbour";
+
 /// A scene.
 pub(super) struct Scene {
     pub(super) kind: &'static str,
@@ -63,6 +66,11 @@ impl Scene {
     /// One of any kind.
     pub(super) fn drawn(dice: &mut Dice) -> Self {
         let kind = KINDS[dice.roll(0, KINDS.len() as u64 - 1) as usize];
+        Self::drawn_of(kind, dice)
+    }
+
+    /// One of this kind.
+    pub(super) fn drawn_of(kind: &'static str, dice: &mut Dice) -> Self {
         Self::with(kind, |from, to| dice.roll(from, to))
     }
 
@@ -105,6 +113,12 @@ impl Scene {
                 scene.weights = (400, 10_000);
                 let length = choose(250, 350) * 1000;
                 scene.neighbours = vec![format!("bursts {length} {length}")];
+            }
+            // A victim of 1024 shares beside a neighbour of 256 to 4096, and more of all beside others.
+            REMOVAL => {
+                scene.quota = choose(20, 80);
+                scene.weights = (2500, choose(256, 4096) * 10_000 / 4096);
+                scene.neighbours = vec![spin(1)];
             }
             "own_threads" => scene.threads = choose(2, 8),
             // Threads of the kernel are in the root group. The sender has another CPU, which is everybody's.
@@ -185,6 +199,8 @@ impl Scene {
                 "; 1 thread has waited for ".into(),
                 " and still waits".into(),
             ],
+            // The verdict is known, not the parts.
+            REMOVAL => Vec::new(),
             _ => vec!["not hurt".into()],
         };
         words

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use super::draw::Scene;
+use super::draw::{REMOVAL, Scene};
 use super::group::{Group, Hierarchies};
 use super::output;
 
@@ -28,6 +28,8 @@ pub(super) struct Stage {
 
 /// What was said of a scene.
 pub(super) struct Played {
+    /// What is the matter.
+    pub(super) truth: String,
     /// The verdict of `waits`.
     pub(super) kind: String,
     /// The first line of `why`.
@@ -61,12 +63,23 @@ impl Drop for Loads {
     }
 }
 
+/// What a victim gains at most, as a part of what it had, where the verdict is to be that of its quota.
+const HARDLY_MORE: f64 = 0.1;
+
 /// CPU time up to now, in seconds.
 struct Used {
     at: Instant,
     victim: f64,
     neighbours: f64,
     ksoftirqd: f64,
+}
+
+impl Used {
+    /// CPUs that the victim had since then.
+    fn victim_part(&self, before: &Self) -> f64 {
+        let length = self.at.duration_since(before.at).as_secs_f64();
+        (self.victim - before.victim) / length
+    }
 }
 
 impl Cast {
@@ -106,7 +119,7 @@ impl Stage {
 
     pub(super) fn play(&self, scene: &Scene) -> Result<Played> {
         let _lock = last_cpu()?;
-        let cast = self.cast(scene)?;
+        let mut cast = self.cast(scene)?;
         thread::sleep(Duration::from_millis(300));
         if scene.idle {
             cast.until_it_starves()?;
@@ -114,11 +127,44 @@ impl Stage {
         let before = self.used(&cast);
         let (kind, line) = self.waits(&cast)?;
         let why = self.why(&cast)?;
-        let disturbed = scene.disturbed(&before, &self.used(&cast));
-        let answer = why["answer"].as_str().unwrap_or_default().to_owned();
+        let after = self.used(&cast);
+        let mut disturbed = scene.disturbed(&before, &after);
+        let mut truth = scene.kind.to_owned();
+        let mut expected = scene.truth();
+        let mut gain = None;
+        if scene.kind == REMOVAL && disturbed.is_none() {
+            let with = after.victim_part(&before);
+            let without = self.without_neighbours(&mut cast)?;
+            // It has all of the CPU that its quota gives it.
+            if without < 0.97 * scene.quota as f64 / 100.0 {
+                disturbed = Some(format!("alone it used {without:.2}"));
+            }
+            let more = without / with - 1.0;
+            gain = Some(more);
+            expected = match more < HARDLY_MORE {
+                true => "held_by_quota",
+                false => "quota_and_neighbours",
+            };
+            truth.push_str(if more < HARDLY_MORE {
+                ": gains < 10 %"
+            } else {
+                ": gains more"
+            });
+        }
+        let mut answer = why["answer"].as_str().unwrap_or_default().to_owned();
+        if let Some(gain) = gain {
+            answer = format!("gains {:.1} %: {answer}", gain * 100.0);
+        }
         let mut wrong = Vec::new();
         let mut check = |what: &str, kind: &str, line: Option<&str>| {
-            if kind != scene.truth() {
+            // A neighbour that costs the victim more is accused, with the quota or alone.
+            let accused = scene.kind == REMOVAL && kind == "hurt_by_neighbour";
+            let kind = if accused {
+                "quota_and_neighbours"
+            } else {
+                kind
+            };
+            if kind != expected {
                 wrong.push(format!("{what}: the verdict is {kind}"));
             }
             let expected = match what {
@@ -137,11 +183,23 @@ impl Stage {
             check("top", &judged, Some(&words));
         }
         Ok(Played {
+            truth,
             kind,
             answer,
             wrong,
             disturbed,
         })
+    }
+
+    /// What the victim uses of the CPU when its neighbours have ended.
+    fn without_neighbours(&self, cast: &mut Cast) -> Result<f64> {
+        // The victim came last.
+        let neighbours = cast.loads.0.len() - 1;
+        drop(Loads(cast.loads.0.drain(..neighbours).collect()));
+        thread::sleep(Duration::from_millis(300));
+        let before = self.used(cast);
+        thread::sleep(Duration::from_secs(2));
+        Ok(self.used(cast).victim_part(&before))
     }
 
     fn cast(&self, scene: &Scene) -> Result<Cast> {
@@ -331,7 +389,7 @@ impl Scene {
     /// The figures, where the groups had less than the scene gives them, by the kernel's account.
     fn disturbed(&self, before: &Used, after: &Used) -> Option<String> {
         let length = after.at.duration_since(before.at).as_secs_f64();
-        let victim = (after.victim - before.victim) / length;
+        let victim = after.victim_part(before);
         let neighbours = (after.neighbours - before.neighbours) / length;
         let ksoftirqd = (after.ksoftirqd - before.ksoftirqd) / length;
         let quota = self.quota as f64 / 100.0;
