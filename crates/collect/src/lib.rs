@@ -10,6 +10,7 @@ mod events;
 mod ledger;
 mod life;
 mod quotas;
+mod rooms;
 mod settings;
 #[cfg(test)]
 mod testing;
@@ -19,4 +20,5 @@ pub use energy::{Clock, CpuWatts, Meters, Moment, NOT_DISCHARGED, NOTHING_COUNTE
 pub use events::EventSource;
 pub use life::CgroupLife;
 pub use quotas::Quotas;
+pub use rooms::Rooms;
 pub use settings::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};

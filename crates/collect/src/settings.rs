@@ -6,7 +6,7 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use noctule_model::{CpuWeight, RealTime};
+use noctule_model::{CpuWeight, RealTime, ThreadRoom};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 use crate::quotas::Quota;
@@ -137,10 +137,29 @@ impl SettingFiles {
         pids
     }
 
-    /// The CPUs that threads of these processes may use, all together: of those that ran or waited for at least a
-    /// hundredth of what all did since they began, because what only starts and waits for others is mostly free to run
-    /// anywhere. `None` where none is left.
+    /// The CPUs that the busy threads of these processes may use, all together. `None` where none is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
+        let cpus: CpuNumbers = self.busy_threads(pids).into_iter().flatten().collect();
+        (!cpus.is_empty()).then_some(cpus)
+    }
+
+    /// The busy threads of the processes that are directly in the group at that path, and the CPUs that are online and
+    /// that any of them may use. `None` for the root group, which has the threads of the kernel, and where none is left.
+    pub fn room(&self, path: &str) -> Option<ThreadRoom> {
+        let text = self.read(path, "cgroup.procs").filter(|_| path != "/")?;
+        let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        let busy = self.busy_threads(&pids);
+        let cpus: CpuNumbers = busy.iter().flatten().copied().collect();
+        let usable = cpus.intersection(&self.online()).count();
+        (usable > 0).then_some(ThreadRoom {
+            threads: busy.len() as u32,
+            cpus: usable as u32,
+        })
+    }
+
+    /// The CPUs that each thread of these processes may use, of those that ran or waited for at least a hundredth of
+    /// what all did since they began: what only starts and waits for others is mostly free to run anywhere.
+    fn busy_threads(&self, pids: &[u32]) -> Vec<CpuNumbers> {
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
         let threads: Vec<(u64, CpuNumbers)> = threads
@@ -165,8 +184,7 @@ impl SettingFiles {
             .iter()
             .fold(0_u64, |sum, (ns, _)| sum.saturating_add(*ns));
         let busy = threads.into_iter().filter(|(ns, _)| *ns >= all / 100);
-        let cpus: CpuNumbers = busy.flat_map(|(_, cpus)| cpus).collect();
-        (!cpus.is_empty()).then_some(cpus)
+        busy.map(|(_, cpus)| cpus).collect()
     }
 
     /// The threads of a process.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow, DestinationRow,
     Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow,
-    ProcessId, QuotaRow, Sockets, SubjectRow, WaitRow, Waiting, ZoneAccount,
+    ProcessId, QuotaRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting, ZoneAccount,
 };
 
 /// So many are kept of those who had a CPU in batches that readers do not get.
@@ -228,4 +228,6 @@ pub struct CgroupRow {
     pub sockets: Sockets,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
+    /// Its threads and their CPUs; `None` where that was not read, because hardly any of them waited for another one.
+    pub room: Option<ThreadRoom>,
 }

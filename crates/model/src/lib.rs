@@ -73,4 +73,4 @@ pub use reason::{
 };
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
-pub use waits::{Blame, BlameRow, Group, WaitRow, Waiting};
+pub use waits::{Blame, BlameRow, Group, ThreadRoom, WaitRow, Waiting};

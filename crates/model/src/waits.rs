@@ -83,6 +83,22 @@ impl Waiting {
     }
 }
 
+/// The threads of a group that want the CPU, and the CPUs that they may use (affinity and cpuset).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadRoom {
+    /// Threads that ran or waited for a hundredth of what all did, or longer.
+    pub threads: u32,
+    /// CPUs that are online and that any of these threads may use.
+    pub cpus: u32,
+}
+
+impl ThreadRoom {
+    /// Whether each of the threads could have a CPU of its own.
+    pub const fn is_enough(self) -> bool {
+        self.threads <= self.cpus
+    }
+}
+
 impl std::ops::AddAssign<&Waiting> for Waiting {
     fn add_assign(&mut self, other: &Self) {
         self.threads += other.threads;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
-    CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, SettingFiles,
+    CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, Rooms, SettingFiles,
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
@@ -80,6 +80,8 @@ pub(crate) struct Pipeline {
     registry: Registry,
     /// CPU quotas; `None` where waits are not measured.
     quotas: Option<Quotas>,
+    /// Threads of groups that wait, and their CPUs; `None` where waits are not measured.
+    rooms: Option<Rooms>,
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
@@ -238,6 +240,7 @@ impl Pipeline {
         Ok(Self {
             cpu,
             quotas,
+            rooms: config.collect.waits.then(|| rooms(&facts)),
             life,
             meters,
             zone_warnings: ZoneWarnings::default(),
@@ -526,6 +529,9 @@ impl Pipeline {
         }
         self.make_room()?;
         // These remember what the batch has: nothing that can fail comes after them.
+        if let Some(rooms) = &mut self.rooms {
+            rooms.read(batch);
+        }
         if let Some(quotas) = &mut self.quotas {
             quotas.read(batch);
         }
@@ -771,6 +777,11 @@ fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     let mut quotas = Quotas::new(mount(&facts.hierarchy));
     quotas.look(registry.owners().map(|owner| owner.path.as_str()));
     quotas
+}
+
+/// Threads of groups that wait, and their CPUs.
+fn rooms(facts: &Facts) -> Rooms {
+    Rooms::new(SettingFiles::new(Path::new("/"), &mount(&facts.hierarchy)))
 }
 
 fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) {

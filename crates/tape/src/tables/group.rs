@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use noctule_model::{
     CgroupId, CgroupRow, DestinationCounter, DestinationRow, EventCounter, Measured, Sockets,
-    Waiting,
+    ThreadRoom, Waiting,
 };
 
 use super::process::{Energies, Figures, UseRecord, by_package, energies, packages};
@@ -27,6 +27,8 @@ record! {
         waiting_threads: u64,
         longest_waiting_ns: u64,
         packages: List<UseRecord>,
+        threads: Option<u32>,
+        usable_cpus: Option<u32>,
     }
 }
 
@@ -62,6 +64,7 @@ impl GroupRecord {
             events,
             sockets,
             waiting,
+            room,
         } = row;
         Self {
             cgroup: id.0,
@@ -74,6 +77,8 @@ impl GroupRecord {
             waiting_threads: waiting.threads,
             longest_waiting_ns: waiting.longest_ns,
             packages: by_package(packages),
+            threads: room.map(|room| room.threads),
+            usable_cpus: room.map(|room| room.cpus),
         }
     }
 
@@ -93,6 +98,10 @@ impl GroupRecord {
                 threads: self.waiting_threads,
                 longest_ns: self.longest_waiting_ns,
             },
+            room: self
+                .threads
+                .zip(self.usable_cpus)
+                .map(|(threads, cpus)| ThreadRoom { threads, cpus }),
         }
     }
 }

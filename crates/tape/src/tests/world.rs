@@ -11,8 +11,8 @@ use noctule_model::{
     EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
     FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
     Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, QuotaRow,
-    Runtime, Socket, Sockets, TcpChange, UdpFlow, WaitRow, Waiting, What, Zone, ZoneAccount,
-    ZoneKind, ZoneReading,
+    Runtime, Socket, Sockets, TcpChange, ThreadRoom, UdpFlow, WaitRow, Waiting, What, Zone,
+    ZoneAccount, ZoneKind, ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -255,6 +255,11 @@ impl World {
             dice.grow(&mut row.events, EventCounter::all());
             row.sockets.connections = dice.roll(3);
             row.waiting = Waiting::thread(dice.roll(3));
+            let room = ThreadRoom {
+                threads: dice.roll(9) as u32,
+                cpus: dice.roll(3) as u32,
+            };
+            row.room = dice.maybe(room);
         }
         rows.sort_by_key(|row| row.id);
         let rows = &mut self.batch.destinations;
