@@ -6,20 +6,20 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use noctule_model::{Batch, Cause, CgroupId, Counter, Owner, QuotaRow};
+use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, Owner, QuotaRow};
 
-/// After so many batches groups that are throttled are looked at again: a quota can be set on a group
-/// above them.
+/// After so many batches groups that are throttled or wait are looked at again: a quota can be set on them, or on a
+/// group above them.
 const AGAIN: u64 = 32;
 
-/// Groups with a quota. Looked for are the groups that are there at the beginning and those that are
-/// throttled, with the groups above.
+/// Groups with a quota. Looked for are the groups that are there at the beginning, and those that are throttled or wait
+/// for a CPU, with the groups above.
 #[derive(Debug)]
 pub struct Quotas {
     mount: PathBuf,
     /// By path.
     known: BTreeMap<String, CgroupId>,
-    /// Throttled groups of which the quota was looked for.
+    /// Groups of which the quota was looked for.
     asked: HashSet<CgroupId>,
 }
 
@@ -46,18 +46,20 @@ impl Quotas {
         }
     }
 
-    /// Fills in the quotas of a batch whose groups have owners.
+    /// Fills in the quotas of a batch whose groups have owners, and rooms where they wait.
     pub fn read(&mut self, batch: &mut Batch) {
         if batch.sequence.is_multiple_of(AGAIN) {
             self.asked.clear();
         }
-        let throttled = batch.cgroups.iter().filter(|row| {
-            row.counters[Counter::Wait(Cause::Throttle)] > 0 && !self.asked.contains(&row.id)
-        });
-        let throttled: Vec<(CgroupId, String)> = throttled
+        let waits = |row: &&CgroupRow| {
+            row.room.is_some() || row.counters[Counter::Wait(Cause::Throttle)] > 0
+        };
+        let new = batch.cgroups.iter().filter(waits);
+        let new = new.filter(|row| !self.asked.contains(&row.id));
+        let new: Vec<(CgroupId, String)> = new
             .filter_map(|row| Some((row.id, row.owner.as_ref()?.path.clone())))
             .collect();
-        for (id, path) in throttled {
+        for (id, path) in new {
             self.asked.insert(id);
             let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
             let above: Vec<&str> = ends.map(|at| &path[..at]).collect();
@@ -162,7 +164,7 @@ impl Quota {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CgroupRow, ProcessRow};
+    use noctule_model::{Counters, ProcessRow, ThreadRoom};
 
     use super::*;
     use crate::testing::hierarchy;
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_processes_has_ended() {
+    fn a_group_that_waits_has_a_quota_and_one_without_processes_has_ended() {
         let root = hierarchy(&[
             ("a/cpu.cfs_quota_us", "20000\n"),
             ("a/cpu.cfs_period_us", "100000\n"),
@@ -235,7 +237,14 @@ mod tests {
             ),
         ]);
         let mut quotas = Quotas::new(root.path().to_owned());
-        quotas.look(["/a"].into_iter());
+        // It was never throttled, and it waits.
+        let mut waiting = throttled("/a");
+        waiting.cgroups[0].counters = Counters::default();
+        quotas.read(&mut waiting);
+        assert_eq!(waiting.quotas, []);
+        waiting.cgroups[0].room = Some(ThreadRoom::default());
+        quotas.read(&mut waiting);
+        assert_eq!(waiting.quotas.len(), 1);
         let owner = |path: &str| {
             Some(Arc::new(Owner {
                 path: path.to_owned(),

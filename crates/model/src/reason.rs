@@ -203,7 +203,7 @@ impl QuotaUse {
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;
-        self.periods > 0 && self.part >= Self::BINDS && (self.ran_out() || no_gain)
+        self.part >= Self::BINDS && (self.ran_out() || no_gain)
     }
 
     /// Whether it ran out in nearly all periods.
@@ -212,7 +212,7 @@ impl QuotaUse {
     }
 
     fn ran_out_in(&self, part: f64) -> bool {
-        self.throttled_periods as f64 >= part * self.periods as f64
+        self.periods > 0 && self.throttled_periods as f64 >= part * self.periods as f64
     }
 }
 

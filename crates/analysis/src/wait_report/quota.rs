@@ -73,11 +73,14 @@ impl<'a> Throttled<'a> {
             let path = &*group.owner.path;
             let above = path.match_indices('/').map(|(at, _)| &path[..at]);
             for place in above.chain([path]).filter_map(|path| places.get(path)) {
-                grown[*place].used_ns += group.counters[Counter::CpuTime];
-                grown[*place].wanted_ns += wanted_ns(group);
+                let quota = &mut grown[*place];
+                quota.used_ns = quota
+                    .used_ns
+                    .saturating_add(group.counters[Counter::CpuTime]);
+                quota.wanted_ns = quota.wanted_ns.saturating_add(wanted_ns(group));
             }
         }
-        let nearly = |it: &Growth<'_>| it.periods > 0 && it.open(window_ns).used >= NEARLY_USED;
+        let nearly = |it: &Growth<'_>| it.open(window_ns).used >= NEARLY_USED;
         grown.retain(|it| it.throttled_ns > 0 || nearly(it));
         Self(grown)
     }

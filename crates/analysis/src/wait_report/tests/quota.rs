@@ -184,6 +184,12 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
     let (kind, quota) = judged(&nearly);
     assert_eq!(kind, VerdictKind::HeldByQuota);
     assert!((0.02..0.03).contains(&quota.gain), "{quota:?}");
+    // The quota was read for the first time in the window: its periods are not known.
+    let unread = Limited {
+        periods: [0, 0],
+        ..nearly
+    };
+    assert_eq!(judged(&unread).0, VerdictKind::HeldByQuota);
     // It runs out while the neighbour sleeps, for half of the time.
     let bursts = Limited {
         periods: [26, 20],
