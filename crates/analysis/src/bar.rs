@@ -66,6 +66,7 @@ mod tests {
             quota: None,
             settings: noctule_model::Settings::default(),
             hurts: crate::Hurts::default(),
+            around: crate::Surroundings::default(),
             verdict: Verdict::default(),
         }
     }

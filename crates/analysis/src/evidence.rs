@@ -2,6 +2,8 @@
 
 use noctule_model::{Cause, VerdictKind, Waiting};
 
+use crate::OwnWaits;
+
 /// When a wait is worth a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
@@ -73,6 +75,8 @@ pub struct Evidence {
     /// What it waited for other groups that cost it something: where a quota binds, those that use it up with
     /// this one; else all.
     pub costly_ns: u64,
+    /// Why its threads waited for each other.
+    pub own_waits: OwnWaits,
     /// The usual figures of the group; `None` when too little is known.
     pub baseline: Option<Baseline>,
 }
@@ -94,8 +98,48 @@ impl Evidence {
 
     /// Waited behind somebody: another group, threads of the kernel, its own threads, interrupts or the host.
     /// What is not attributed is among it, because somebody had the CPU.
+    /// Waits of its threads for each other while CPUs were idle that they may use are the scheduler's choice, and none.
     pub fn contended_ns(&self) -> u64 {
-        CONTENDED.iter().map(|cause| self.of(*cause)).sum()
+        let all: u64 = CONTENDED.iter().map(|cause| self.of(*cause)).sum();
+        match self.own_waits {
+            OwnWaits::Spare => all - self.of(Cause::Own),
+            OwnWaits::TooMany | OwnWaits::Crowded => all,
+        }
+    }
+
+    /// Waited for its own threads, because there are more of them than CPUs that they may use.
+    pub fn own_ns(&self) -> u64 {
+        match self.own_waits {
+            OwnWaits::TooMany => self.of(Cause::Own),
+            OwnWaits::Crowded | OwnWaits::Spare => 0,
+        }
+    }
+
+    /// Waited for its own threads, because others had the CPUs that they could have used.
+    pub fn crowded_ns(&self) -> u64 {
+        match self.own_waits {
+            OwnWaits::Crowded => self.of(Cause::Own),
+            OwnWaits::TooMany | OwnWaits::Spare => 0,
+        }
+    }
+
+    /// Waited because of other groups.
+    pub fn neighbours_ns(&self) -> u64 {
+        self.of(Cause::Neighbour) + self.crowded_ns()
+    }
+
+    /// Whether most of what it waited because of other groups was for its own threads.
+    pub fn is_crowded(&self) -> bool {
+        self.crowded_ns() > self.of(Cause::Neighbour)
+    }
+
+    /// The part of [`Self::neighbours_ns`] of which the culprits are compared: those that had the CPU, or those that had
+    /// the CPUs beside.
+    pub fn blamed_ns(&self) -> u64 {
+        match self.is_crowded() {
+            true => self.neighbours_ns(),
+            false => self.of(Cause::Neighbour),
+        }
     }
 
     /// Waited behind somebody or throttled: what a verdict is about.
@@ -140,7 +184,7 @@ impl Evidence {
         let ease = stay(before.is_contended()) * if unusual { 0.25 } else { 1.0 };
         let contended = matters(self.contended_ns(), ease);
         let by_neighbours = matters(self.costly_ns, ease);
-        let not_own = self.contended_ns() - self.of(Cause::Own) - self.of(Cause::Neighbour);
+        let not_own = self.contended_ns() - self.own_ns() - self.neighbours_ns();
         match (held, contended) {
             (false, false) if !self.starves() => VerdictKind::Quiet,
             (false, false) if self.of(Cause::Throttle) >= self.contended_ns() => {
@@ -162,7 +206,7 @@ impl Evidence {
 
     /// Whether it waited for its own threads more than for all others.
     fn is_mostly_own(&self) -> bool {
-        2 * self.of(Cause::Own) > self.contended_ns()
+        2 * self.own_ns() > self.contended_ns()
     }
 
     /// Whether a thread of it has not run for so long that it is not quiet, although its waits are a small
@@ -174,7 +218,7 @@ impl Evidence {
     /// Whether one culprit causes most of what was waited for other groups.
     fn has_culprit(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
         let share = thresholds.culprit_share_after(before);
-        let neighbours = self.of(Cause::Neighbour);
+        let neighbours = self.blamed_ns();
         neighbours > 0 && self.top_culprit_ns as f64 >= share * neighbours as f64
     }
 
@@ -189,19 +233,18 @@ impl Evidence {
             false => HurtByNeighbours,
         };
         let classes = [
-            (neighbours, Cause::Neighbour),
-            (TooManyThreads, Cause::Own),
-            (HurtByKernel, Cause::Kernel),
-            (HurtByHost, Cause::Host),
-            (HurtByInterrupts, Cause::Interrupt),
+            (neighbours, self.neighbours_ns()),
+            (TooManyThreads, self.own_ns()),
+            (HurtByKernel, self.of(Cause::Kernel)),
+            (HurtByHost, self.of(Cause::Host)),
+            (HurtByInterrupts, self.of(Cause::Interrupt)),
         ];
         let class = |kind| match kind {
             HurtByNeighbours => HurtByNeighbour,
             other => other,
         };
-        let weight = |(kind, cause): &(VerdictKind, Cause)| {
-            self.of(*cause) as f64 / stay(class(*kind) == class(before))
-        };
+        let weight =
+            |(kind, ns): &(VerdictKind, u64)| *ns as f64 / stay(class(*kind) == class(before));
         let known = self.contended_ns() - self.of(Cause::Unattributed);
         let largest = classes
             .iter()
@@ -240,6 +283,7 @@ mod tests {
             top_culprit_ns: wait[1] * MS,
             quota_binds: false,
             costly_ns: wait[1] * MS,
+            own_waits: OwnWaits::TooMany,
             waiting: Waiting::default(),
             p99_ns: Some(4 * MS),
             baseline: None,
@@ -297,6 +341,23 @@ mod tests {
         // One that uses up the same limit takes that time from it.
         evidence.costly_ns = 200 * MS;
         assert_eq!(judged(&evidence), VerdictKind::QuotaAndNeighbours);
+    }
+
+    #[test]
+    fn threads_that_could_have_a_cpu_each_do_not_hurt_each_other() {
+        let mut evidence = evidence(1000, [0, 10, 990, 0, 0, 0, 0, 0]);
+        assert_eq!(judged(&evidence), VerdictKind::TooManyThreads);
+        evidence.own_waits = OwnWaits::Spare;
+        assert_eq!(judged(&evidence), VerdictKind::Quiet);
+        evidence.own_waits = OwnWaits::Crowded;
+        assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbours);
+        evidence.top_culprit_ns = 900 * MS;
+        assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
+        // Most of what it waited is known by name.
+        let mut evidence = self::evidence(1000, [0, 600, 300, 0, 0, 0, 0, 0]);
+        evidence.own_waits = OwnWaits::Crowded;
+        evidence.top_culprit_ns = 350 * MS;
+        assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
     }
 
     #[test]

@@ -37,5 +37,7 @@ pub use report::{Detail, Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
 pub use strip::{Strip, StripStep};
-pub use wait_report::{Culprit, Hurts, Party, Verdict, WaitReport, WaitReportRow};
+pub use wait_report::{
+    Culprit, Hurts, OwnWaits, Party, Surroundings, Verdict, WaitReport, WaitReportRow,
+};
 pub use why::{ProcessUse, Why, busiest};

@@ -34,6 +34,8 @@ impl WaitReportRow {
             costly: evidence.share(evidence.costly_ns),
             throttled: of(Cause::Throttle),
             own: of(Cause::Own),
+            crowded: evidence.share(evidence.crowded_ns()),
+            room: self.around.room,
             kernel: of(Cause::Kernel),
             interrupts: of(Cause::Interrupt),
             host: of(Cause::Host),
@@ -69,6 +71,18 @@ impl WaitReportRow {
         };
         if let Some(many @ Party::Below { .. }) = &self.verdict.culprit {
             return vec![named(many, evidence.top_culprit_ns)];
+        }
+        // Nobody ran in the place of its threads: others had the CPUs beside.
+        if evidence.is_crowded()
+            && matches!(
+                self.verdict.kind,
+                VerdictKind::HurtByNeighbour | VerdictKind::HurtByNeighbours
+            )
+        {
+            let part = evidence.crowded_ns() as f64 / self.around.others_cpu_ns.max(1) as f64;
+            let busiest = self.around.busiest.iter();
+            let busiest = busiest.map(|(party, ns)| named(party, (*ns as f64 * part) as u64));
+            return busiest.filter(|it| it.share >= 0.01).collect();
         }
         // Where a limit binds, those that do not use it cost the row nothing.
         let is_meant = |party: &Party| match self.verdict.kind {

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use noctule_model::{
     Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Counters, Feature, Group,
     Histogram, IdMap, IdSet, Level, Loss, Measured, Owner, Preemptor, QuotaRow, QuotaUse, Settings,
-    Subject, VerdictKind, Waiting,
+    Subject, ThreadRoom, VerdictKind, Waiting,
 };
 
+use self::around::CpuOfAll;
 use self::quota::{Member, Throttled};
 use crate::gone::Gone;
 use crate::report::{Key, Row, key, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
+
+pub use self::around::{OwnWaits, Surroundings};
 
 /// Somebody who waited or who ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +158,8 @@ pub struct WaitReportRow {
     pub quota: Option<QuotaUse>,
     /// What it does to others.
     pub hurts: Hurts,
+    /// The CPUs that it may use, and who has them.
+    pub around: Surroundings,
     /// Its limits; the caller that reads the files of the kernel fills them in.
     pub settings: Settings,
     /// What is the matter.
@@ -268,6 +273,13 @@ impl WaitReportRow {
         many.or(top)
     }
 
+    /// Who had most of the CPUs that its threads could have used, and the part of `crowded_ns` that is put down to it.
+    fn most_around(&self, crowded_ns: u64) -> Option<(Party, u64)> {
+        let (party, cpu_ns) = self.around.busiest.first()?;
+        let part = *cpu_ns as f64 / self.around.others_cpu_ns.max(1) as f64;
+        Some((party.clone(), (crowded_ns as f64 * part) as u64))
+    }
+
     fn quota_binds(&self) -> bool {
         self.quota.as_ref().is_some_and(QuotaUse::binds)
     }
@@ -285,10 +297,11 @@ impl WaitReportRow {
         culprit.is_inside(limited)
     }
 
-    /// What it waited for other groups that cost it something.
-    fn costly_ns(&self) -> u64 {
+    /// What it waited for other groups that cost it something. `crowded_ns`: for its own threads, because others had
+    /// the CPUs.
+    fn costly_ns(&self, crowded_ns: u64) -> u64 {
         if !self.quota_binds() {
-            return self.wait_ns[Cause::Neighbour as usize];
+            return self.wait_ns[Cause::Neighbour as usize] + crowded_ns;
         }
         let costly = self.culprits.iter().filter(|c| self.uses_limit(&c.party));
         costly.map(|c| c.blame.wait_ns).sum()
@@ -310,13 +323,22 @@ impl WaitReportRow {
             p99_ns: self.histogram.quantile(0.99),
             top_culprit_ns: 0,
             quota_binds: self.quota_binds(),
-            costly_ns: self.costly_ns(),
+            costly_ns: 0,
+            own_waits: OwnWaits::default(),
             baseline,
         };
+        let own_ns = evidence.of(Cause::Own);
+        evidence.own_waits = self
+            .around
+            .own_waits(own_ns, evidence.wanted_ns(), window_ns);
+        evidence.costly_ns = self.costly_ns(evidence.crowded_ns());
         let share = thresholds.culprit_share;
         let eased = thresholds.culprit_share_after(before);
-        let mut one_ns = eased * evidence.of(Cause::Neighbour) as f64;
-        let mut most = self.most_to_blame(share, one_ns, |_| true);
+        let mut one_ns = eased * evidence.blamed_ns() as f64;
+        let mut most = match evidence.is_crowded() {
+            true => self.most_around(evidence.crowded_ns()),
+            false => self.most_to_blame(share, one_ns, |_| true),
+        };
         evidence.top_culprit_ns = most.as_ref().map_or(0, |(_, ns)| *ns);
         let kind = evidence.verdict(thresholds, before);
         if kind == VerdictKind::QuotaAndNeighbours && evidence.quota_binds {
@@ -354,6 +376,7 @@ struct Draft {
     counters: Counters,
     histogram: Histogram,
     waiting: Waiting,
+    room: Option<ThreadRoom>,
     /// By number of the party.
     culprits: IdMap<usize, Culprit>,
     own: Blame,
@@ -367,6 +390,7 @@ impl Draft {
             counters: Counters::default(),
             histogram: Histogram::default(),
             waiting: Waiting::default(),
+            room: None,
             culprits: IdMap::default(),
             own: Blame::default(),
         }
@@ -440,6 +464,7 @@ impl Draft {
             quota: None,
             settings: Settings::default(),
             hurts: Hurts::default(),
+            around: Surroundings::default(),
             verdict: Verdict::default(),
         }
     }
@@ -542,11 +567,18 @@ impl ReportBuilder {
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
         let throttled = self.throttled(&groups, window_ns);
+        let has_room = drafts.iter().any(|draft| draft.room.is_some());
+        let cpu = has_room.then(|| CpuOfAll::new(&groups, level, &first.node, &last.node));
         let finished = drafts.into_iter().map(|mut draft| {
-            let members = std::mem::take(&mut draft.members);
+            let (members, room) = (std::mem::take(&mut draft.members), draft.room);
             let row = draft.finish();
-            let quota = throttled.of(&row, &members, window_ns);
-            WaitReportRow { quota, ..row }
+            let around = cpu.as_ref().zip(room);
+            let around = around.map(|(cpu, room)| cpu.around(&row.party.key(level), room));
+            WaitReportRow {
+                quota: throttled.of(&row, &members, window_ns),
+                around: around.unwrap_or_default(),
+                ..row
+            }
         });
         let mut rows: Vec<WaitReportRow> = finished
             .filter(|row| row.waited() || row.cpu_ns > 0)
@@ -619,6 +651,7 @@ impl ReportBuilder {
         for row in growth.last.cgroups.iter().filter(|row| wanted(&row.id)) {
             if let Some(draft) = drafts.get_mut(&parties.number(Group::Cgroup(row.id))) {
                 draft.waiting += &row.waiting;
+                draft.room = add_rooms(draft.room, row.room);
             }
         }
         let mut overflow = Draft::new(Party::Unnamed);
@@ -680,6 +713,17 @@ impl ReportBuilder {
     }
 }
 
+/// Threads of two groups of one party. Which CPUs these are is not known: at least as many as one of them may use.
+fn add_rooms(a: Option<ThreadRoom>, b: Option<ThreadRoom>) -> Option<ThreadRoom> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(ThreadRoom {
+            threads: a.threads.saturating_add(b.threads),
+            cpus: a.cpus.max(b.cpus),
+        }),
+        (known, None) | (None, known) => known,
+    }
+}
+
 fn outermost(party: &mut Party, owner: &Arc<Owner>) {
     if let Party::Group(known) = party
         && owner.path.len() < known.path.len()
@@ -688,6 +732,7 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
     }
 }
 
+mod around;
 mod culprit;
 mod hurts;
 mod parent;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{VerdictKind, Waiting};
+use crate::{ThreadRoom, VerdictKind, Waiting};
 
 /// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
 /// the group wanted the CPU: its threads ran or waited.
@@ -21,6 +21,10 @@ pub struct Reason {
     pub throttled: f64,
     /// It waited behind its own threads.
     pub own: f64,
+    /// It waited behind its own threads, which could have had a CPU each: others had these.
+    pub crowded: f64,
+    /// Its threads and the CPUs that they may use, where that is known.
+    pub room: Option<ThreadRoom>,
     /// It waited behind threads of the kernel.
     pub kernel: f64,
     /// It waited while interrupts had the CPU.

@@ -107,11 +107,15 @@ pub fn advice(reason: &Reason) -> Option<String> {
         }
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
-            let most = reason.cpus.ceil().max(1.0);
-            match reason.threads.round() > most {
-                true => format!("fewer threads (as many as CPUs: {most:.0}), or more CPUs"),
-                // There are no more threads than CPUs, but others use these.
-                false => "more CPUs".to_owned(),
+            // What they may use is not known; others can have the rest.
+            let is_more = reason.threads.round() > reason.cpus.ceil().max(1.0);
+            match reason.room {
+                Some(room) => format!(
+                    "fewer threads (as many as CPUs: {}), or more CPUs",
+                    room.cpus
+                ),
+                None if is_more => "fewer threads, or more CPUs".to_owned(),
+                None => "more CPUs".to_owned(),
             }
         }
         VerdictKind::HurtByKernel => {
@@ -192,7 +196,7 @@ fn place(reason: &Reason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CpuWeight, QuotaUse, RealTime, ReasonCulprit, Settings};
+    use noctule_model::{CpuWeight, QuotaUse, RealTime, ReasonCulprit, Settings, ThreadRoom};
 
     use super::*;
 
@@ -220,8 +224,7 @@ mod tests {
         });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; may run on CPU 1 \
-             only; CPU 0 was 100.0% idle. Try: let it run on CPU 0 too"
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; may run on CPU 1 only; CPU 0 was 100.0% idle. Try: let it run on CPU 0 too"
         );
         reason.settings.affinity = Some(Affinity {
             cpus: vec![0, 1, 2, 5],
@@ -281,8 +284,7 @@ mod tests {
         reason.settings.idle = Some(IdleGroup { above: None });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own \
-             setting (cpu.idle=1): it runs only when nobody else wants the CPU. Try: leave it so if \
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own setting (cpu.idle=1): it runs only when nobody else wants the CPU. Try: leave it so if \
              that is meant, or set its cpu.idle to 0"
         );
         reason.settings.idle = Some(IdleGroup {
@@ -308,11 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn no_fewer_threads_than_cpus_are_advised() {
+    fn as_many_threads_as_usable_cpus_are_advised() {
         let mut reason = reason(VerdictKind::TooManyThreads);
         (reason.threads, reason.cpus) = (2.1, 1.1);
         assert_eq!(advice(&reason).as_deref(), Some("more CPUs"));
         reason.threads = 7.9;
+        let words = "fewer threads, or more CPUs";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+        reason.room = Some(ThreadRoom {
+            threads: 8,
+            cpus: 2,
+        });
         let words = "fewer threads (as many as CPUs: 2), or more CPUs";
         assert_eq!(advice(&reason).as_deref(), Some(words));
     }

@@ -90,6 +90,9 @@ fn neighbour(reason: &Reason) -> String {
     if let Some(culprit) = reason.culprits.first() {
         words = format!("hurt by {}", culprit.name);
     }
+    if reason.crowded > 0.5 * reason.contended {
+        return format!("{words}: {}", crowded(reason));
+    }
     words.push_str(&format!(
         ": runnable but not running {contended} of its wanted time"
     ));
@@ -110,6 +113,9 @@ fn neighbours(reason: &Reason) -> String {
     let contended = part(reason.contended);
     let nameless = nameless(reason);
     match names(reason) {
+        Some(names) if reason.crowded > 0.5 * reason.contended => {
+            format!("hurt by several: {names}; {}", crowded(reason))
+        }
         Some(names) => format!(
             "hurt by several: {names}; runnable but not running {contended} of its wanted time{nameless}"
         ),
@@ -120,6 +126,18 @@ fn neighbours(reason: &Reason) -> String {
             "runnable but not running {contended} of its wanted time; who had the CPU is not known"
         ),
     }
+}
+
+/// Its threads shared CPUs although they may use as many as there are threads.
+fn crowded(reason: &Reason) -> String {
+    let shared = cpus((reason.cpus * 10.0).round() / 10.0);
+    let usable = reason.room.map_or(String::new(), |room| {
+        format!(" of the {} that they may use", room.cpus)
+    });
+    let crowded = part(reason.crowded);
+    format!(
+        "its own threads shared {shared}{usable} and waited for each other {crowded} of their wanted time"
+    )
 }
 
 /// What it waited for others that had no place in the table; nothing below 1% of its wanted time.
@@ -225,7 +243,7 @@ pub fn cpus(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{QuotaUse, ReasonCulprit, Unusual};
+    use noctule_model::{QuotaUse, ReasonCulprit, ThreadRoom, Unusual};
 
     use super::*;
 
@@ -279,6 +297,29 @@ mod tests {
             };
             assert_eq!(neighbours(&reason), expected);
         }
+    }
+
+    #[test]
+    fn threads_that_others_leave_one_cpu_are_hurt_by_these() {
+        let crowded = |kind, culprits| Reason {
+            crowded: 0.49,
+            room: Some(ThreadRoom {
+                threads: 2,
+                cpus: 2,
+            }),
+            ..reason(kind, culprits)
+        };
+        assert_eq!(
+            sentence(&crowded(VerdictKind::HurtByNeighbour, &[("b", 0.45)])),
+            "hurt by b: its own threads shared 1 CPU of the 2 that they may use and waited for each other 49.0% of \
+             their wanted time"
+        );
+        let several = crowded(VerdictKind::HurtByNeighbours, &[("b", 0.2), ("c", 0.2)]);
+        assert_eq!(
+            sentence(&several),
+            "hurt by several: b 20.0%, c 20.0%; its own threads shared 1 CPU of the 2 that they may use and waited for \
+             each other 49.0% of their wanted time"
+        );
     }
 
     #[test]

@@ -367,6 +367,7 @@ fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
         quota: None,
         settings: noctule_model::Settings::default(),
         hurts: crate::Hurts::default(),
+        around: crate::Surroundings::default(),
         verdict,
     }
 }

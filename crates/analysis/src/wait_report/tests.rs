@@ -484,6 +484,52 @@ fn waits_of_years_are_not_too_long_for_a_share() {
 }
 
 #[test]
+fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
+    let judged_on = |cpus, room: Option<[u32; 2]>, idle_ms| {
+        let mut a = group(10, "/a", 1000, 0, 0);
+        a.counters[Counter::CpuTime] = 1000 * MS;
+        a.room = room.map(|[threads, cpus]| ThreadRoom { threads, cpus });
+        let mut b = group(20, "/b", 0, 0, 0);
+        b.counters[Counter::CpuTime] = 950 * MS;
+        let node = noctule_model::Node {
+            cpus,
+            idle_ns: idle_ms * MS,
+            ..noctule_model::Node::default()
+        };
+        let report = report(
+            Level::Cgroup,
+            Batch {
+                node,
+                cgroups: vec![a, b, group(30, "/c", 0, 0, 0)],
+                ..Batch::default()
+            },
+        );
+        let row = row(&report, Level::Cgroup, "/a");
+        let culprit = row.verdict.culprit.as_ref();
+        let named = report.reason(row, Level::Cgroup).culprits;
+        (
+            row.verdict.kind,
+            culprit.map(|it| it.name(Level::Cgroup)),
+            named.first().map(|it| it.name.clone()),
+        )
+    };
+    let judged = |room, idle_ms| judged_on(2, room, idle_ms);
+    let b = || Some("/b".to_owned());
+    let by_b = (VerdictKind::HurtByNeighbour, b(), b());
+    assert_eq!(judged(Some([2, 2]), 0), by_b);
+    // The scheduler had another CPU for them.
+    assert_eq!(judged(Some([2, 2]), 1000), (VerdictKind::Quiet, None, None));
+    // Who had the two of four CPUs that they may use is not known.
+    let judged_there = judged_on(4, Some([2, 2]), 0);
+    assert_eq!(judged_there, (VerdictKind::HurtByNeighbours, None, None));
+    // They may use one CPU only, there are more of them, or nobody knows.
+    for room in [Some([2, 1]), Some([3, 2]), None] {
+        let own = (VerdictKind::TooManyThreads, None, None);
+        assert_eq!(judged(room, 0), own, "{room:?}");
+    }
+}
+
+#[test]
 fn what_a_culprit_did_before_the_window_is_not_growth_when_it_loses_its_name() {
     let first = Batch {
         blames: vec![cell(10, of(20), 70), cell(10, Group::Unnamed, 5)],

@@ -117,6 +117,7 @@ mod tests {
             throttles: 0,
             quota: None,
             hurts: Hurts::default(),
+            around: noctule_analysis::Surroundings::default(),
             settings: Settings::default(),
             verdict: Verdict {
                 kind,

@@ -217,6 +217,7 @@ fn idle(party: &Party) -> WaitReportRow {
         quota: None,
         settings: noctule_model::Settings::default(),
         hurts: noctule_analysis::Hurts::default(),
+        around: noctule_analysis::Surroundings::default(),
         verdict: Verdict::default(),
     }
 }
