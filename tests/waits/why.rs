@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::support::cgroup::Group;
@@ -147,6 +147,36 @@ fn a_name_that_nothing_has_says_the_nearest() {
     assert!(errors.contains(&words), "{errors}");
     let output = support::noctule(&["why", "4194304"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A group of which nothing runs has an answer, too: what its threads are in.
+#[test]
+fn a_group_that_sleeps_is_idle_and_one_that_is_stopped_is_stopped() {
+    let _machine = support::shared();
+    needs!("cpu_waits");
+    let group = Group::new("asleep");
+    let load = Load::own(&group, "asleep 1");
+    let path = group.path();
+    let text = printed(&["why", &path, "--for", "500ms"]);
+    assert!(
+        text.starts_with(&format!("{path}: idle: none of its ")),
+        "{text}"
+    );
+    let pid = Pid::from_raw(load.pid().cast_signed()).expect("a process");
+    kill_process(pid, Signal::STOP).expect("it is ours");
+    support::wait_until("it is stopped", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", load.pid()));
+        stat.is_ok_and(|stat| stat.contains(") T "))
+    });
+    let answer = support::json(&["why", &path, "--json", "--for", "500ms"]);
+    assert_eq!(answer["asleep"][0]["kind"], "stopped", "{answer}");
+    assert_eq!(answer["asleep"][0]["process.pid"], load.pid(), "{answer}");
+    let begin = format!("{path}: stopped: none of its ");
+    let words = answer["answer"].as_str().expect("words");
+    assert!(
+        words.starts_with(&begin) && words.contains("kill -CONT "),
+        "{answer}"
+    );
 }
 
 /// How often a shell counts in some 40 ms, here.

@@ -1,12 +1,13 @@
 //! What a group is allowed: its weight, the CPUs that its threads may use, its pressure; and how idle
 //! each CPU was meanwhile. Read when an answer is written, from the files of the kernel.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use noctule_model::{CpuWeight, RealTime, ThreadRoom};
+use noctule_model::{Asleep, AsleepThreads, CpuWeight, RealTime, ThreadRoom};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 use crate::quotas::Quota;
@@ -187,6 +188,39 @@ impl SettingFiles {
         busy.map(|(_, cpus)| cpus).collect()
     }
 
+    /// What the threads of the group at that path and of those below it are in that neither run nor want a CPU: those
+    /// that most are in come first.
+    pub fn asleep(&self, path: &str) -> Vec<AsleepThreads> {
+        let mut found: BTreeMap<Asleep, AsleepThreads> = BTreeMap::new();
+        let mut read = 0;
+        for pid in self.processes(path) {
+            let tasks = fs::read_dir(self.root.join(format!("proc/{pid}/task")));
+            for task in tasks.into_iter().flatten().flatten().take(THREADS - read) {
+                read += 1;
+                let text = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+                let stat = text("stat");
+                // The name, in brackets, can have any characters.
+                let state = stat
+                    .rsplit_once(") ")
+                    .and_then(|(_, rest)| rest.chars().next());
+                // "0": it is in none, or it may not be read.
+                let wchan = Some(text("wchan")).filter(|wchan| !matches!(wchan.as_str(), "" | "0"));
+                let kind = Asleep::new(state.unwrap_or('X'), wchan.as_deref().unwrap_or_default());
+                let Some(kind) = kind else { continue };
+                let known = found.entry(kind).or_insert_with(|| AsleepThreads {
+                    kind,
+                    threads: 0,
+                    pid,
+                    wchan,
+                });
+                known.threads += 1;
+            }
+        }
+        let mut found: Vec<AsleepThreads> = found.into_values().collect();
+        found.sort_by_key(|it| Reverse(it.threads));
+        found
+    }
+
     /// The threads of a process.
     fn threads(&self, pid: &str) -> impl Iterator<Item = ThreadStat> + use<> {
         let path = self.root.join("proc").join(pid).join("task");
@@ -338,6 +372,30 @@ mod tests {
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [0, 1, 4, 5, 7]);
         assert_eq!(files.allowed(&[99]), None);
         assert_eq!(files.online().len(), 3);
+    }
+
+    #[test]
+    fn threads_that_sleep_are_counted_by_what_they_are_in() {
+        let root = hierarchy(&[
+            ("cg/a/cgroup.procs", "7\n"),
+            ("cg/a/b/cgroup.procs", "8\n"),
+            ("proc/7/task/7/stat", "7 (a ) S) S 1 7\n"),
+            ("proc/7/task/7/wchan", "ep_poll"),
+            ("proc/7/task/9/stat", "9 (a) R 1 7\n"),
+            ("proc/7/task/9/wchan", "0"),
+            ("proc/8/task/8/stat", "8 (b) T 1 8\n"),
+            ("proc/8/task/8/wchan", "do_signal_stop"),
+            ("proc/8/task/10/stat", "10 (b) T 1 8\n"),
+        ]);
+        let files = SettingFiles::new(root.path(), &root.path().join("cg"));
+        let found = files.asleep("/a");
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.kind, it.threads, it.pid))
+            .collect();
+        let expected = [(Asleep::Stopped, 2, 8), (Asleep::Requests, 1, 7)];
+        assert_eq!(found, expected);
+        assert_eq!(files.asleep("/none"), []);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! own counterpart type in the crate that writes it, so that a field can be renamed here without
 //! changing what users see.
 
+mod asleep;
 mod batch;
 mod capacity;
 mod comm;
@@ -33,6 +34,7 @@ mod subject;
 mod verdict;
 mod waits;
 
+pub use asleep::{Asleep, AsleepThreads};
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
 pub use capacity::shrink_sparse;
 pub use comm::Comm;

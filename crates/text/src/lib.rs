@@ -4,6 +4,7 @@
 
 mod advice;
 mod ascii;
+mod asleep;
 mod draw;
 mod escape;
 mod fit;
@@ -15,6 +16,7 @@ mod units;
 
 pub use advice::{advice, answer, cpu_numbers, facts};
 pub use ascii::ascii;
+pub use asleep::asleep;
 pub use draw::{WAIT_LENGTHS, WAIT_SCALE, drawn, glyph, lengths, strip};
 pub use escape::{escape, escape_bytes, is_unseen, lossless};
 pub use fit::{Align, fold, keep_end, keep_start, pad, shorten, width, wrap};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thresholds, Why};
-use noctule_model::{Batch, FeatureId, Level};
-use noctule_text::escape;
+use noctule_model::{AsleepThreads, Batch, FeatureId, Level};
+use noctule_text::{Tone, escape};
 
 use super::recorded::{Answer, Window};
 use super::settings::Observed;
@@ -25,10 +25,13 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
-    let (found, why, answer) = match Window::open(&args.recorded, args.duration, WINDOW)? {
+    let (found, why, asleep, answer) = match Window::open(&args.recorded, args.duration, WINDOW)? {
         Some(window) => recorded(args, &window, config)?,
         None => live(args, config)?,
     };
+    if !asleep.is_empty() {
+        return write_asleep(args, (&found.name, &why, &asleep), &answer, &mut output);
+    }
     if why.row().is_none() {
         bail!(Usage(nothing(&found, &why, args.recorded.from.as_deref())));
     }
@@ -38,6 +41,24 @@ pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     } else {
         let text = why_text::draw(&why, output.paint().wide(args.wide));
         output.print(&(answer.times() + &text))?;
+    }
+    Ok(answer.code)
+}
+
+/// Answers for a group of which no thread ran or wanted a CPU, and writes what they are in.
+fn write_asleep(
+    args: &WhyArgs,
+    (name, why, threads): (&str, &Why, &[AsleepThreads]),
+    answer: &Answer,
+    output: &mut Output,
+) -> Result<u8> {
+    if args.json {
+        let json = noctule_sinks::json::asleep_json(why, name, threads);
+        output.write(&format!("{json}\n"))?;
+    } else {
+        let words = noctule_text::asleep(name, why.report.window_ns, threads);
+        let paint = output.paint().wide(args.wide);
+        output.print(&(answer.times() + &paint.folded(Tone::Strong, &escape(&words), 2)))?;
     }
     Ok(answer.code)
 }
@@ -60,7 +81,10 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, Answer)> {
+/// What a name means, what happened to it, and what its threads are in where none of them ran or wanted a CPU.
+type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
+
+fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
     check(config)?;
     let signals = Signals::catch()?;
     let mut pipeline = Pipeline::start(config, Shown::All)?;
@@ -82,11 +106,16 @@ fn live(args: &WhyArgs, config: &Config) -> Result<(Subject, Why, Answer)> {
     let commands = CommandLines::new(config.events.args);
     let mut why = answer(&watched.builder, &found, &observed, commands, &thresholds);
     course.complete(&mut why);
-    Ok((found, why, watched))
+    let did_nothing = why.row().is_none() && why.below.is_empty();
+    let asleep = match did_nothing {
+        true => observed.files().asleep(found.path()),
+        false => Vec::new(),
+    };
+    Ok((found, why, asleep, watched))
 }
 
 /// Of a recording nobody can read now what files said then.
-fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject, Why, Answer)> {
+fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
     // It names processes, also those that ended.
     let (by, names) = (Some(By::Process), Names::default());
     // What the name means is known when the window has been seen: of a report's batches, which have every row.
@@ -104,7 +133,7 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<(Subject
         &thresholds,
     );
     course.complete(&mut why);
-    Ok((found, why, answer))
+    Ok((found, why, Vec::new(), answer))
 }
 
 /// What only each batch says.

@@ -34,7 +34,7 @@ pub(crate) use owner::OwnerJson;
 use row::RowJson;
 pub(crate) use value::ValueJson;
 pub use waits::{pairs_json, waits_json};
-pub use why::why_json;
+pub use why::{asleep_json, why_json};
 
 /// The answer of `noctule stat --json`, and of `noctule top`'s recording.
 ///

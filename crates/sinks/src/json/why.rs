@@ -1,7 +1,7 @@
 //! The answer of `noctule why --json`.
 
 use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
-use noctule_model::{CpuWeight, Level};
+use noctule_model::{AsleepThreads, CpuWeight, Level};
 use serde::Serialize;
 
 use super::events::EventsJson;
@@ -44,6 +44,51 @@ pub fn why_json(why: &Why) -> String {
         }
     });
     to_string(&answer)
+}
+
+/// The answer for a group that neither ran nor wanted a CPU: `threads` are what its threads are in. `name` is that of
+/// the group.
+pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
+    let asleep = |it: &AsleepThreads| AsleepJson {
+        kind: it.kind.name(),
+        held: it.kind.is_held(),
+        threads: it.threads,
+        pid: it.pid,
+        wchan: it.wchan.clone(),
+    };
+    to_string(&AsleepAnswer {
+        window_seconds: seconds(why.report.window_ns),
+        from_unix_nano: why.report.from_unix_ns,
+        to_unix_nano: why.report.time_unix_ns,
+        cpus: why.report.cpus,
+        level: noctule_text::level_word(why.level),
+        name,
+        answer: noctule_text::asleep(name, why.report.window_ns, threads),
+        asleep: threads.iter().map(asleep).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct AsleepAnswer<'a> {
+    window_seconds: f64,
+    from_unix_nano: u64,
+    to_unix_nano: u64,
+    cpus: u32,
+    level: &'static str,
+    name: &'a str,
+    answer: String,
+    asleep: Vec<AsleepJson>,
+}
+
+#[derive(Serialize)]
+struct AsleepJson {
+    kind: &'static str,
+    held: bool,
+    threads: u32,
+    #[serde(rename = "process.pid")]
+    pid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wchan: Option<String>,
 }
 
 /// The weight, if it is of that kind.

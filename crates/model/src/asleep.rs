@@ -1,0 +1,189 @@
+//! Threads that neither run nor want a CPU, and what they wait for.
+
+/// What a thread is in that neither runs nor wants a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Asleep {
+    /// Stopped by a signal (SIGSTOP, SIGTSTP).
+    Stopped,
+    /// Stopped by a tracer.
+    Traced,
+    /// Frozen by the freezer of its cgroup.
+    Frozen,
+    /// Its cgroup reached its memory limit, and the OOM killer is off there.
+    MemoryLimit,
+    /// In an uninterruptible sleep: mostly a disk, a file system or a driver.
+    Uninterruptible,
+    /// Waits for a lock of a file.
+    FileLock,
+    /// Waits for a futex: a lock, a condition, or work for a pool of threads.
+    Futex,
+    /// Waits for a request or for one of many files (epoll, poll, select, accept).
+    Requests,
+    /// Waits for bytes of a pipe, a socket or a terminal.
+    Input,
+    /// Waits for a child to end.
+    Child,
+    /// Sleeps for a time.
+    Timer,
+    /// Waits for a signal.
+    Signal,
+    /// Sleeps elsewhere, or the kernel does not say where.
+    Other,
+}
+
+impl Asleep {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Stopped,
+        Self::Traced,
+        Self::Frozen,
+        Self::MemoryLimit,
+        Self::Uninterruptible,
+        Self::FileLock,
+        Self::Futex,
+        Self::Requests,
+        Self::Input,
+        Self::Child,
+        Self::Timer,
+        Self::Signal,
+        Self::Other,
+    ];
+
+    /// From the state in `/proc/PID/stat` and the function of the kernel in which the thread sleeps; `None` for a
+    /// thread that runs or is gone.
+    pub fn new(state: char, wchan: &str) -> Option<Self> {
+        let is_in = |begins: &[&str]| begins.iter().any(|begin| wchan.starts_with(begin));
+        Some(match state {
+            'T' => Self::Stopped,
+            't' => Self::Traced,
+            'S' | 'D' | 'I' | 'K' | 'P' => match () {
+                () if is_in(&["__refrigerator", "do_freezer_trap"]) => Self::Frozen,
+                () if is_in(&["mem_cgroup_oom_synchronize"]) => Self::MemoryLimit,
+                () if state != 'S' => Self::Uninterruptible,
+                () if is_in(&[
+                    "locks_lock_inode_wait",
+                    "flock_lock",
+                    "posix_lock",
+                    "fcntl_setlk",
+                ]) =>
+                {
+                    Self::FileLock
+                }
+                () if is_in(&["futex_"]) => Self::Futex,
+                () if is_in(&[
+                    "ep_poll",
+                    "do_epoll_wait",
+                    "poll_schedule_timeout",
+                    "do_sys_poll",
+                    "do_select",
+                    "do_poll",
+                    "io_cqring_wait",
+                    "read_events",
+                    "inet_csk_accept",
+                ]) =>
+                {
+                    Self::Requests
+                }
+                () if is_in(&[
+                    "pipe_read",
+                    "anon_pipe_read",
+                    "unix_stream",
+                    "__skb_wait",
+                    "sk_wait_data",
+                    "wait_woken",
+                    "n_tty_read",
+                    "inotify_read",
+                    "eventfd_read",
+                ]) =>
+                {
+                    Self::Input
+                }
+                () if is_in(&["do_wait", "kernel_wait4", "kernel_waitid"]) => Self::Child,
+                () if is_in(&["hrtimer_nanosleep", "do_nanosleep", "common_nsleep"]) => Self::Timer,
+                () if is_in(&[
+                    "do_sigtimedwait",
+                    "sigsuspend",
+                    "do_pause",
+                    "__do_sys_pause",
+                ]) =>
+                {
+                    Self::Signal
+                }
+                () => Self::Other,
+            },
+            _ => return None,
+        })
+    }
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
+            Self::Frozen => "frozen",
+            Self::MemoryLimit => "memory_limit",
+            Self::Uninterruptible => "uninterruptible",
+            Self::FileLock => "file_lock",
+            Self::Futex => "futex",
+            Self::Requests => "requests",
+            Self::Input => "input",
+            Self::Child => "child",
+            Self::Timer => "timer",
+            Self::Signal => "signal",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether the thread cannot go on by itself, nor by what its clients do: somebody or something holds it.
+    pub const fn is_held(self) -> bool {
+        matches!(
+            self,
+            Self::Stopped
+                | Self::Traced
+                | Self::Frozen
+                | Self::MemoryLimit
+                | Self::Uninterruptible
+                | Self::FileLock
+        )
+    }
+}
+
+/// Threads of a group that are in one and the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsleepThreads {
+    /// What they are in.
+    pub kind: Asleep,
+    /// How many.
+    pub threads: u32,
+    /// The process of one of them.
+    pub pid: u32,
+    /// The function of the kernel in which that one sleeps, where the kernel says it.
+    pub wchan: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_and_function_say_what_a_thread_is_in() {
+        let cases = [
+            ('T', "do_signal_stop", Some(Asleep::Stopped)),
+            ('t', "ptrace_stop", Some(Asleep::Traced)),
+            ('D', "__refrigerator", Some(Asleep::Frozen)),
+            ('S', "do_freezer_trap", Some(Asleep::Frozen)),
+            ('D', "mem_cgroup_oom_synchronize", Some(Asleep::MemoryLimit)),
+            ('D', "folio_wait_bit_common", Some(Asleep::Uninterruptible)),
+            ('S', "futex_do_wait", Some(Asleep::Futex)),
+            ('S', "hrtimer_nanosleep", Some(Asleep::Timer)),
+            ('S', "ep_poll", Some(Asleep::Requests)),
+            ('S', "do_wait", Some(Asleep::Child)),
+            ('S', "0", Some(Asleep::Other)),
+            ('R', "0", None),
+            ('Z', "0", None),
+        ];
+        for (state, wchan, kind) in cases {
+            assert_eq!(Asleep::new(state, wchan), kind, "{state} {wchan}");
+        }
+    }
+}

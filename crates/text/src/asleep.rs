@@ -1,0 +1,121 @@
+//! A group that neither runs nor wants a CPU, in words.
+
+use noctule_model::{Asleep, AsleepThreads};
+
+use crate::duration;
+
+/// Why a group did nothing for a window: what its threads are in, and what to try. Not escaped. `threads`: those that
+/// most are in come first.
+pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
+    let all: u32 = threads.iter().map(|it| it.threads).sum();
+    let held = threads.iter().find(|it| it.kind.is_held());
+    let most = held.or_else(|| threads.first());
+    let state = match most.map(|it| it.kind) {
+        Some(Asleep::Stopped) => "stopped",
+        Some(Asleep::Traced) => "stopped by a tracer",
+        Some(Asleep::Frozen) => "frozen",
+        Some(Asleep::MemoryLimit) => "held by its memory limit",
+        Some(Asleep::Uninterruptible) => "blocked in the kernel",
+        Some(Asleep::FileLock) => "waits for a lock of a file",
+        _ => "idle",
+    };
+    let parts: Vec<String> = threads.iter().map(part).collect();
+    let window = duration(window_ns);
+    let s = if all == 1 { "" } else { "s" };
+    let mut words = format!(
+        "{name}: {state}: none of its {all} thread{s} ran or wanted a CPU in {window}: {}",
+        parts.join(", ")
+    );
+    if let Some(advice) = held.and_then(advice) {
+        words.push_str(&format!(". Try: {advice}"));
+    }
+    words
+}
+
+fn part(it: &AsleepThreads) -> String {
+    let what = match it.kind {
+        Asleep::Stopped => "stopped by a signal",
+        Asleep::Traced => "stopped by a tracer",
+        Asleep::Frozen => "frozen by the freezer of the cgroup",
+        Asleep::MemoryLimit => {
+            "waiting for memory below the limit of the cgroup (its OOM killer is off)"
+        }
+        Asleep::Uninterruptible => "in an uninterruptible sleep",
+        Asleep::FileLock => "waiting for a lock of a file",
+        Asleep::Futex => "waiting for a lock or for work (futex)",
+        Asleep::Requests => "waiting for requests",
+        Asleep::Input => "waiting for input",
+        Asleep::Child => "waiting for a child",
+        Asleep::Timer => "sleeping for a time",
+        Asleep::Signal => "waiting for a signal",
+        Asleep::Other => "asleep",
+    };
+    match &it.wchan {
+        Some(wchan) => format!("{} {what} ({wchan})", it.threads),
+        None => format!("{} {what}", it.threads),
+    }
+}
+
+fn advice(it: &AsleepThreads) -> Option<String> {
+    Some(match it.kind {
+        Asleep::Stopped => format!("kill -CONT {}, if that is not meant", it.pid),
+        Asleep::Traced => format!("end the tracer (TracerPid in /proc/{}/status)", it.pid),
+        Asleep::Frozen => "thaw the cgroup (cgroup.freeze, or freezer.state of v1)".to_owned(),
+        Asleep::MemoryLimit => {
+            "raise its memory limit, end one of its processes, or set memory.oom_control to 0"
+                .to_owned()
+        }
+        Asleep::Uninterruptible => {
+            format!("cat /proc/{}/stack, and look at disks and mounts", it.pid)
+        }
+        Asleep::FileLock => "find the holder of the lock in /proc/locks".to_owned(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn threads(kind: Asleep, threads: u32, wchan: &str) -> AsleepThreads {
+        AsleepThreads {
+            kind,
+            threads,
+            pid: 4711,
+            wchan: Some(wchan.to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_holds_a_group_is_named_before_what_merely_sleeps() {
+        let idle = [
+            threads(Asleep::Requests, 2, "ep_poll"),
+            threads(Asleep::Timer, 1, "hrtimer_nanosleep"),
+        ];
+        assert_eq!(
+            asleep("a", 5_000_000_000, &idle),
+            "a: idle: none of its 3 threads ran or wanted a CPU in 5.00s: 2 waiting for requests (ep_poll), 1 sleeping for \
+             a time (hrtimer_nanosleep)"
+        );
+        let held = [
+            threads(Asleep::Futex, 7, "futex_do_wait"),
+            threads(Asleep::MemoryLimit, 1, "mem_cgroup_oom_synchronize"),
+        ];
+        assert_eq!(
+            asleep("a", 5_000_000_000, &held),
+            "a: held by its memory limit: none of its 8 threads ran or wanted a CPU in 5.00s: 7 waiting for a lock or for \
+             work (futex) (futex_do_wait), 1 waiting for memory below the limit of the cgroup (its OOM killer is off) \
+             (mem_cgroup_oom_synchronize). Try: raise its memory limit, end one of its processes, or set \
+             memory.oom_control to 0"
+        );
+        let stopped = AsleepThreads {
+            wchan: None,
+            ..threads(Asleep::Stopped, 1, "")
+        };
+        assert_eq!(
+            asleep("a", 5_000_000_000, &[stopped]),
+            "a: stopped: none of its 1 thread ran or wanted a CPU in 5.00s: 1 stopped by a signal. Try: kill -CONT 4711, if \
+             that is not meant"
+        );
+    }
+}
