@@ -7,7 +7,7 @@ use crate::{duration, percent};
 /// The sentence of a verdict, from the group's own point of view. Not escaped.
 pub fn sentence(reason: &Reason) -> String {
     let mut words = match reason.kind {
-        VerdictKind::Quiet => "not hurt".to_owned(),
+        VerdictKind::Quiet => "not hurt by the CPU".to_owned(),
         VerdictKind::HurtByNeighbour => neighbour(reason),
         VerdictKind::HurtByNeighbours => neighbours(reason),
         VerdictKind::HeldByQuota => held(reason),
@@ -326,7 +326,7 @@ mod tests {
     fn each_kind_has_its_sentence() {
         use VerdictKind::*;
         let cases = [
-            (Quiet, &[][..], "not hurt"),
+            (Quiet, &[][..], "not hurt by the CPU"),
             (
                 HurtByNeighbour,
                 &[("batch/reindex", 0.5)],
