@@ -23,7 +23,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Self {
             wait_share: 0.1,
-            wait_seconds_per_second: 0.01,
+            wait_seconds_per_second: 0.05,
             culprit_share: 0.5,
             baseline_factor: 4.0,
         }
@@ -301,6 +301,8 @@ mod tests {
             (500, [0, 0, 0, 0, 0, 0, 20, 0], Quiet, "idle CPUs wake up"),
             (950, [0, 50, 0, 0, 0, 0, 0, 0], Quiet, "5 % is little"),
             (10, [0, 5, 0, 0, 0, 0, 0, 0], Quiet, "of nearly nothing"),
+            (2, [0, 30, 0, 0, 0, 0, 0, 0], Quiet, "3 % of the window"),
+            (2, [0, 60, 0, 0, 0, 0, 0, 0], HurtByNeighbour, "6 % of it"),
             (500, [0, 500, 0, 0, 0, 0, 0, 0], HurtByNeighbour, ""),
             (200, [800, 0, 0, 0, 0, 0, 0, 0], HeldByQuota, ""),
             (200, [500, 300, 0, 0, 0, 0, 0, 0], QuotaAndNeighbours, ""),
