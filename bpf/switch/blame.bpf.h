@@ -338,6 +338,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
 	__u64 length, part, shared, rest, ran, own, stolen, interrupts;
 	const struct epoch *epoch;
+	const struct entry *entry;
 	struct past *past;
 	__u32 cpu;
 
@@ -347,7 +348,12 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return to;
+	/* Older verifiers forget the bounds of an index that is spilled, but not those of a
+	 * pointer. */
 	epoch = &past->epochs[level % LEVELS][index % EPOCHS];
+	barrier_var(epoch);
+	entry = &it->own[level % LEVELS];
+	barrier_var(entry);
 	length = to - epoch->began;
 	part = to - it->from;
 	if ((__s64)length <= 0)
@@ -362,7 +368,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 		interrupts = stolen;
 	charge_stolen(it, stolen, interrupts);
 	shared = part - stolen;
-	own = it->own[level % LEVELS].epoch == epoch->began ? it->own[level % LEVELS].ran : 0;
+	own = entry->epoch == epoch->began ? entry->ran : 0;
 	ran = length - epoch->stolen - own;
 	if ((__s64)ran < (__s64)shared)
 		ran = shared;
