@@ -34,7 +34,7 @@ pub(crate) const ALL: &[&str] = &[
 
 /// Those of groups, their quotas, their waits and who caused them, which are half of the bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
-    "owners", "node", "groups", "quotas", "waits", "pairs", "features",
+    "owners", "node", "groups", "quotas", "waits", "pairs", "features", "losses",
 ];
 
 /// Tables, decompressed.

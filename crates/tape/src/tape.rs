@@ -196,7 +196,7 @@ impl Tape {
     }
 
     /// The batches of a span, from a moment on, with nothing but the node, the groups, their quotas, their waits and
-    /// who caused them, and features: reports of groups' waits need no more.
+    /// who caused them, features and losses: reports of groups' waits need no more.
     pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
         self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }
