@@ -444,7 +444,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 73, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 74, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

@@ -397,7 +397,8 @@ mod tests {
         let wanted = [owner(&format!("/docker/{outer}"))];
         let lacks = |path: &str| lacks_names(&owner(path), wanted.iter());
         assert!(lacks(&format!("/docker/{outer}/init.scope")));
-        assert!(!lacks(&format!("/docker/{outer}/docker/{inner}")));
+        assert!(lacks(&format!("/docker/{outer}/docker/{inner}")));
+        assert!(!lacks(&format!("/docker/{inner}")));
         assert!(!lacks("/system.slice/web.service"));
         assert!(lacks_names(&Owner::unknown(CgroupId(7)), wanted.iter()));
     }
