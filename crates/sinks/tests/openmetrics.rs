@@ -678,8 +678,8 @@ fn counted(text: &str) -> BTreeMap<String, f64> {
         if line.starts_with('#') {
             gauge = is_gauge(line) || gauge && !line.starts_with("# TYPE ");
         } else if !gauge && line.contains('{') && !line.starts_with("noctule_self_") {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            values.insert(series.to_owned(), value.parse().unwrap());
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            values.insert(series.to_owned(), value.parse().expect("a number"));
         }
     }
     values.retain(|series, _| !series.starts_with("noctule_node_"));

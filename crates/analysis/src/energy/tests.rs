@@ -8,6 +8,7 @@ use noctule_model::{
 };
 
 use super::{Attribution, EnergyReport, IdleEnergy};
+use crate::{IdleKnowledge, LearnedIdle};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -144,7 +144,7 @@ impl Cgroups {
     /// The groups, and those that are only to blame for a wait: the pairs are read after the threads, and a
     /// group that ran for the first time in between has used nothing yet. Without a row it would have no name.
     pub(super) fn rows(&self, blames: &[BlameRow]) -> Vec<CgroupRow> {
-        let row = |(id, group): (&CgroupId, &Box<Group>)| {
+        let row = |id: &CgroupId, group: &Group| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
             CgroupRow {
                 id: *id,
@@ -165,7 +165,7 @@ impl Cgroups {
             counters: self.overflow,
             ..CgroupRow::default()
         });
-        let rows = self.groups.iter().map(row);
+        let rows = self.groups.iter().map(|(id, group)| row(id, group));
         rows.chain(only_blamed).chain(unplaced).collect()
     }
 }

@@ -155,13 +155,13 @@ pub fn hides_processes(proc: &Path) -> bool {
 
 /// The last mount at a place covers those before it. The kernel shows the option where it is not 0.
 fn hidepid(mountinfo: &str, proc: &Path) -> bool {
-    let options = mountinfo.lines().filter_map(|line| {
+    let mut options = mountinfo.lines().filter_map(|line| {
         let (fields, tail) = line.split_once(" - ")?;
         let at = unescape(fields.split(' ').nth(4)?);
         let is_there = Path::new(&at) == proc && tail.starts_with("proc ");
         is_there.then(|| tail.rsplit(' ').next())?
     });
-    let last = options.last().unwrap_or_default();
+    let last = options.next_back().unwrap_or_default();
     last.split(',').any(|it| it.starts_with("hidepid="))
 }
 

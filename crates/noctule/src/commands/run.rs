@@ -105,10 +105,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
             if let Some(before) = last.load().as_ref() {
-                let seen = |reader: &Reader| before.was_shown_to(*reader);
-                for reader in Reader::ALL.into_iter().filter(seen) {
-                    exporter.shown_to(reader, before.taken_ns());
-                }
+                note_readers(&mut exporter, before);
             }
             exporter.served(doors.served());
             let published = Arc::new(Published::new(exporter.observe(&batch)));
@@ -126,6 +123,14 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     kept.events(events, &feed, &mut pipeline);
     kept.close(last.load_full().as_ref(), &pipeline);
     Ok(exit::DONE)
+}
+
+/// Tells the exporter which readers have seen the last figures.
+fn note_readers(exporter: &mut Exporter, before: &Published) {
+    let seen = |reader: &Reader| before.was_shown_to(*reader);
+    for reader in Reader::ALL.into_iter().filter(seen) {
+        exporter.shown_to(reader, before.taken_ns());
+    }
 }
 
 /// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a
