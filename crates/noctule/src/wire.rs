@@ -18,8 +18,8 @@ use noctule_collect::{
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CgroupEvents, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts,
-    Hierarchy, LoadedEvents, Plan, Stream, Wanted, beside,
+    Accounting, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts, LoadedEvents,
+    Plan, Stream, Wanted, beside,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Loss, Owner, ProcessRow,
@@ -36,10 +36,12 @@ use crate::select;
 use crate::stop::{Signals, Woken};
 
 mod events;
+mod groups;
 mod on_request;
 
 use events::EventStream;
 pub(crate) use events::Scope;
+use groups::{cgroup_life, mount, quotas, rooms};
 
 /// How often a name is looked for.
 const NAME_LOOKS: u32 = 20;
@@ -760,43 +762,6 @@ fn event_stream(
         Some(Err(error)) => {
             features.push(Feature::off(id, chain(&error)));
             None
-        }
-    }
-}
-
-fn mount(hierarchy: &Hierarchy) -> PathBuf {
-    // A place where nothing is: ids then stay without paths, and the feature says why.
-    hierarchy
-        .mount
-        .clone()
-        .unwrap_or_else(|| PathBuf::from("/nonexistent"))
-}
-
-/// CPU quotas of the groups that are there.
-fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
-    let mut quotas = Quotas::new(mount(&facts.hierarchy));
-    quotas.look(registry.owners().map(|owner| owner.path.as_str()));
-    quotas
-}
-
-/// Threads of groups that wait, and their CPUs.
-fn rooms(facts: &Facts) -> Rooms {
-    Rooms::new(SettingFiles::new(Path::new("/"), &mount(&facts.hierarchy)))
-}
-
-fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>, Feature) {
-    let id = FeatureId::CgroupEvents;
-    match CgroupEvents::load(facts, ring_bytes) {
-        Ok(events) => {
-            let how = "cgroup tracepoints: groups of any lifetime have a path";
-            (Some(CgroupLife::new(events)), Feature::on(id, how))
-        }
-        Err(error) => {
-            let reason = format!(
-                "{}; groups that live less than a tick may have no path",
-                chain(&error)
-            );
-            (None, Feature::degraded(id, reason))
         }
     }
 }
