@@ -61,9 +61,18 @@ const ABSENT: [(&str, &str); 28] = [
 /// Keys of `doctor` that only a machine with a meter prints.
 const METER: &str = "meters[].";
 
+fn page(name: &str) -> String {
+    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path).expect("a page")
+}
+
+/// The words in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned)
+}
+
 fn sections(names: &[&str]) -> Section {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
-    let text = fs::read_to_string(path).expect("docs/json.md");
+    let text = page("json.md");
     let mut section = Section {
         words: BTreeSet::new(),
         keys: BTreeSet::new(),
@@ -78,13 +87,6 @@ fn sections(names: &[&str]) -> Section {
         if !within {
             continue;
         }
-        let quoted = |text: &str| -> Vec<String> {
-            text.split('`')
-                .skip(1)
-                .step_by(2)
-                .map(str::to_owned)
-                .collect()
-        };
         section.words.extend(quoted(line));
         if line.starts_with("| ") && !line.starts_with("| `") {
             table_of_keys = line.starts_with("| key ");
@@ -211,7 +213,8 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     let events = text.lines().map(serde_json::from_str::<Value>);
     let mut found = BTreeSet::new();
     events.for_each(|event| paths(&event.expect("JSON"), "", &mut found));
-    let documented = sections(&["events", "stat"]);
+    let mut documented = sections(&["events", "stat"]);
+    documented.words.extend(quoted(&page("event-fields.md")));
     let missing: Vec<&String> = found
         .iter()
         .filter(|p| !names(p, &documented.words))

@@ -71,6 +71,7 @@ fn a_file_gets_the_answer_and_the_commands_output_is_untouched() {
     let path = file.to_str().expect("UTF-8");
     let args = [
         "stat",
+        "--log=error",
         "--json",
         "-o",
         path,
@@ -104,7 +105,9 @@ fn a_broken_pipe_is_a_success() {
         &["--help"],
     ];
     for args in cases {
+        // Of processes that the machine hides a warning is right.
         let mut child = Command::new(NOCTULE)
+            .args(["--log", "error"])
             .args(*args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
