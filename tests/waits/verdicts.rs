@@ -1,7 +1,5 @@
 //! Scenes of which it is known what is the matter.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::Value;
 
 use super::parts::assert_adds_up;
@@ -9,12 +7,6 @@ use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
-
-/// How often each scene is played, each time with new groups; fewer times where all that is done
-/// between them takes minutes.
-fn runs() -> usize {
-    if support::slowness() > 1.0 { 1 } else { 3 }
-}
 
 /// A scene. All that runs in it runs on one CPU.
 struct Scene {
@@ -225,48 +217,20 @@ fn play_alone(scene: &Scene) -> Played {
 }
 
 #[test]
-fn every_verdict_is_right_every_time() {
+fn every_verdict_is_right() {
     let _machine = support::alone();
     needs!("cpu_waits");
-    let mut confusion: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for _ in 0..runs() {
-        for scene in &SCENES {
-            let Played {
-                row,
-                named,
-                said,
-                disturbed,
-            } = play_alone(scene);
-            let kind = row["verdict"]["kind"].as_str().expect("a kind").to_owned();
-            if kind != scene.truth || !named || !said {
-                wrong.push(format!("{}, delayed by {disturbed:.3}: {row}", scene.truth));
-            }
-            *confusion.entry((scene.truth.to_owned(), kind)).or_default() += 1;
+    for scene in &SCENES {
+        let Played {
+            row,
+            named,
+            said,
+            disturbed,
+        } = play_alone(scene);
+        if row["verdict"]["kind"] != scene.truth || !named || !said {
+            wrong.push(format!("{}, delayed by {disturbed:.3}: {row}", scene.truth));
         }
     }
-    show(&confusion);
     assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
-}
-
-/// The table of truths and verdicts, with precision and recall of each kind.
-fn show(confusion: &BTreeMap<(String, String), usize>) {
-    for ((truth, verdict), count) in confusion {
-        println!("{truth} called {verdict}: {count}");
-    }
-    let sum = |keep: &dyn Fn(&str, &str) -> bool| -> usize {
-        let kept = confusion.iter().filter(|((t, v), _)| keep(t, v));
-        kept.map(|(_, count)| count).sum()
-    };
-    let kinds: BTreeSet<&str> = SCENES.iter().map(|scene| scene.truth).collect();
-    for kind in &kinds {
-        let right = sum(&|t, v| t == *kind && v == *kind) as f64;
-        let called = sum(&|_, v| v == *kind) as f64;
-        let true_ones = sum(&|t, _| t == *kind) as f64;
-        println!(
-            "{kind}: precision {:.3}, recall {:.3}",
-            right / called,
-            right / true_ones
-        );
-    }
 }
