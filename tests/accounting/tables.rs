@@ -7,7 +7,7 @@ use super::support::reading::Reading;
 use super::support::{self, wait_until};
 
 /// Close to what the table holds: then some rows share a bucket.
-const GROUPS: usize = 6000;
+const GROUPS: usize = 3000;
 const BATCH: usize = 500;
 
 /// Makes groups, lets a process end in each, and removes them when it is told to.
