@@ -86,6 +86,10 @@ impl Line {
             self.next = Some(Value::Secret);
             return;
         }
+        if let Some(hidden) = assignment(arg) {
+            *arg = hidden;
+            return;
+        }
         // A whole command line in one argument.
         if arg.iter().any(u8::is_ascii_whitespace) {
             *arg = words(arg);
@@ -133,6 +137,15 @@ fn hide(value: Value, text: &[u8]) -> Vec<u8> {
             None => text.to_vec(),
         },
     }
+}
+
+/// The argument `NAME=VALUE` with a secret name, without the value. The value may have any characters but blanks.
+fn assignment(arg: &[u8]) -> Option<Vec<u8>> {
+    let at = arg.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = (&arg[..at], &arg[at + 1..]);
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let is_one = name.iter().all(is_name) && !value.iter().any(u8::is_ascii_whitespace);
+    (is_one && !value.is_empty() && is_secret(name)).then(|| [&arg[..=at], REDACTED].concat())
 }
 
 /// Each word of a text as an argument of its own; blanks stay as they are.
@@ -240,10 +253,15 @@ fn is_secret(name: &[u8]) -> bool {
     };
     let joined = words.concat();
     let ends = |end: &&str| joined.ends_with(*end);
+    if ends(&"secretid") {
+        return true;
+    }
     if HARMLESS_ENDS.contains(&last.as_str()) || ["file", "path", "url", "stdin"].iter().any(ends) {
         return false;
     }
+    let is_token = |word: &String| word.trim_end_matches(|c: char| c.is_ascii_digit()) == "token";
     PARTS.iter().any(|part| joined.contains(part))
+        || words.iter().any(is_token)
         || ENDS.iter().any(ends)
         || WORDS.contains(&last.as_str())
 }

@@ -27,13 +27,13 @@ pub(super) const PARTS: &[&str] = &[
     "secret",
     "credential",
     "authorization",
+    "apikey",
+    "accesskey",
 ];
 
 /// Ends of a name, without the marks between its words.
 pub(super) const ENDS: &[&str] = &[
     "token",
-    "apikey",
-    "accesskey",
     "accountkey",
     "authkey",
     "encryptionkey",
@@ -47,7 +47,8 @@ pub(super) const ENDS: &[&str] = &[
 /// Names that are about secrets and are none: files, numbers, switches.
 pub(super) const HARMLESS_ENDS: &[&str] = &[
     "file", "path", "dir", "url", "uri", "stdin", "type", "name", "length", "id", "ttl", "timeout",
-    "policy", "prompt", "cmd", "command", "env", "fd", "enabled", "required",
+    "policy", "prompt", "cmd", "command", "env", "fd", "enabled", "required", "count", "limit",
+    "size",
 ];
 
 /// Options that ask for a secret, and have none.

@@ -137,6 +137,26 @@ fn the_usual_forms_of_secrets_are_replaced() {
 }
 
 #[test]
+fn a_secret_may_have_any_characters_but_blanks() {
+    let lines: &[&[&str]] = &[
+        &["app", "--db-password=Tr0ub&4dor,x;y|z)"],
+        &["env", "PGPASSWORD=ab,c'd\"e"],
+        &["app", "--password=$3cret"],
+        &["vault", "write", "auth", "secret_id=0f1e-2d"],
+        &["app", "--secret-id", "0f1e-2d"],
+        &["env", "GITHUB_TOKEN_RO=0f1e"],
+        &["env", "TOKEN1=0f1e"],
+        &["env", "API_KEY_PROD=0f1e"],
+        &["app", "--token-value=0f1e"],
+    ];
+    for line in lines {
+        let shown = shown(line);
+        let last = shown.last().expect("arguments");
+        assert!(last.ends_with("<redacted>"), "{shown:?}");
+    }
+}
+
+#[test]
 fn what_is_around_a_secret_stays() {
     let r = "<redacted>";
     let cases: &[(&[&str], &[&str])] = &[
