@@ -74,7 +74,7 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
         let why = match indirect.slots.is_empty() {
             true => "the file itself does not call it, so noctule cannot see which code that is",
             false => {
-                "no running process has the file loaded, so noctule cannot see which code that is"
+                "no process of root has the file loaded, so noctule cannot see which code that is"
             }
         };
         bail!(Usage(format!(
