@@ -68,8 +68,8 @@ impl Rooms {
                 break;
             }
             let path = row.owner.as_ref().map_or("", |owner| &owner.path);
-            let room = self.files.room(path);
-            threads += room.map_or(1, |room| room.threads as usize);
+            let (room, read) = self.files.room(path);
+            threads += read.max(1);
             let sequence = batch.sequence;
             self.known.insert(row.id, Known { room, sequence });
         }

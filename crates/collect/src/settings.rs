@@ -140,27 +140,33 @@ impl SettingFiles {
 
     /// The CPUs that the busy threads of these processes may use, all together. `None` where none is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
-        let cpus: CpuNumbers = self.busy_threads(pids).into_iter().flatten().collect();
+        let (busy, _) = self.busy_threads(pids);
+        let cpus: CpuNumbers = busy.into_iter().flatten().collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
     /// The busy threads of the processes that are directly in the group at that path, and the CPUs that are online and
     /// that any of them may use. `None` for the root group, which has the threads of the kernel, and where none is left.
-    pub fn room(&self, path: &str) -> Option<ThreadRoom> {
-        let text = self.read(path, "cgroup.procs").filter(|_| path != "/")?;
+    /// Also returns how many threads it read, busy or not.
+    pub fn room(&self, path: &str) -> (Option<ThreadRoom>, usize) {
+        let Some(text) = self.read(path, "cgroup.procs").filter(|_| path != "/") else {
+            return (None, 0);
+        };
         let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-        let busy = self.busy_threads(&pids);
+        let (busy, read) = self.busy_threads(&pids);
         let cpus: CpuNumbers = busy.iter().flatten().copied().collect();
         let usable = cpus.intersection(&self.online()).count();
-        (usable > 0).then_some(ThreadRoom {
+        let room = (usable > 0).then_some(ThreadRoom {
             threads: busy.len() as u32,
             cpus: usable as u32,
-        })
+        });
+        (room, read)
     }
 
     /// The CPUs that each thread of these processes may use, of those that ran or waited for at least a hundredth of
     /// what all did since they began: what only starts and waits for others is mostly free to run anywhere.
-    fn busy_threads(&self, pids: &[u32]) -> Vec<CpuNumbers> {
+    /// Also returns how many threads it read.
+    fn busy_threads(&self, pids: &[u32]) -> (Vec<CpuNumbers>, usize) {
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
         let threads: Vec<(u64, CpuNumbers)> = threads
@@ -184,8 +190,9 @@ impl SettingFiles {
         let all = threads
             .iter()
             .fold(0_u64, |sum, (ns, _)| sum.saturating_add(*ns));
+        let read = threads.len();
         let busy = threads.into_iter().filter(|(ns, _)| *ns >= all / 100);
-        busy.map(|(_, cpus)| cpus).collect()
+        (busy.map(|(_, cpus)| cpus).collect(), read)
     }
 
     /// What the threads of the group at that path and of those below it are in that neither run nor want a CPU: those
