@@ -171,3 +171,31 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
     batch.subjects[place].counters[Counter::CpuTime] += 1_000_000_000;
     assert_eq!(usage(&mut batch).0, [cpu[0] + 8.0]);
 }
+
+#[test]
+fn a_name_that_comes_late_counts_no_connection_twice() {
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Coroot),
+        ..Options::default()
+    });
+    let mut connects = |batch: &mut Batch| {
+        batch.taken_ns += 2_000_000_000;
+        let text = exporter.observe(batch).render(Exposition::Classic, 0);
+        sum(&samples(
+            &text,
+            "container_net_tcp_successful_connects_total",
+        ))
+    };
+    let named = batch();
+    let mut batch = named.clone();
+    for row in &mut batch.subjects {
+        if let Some(container) = &mut Arc::make_mut(&mut row.owner).container {
+            container.name = None;
+        }
+    }
+    // Rows without a name are shown some seconds later.
+    let before = (0..5).map(|_| connects(&mut batch)).last();
+    assert!(before > Some(0.0), "{before:?}");
+    batch.subjects.clone_from(&named.subjects);
+    assert_eq!(Some(connects(&mut batch)), before);
+}

@@ -25,8 +25,9 @@ use super::writer::Writer;
 pub(super) struct Foreign {
     exporter: ForeignExporter,
     known: HashMap<Subject, Known>,
-    /// Of destinations of our rows, by the labels of both, and the batch that had them last.
-    amounts: HashMap<[Arc<str>; 2], (DestinationCounters, u64)>,
+    /// Of destinations of our rows, by the labels of the destination, and the batch that had them last. The labels of a
+    /// row change when its name is found.
+    amounts: HashMap<(Subject, Arc<str>), (DestinationCounters, u64)>,
     sums: Arc<Sums>,
     sequence: u64,
 }
@@ -112,14 +113,14 @@ impl Foreign {
         }
     }
 
-    /// Returns their labels by ours.
+    /// Returns each row with their labels, by ours.
     fn add_rows(
         &mut self,
         batch: &Batch,
         tables: [&Table<Subject>; 2],
         before: &Sums,
         sums: &mut Sums,
-    ) -> HashMap<Arc<str>, Arc<str>> {
+    ) -> HashMap<Arc<str>, (Subject, Arc<str>)> {
         let sequence = self.sequence;
         let owners: HashMap<&Subject, &Owner> = batch
             .subjects
@@ -151,7 +152,8 @@ impl Foreign {
                     })
                 });
                 known.add_growth(figures, sum);
-                translated.insert(ours.clone(), known.theirs.clone());
+                let row = (subject.clone(), known.theirs.clone());
+                translated.insert(ours.clone(), row);
             }
         }
         self.known.retain(|_, known| known.sequence == sequence);
@@ -161,16 +163,16 @@ impl Foreign {
     fn add_destinations(
         &mut self,
         levels: &[Level],
-        translated: &HashMap<Arc<str>, Arc<str>>,
+        translated: &HashMap<Arc<str>, (Subject, Arc<str>)>,
         before: &Sums,
         sums: &mut Sums,
     ) {
         let sequence = self.sequence;
         for line in levels.iter().flat_map(|level| &level.destinations) {
-            let Some(theirs) = translated.get(&line.labels) else {
+            let Some((subject, theirs)) = translated.get(&line.labels) else {
                 continue;
             };
-            let ours = [line.labels.clone(), line.partner.clone()];
+            let ours = (subject.clone(), line.partner.clone());
             let known = self.amounts.insert(ours, (line.amount, sequence));
             let known = known.map_or_else(DestinationCounters::default, |(amount, _)| amount);
             let key = [theirs.clone(), line.partner.clone()];
