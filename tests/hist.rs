@@ -323,6 +323,8 @@ fn first_events_that_nothing_follows_make_room() {
     let _machine = support::shared();
     needs!("cpu_time");
     const NOBODY: i32 = 1 << 22;
+    // The leader of its own process group, if it is not one already.
+    let _ = rustix::process::setpgid(None, None);
     let group = rustix::process::getpgrp();
     let own = support::of_this_thread();
     let trigger = format!("on=pid==ret:keys=common_tgid if {own}");
@@ -333,7 +335,7 @@ fn first_events_that_nothing_follows_make_room() {
         assert!(rustix::process::getpgid(nobody).is_err());
     }
     for _ in 0..100 {
-        let found = rustix::process::getpgid(Some(rustix::process::getpid()));
+        let found = rustix::process::getpgid(Some(group));
         assert_eq!(found, Ok(group));
     }
     let answer = hist.end_json();

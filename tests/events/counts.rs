@@ -215,7 +215,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
             let sum = support::wait_for_or_explain(
                 "all are counted",
                 || {
-                    let reading = Reading::of(&agent);
+                    let reading = Reading::scraped(&agent);
                     // A series shows 0 until a scrape has shown it so.
                     let mut seen = seen.borrow_mut();
                     seen.see(&reading, &path);

@@ -92,13 +92,16 @@ impl Agent {
 
     /// Status and body of a GET.
     pub(crate) fn get(&self, path: &str, accept: &str) -> (u16, String) {
+        self.ask(path, &format!("Accept: {accept}\r\n"))
+    }
+
+    fn ask(&self, path: &str, headers: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("the agent listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a time-out");
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
         stream
             .write_all(request.as_bytes())
             .expect("the request is sent");
@@ -118,12 +121,13 @@ impl Agent {
 
     /// The samples of `/metrics` in the classic format.
     pub(crate) fn metrics(&self) -> Vec<Sample> {
-        let (status, body) = self.get("/metrics", "text/plain");
-        assert_eq!(status, 200, "{body}");
-        body.lines()
-            .filter(|l| !l.starts_with('#') && !l.is_empty())
-            .map(parse)
-            .collect()
+        samples(&self.get("/metrics", "text/plain"))
+    }
+
+    /// The same as Prometheus gets it: a series that is new to it is 0 first.
+    pub(crate) fn scrape(&self) -> Vec<Sample> {
+        let headers = "Accept: text/plain\r\nX-Prometheus-Scrape-Timeout-Seconds: 10\r\n";
+        samples(&self.ask("/metrics", headers))
     }
 
     /// Sum of the samples with this name whose labels fit.
@@ -197,6 +201,14 @@ impl Drop for Agent {
             self.end();
         }
     }
+}
+
+fn samples((status, body): &(u16, String)) -> Vec<Sample> {
+    assert_eq!(*status, 200, "{body}");
+    body.lines()
+        .filter(|l| !l.starts_with('#') && !l.is_empty())
+        .map(parse)
+        .collect()
 }
 
 /// `name{label="value",...} 12.5`, with the escapes of the text format.

@@ -19,8 +19,17 @@ pub(crate) struct Reading {
 impl Reading {
     /// Scrapes the agent.
     pub(crate) fn of(agent: &Agent) -> Self {
+        Self::read(|| agent.metrics())
+    }
+
+    /// Scrapes the agent as Prometheus does.
+    pub(crate) fn scraped(agent: &Agent) -> Self {
+        Self::read(|| agent.scrape())
+    }
+
+    fn read(samples: impl FnOnce() -> Vec<Sample>) -> Self {
         let asked = now();
-        let samples = agent.metrics();
+        let samples = samples();
         let answered = now();
         let one = |name: &str| sum(&samples, name, &[]).unwrap_or_else(|| panic!("no {name}"));
         let age = one("noctule_self_tick_age_seconds");
