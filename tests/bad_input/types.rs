@@ -187,9 +187,8 @@ fn page_reads_are_counted_by_a_probe_where_there_is_nothing_better() {
     let bytes = vec![1; PAGES * rustix::param::page_size()];
     file.write_all(&bytes).expect("there is room");
     let script = format!("cat '{}' > /dev/null", file.path().display());
-    let command = [
-        "stat", "--by", "process", "--json", "--", "sh", "-c", &script,
-    ];
+    let stat = ["stat", "--log=error", "--by", "process", "--json"];
+    let command = [&stat[..], &["--", "sh", "-c", &script]].concat();
     let answer = with_types(types, &command).output();
     let answer = answer.expect("it can be started").stderr;
     let answer: Value = serde_json::from_slice(&answer).expect("JSON");
