@@ -154,6 +154,17 @@ extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __weak __ksym;
 extern struct task_struct *bpf_task_acquire(struct task_struct *task) __weak __ksym;
 extern void bpf_task_release(struct task_struct *task) __weak __ksym;
 
+/* v5.15: dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper"). */
+enum bpf_func_id___task_pt_regs {
+	BPF_FUNC_task_pt_regs___task_pt_regs = 175,
+};
+
+static __always_inline bool has_task_registers(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id___task_pt_regs,
+					  BPF_FUNC_task_pt_regs___task_pt_regs);
+}
+
 /* v6.2: 3f0e6f2b41d3 ("bpf: Add bpf_task_from_pid() kfunc"). */
 extern struct task_struct *bpf_task_from_pid(__s32 pid) __weak __ksym;
 

@@ -65,9 +65,17 @@ struct bpf_perf_event_value {
 enum {
 	TASK_INTERRUPTIBLE = 0x1,
 	TASK_UNINTERRUPTIBLE = 0x2,
+	__TASK_STOPPED = 0x4,
+	__TASK_TRACED = 0x8,
 	TASK_DEAD = 0x80,
 	/* From fork until it is woken for the first time. */
+	TASK_WAKEKILL = 0x100,
 	TASK_NEW = 0x800,
+	/* v6.1: f5d39b020809 ("freezer,sched: Rewrite core freezer logic"). */
+	TASK_FROZEN = 0x8000,
+	PF_IO_WORKER = 0x00000010,
+	/* Until that commit: in the freezer. */
+	PF_FROZEN = 0x00010000,
 	PF_KTHREAD = 0x00200000,
 	MAX_RT_PRIO = 100,
 	SIGNAL_GROUP_EXIT = 0x4,
@@ -328,7 +336,16 @@ struct cpumask {
 	unsigned long bits[1];
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_info {
+	__u32 status;
+};
+#endif
+
 struct task_struct {
+#if defined(__TARGET_ARCH_x86)
+	struct thread_info thread_info;
+#endif
 	unsigned int __state;
 	unsigned int flags;
 	/* Narrower from v7.1 on: CO-RE adapts only unsigned fields to another width. */
@@ -369,6 +386,16 @@ struct task_struct {
 	kuid_t loginuid;
 	unsigned int sessionid;
 	struct task_io_accounting ioac;
+	/* Waits for block I/O. */
+	unsigned int in_iowait : 1;
+	/* Waits for memory (CONFIG_PSI). */
+	unsigned int in_memstall : 1;
+	/* Frozen by its cgroup (CONFIG_CGROUPS, v2). */
+	unsigned int frozen : 1;
+	/* Pages that the thread dirtied since it last waited for write-back. */
+	int nr_dirtied;
+	/* At its memory limit, with the OOM killer off (cgroup v1). */
+	struct mem_cgroup *memcg_in_oom;
 };
 
 struct seq_file {
@@ -598,6 +625,7 @@ struct fs_struct {
 
 struct file {
 	unsigned int f_flags;
+	void *private_data;
 	struct inode *f_inode;
 	struct path f_path;
 };
@@ -627,11 +655,15 @@ struct pt_regs {
 	unsigned long si;
 	unsigned long dx;
 	unsigned long ax;
+	/* The number of the system call; -1 in an exception or an interrupt. */
+	long orig_ax;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	__u64 regs[31];
 	__u64 orig_x0;
+	__u64 pstate;
+	__s32 syscallno;
 };
 #endif
 

@@ -22,6 +22,9 @@ enum kernel_number {
 	NUMBER_RQ = 2,
 	NUMBER_TCP_SOCK = 3,
 	NUMBER_ADDRESS_SPACE = 4,
+	NUMBER_LIST_HEAD = 5,
+	NUMBER_FILE = 6,
+	NUMBER_SOCKET = 7,
 };
 
 #define can_be_cast(number) bpf_core_enum_value_exists(enum kernel_number, number)
@@ -41,6 +44,18 @@ enum kernel_number {
 		if (can_be_cast(number))                 \
 			object_ = cast(object_, number); \
 		object_;                                 \
+	})
+
+/* A field of an object at an address, by a load where the kernel has the cast. */
+#define read_at(address, number, field)                                           \
+	({                                                                        \
+		typeof(address) object_ = (address);                              \
+		typeof(object_->field) value_;                                    \
+		if (can_be_cast(number))                                          \
+			value_ = ((typeof(object_))cast(object_, number))->field; \
+		else                                                              \
+			value_ = BPF_CORE_READ(object_, field);                   \
+		value_;                                                           \
 	})
 
 /* The same of a thread. */

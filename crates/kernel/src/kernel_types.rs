@@ -32,11 +32,14 @@ include!(concat!(env!("OUT_DIR"), "/named.rs"));
 /// The enumeration of the copy by which programs know the kernel's numbers of these structs, for the function
 /// that takes them (`bpf/include/read.bpf.h`).
 const NUMBERS: &str = "kernel_number";
-const CAST: [(&str, &str); 4] = [
+const CAST: [(&str, &str); 7] = [
     ("NUMBER_TASK_STRUCT", "task_struct"),
     ("NUMBER_RQ", "rq"),
     ("NUMBER_TCP_SOCK", "tcp_sock"),
     ("NUMBER_ADDRESS_SPACE", "address_space"),
+    ("NUMBER_LIST_HEAD", "list_head"),
+    ("NUMBER_FILE", "file"),
+    ("NUMBER_SOCKET", "socket"),
 ];
 const CASTS: &str = "bpf_rdonly_cast";
 

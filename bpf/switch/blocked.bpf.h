@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Account: blocked time, in which a thread neither runs nor wants a CPU, by what it waits for. The
+ * class is decided when the thread leaves its CPU: then the kernel still has its state and its
+ * system call. A block ends when the thread becomes runnable, so blocked time and run-queue latency
+ * meet without gap or overlap, and no program runs at wake-ups.
+ *
+ * A thread that sleeps costs nothing: a snapshot reads the block that lasts once, and user space
+ * adds the time that passes until it reads the thread again.
+ */
+#ifndef NOCTULE_BLOCKED_BPF_H
+#define NOCTULE_BLOCKED_BPF_H
+
+#include "../include/compat.bpf.h"
+#include "../include/syscall.bpf.h"
+#include "../include/task.bpf.h"
+#include "calls.bpf.h"
+
+enum {
+	S_IFMT = 0170000,
+	S_IFIFO = 0010000,
+	S_IFCHR = 0020000,
+	S_IFSOCK = 0140000,
+	AF_UNIX = 1,
+	LOOPBACK_NET = 127,
+	/* balance_dirty_pages() is not called before a thread has dirtied that many pages. */
+	LEAST_DIRTIED = 8,
+};
+
+_Static_assert(BLOCK_OTHER <= BLOCK_CLASS_MASK, "a class does not fit");
+
+/* Whether a connection is that of a host with itself: over loopback, or to its own address. */
+static __always_inline bool is_same_host4(__be32 here, __be32 there)
+{
+	/* The first byte, as it is sent. */
+	return (there & 0xff) == LOOPBACK_NET || (there && there == here);
+}
+
+static __always_inline bool is_same_host6(const struct in6_addr *here, const struct in6_addr *there)
+{
+	const __u64 *one = (const void *)here, *other = (const void *)there;
+
+	return (other[0] || other[1]) && one[0] == other[0] && one[1] == other[1];
+}
+
+/* What a socket waits for, on a kernel without the cast (before v6.2). */
+static __always_inline enum block_class class_of_older_socket(struct socket *socket)
+{
+	struct sock *sock = BPF_CORE_READ(socket, sk);
+	struct in6_addr here, there;
+
+	switch (BPF_CORE_READ(sock, __sk_common.skc_family)) {
+	case AF_UNIX:
+		return BLOCK_UNIX;
+	case AF_INET:
+		return is_same_host4(BPF_CORE_READ(sock, __sk_common.skc_rcv_saddr),
+				     BPF_CORE_READ(sock, __sk_common.skc_daddr))
+			       ? BLOCK_LOOPBACK
+			       : BLOCK_NETWORK;
+	case AF_INET6:
+		here = BPF_CORE_READ(sock, __sk_common.skc_v6_rcv_saddr);
+		there = BPF_CORE_READ(sock, __sk_common.skc_v6_daddr);
+		return is_same_host6(&here, &there) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
+	default:
+		return BLOCK_POLL;
+	}
+}
+
+/* What a socket waits for. */
+static __always_inline enum block_class class_of_socket(struct file *file)
+{
+	struct socket *socket = read_at(file, NUMBER_FILE, private_data);
+	struct in6_addr here, there;
+	struct sock_common *sock;
+
+	if (!can_be_cast(NUMBER_SOCKET))
+		return class_of_older_socket(socket);
+	socket = cast(socket, NUMBER_SOCKET);
+	sock = &socket->sk->__sk_common;
+	switch (sock->skc_family) {
+	case AF_UNIX:
+		return BLOCK_UNIX;
+	case AF_INET:
+		return is_same_host4(sock->skc_rcv_saddr, sock->skc_daddr) ? BLOCK_LOOPBACK
+									   : BLOCK_NETWORK;
+	case AF_INET6:
+		bpf_core_read(&here, sizeof(here), &sock->skc_v6_rcv_saddr);
+		bpf_core_read(&there, sizeof(there), &sock->skc_v6_daddr);
+		return is_same_host6(&here, &there) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
+	default:
+		/* Netlink and the like: the kernel has nothing to report yet. */
+		return BLOCK_POLL;
+	}
+}
+
+/* The open file of this number; NULL where there is none. */
+static __always_inline struct file *file_of(struct task_struct *task, __u32 number)
+{
+	struct fdtable *table = to_be_read(task)->files->fdt;
+	struct file **place = table->fd + number;
+	struct file *file;
+
+	if (number >= table->max_fds)
+		return NULL;
+	/* Any struct does whose first field is a pointer. */
+	if (can_be_cast(NUMBER_LIST_HEAD))
+		return (void *)((struct list_head *)cast(place, NUMBER_LIST_HEAD))->next;
+	return bpf_probe_read_kernel(&file, sizeof(file), place) ? NULL : file;
+}
+
+/* What a system call that reads or writes the descriptor waits for. */
+static __always_inline enum block_class class_of_file(struct task_struct *task, __u32 number)
+{
+	struct file *file = file_of(task, number);
+	__u16 type;
+
+	if (!file)
+		return BLOCK_OTHER;
+	if (can_be_cast(NUMBER_FILE))
+		type = ((struct file *)cast(file, NUMBER_FILE))->f_inode->i_mode & S_IFMT;
+	else
+		type = BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+	if (type == S_IFIFO)
+		return BLOCK_PIPE;
+	if (type == S_IFSOCK)
+		return class_of_socket(file);
+	/* A terminal; an eventfd, inotify, a timerfd, which have no type. */
+	if (type == S_IFCHR || !type)
+		return BLOCK_POLL;
+	return BLOCK_FILESYSTEM;
+}
+
+/*
+ * Whether the thread waits because it dirtied too many pages: balance_dirty_pages() sleeps as for
+ * block I/O, and can be killed.
+ */
+static __always_inline bool is_dirty_throttled(struct task_struct *task, __u32 state,
+					       enum call call)
+{
+	return call == CALL_DESCRIPTOR && state & TASK_WAKEKILL &&
+	       task->nr_dirtied >= LEAST_DIRTIED;
+}
+
+/* What a thread waits for that is in an uninterruptible sleep. */
+static __always_inline enum block_class class_of_uninterruptible(struct task_struct *task,
+								 __u32 state, enum call call)
+{
+	if (bpf_core_field_exists(task->in_memstall) && BPF_CORE_READ_BITFIELD(task, in_memstall))
+		return BLOCK_MEMORY;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return is_dirty_throttled(task, state, call) ? BLOCK_WRITEBACK : BLOCK_DISK;
+	if (bpf_core_field_exists(task->memcg_in_oom) && task->memcg_in_oom)
+		return BLOCK_MEMORY;
+	switch (call) {
+	case CALL_CHILD:
+		return BLOCK_CHILD;
+	case CALL_FILE:
+	case CALL_DESCRIPTOR:
+		return BLOCK_FILESYSTEM;
+	default:
+		return BLOCK_LOCK;
+	}
+}
+
+/* What the thread waits for, of which the scheduler takes the CPU in this state. */
+static __always_inline enum block_class class_of_block(struct task_struct *task, __u32 state)
+{
+	const struct pt_regs *registers;
+	enum call call = CALL_NONE;
+
+	if (task->flags & PF_KTHREAD) {
+		if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+			return BLOCK_DISK;
+		return BLOCK_POLL;
+	}
+	if (state & (__TASK_STOPPED | __TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
+		return BLOCK_STOPPED;
+	/* A parent that waits for a child of vfork counts as frozen, too, in an uninterruptible
+	 * sleep. */
+	if (!(state & TASK_UNINTERRUPTIBLE) && bpf_core_field_exists(task->frozen) &&
+	    BPF_CORE_READ_BITFIELD(task, frozen))
+		return BLOCK_STOPPED;
+	/* Else no class depends on a system call. */
+	if (!has_task_registers())
+		return state & TASK_UNINTERRUPTIBLE
+			       ? class_of_uninterruptible(task, state, CALL_FILE)
+			       : BLOCK_OTHER;
+	registers = registers_of(task);
+	/* A worker of io_uring has no system call. */
+	if (!(task->flags & PF_IO_WORKER))
+		call = call_of(task, registers);
+	else if (!(state & TASK_UNINTERRUPTIBLE))
+		return BLOCK_POLL;
+	if (state & TASK_UNINTERRUPTIBLE)
+		return class_of_uninterruptible(task, state, call);
+	switch (call) {
+	case CALL_POLL:
+		return BLOCK_POLL;
+	case CALL_TIMER:
+		return BLOCK_TIMER;
+	case CALL_LOCK:
+		return BLOCK_LOCK;
+	case CALL_CHILD:
+		return BLOCK_CHILD;
+	case CALL_MESSAGE:
+		return BLOCK_PIPE;
+	case CALL_FILE:
+		return BLOCK_FILESYSTEM;
+	case CALL_DESCRIPTOR:
+		return class_of_file(task, ARGUMENT_1(registers));
+	default:
+		return BLOCK_OTHER;
+	}
+}
+
+/* The thread goes to sleep in this state. */
+static __always_inline void begin_block(struct task_struct *task, struct task_account *account,
+					__u32 state, __u64 now)
+{
+	account->block = now << BLOCK_CLASS_BITS | class_of_block(task, state);
+}
+
+/* Adds the time from the begin of the block on. */
+static __always_inline void charge_block(struct task_account *account, __u64 block, __u64 end)
+{
+	__u32 place = (block & BLOCK_CLASS_MASK) - 1;
+	__s64 ns = end - (block >> BLOCK_CLASS_BITS);
+
+	if (place < BLOCK_CLASSES && ns > 0)
+		__sync_fetch_and_add(&account->blocked[place], ns);
+}
+
+/* Adds what was kept for the snapshot after that of the moment `at`. */
+static __always_inline void charge_late_block(struct task_account *account, __u64 at)
+{
+	if (account->late_block && account->late_block_at != at)
+		charge_block(account, exchange(&account->late_block, 0),
+			     *(volatile __u64 *)&account->late_block_end);
+}
+
+/*
+ * The thread has a CPU, and was runnable since `end`. While a snapshot is taken, the part of the
+ * block after its moment is kept for the next one.
+ */
+static __always_inline void end_block(struct task_account *account, __u64 end)
+{
+	__u64 at = sample_at, block;
+
+	if (!account->block)
+		return;
+	/* Another CPU can divide it, which moves the thread to another cgroup. */
+	block = exchange(&account->block, 0);
+	if (unlikely(at) && end > at && block >> BLOCK_CLASS_BITS < at) {
+		charge_late_block(account, at);
+		charge_block(account, block, at);
+		account->late_block_end = end;
+		account->late_block_at = at;
+		account->late_block = at << BLOCK_CLASS_BITS | (block & BLOCK_CLASS_MASK);
+		return;
+	}
+	charge_block(account, block, end);
+}
+
+/* The thread moves to another cgroup, perhaps while it is blocked: the time up to now is the old
+ * group's.
+ */
+static __always_inline void divide_block(struct task_account *account, __u64 now)
+{
+	__u64 block = *(volatile __u64 *)&account->block;
+	__u64 rest = now << BLOCK_CLASS_BITS | (block & BLOCK_CLASS_MASK);
+
+	if (block && compare_and_swap(&account->block, block, rest) == block)
+		charge_block(account, block, now);
+}
+
+/* Whether the thread runs or wants to; with delayed dequeue one that sleeps stays in its queue. */
+static __always_inline bool is_queued(struct task_struct *task)
+{
+	return task->on_rq &&
+	       !(bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed);
+}
+
+/*
+ * The walk comes to a thread for the first time, which may have been blocked when the agent
+ * started. The run queue is not locked: if the thread has been woken meanwhile, its next switch
+ * counts.
+ */
+static __always_inline void find_block(struct task_struct *task, struct task_account *account)
+{
+	__u32 state = task_state(task);
+	__u64 block;
+
+	if (!state || state & TASK_DEAD || is_queued(task) || account->block ||
+	    task->start_time >= started_at)
+		return;
+	block = started_at << BLOCK_CLASS_BITS | class_of_block(task, state);
+	if (compare_and_swap(&account->block, 0, block))
+		return;
+	if (task_state(task) != state || is_queued(task))
+		compare_and_swap(&account->block, block, 0);
+}
+
+/* The block that lasts, to be written for user space. */
+static __always_inline __u64 show_block(struct task_account *account)
+{
+	__u64 block = *(volatile __u64 *)&account->block;
+
+	account->shown_blocked = !!block;
+	return block;
+}
+
+/* Takes the time of blocks that have ended. */
+static __always_inline void take_blocked(struct task_account *account, struct counters *c, __u64 at)
+{
+	charge_late_block(account, at);
+#pragma clang loop unroll(full)
+	for (int i = 0; i < BLOCK_CLASSES; i++) {
+		c->v[COUNTER_BLOCKED + i] = 0;
+		if (account->blocked[i])
+			c->v[COUNTER_BLOCKED + i] = exchange(&account->blocked[i], 0);
+	}
+}
+
+#endif
