@@ -14,6 +14,47 @@ enum {
 	SOFTIRQ_VECTORS = 10,
 };
 
+/*
+ * What a thread waits for that neither runs nor wants a CPU. 0 means that the thread is not
+ * blocked.
+ */
+enum block_class {
+	BLOCK_NONE,
+	/* A request: epoll_wait, poll, select, accept, io_uring_enter, or a signal. */
+	BLOCK_POLL,
+	/* A time that the thread chose: nanosleep. */
+	BLOCK_TIMER,
+	/* A process that has the other end of a pipe, or a System V or POSIX message queue. */
+	BLOCK_PIPE,
+	/* The peer of a UNIX domain socket. */
+	BLOCK_UNIX,
+	/* A futex, a lock of a file, a System V semaphore, or a lock in the kernel. */
+	BLOCK_LOCK,
+	/* The peer of an IP socket, over the loopback interface or elsewhere. */
+	BLOCK_LOOPBACK,
+	BLOCK_NETWORK,
+	/* Block I/O. */
+	BLOCK_DISK,
+	/* A file system, without block I/O of its own: a journal commit, an inode. */
+	BLOCK_FILESYSTEM,
+	/* Reclaim, refaults or swap, or a cgroup at its memory limit. */
+	BLOCK_MEMORY,
+	/* The thread dirtied pages faster than the disk takes them. */
+	BLOCK_WRITEBACK,
+	/* A child: wait4, waitid, vfork. */
+	BLOCK_CHILD,
+	/* Stopped by a signal or a tracer, or frozen. */
+	BLOCK_STOPPED,
+	BLOCK_OTHER,
+	BLOCK_CLASSES = BLOCK_OTHER,
+};
+
+/* A block that lasts: the moment at which it began (CLOCK_MONOTONIC), and below that its class. */
+enum block_layout {
+	BLOCK_CLASS_BITS = 4,
+	BLOCK_CLASS_MASK = (1 << BLOCK_CLASS_BITS) - 1,
+};
+
 enum counter {
 	COUNTER_CPU_TIME,
 	COUNTER_CYCLES,
@@ -38,7 +79,11 @@ enum counter {
 	COUNTER_PREEMPTED_SELF,
 	COUNTER_PREEMPTED_KERNEL,
 	COUNTER_SOFTIRQS,
-	COUNTER_COUNT = COUNTER_SOFTIRQS + SOFTIRQ_VECTORS,
+	/* The counters of which an account keeps a total. */
+	COUNTER_TOTALS = COUNTER_SOFTIRQS + SOFTIRQ_VECTORS,
+	/* Time in which the thread was blocked, by class: enum block_class, from 1 on. */
+	COUNTER_BLOCKED = COUNTER_TOTALS,
+	COUNTER_COUNT = COUNTER_BLOCKED + BLOCK_CLASSES,
 	/* The first ones are of the time on a CPU: a snapshot has them as they were at its moment.
 	 */
 	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
@@ -46,6 +91,11 @@ enum counter {
 
 struct counters {
 	__u64 v[COUNTER_COUNT];
+};
+
+/* Those that are read as the growth of a total. */
+struct totals {
+	__u64 v[COUNTER_TOTALS];
 };
 
 /*
@@ -99,7 +149,7 @@ struct cpu_slot {
 	__u64 idle_began;
 	/* Last value of each hardware counter, to charge the difference at the next switch. */
 	struct bpf_perf_event_value last[4];
-	struct counters idle;
+	struct totals idle;
 	__u64 reserved[4];
 };
 

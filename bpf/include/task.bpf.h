@@ -86,8 +86,8 @@ struct task_account {
 	/* In place of sched_info.last_queued and run_delay, on a kernel without them. */
 	__u64 queued;
 	__u64 delay;
-	struct counters total;
-	struct counters base;
+	struct totals total;
+	struct totals base;
 	/* Start of its process, in nanoseconds since boot; 0: its leader was gone. */
 	__u64 process_start;
 	/* The read of the page cache that goes on: its file, where it is and its last page. */
@@ -103,10 +103,27 @@ struct task_account {
 	__u64 later_than;
 	/* The short and the long epoch in which it ran last. */
 	struct entry entries[2];
+	/* User space was last told that the thread is blocked. */
+	__u32 shown_blocked;
+	__u32 reserved;
+	/* The block that lasts (bpf/switch/blocked.bpf.h); 0: the thread is not blocked. */
+	__u64 block;
+	/*
+	 * The part of a block after the moment of a snapshot: begin and class, end, and that
+	 * moment. 0: there is none.
+	 */
+	__u64 late_block;
+	__u64 late_block_end;
+	__u64 late_block_at;
+	/* Blocked time by class that no snapshot has read, of blocks that have ended. */
+	__u64 blocked[BLOCK_CLASSES];
 };
 
-_Static_assert(sizeof(struct task_account) == 184 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_COUNT,
+_Static_assert(sizeof(struct task_account) ==
+		       224 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
 	       "implicit padding");
+/* With the 72 bytes that the kernel puts in front of it: else it takes twice the memory. */
+_Static_assert(sizeof(struct task_account) <= 1024 - 72, "an account takes more than 1 KiB");
 _Static_assert((8 + __builtin_offsetof(struct task_account, total.v[COUNTER_WAIT_THROTTLE])) % 64 ==
 			       0 &&
 		       COUNTER_WAIT_UNATTRIBUTED - COUNTER_WAIT_THROTTLE < 8,
@@ -250,7 +267,7 @@ static __always_inline void begin_waits(struct task_struct *task, struct task_ac
  */
 static __always_inline void begin_account(struct task_struct *task, struct task_account *account)
 {
-	struct counters *base = &account->base;
+	struct totals *base = &account->base;
 	struct task_struct *leader = leader_to_be_read(task);
 
 	set_once(&account->cgroup, cgroup_of(task));
@@ -341,12 +358,12 @@ static __always_inline void charge_current(enum counter counter, __u64 amount)
 
 	if ((__u32)bpf_get_current_pid_tgid() == 0) {
 		slot = slot_here();
-		if (slot && counter < COUNTER_COUNT)
+		if (slot && counter < COUNTER_TOTALS)
 			slot->idle.v[counter] += amount;
 		return;
 	}
 	account = current_account_to_charge();
-	if (account && counter < COUNTER_COUNT)
+	if (account && counter < COUNTER_TOTALS)
 		account->total.v[counter] += amount;
 }
 

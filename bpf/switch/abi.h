@@ -28,6 +28,8 @@ enum sample_flag {
 	 * follows.
 	 */
 	SAMPLE_GONE = 1 << 9,
+	/* The thread `pid` has gone. User space was last told that it was blocked. */
+	SAMPLE_THREAD_GONE = 1 << 10,
 };
 
 /*
@@ -56,11 +58,13 @@ struct task_sample {
 	__u64 waiting_ns;
 	/* CPU time in `counters` after that moment. */
 	__u64 later_ns;
+	/* Of a living thread: the block that lasts, as its account has it. */
+	__u64 block;
 	char comm[16];
 	struct counters counters;
 };
 
-_Static_assert(sizeof(struct task_sample) == 80 + 8 * COUNTER_COUNT, "implicit padding");
+_Static_assert(sizeof(struct task_sample) == 88 + 8 * COUNTER_COUNT, "implicit padding");
 
 /* The counters of a thread that was settled while the snapshot was taken. */
 struct late_settle {
@@ -76,10 +80,10 @@ struct late_settle {
 	__u64 process_before;
 };
 
-/* A process that is alive. */
+/* A process that is alive; or a thread, if it is blocked and user space was told so. */
 struct living {
 	__u32 tgid;
-	__u32 reserved;
+	__u32 pid;
 	__u64 start;
 };
 
@@ -166,6 +170,8 @@ ABI_EXPORT(enum, place_limit);
 ABI_EXPORT(struct, settled_key);
 ABI_EXPORT(struct, settled_sums);
 ABI_EXPORT(enum, counter);
+ABI_EXPORT(enum, block_class);
+ABI_EXPORT(enum, block_layout);
 ABI_EXPORT(enum, sample_flag);
 ABI_EXPORT(enum, loss);
 ABI_EXPORT(enum, group);

@@ -51,6 +51,9 @@ static __always_inline void list_number(__u32 pid)
 		*(volatile __u32 *)entry = pid;
 }
 
+/* In an entry: user space was last told that the thread is blocked. */
+#define LISTED_BLOCKED (1U << 31)
+
 /* The thread is to be read by the next snapshot. */
 static __always_inline void list_thread(struct task_struct *task, struct task_account *account)
 {
@@ -60,7 +63,7 @@ static __always_inline void list_thread(struct task_struct *task, struct task_ac
 	if (!lists_threads || likely(account->listed == pid) || !list_has_room())
 		return;
 	if (exchange(&account->listed, pid) != pid)
-		list_number(pid);
+		list_number(pid | exchange(&account->shown_blocked, 0) * LISTED_BLOCKED);
 }
 
 #endif

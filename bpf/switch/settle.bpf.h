@@ -9,6 +9,7 @@
 
 #include "../include/row.bpf.h"
 #include "abi.h"
+#include "blocked.bpf.h"
 #include "exits.bpf.h"
 #include "listed.bpf.h"
 #include "place.bpf.h"
@@ -92,7 +93,8 @@ static __always_inline void add(struct counters *to, const struct counters *what
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)
 {
-	__builtin_memcpy(c, &account->total, sizeof(*c));
+	__builtin_memcpy(c, &account->total, sizeof(account->total));
+	__builtin_memset(&c->v[COUNTER_BLOCKED], 0, sizeof(account->blocked));
 	add_open_softirqs(slot, c);
 	kernel_counters(task, c);
 	/* The kernel counts those that a quota took the CPU from as preempted. */
@@ -129,7 +131,7 @@ static __always_inline void take_unsettled(struct task_struct *task, struct task
 	without_later(account, c, sample_at);
 	/* As a loop it is laid out such that kernels before v6.2 take it for one without an end. */
 #pragma clang loop unroll(full)
-	for (int i = 0; i < COUNTER_COUNT; i++) {
+	for (int i = 0; i < COUNTER_TOTALS; i++) {
 		__u64 *base = &account->base.v[i];
 		__u64 before = *(volatile __u64 *)base, now = c->v[i];
 
@@ -137,6 +139,7 @@ static __always_inline void take_unsettled(struct task_struct *task, struct task
 		if ((__s64)(now - before) > 0 && compare_and_swap(base, before, now) == before)
 			c->v[i] = now - before;
 	}
+	take_blocked(account, c, sample_at);
 }
 
 static __always_inline struct process_key process_of(struct task_struct *task,
@@ -180,6 +183,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->later_ns = 0;
 	sample->package = package_of(task, account);
 	sample->waiting_ns = 0;
+	sample->block = 0;
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
@@ -289,8 +293,10 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 	used_so_far(task, account, NULL, used);
 	if (open)
 		add_running(task, used);
-	for (int i = 0; i < COUNTER_COUNT; i++)
+	for (int i = 0; i < COUNTER_TOTALS; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
+	/* Nothing is kept for later: there may be no later. */
+	take_blocked(account, used, 0);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	if (at && account->later_than == at)
@@ -483,6 +489,7 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 
 	if (!account || !sample)
 		return;
+	divide_block(account, bpf_ktime_get_ns());
 	later_ns = settle(task, account, &sample->counters, open, at);
 	carry(task, account, &sample->counters, later_ns, at);
 	account->cgroup = cgroup_of(task);

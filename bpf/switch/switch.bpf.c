@@ -33,7 +33,8 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	runner runner = 0;
 	struct moment now;
 	struct span span;
-	bool runnable, exits;
+	bool exits;
+	__u32 state;
 	__u64 shared;
 
 	if (!slot || (unlikely(!slot->since) && !started_at))
@@ -48,12 +49,13 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		enter_package(next, comes, cpu);
 	}
 	if (waits_on)
-		runner = account_next(prev, next, comes, cpu, &now);
+		runner = account_next(prev, next, comes, cpu, &now, slot->clock_offset);
 
-	runnable = still_runnable(ctx, preempt, prev);
+	state = state_at_switch(ctx, preempt, prev);
 	exits = prev->exit_state;
 	/* A thread that goes to sleep: the scheduler itself keeps its time and its switches. */
-	if (!hardware_mask && (!prev->pid || !(runnable || exits || shared || slot->all_softirqs)))
+	if (!hardware_mask && !waits_on &&
+	    (!prev->pid || !(!state || exits || shared || slot->all_softirqs)))
 		return 0;
 	if (prev->pid)
 		leaves = account_to_charge(prev);
@@ -62,8 +64,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	account_hardware(slot, prev, leaves, cpu, &span);
 	if (shared && leaves)
 		charge_span(leaves, COUNTER_SIBLING_BUSY, shared, slot, &span);
-	if (waits_on && runnable && leaves)
+	if (waits_on && leaves && !state)
 		begin_wait(prev, leaves, runner, now.clock);
+	else if (waits_on && leaves && !exits)
+		begin_block(prev, leaves, state, slot->since);
 	if (unlikely(exits) && leaves)
 		settle_exiting(prev, leaves, cpu);
 	return 0;
@@ -244,16 +248,19 @@ int sample_listed(struct bpf_iter__bpf_map_elem *ctx)
 	struct seq_file *seq = ctx->meta->seq;
 	struct task_account *account;
 	struct task_struct *task;
-	__u32 pid;
+	__u32 entry;
 
 	if (!ctx->value || listed_next == listed_until || !has_room(seq))
 		return 0;
-	pid = next_listed();
-	if (!pid)
+	entry = next_listed();
+	if (!entry)
 		return 0;
-	task = bpf_task_from_pid(pid);
-	if (!task)
+	task = bpf_task_from_pid(entry & ~LISTED_BLOCKED);
+	if (!task) {
+		if (entry & LISTED_BLOCKED)
+			report_gone(seq, entry & ~LISTED_BLOCKED);
 		return 0;
+	}
 	account = met(task);
 	if (account)
 		sample_thread(seq, task, account);

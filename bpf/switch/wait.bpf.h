@@ -11,6 +11,7 @@
 
 #include "../include/compat.bpf.h"
 #include "blame.bpf.h"
+#include "blocked.bpf.h"
 #include "listed.bpf.h"
 #include "slice.bpf.h"
 #include "throttle.bpf.h"
@@ -35,19 +36,19 @@ enum {
 const volatile bool has_prev_state = false;
 
 /*
- * Whether the thread that leaves its CPU is still runnable. `preempt` alone does not say so: it is
- * set only where the kernel itself was preempted. A waker can have changed __state since the
- * scheduler decided; the argument has the state of the decision.
+ * The state in which the thread leaves its CPU; 0: it is still runnable. `preempt` alone does not
+ * say so: it is set only where the kernel itself was preempted. A waker can have changed __state
+ * since the scheduler decided; the argument has the state of the decision.
  */
-static __always_inline bool still_runnable(unsigned long long *ctx, bool preempt,
-					   struct task_struct *prev)
+static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preempt,
+					     struct task_struct *prev)
 {
 	if (preempt)
-		return true;
+		return 0;
 	/* Volatile: must not be read before the kernel is known to have it. */
 	if (has_prev_state)
-		return !(__u32) * (volatile unsigned long long *)&ctx[3];
-	return !task_state(prev);
+		return *(volatile unsigned long long *)&ctx[3];
+	return task_state(prev);
 }
 
 /* Prepares the division of a wait that began at `from` and is charged up to `to`. */
@@ -431,7 +432,7 @@ static __always_inline __u64 take_unseen(struct task_struct *task, struct task_a
  * the idle task. The wait that ended with it is the growth of run_delay since the end before.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
-					const struct moment *now)
+					const struct moment *now, __u64 offset)
 {
 	struct task_account *account;
 	struct moment then = *now;
@@ -445,8 +446,9 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	account = find_account(prev);
 	group = group_of_thread(prev, account);
 	if (account) {
-		list_thread(prev, account);
 		total = run_delay(prev, account);
+		end_block(account, then.clock + offset - (total - account->before));
+		list_thread(prev, account);
 		if (account->ready && total != account->before)
 			finish_wait(prev, account, group, past, cpu, &then, total,
 				    total - account->before, account->phantom);
@@ -454,10 +456,13 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 	begin_slice(past, cpu, runner_of(prev, group), &then);
 }
 
-/* A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none. */
+/*
+ * A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none.
+ * `offset`: CLOCK_MONOTONIC - the clock of the CPU.
+ */
 static __always_inline runner account_next(struct task_struct *prev, struct task_struct *next,
 					   struct task_account *account, __u32 cpu,
-					   const struct moment *now)
+					   const struct moment *now, __u64 offset)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
 	runner runner = make_runner(GROUP_IDLE, RANK_IDLE);
@@ -465,13 +470,17 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 	if (!past)
 		return runner;
 	if (unlikely(past->pid != (__u32)prev->pid))
-		note_unseen(past, prev, cpu, now);
+		note_unseen(past, prev, cpu, now, offset);
 	if (next->pid) {
 		__u64 group = group_of_thread(next, account);
 
 		/* Else the next end of a wait charges this one too. */
-		if (likely(account))
+		if (likely(account)) {
+			__u64 before = account->before;
+
 			end_wait(next, account, group, past, cpu, now);
+			end_block(account, now->clock + offset - (account->before - before));
+		}
 		runner = runner_of(next, group);
 	}
 	begin_slice(past, cpu, runner, now);

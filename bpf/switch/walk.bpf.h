@@ -57,6 +57,20 @@ static __always_inline __u32 next_listed(void)
 	return pid;
 }
 
+/* A thread of which user space was told that it is blocked has gone. */
+static __always_inline void report_gone(struct seq_file *seq, __u32 pid)
+{
+	__u32 scratch = SCRATCH_WALK;
+	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &scratch);
+
+	if (!sample)
+		return;
+	__builtin_memset(sample, 0, sizeof(*sample));
+	sample->pid = pid;
+	sample->flags = SAMPLE_THREAD_GONE;
+	bpf_seq_write(seq, sample, sizeof(*sample));
+}
+
 /*
  * Whether there is room for all that is written of one thread. If not, the kernel hands on what
  * there is when it has seen that, and calls again for the same.
@@ -89,6 +103,8 @@ static __always_inline struct task_account *met(struct task_struct *task)
 		return NULL;
 	/* One that has its CPU since before the agent was seen to get none. */
 	package_of(task, account);
+	if (waits_on && unlikely(!account->seen))
+		find_block(task, account);
 	return account;
 }
 
@@ -110,6 +126,7 @@ static __always_inline void look_at(struct seq_file *seq, struct task_struct *ta
 {
 	struct living living = {
 		.tgid = task->tgid,
+		.pid = task->pid,
 		.start = account->process_start,
 	};
 
@@ -117,14 +134,12 @@ static __always_inline void look_at(struct seq_file *seq, struct task_struct *ta
 	if (task->pid != task->tgid && !account->threads)
 		mark_threads(task, account);
 	look_for_quota(task);
-	if (is_runnable(task) || cgroup_of(task) != account->cgroup ||
+	/* One that has not been read yet is a process, which has a row, or is blocked. */
+	if (is_runnable(task) || cgroup_of(task) != account->cgroup || !account->seen ||
 	    task->se.sum_exec_runtime > account->base.v[COUNTER_CPU_TIME])
 		list_thread(task, account);
-	if (task->pid != task->tgid)
+	if (task->pid != task->tgid && !account->shown_blocked)
 		return;
-	/* A process that has not run yet has a row, too. */
-	if (!account->seen)
-		list_thread(task, account);
 	bpf_seq_write(seq, &living, sizeof(living));
 }
 
@@ -164,6 +179,7 @@ static __always_inline void write_thread(struct seq_file *seq, struct task_struc
 
 	describe(sample, task, account);
 	sample->waiting_ns = waiting_ns;
+	sample->block = show_block(account);
 	if (slot) {
 		sample->flags |= SAMPLE_RUNNING;
 		if (slot->sampled_at == sample_at)

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, CgroupId, CgroupRow, Cumulative, Group, Histogram, IdMap, IdSet,
-    ProcessId, ProcessRow, QuotaRow,
+    Batch, Blame, BlameRow, Blocked, CgroupId, CgroupRow, Cumulative, Group, Histogram, IdMap,
+    IdSet, ProcessId, ProcessRow, QuotaRow,
 };
 
 /// What rows had when they were forgotten, to be added to what the last batch has.
@@ -68,7 +68,12 @@ impl Gone {
         let rows = after.processes.iter().chain(&after.exited);
         let known: IdSet<ProcessId> = rows.map(|row| row.id).collect();
         for row in before.processes.iter().filter(|r| !known.contains(&r.id)) {
-            self.processes.insert(row.id, row.clone());
+            let last = ProcessRow {
+                counters: row.counters_at(before.taken_ns),
+                blocked: Blocked::default(),
+                ..row.clone()
+            };
+            self.processes.insert(row.id, last);
         }
     }
 

@@ -331,9 +331,12 @@ impl ReportBuilder {
             .chain(self.exited.values())
             .filter(|row| row.followed || !followed_only)
             .map(|row| {
+                let first_ns = self.first.taken_ns;
                 let before = before.get(&row.id).copied().unwrap_or(&zero);
                 Row {
-                    counters: row.counters.since(&before.counters),
+                    counters: row
+                        .counters_at(last.taken_ns)
+                        .since(&before.counters_at(first_ns)),
                     joules: row.joules.since(&before.joules),
                     packages: row.packages.since(&before.packages),
                     owner: owner_of(row.owner.as_ref(), row.cgroup),
@@ -356,7 +359,9 @@ impl ReportBuilder {
             Row {
                 process: None,
                 owner: owner_of(row.owner.as_ref(), row.id),
-                counters: row.counters.since(&before.counters),
+                counters: row
+                    .counters_at(last.taken_ns)
+                    .since(&before.counters_at(self.first.taken_ns)),
                 joules: row.joules.since(&before.joules),
                 packages: row.packages.since(&before.packages),
                 events: Some(Events {
@@ -473,10 +478,10 @@ impl Report {
 }
 
 impl Row {
-    /// Whether it used anything or had events.
+    /// Whether it used anything or had events. To be blocked is neither.
     fn is_active(&self) -> bool {
         let events = self.events.is_some_and(|e| !e.counters.is_zero());
-        !self.counters.is_zero() || !self.joules.is_zero() || events
+        !self.counters.without_blocked().is_zero() || !self.joules.is_zero() || events
     }
 
     /// A name for people: command, container, pod, unit or path, whichever the level shows.

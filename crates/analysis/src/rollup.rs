@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blame, Blamed, Cause, CgroupId, CgroupRow, Counter, Counters, DestinationCounters,
-    EventCounters, Group, IdMap, IdSet, Idle, Joules, Loss, Owner, Preemptor, Sockets, Subject,
-    SubjectBlame, Waiting,
+    Batch, Blame, Blamed, BlockClass, Cause, CgroupId, CgroupRow, Counter, Counters,
+    DestinationCounters, EventCounters, Group, IdMap, IdSet, Idle, Joules, Loss, Owner, Preemptor,
+    Sockets, Subject, SubjectBlame, Waiting,
 };
 
 #[cfg(test)]
@@ -115,8 +115,8 @@ impl Rollup {
         }
     }
 
-    /// Fills [`Batch::subjects`], and makes the waits and preemptions of the node the sum over all
-    /// subjects that ever were. The owners of the batch's cgroups must be set already; a group
+    /// Fills [`Batch::subjects`], and makes the waits, preemptions and blocked time of the node the sum over
+    /// all subjects that ever were. The owners of the batch's cgroups must be set already; a group
     /// without one is skipped until it has one, and charged in full then.
     pub fn apply(&mut self, batch: &mut Batch) {
         for standing in self.subjects.values_mut() {
@@ -138,7 +138,9 @@ impl Rollup {
             standing.row.frequency_hertz = hertz;
         }
         let waits = Cause::ALL.into_iter().map(Counter::Wait);
-        for counter in waits.chain(Preemptor::ALL.into_iter().map(Counter::PreemptedBy)) {
+        let preempted = Preemptor::ALL.into_iter().map(Counter::PreemptedBy);
+        let blocked = BlockClass::ALL.into_iter().map(Counter::Blocked);
+        for counter in waits.chain(preempted).chain(blocked) {
             batch.node.total[counter] = self.total[counter];
         }
         self.note_refused(batch);
@@ -206,7 +208,9 @@ impl Rollup {
             return known.subject;
         }
         let charged = self.cgroups.get(&row.id);
-        let grew = charged.is_none_or(|it| it.counters != row.counters || it.events != row.events);
+        let did = row.counters.without_blocked();
+        let grew = charged
+            .is_none_or(|it| it.counters.without_blocked() != did || it.events != row.events);
         if was_unplaced && !grew {
             return self.overflow.clone();
         }
@@ -232,11 +236,12 @@ impl Rollup {
             let charged = self.cgroups.entry(row.id).or_default();
             let events = growth::step(&mut charged.events, &row.events);
             let joules = growth::step(&mut charged.joules, &row.joules);
-            let mut growth = growth::step(&mut charged.counters, &row.counters);
+            let counters = row.counters_at(batch.taken_ns);
+            let mut growth = growth::step(&mut charged.counters, &counters);
             growth[Counter::Wait(Cause::Neighbour)] = 0;
             growth[Counter::PreemptedBy(Preemptor::Neighbour)] = 0;
             if let Some(standing) = self.subjects.get_mut(&member.subject) {
-                if !growth.is_zero() || !events.is_zero() {
+                if !growth.without_blocked().is_zero() || !events.is_zero() {
                     standing.grown_ns = batch.taken_ns;
                 }
                 standing.charge(&growth, &mut self.total);

@@ -10,6 +10,7 @@ use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss
 
 use crate::agent::Agent;
 
+mod blocked;
 mod by_package;
 mod cgroups;
 mod features;
@@ -18,6 +19,7 @@ mod node;
 mod processes;
 mod waits;
 
+use blocked::BlockedThreads;
 use cgroups::Cgroups;
 use features::Features;
 use hidden::Hidden;
@@ -63,6 +65,7 @@ pub struct CpuSource {
     hidden: Hidden,
     cgroups: Cgroups,
     waits: Waits,
+    blocked: BlockedThreads,
     node: NodeTime,
     agent: Agent,
     features: Features,
@@ -101,6 +104,7 @@ impl CpuSource {
             hidden: Hidden::new(facts),
             cgroups: Cgroups::new(packages, grace.cgroup),
             waits: Waits::new(grace.cgroup, kernel.blame_rows()),
+            blocked: BlockedThreads::default(),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),
             agent,
             features: Features::new(features, facts.roots.sys.clone()),
@@ -163,7 +167,7 @@ impl CpuSource {
         agent.maps = self.kernel.map_fill(&snapshot);
         agent.collect_ns = began.elapsed().as_nanos() as u64;
         let (time_unix_ns, boot_unix_ns) = wall_clock();
-        let (processes, exited) = self.processes.rows(&snapshot.ended);
+        let (processes, exited) = self.processes.rows(&snapshot.ended, &self.blocked);
         let topology = self.kernel.topology();
         let used = self.cgroups.total();
         let (node, packages) =
@@ -187,7 +191,7 @@ impl CpuSource {
             processes,
             exited,
             followed_pending: snapshot.followed > self.processes.followed(),
-            cgroups: self.cgroups.rows(&blames),
+            cgroups: self.cgroups.rows(&blames, &self.blocked),
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
             blames,
@@ -205,6 +209,7 @@ impl CpuSource {
     fn add_up(&mut self, snapshot: &Snapshot) -> u64 {
         self.cgroups.begin(snapshot);
         self.processes.begin(snapshot.taken_ns);
+        self.blocked.begin(snapshot);
         for sample in &snapshot.tasks {
             if sample.is(sample_flag::CARRIED) {
                 self.processes.carry(sample);
@@ -212,6 +217,7 @@ impl CpuSource {
             }
             let (used, running) = (sample.values(), on_cpu(sample, snapshot));
             self.processes.add(sample, &used, &running);
+            self.blocked.read(sample);
             let id = CgroupId(sample.cgroup);
             self.cgroups.add(id, sample.package, &used, &running);
             if sample.waiting_ns > 0 {

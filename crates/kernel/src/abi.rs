@@ -4,7 +4,9 @@
 use std::os::fd::BorrowedFd;
 
 use libbpf_rs::RingBuffer;
-use noctule_model::{Blame, Cause, CgroupId, Counter, Counters, Group, Histogram, Preemptor};
+use noctule_model::{
+    Blame, BlockClass, Cause, CgroupId, Counter, Counters, Group, Histogram, Preemptor,
+};
 
 use crate::skel::{cgroup, files, switch};
 
@@ -17,8 +19,8 @@ pub(crate) type LateSettle = switch::types::late_settle;
 pub(crate) type SettledKey = switch::types::settled_key;
 /// What is settled with a cgroup (`struct settled_sums`).
 pub(crate) type SettledSums = switch::types::settled_sums;
-/// A process that is there (`struct living`).
-pub(crate) type Living = switch::types::living;
+/// A process or thread that is there (`struct living`).
+pub(crate) type LivingRecord = switch::types::living;
 /// Who had one CPU lately (`struct past`).
 pub(crate) type Past = switch::types::past;
 /// What one CPU does (`struct cpu_slot`).
@@ -46,6 +48,8 @@ pub mod sample_flag {
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// With `CARRIED`: the process was reaped, and the record of its end follows.
     pub const GONE: u32 = abi::SAMPLE_GONE.0;
+    /// The thread has gone of which a snapshot said that it was blocked.
+    pub const THREAD_GONE: u32 = abi::SAMPLE_THREAD_GONE.0;
     /// A thread was settled while a snapshot was taken.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
@@ -83,7 +87,27 @@ const _: () = {
         abi::COUNTER_PREEMPTED_KERNEL.0 as usize == Counter::PreemptedBy(Preemptor::Kernel).index()
     );
     assert!(abi::COUNTER_SOFTIRQS.0 as usize == Counter::Softirq(0).index());
+    assert!(abi::COUNTER_BLOCKED.0 as usize == Counter::Blocked(BlockClass::Poll).index());
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
+};
+
+// And its classes of blocked time, which have the numbers from 1 on.
+const _: () = {
+    use switch::types::block_class as abi;
+    assert!(abi::BLOCK_POLL.0 as usize == BlockClass::Poll as usize + 1);
+    assert!(abi::BLOCK_TIMER.0 as usize == BlockClass::Timer as usize + 1);
+    assert!(abi::BLOCK_PIPE.0 as usize == BlockClass::Pipe as usize + 1);
+    assert!(abi::BLOCK_UNIX.0 as usize == BlockClass::Unix as usize + 1);
+    assert!(abi::BLOCK_LOCK.0 as usize == BlockClass::Lock as usize + 1);
+    assert!(abi::BLOCK_LOOPBACK.0 as usize == BlockClass::Loopback as usize + 1);
+    assert!(abi::BLOCK_NETWORK.0 as usize == BlockClass::Network as usize + 1);
+    assert!(abi::BLOCK_DISK.0 as usize == BlockClass::Disk as usize + 1);
+    assert!(abi::BLOCK_FILESYSTEM.0 as usize == BlockClass::Filesystem as usize + 1);
+    assert!(abi::BLOCK_MEMORY.0 as usize == BlockClass::Memory as usize + 1);
+    assert!(abi::BLOCK_WRITEBACK.0 as usize == BlockClass::Writeback as usize + 1);
+    assert!(abi::BLOCK_CHILD.0 as usize == BlockClass::Child as usize + 1);
+    assert!(abi::BLOCK_STOPPED.0 as usize == BlockClass::Stopped as usize + 1);
+    assert!(abi::BLOCK_OTHER.0 as usize == BlockClass::Other as usize + 1);
 };
 
 // So are the buckets of its histograms.
@@ -149,6 +173,14 @@ impl TaskSample {
         counters(&self.counters)
     }
 
+    /// The class of the block that lasts, and the moment at which it began (`CLOCK_MONOTONIC`, in
+    /// nanoseconds); `None` for a thread that is not blocked.
+    pub fn block(&self) -> Option<(BlockClass, u64)> {
+        use switch::types::block_layout as abi;
+        let class = BlockClass::from_number(self.block & u64::from(abi::BLOCK_CLASS_MASK.0))?;
+        Some((class, self.block >> abi::BLOCK_CLASS_BITS.0))
+    }
+
     /// Whether all bits of `flag` are set.
     pub fn is(&self, flag: u32) -> bool {
         self.flags & flag == flag
@@ -176,7 +208,9 @@ impl TaskSample {
 impl CpuSlot {
     /// What the CPU's idle task caused.
     pub fn idle_values(&self) -> Counters {
-        counters(&self.idle)
+        let mut values = [0; Counter::COUNT];
+        values[..self.idle.v.len()].copy_from_slice(&self.idle.v);
+        Counters::from_array(values)
     }
 }
 
@@ -250,7 +284,7 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for TaskSample {}
 // SAFETY: integers only, without padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
-unsafe impl Plain for Living {}
+unsafe impl Plain for LivingRecord {}
 // SAFETY: integers of 8 bytes only.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::counters {}

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
-    Blame, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap, IdSet, Loss,
-    MapFill, Measured, Preemptor,
+    Blame, BlockClass, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap,
+    IdSet, Loss, MapFill, Measured, Preemptor,
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -134,6 +134,11 @@ pub struct Snapshot {
     pub late: Vec<TaskSample>,
     /// The processes that are there, by thread-group id and start, where that was looked at.
     pub living: Option<IdSet<(u32, u64)>>,
+    /// The threads that are there, among those that were blocked when they were last read, and others;
+    /// `None` where that was not looked at. Where every snapshot reads every thread it is empty.
+    pub living_threads: Option<IdSet<u32>>,
+    /// Threads that have gone since they were read, and were blocked then.
+    pub gone_threads: Vec<u32>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
     /// Followed processes that were not reported as ended before the tasks were read, and those of
@@ -307,6 +312,7 @@ impl Accounting {
             all.push(Counter::SwitchesThrottled);
             all.retain(|counter| on(FeatureId::WaitThrottle) || !throttle.contains(counter));
             all.extend(Preemptor::ALL.map(Counter::PreemptedBy));
+            all.extend(BlockClass::ALL.map(Counter::Blocked));
         }
         all.extend(self.hardware.counters());
         all.extend(self.places.has_siblings().then_some(Counter::SiblingBusy));
@@ -520,12 +526,16 @@ impl Accounting {
                 return Err(error);
             }
         }
+        let living = read.living.map(|it| (it.processes, it.threads)).unzip();
+        let (living, living_threads) = living;
         Ok(Snapshot {
             settled,
             settled_later_ns,
             overflow: overflow.unwrap_or_default(),
             tasks: read.rows,
-            living: read.living,
+            living,
+            living_threads,
+            gone_threads: read.gone,
             followed,
             ..begun
         })

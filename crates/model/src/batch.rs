@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentCost, BlameRow, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow, DestinationRow,
-    Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner, PackageRow,
-    ProcessId, QuotaRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting, ZoneAccount,
+    AgentCost, BlameRow, Blocked, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow,
+    DestinationRow, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner,
+    PackageRow, ProcessId, QuotaRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting,
+    ZoneAccount,
 };
 
 /// So many are kept of those who had a CPU in batches that readers do not get.
@@ -176,6 +177,20 @@ impl Node {
     }
 }
 
+impl ProcessRow {
+    /// Its counters at the moment of its batch, with the time of blocks that last.
+    pub fn counters_at(&self, taken_ns: u64) -> Counters {
+        self.blocked.added_to(self.counters, taken_ns)
+    }
+}
+
+impl CgroupRow {
+    /// Its counters at the moment of its batch, with the time of blocks that last.
+    pub fn counters_at(&self, taken_ns: u64) -> Counters {
+        self.blocked.added_to(self.counters, taken_ns)
+    }
+}
+
 /// One process, all its threads together.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessRow {
@@ -206,6 +221,8 @@ pub struct ProcessRow {
     pub packages: ByPackage,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
+    /// Its threads that are blocked now.
+    pub blocked: Blocked,
 }
 
 /// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
@@ -228,6 +245,8 @@ pub struct CgroupRow {
     pub sockets: Sockets,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
+    /// Its threads that are blocked now.
+    pub blocked: Blocked,
     /// Its threads and their CPUs; `None` where that was not read, because hardly any of them waited for another one.
     pub room: Option<ThreadRoom>,
 }

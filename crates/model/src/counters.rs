@@ -1,6 +1,6 @@
 //! What the accounts of threads count, for each process, cgroup and node.
 
-use crate::{Countable, Counts, Measurable, Measured};
+use crate::{BlockClass, Countable, Counts, Measurable, Measured};
 
 /// The ten softirq vectors, in the kernel's order (`enum` in linux/interrupt.h), named as
 /// `/proc/softirqs` names them, in lower case.
@@ -123,14 +123,20 @@ pub enum Counter {
     PreemptedBy(Preemptor),
     /// Softirqs of one vector (0..10) that ran on top of the thread.
     Softirq(u8),
+    /// Nanoseconds in which the thread neither ran nor wanted a CPU, by what it waited for. Counted when
+    /// the thread is runnable again; [`crate::Blocked`] has the time of blocks that last.
+    Blocked(BlockClass),
 }
 
 impl Counter {
     /// How many counters there are.
-    pub const COUNT: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
+    pub const COUNT: usize = Self::BLOCKED + BlockClass::COUNT;
 
     /// Index of the first softirq vector.
     const SOFTIRQS: usize = 22;
+
+    /// Index of the first class of blocked time.
+    const BLOCKED: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
 
     /// Every counter, in order of its index.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -155,6 +161,7 @@ impl Counter {
         .chain(Cause::ALL.map(Self::Wait))
         .chain(Preemptor::ALL.map(Self::PreemptedBy))
         .chain((0..SOFTIRQ_VECTORS.len() as u8).map(Self::Softirq))
+        .chain(BlockClass::ALL.map(Self::Blocked))
     }
 
     /// Position in [`Counters`].
@@ -174,6 +181,7 @@ impl Counter {
             Self::Wait(cause) => 11 + cause as usize,
             Self::PreemptedBy(preemptor) => 19 + preemptor as usize,
             Self::Softirq(vector) => Self::SOFTIRQS + vector as usize,
+            Self::Blocked(class) => Self::BLOCKED + class as usize,
         }
     }
 }
@@ -192,6 +200,15 @@ impl Measurable for Counter {
 }
 
 impl Counters {
+    /// The same without blocked time, which grows though nothing happens.
+    #[must_use]
+    pub fn without_blocked(mut self) -> Self {
+        for class in BlockClass::ALL {
+            self[Counter::Blocked(class)] = 0;
+        }
+        self
+    }
+
     /// Average frequency while these counters grew, in hertz: cycles / reference cycles x nominal
     /// frequency; where the machine has no reference cycles or does not report their frequency,
     /// cycles / CPU time, which is lower when a hypervisor or an interrupt takes part of that time.

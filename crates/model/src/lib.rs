@@ -6,6 +6,7 @@
 
 mod asleep;
 mod batch;
+mod blocked;
 mod capacity;
 mod comm;
 mod counters;
@@ -36,6 +37,7 @@ mod waits;
 
 pub use asleep::{Asleep, AsleepThreads};
 pub use batch::{Batch, CgroupRow, Node, ProcessRow};
+pub use blocked::{BlockClass, Blocked};
 pub use capacity::shrink_sparse;
 pub use comm::Comm;
 pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};

@@ -1,6 +1,6 @@
 //! Which counters mean anything.
 
-use crate::{Cause, Countable, Counter, Counts};
+use crate::{BlockClass, Cause, Countable, Counter, Counts};
 
 /// A counter that some machines cannot measure.
 pub trait Measurable: Countable {
@@ -10,7 +10,7 @@ pub trait Measurable: Countable {
 
 /// The set of counters that this machine can measure with these privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured(u64);
+pub struct Measured(u128);
 
 impl Measured {
     /// No counter at all.
@@ -40,6 +40,11 @@ impl Measured {
             .any(|cause| self.has(Counter::Wait(cause)))
     }
 
+    /// Whether blocked time is measured.
+    pub fn has_blocked(self) -> bool {
+        self.has(Counter::Blocked(BlockClass::Other))
+    }
+
     /// The counter's value, or `None` when it is not measured.
     pub fn value<K: Measurable, const N: usize>(
         self,
@@ -50,7 +55,7 @@ impl Measured {
     }
 }
 
-fn bit<K: Measurable>(counter: K) -> u64 {
+fn bit<K: Measurable>(counter: K) -> u128 {
     1 << (K::FIRST_BIT + counter.position() as u32)
 }
 

@@ -7,7 +7,8 @@ mod otel;
 mod own;
 
 use crate::{
-    Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode, Preemptor,
+    BlockClass, Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode,
+    Preemptor,
 };
 pub use foreign::{FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource};
 pub use kepler::{
@@ -70,6 +71,8 @@ pub enum Source {
     Labelled(&'static [(&'static str, Counter)]),
     /// The same with counters in nanoseconds, shown in seconds.
     LabelledNanoseconds(&'static [(&'static str, Counter)]),
+    /// Blocked time by class, in nanoseconds, shown in seconds.
+    Blocked(&'static [(&'static str, Counter)]),
     /// Average frequency over the last tick.
     Frequency,
     /// How long waits for a CPU were.
@@ -118,6 +121,7 @@ impl Source {
             Self::Waits
             | Self::Waiting
             | Self::LongestWaiting
+            | Self::Blocked(_)
             | Self::Event(_)
             | Self::LabelledEvents(_)
             | Self::Connections
@@ -332,6 +336,30 @@ pub const METRICS: &[Metric] = &[
             ("neighbour", Counter::PreemptedBy(Preemptor::Neighbour)),
             ("self", Counter::PreemptedBy(Preemptor::Own)),
             ("kernel", Counter::PreemptedBy(Preemptor::Kernel)),
+        ]),
+        absent: NO_WAITS,
+    },
+    Metric {
+        name: "blocked_seconds",
+        kind: Kind::Counter,
+        unit: Unit::Seconds,
+        labels: &["class"],
+        help: "Time that its threads were blocked: they neither ran nor wanted a CPU, by what they waited for (blocked.md).",
+        source: Source::Blocked(&[
+            ("poll", Counter::Blocked(BlockClass::Poll)),
+            ("timer", Counter::Blocked(BlockClass::Timer)),
+            ("pipe", Counter::Blocked(BlockClass::Pipe)),
+            ("unix", Counter::Blocked(BlockClass::Unix)),
+            ("lock", Counter::Blocked(BlockClass::Lock)),
+            ("loopback", Counter::Blocked(BlockClass::Loopback)),
+            ("network", Counter::Blocked(BlockClass::Network)),
+            ("disk", Counter::Blocked(BlockClass::Disk)),
+            ("filesystem", Counter::Blocked(BlockClass::Filesystem)),
+            ("memory", Counter::Blocked(BlockClass::Memory)),
+            ("writeback", Counter::Blocked(BlockClass::Writeback)),
+            ("child", Counter::Blocked(BlockClass::Child)),
+            ("stopped", Counter::Blocked(BlockClass::Stopped)),
+            ("other", Counter::Blocked(BlockClass::Other)),
         ]),
         absent: NO_WAITS,
     },
@@ -635,9 +663,9 @@ mod tests {
         for metric in METRICS {
             let counters: Vec<Counter> = match metric.source {
                 Source::Nanoseconds(c) | Source::Count(c) => vec![c],
-                Source::Labelled(list) | Source::LabelledNanoseconds(list) => {
-                    list.iter().map(|&(_, c)| c).collect()
-                }
+                Source::Labelled(list)
+                | Source::LabelledNanoseconds(list)
+                | Source::Blocked(list) => list.iter().map(|&(_, c)| c).collect(),
                 _ => vec![],
             };
             for counter in counters {

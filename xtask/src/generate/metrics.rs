@@ -153,7 +153,7 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
 /// The values of the metric's own label, of the last where it has two.
 fn values(metric: &Metric) -> String {
     match metric.source {
-        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
+        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) | Source::Blocked(parts) => {
             listed(parts.iter().map(|(v, _)| *v))
         }
         Source::LabelledEvents(parts) => listed(parts.iter().map(|(v, _)| *v)),

@@ -7,6 +7,7 @@ use noctule_model::{
     BlameRow, CgroupId, CgroupRow, Counters, Group as Blamed, IdMap, IdSet, PackageUse, Waiting,
 };
 
+use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 use super::node::Used;
 
@@ -143,7 +144,7 @@ impl Cgroups {
 
     /// The groups, and those that are only to blame for a wait: the pairs are read after the threads, and a
     /// group that ran for the first time in between has used nothing yet. Without a row it would have no name.
-    pub(super) fn rows(&self, blames: &[BlameRow]) -> Vec<CgroupRow> {
+    pub(super) fn rows(&self, blames: &[BlameRow], blocked: &BlockedThreads) -> Vec<CgroupRow> {
         let row = |id: &CgroupId, group: &Group| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
             CgroupRow {
@@ -151,6 +152,7 @@ impl Cgroups {
                 counters,
                 packages,
                 waiting: group.waiting,
+                blocked: blocked.of_cgroup(*id),
                 ..CgroupRow::default()
             }
         };
@@ -186,12 +188,12 @@ mod tests {
     #[test]
     fn groups_without_a_row_in_the_kernel_share_one() {
         let mut cgroups = Cgroups::new(1, Duration::ZERO);
-        assert!(cgroups.rows(&[]).is_empty());
+        assert!(cgroups.rows(&[], &BlockedThreads::default()).is_empty());
         let mut snapshot = Snapshot::default();
         snapshot.overflow[Counter::CpuTime] = 5;
         cgroups.begin(&snapshot);
         cgroups.settle();
-        let rows = cgroups.rows(&[]);
+        let rows = cgroups.rows(&[], &BlockedThreads::default());
         let rows = rows
             .iter()
             .map(|row| (row.id, row.counters[Counter::CpuTime]));
@@ -211,7 +213,10 @@ mod tests {
             blame: Blame::default(),
         };
         let culprits = [7, 8, 8].map(|id| blame(Blamed::Cgroup(CgroupId(id))));
-        let mut rows = cgroups.rows(&[&culprits[..], &[blame(Blamed::Kernel)]].concat());
+        let mut rows = cgroups.rows(
+            &[&culprits[..], &[blame(Blamed::Kernel)]].concat(),
+            &BlockedThreads::default(),
+        );
         rows.sort_by_key(|row| row.id);
         let rows = rows
             .iter()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use noctule_kernel::{TaskSample, sample_flag};
 use noctule_model::{CgroupId, Comm, Counters, IdMap, IdSet, ProcessId, ProcessRow, Waiting};
 
+use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 
 /// Batches for which a process that is gone is kept at least: its record comes late, and has only what
@@ -191,7 +192,11 @@ impl Processes {
     /// Those that live, and those that have ended, with their last figures: these are taken out
     /// first, so that nobody is in both with what was known of him before. Of those that ended and had
     /// no row yet only so many get one; the others share one, which stays among the living with pid 0.
-    pub(super) fn rows(&mut self, ended: &[TaskSample]) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
+    pub(super) fn rows(
+        &mut self,
+        ended: &[TaskSample],
+        blocked: &BlockedThreads,
+    ) -> (Vec<ProcessRow>, Vec<ProcessRow>) {
         let mut exited = Vec::with_capacity(ended.len().min(ENDED_ROWS));
         for sample in ended {
             let had_row = self.living.contains_key(&id(sample));
@@ -217,6 +222,7 @@ impl Processes {
                 gone: living.gone_ns.is_some(),
                 counters,
                 packages,
+                blocked: blocked.of_process(living.row.id),
                 ..living.row.clone()
             }
         };
@@ -299,7 +305,7 @@ mod tests {
             .iter()
             .map(|sample| (sample.tgid, sample.process_start));
         processes.settle(Some(&there.collect()));
-        let (living, exited) = processes.rows(ended);
+        let (living, exited) = processes.rows(ended, &BlockedThreads::default());
         [living, exited].map(|rows| {
             let reported = rows.iter().map(|row| (row.id.pid, row.cgroup.0, row.gone));
             reported.collect()
@@ -357,7 +363,7 @@ mod tests {
         processes.settle(Some(&IdSet::default()));
         let mut end = sample(7, 1);
         end.counters.v[0] = SECOND;
-        let (_, exited) = processes.rows(&[end]);
+        let (_, exited) = processes.rows(&[end], &BlockedThreads::default());
         assert_eq!(exited[0].counters[Counter::CpuTime], 3601 * SECOND);
     }
 
@@ -374,7 +380,7 @@ mod tests {
         for batch in 1..=2 {
             processes.begin(batch * SECOND);
             processes.settle(Some(&IdSet::default()));
-            let (living, exited) = processes.rows(&flood);
+            let (living, exited) = processes.rows(&flood, &BlockedThreads::default());
             assert_eq!((living.len(), exited.len()), (1, ENDED_ROWS));
             let [overflow] = &living[..] else {
                 panic!("one row");
@@ -396,7 +402,7 @@ mod tests {
         processes.begin(SECOND);
         processes.add(&old, &old.values(), &Counters::default());
         processes.settle(None);
-        let (living, _) = processes.rows(&[]);
+        let (living, _) = processes.rows(&[], &BlockedThreads::default());
         assert_eq!(living[0].counters[Counter::CpuTime], 3600 * SECOND);
         // It ends as the last of a flood.
         let mut flood: Vec<TaskSample> = (2..=ENDED_ROWS as u32 + 2)
@@ -405,7 +411,7 @@ mod tests {
         flood.push(used(1, 5));
         processes.begin(2 * SECOND);
         processes.settle(Some(&IdSet::default()));
-        let (living, exited) = processes.rows(&flood);
+        let (living, exited) = processes.rows(&flood, &BlockedThreads::default());
         assert_eq!(living.len(), 1, "the shared one");
         assert_eq!(living[0].counters[Counter::CpuTime], 7);
         let last = exited.last().expect("there are some");
@@ -431,13 +437,14 @@ mod tests {
         processes.carry(&sums(sample_flag::CARRIED | sample_flag::GONE, 40));
         // The walk met it before it was reaped.
         processes.settle(Some(&IdSet::from_iter([(7, 0)])));
-        let (living, _) = processes.rows(&[]);
+        let (living, _) = processes.rows(&[], &BlockedThreads::default());
         let row = &living[0];
         assert_eq!((&*row.comm.text(), row.cgroup), ("burner", CgroupId(3)));
         assert_eq!((row.counters[Counter::CpuTime], row.gone), (40, true));
         processes.begin(2 * SECOND);
         processes.settle(Some(&IdSet::default()));
-        let (living, exited) = processes.rows(&[sums(sample_flag::EXITED, 40)]);
+        let (living, exited) =
+            processes.rows(&[sums(sample_flag::EXITED, 40)], &BlockedThreads::default());
         assert_eq!(
             (living.len(), exited[0].counters[Counter::CpuTime]),
             (0, 40)
@@ -451,7 +458,7 @@ mod tests {
         let none = Counters::default();
         processes.add(&sample(7, 1), &none, &none);
         processes.settle(Some(&IdSet::default()));
-        let (living, _) = processes.rows(&[]);
+        let (living, _) = processes.rows(&[], &BlockedThreads::default());
         assert!(!living[0].gone);
     }
 }

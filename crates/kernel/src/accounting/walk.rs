@@ -13,7 +13,7 @@ use libbpf_rs::Link;
 use noctule_model::IdSet;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::abi::{self, Living, TaskSample, sample_flag};
+use crate::abi::{self, LivingRecord, TaskSample, sample_flag};
 use crate::cost::ProgramHandle;
 use crate::error::{Context as _, Error};
 use crate::facts::Facts;
@@ -60,8 +60,20 @@ pub(super) struct Walk {
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) rows: Vec<TaskSample>,
-    /// The processes that are there, where that was looked at.
-    pub(super) living: Option<IdSet<Process>>,
+    /// What a walk over all threads found, if there was one.
+    pub(super) living: Option<Living>,
+    /// Blocked threads that have gone since they were read.
+    pub(super) gone: Vec<u32>,
+}
+
+/// What a walk over all threads found.
+#[derive(Debug, Default)]
+pub(super) struct Living {
+    /// Each process that is there.
+    pub(super) processes: IdSet<Process>,
+    /// Threads that are there: each that was blocked when it was last read, and others. None where
+    /// every snapshot reads every thread.
+    pub(super) threads: IdSet<u32>,
 }
 
 impl Walk {
@@ -150,23 +162,28 @@ impl Walk {
             true => self.read_listed(switch, now_ns)?,
             false => Some(self.read_all()?),
         };
-        let rows = std::mem::take(&mut self.rows);
-        Ok(Read { rows, living })
+        let mut rows = std::mem::take(&mut self.rows);
+        let gone = rows.extract_if(.., |row| row.is(sample_flag::THREAD_GONE));
+        let gone = gone.map(|row| row.pid).collect();
+        Ok(Read { rows, living, gone })
     }
 
-    fn read_all(&mut self) -> Result<IdSet<Process>, Error> {
+    fn read_all(&mut self) -> Result<Living, Error> {
         let read = self.begin();
         take_rows(&self.bytes, &mut self.rows);
         read?;
         let threads = self.rows.iter().filter(|r| !r.is(sample_flag::CARRIED));
-        Ok(threads.map(|row| (row.tgid, row.process_start)).collect())
+        Ok(Living {
+            processes: threads.map(|row| (row.tgid, row.process_start)).collect(),
+            threads: IdSet::default(),
+        })
     }
 
     fn read_listed(
         &mut self,
         switch: &mut SwitchSkel<'static>,
         now_ns: u64,
-    ) -> Result<Option<IdSet<Process>>, Error> {
+    ) -> Result<Option<Living>, Error> {
         if let Some(waiting) = &self.waiting {
             iterator::read(waiting, "the iterator of queued tasks", &mut self.bytes)?;
         }
@@ -186,15 +203,21 @@ impl Walk {
         Ok(living)
     }
 
-    fn walk(&mut self, now_ns: u64) -> Result<IdSet<Process>, Error> {
+    fn walk(&mut self, now_ns: u64) -> Result<Living, Error> {
         let began = used_ns();
         self.begin()?;
         let took = used_ns().saturating_sub(began);
         self.walked_ns = now_ns;
         self.due_ns = now_ns + (took * PART).min(MOST_NS);
-        let records = self.bytes.chunks_exact(size_of::<Living>());
-        let living = records.filter_map(abi::plain::<Living>);
-        Ok(living.map(|it| (it.tgid, it.start)).collect())
+        let mut living = Living::default();
+        let records = self.bytes.chunks_exact(size_of::<LivingRecord>());
+        for it in records.filter_map(abi::plain::<LivingRecord>) {
+            if it.pid == it.tgid {
+                living.processes.insert((it.tgid, it.start));
+            }
+            living.threads.insert(it.pid);
+        }
+        Ok(living)
     }
 
     /// Reads what is listed by now; who is listed meanwhile comes with the next snapshot.

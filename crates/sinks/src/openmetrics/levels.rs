@@ -49,7 +49,7 @@ fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: 
         Source::Nanoseconds(counter) | Source::Count(counter) => {
             counters(text, level, metric, measured, &[("", counter)]);
         }
-        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) => {
+        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) | Source::Blocked(parts) => {
             counters(text, level, metric, measured, parts);
         }
         Source::Energy => energy::rows(text, level, metric, energy),

@@ -124,6 +124,7 @@ impl Named for Counter {
             Self::Softirq(vector) => {
                 return format!("softirqs_{}", SOFTIRQ_VECTORS[usize::from(vector)]);
             }
+            Self::Blocked(class) => return format!("blocked_{}_ns", class.name()),
         };
         plain.to_owned()
     }

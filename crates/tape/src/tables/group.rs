@@ -7,7 +7,9 @@ use noctule_model::{
     ThreadRoom, Waiting,
 };
 
-use super::process::{Energies, Figures, UseRecord, by_package, energies, packages};
+use super::process::{
+    BlockRecord, Energies, Figures, UseRecord, blocked, blocks, by_package, energies, packages,
+};
 use super::{Keyed, OwnerNumber, Owners};
 use crate::column::{Counted, List, record};
 
@@ -26,6 +28,7 @@ record! {
         listeners: u64,
         waiting_threads: u64,
         longest_waiting_ns: u64,
+        blocked: List<BlockRecord>,
         packages: List<UseRecord>,
         threads: Option<u32>,
         usable_cpus: Option<u32>,
@@ -64,6 +67,7 @@ impl GroupRecord {
             events,
             sockets,
             waiting,
+            blocked,
             room,
         } = row;
         Self {
@@ -76,6 +80,7 @@ impl GroupRecord {
             listeners: sockets.listeners,
             waiting_threads: waiting.threads,
             longest_waiting_ns: waiting.longest_ns,
+            blocked: blocks(blocked),
             packages: by_package(packages),
             threads: room.map(|room| room.threads),
             usable_cpus: room.map(|room| room.cpus),
@@ -98,6 +103,7 @@ impl GroupRecord {
                 threads: self.waiting_threads,
                 longest_ns: self.longest_waiting_ns,
             },
+            blocked: blocked(&self.blocked),
             room: self
                 .threads
                 .zip(self.usable_cpus)

@@ -1,8 +1,8 @@
 //! Processes, living and ended.
 
 use noctule_model::{
-    ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse, ProcessId, ProcessRow,
-    Waiting, ZoneKind,
+    BlockClass, Blocked, ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse,
+    ProcessId, ProcessRow, Waiting, ZoneKind,
 };
 
 use super::{Keyed, OwnerNumber, Owners};
@@ -71,6 +71,42 @@ pub(super) fn packages(list: &List<UseRecord>) -> ByPackage {
 }
 
 record! {
+    /// Threads that are blocked.
+    pub(crate) struct BlockRecord {
+        class: String,
+        threads: u32,
+        /// The sum of the moments at which they blocked, on the clock of `taken_ns`, modulo 2^64.
+        since_ns: u64,
+    }
+}
+
+pub(super) fn blocks(blocked: &Blocked) -> List<BlockRecord> {
+    let records = blocked
+        .iter()
+        .map(|(class, threads, since_ns)| BlockRecord {
+            class: class.name().to_owned(),
+            threads,
+            since_ns,
+        });
+    List(records.collect())
+}
+
+pub(super) fn blocked(list: &List<BlockRecord>) -> Blocked {
+    let mut blocked = Blocked::default();
+    for record in &list.0 {
+        let class = BlockClass::ALL
+            .into_iter()
+            .find(|it| it.name() == record.class);
+        blocked.add(
+            class.unwrap_or(BlockClass::Other),
+            record.threads,
+            record.since_ns,
+        );
+    }
+    blocked
+}
+
+record! {
     /// A process.
     pub(crate) struct ProcessRecord {
         pid: u32,
@@ -88,6 +124,7 @@ record! {
         energy: Energies,
         waiting_threads: u64,
         longest_waiting_ns: u64,
+        blocked: List<BlockRecord>,
         packages: List<UseRecord>,
     }
 }
@@ -122,6 +159,7 @@ impl ProcessRecord {
             joules,
             packages,
             waiting,
+            blocked,
         } = row;
         Self {
             pid: id.pid,
@@ -138,6 +176,7 @@ impl ProcessRecord {
             energy: energies(*joules, metered),
             waiting_threads: waiting.threads,
             longest_waiting_ns: waiting.longest_ns,
+            blocked: blocks(blocked),
             packages: by_package(packages),
         }
     }
@@ -163,6 +202,7 @@ impl ProcessRecord {
                 threads: self.waiting_threads,
                 longest_ns: self.longest_waiting_ns,
             },
+            blocked: blocked(&self.blocked),
         }
     }
 }

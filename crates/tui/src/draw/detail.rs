@@ -174,7 +174,9 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
         let value = facts.measured.value(&item.row.counters, counter);
         let value = match (value, figures::rate(&facts, item, counter)) {
             (Some(ns), _) if counter == Counter::CpuTime => duration(ns),
-            (Some(ns), Some(growth)) if matches!(counter, Counter::Wait(_)) => {
+            (Some(ns), Some(growth))
+                if matches!(counter, Counter::Wait(_) | Counter::Blocked(_)) =>
+            {
                 format!("{:>6} {:>8}/s", duration(ns), text::length(growth))
             }
             (Some(sum), Some(growth)) => format!("{:>6} {:>8}/s", count(sum), rate(growth)),
@@ -216,6 +218,7 @@ fn label(counter: Counter) -> String {
         Counter::Softirq(vector) => {
             return format!("softirq {}", SOFTIRQ_VECTORS[usize::from(vector)]);
         }
+        Counter::Blocked(class) => return format!("blocked {}", class.name()),
     };
     name.to_owned()
 }

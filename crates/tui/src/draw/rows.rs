@@ -187,7 +187,7 @@ fn weight(facts: &Facts, line: &Line) -> Weight {
     let suffers = figures::verdict(&line.item).is_some_and(|kind| kind != VerdictKind::Quiet);
     let idle = match &line.item.waited {
         Some(waited) => waited.now.histogram.is_empty() && waited.now.total_ns() == 0,
-        None => line.item.row.counters.is_zero(),
+        None => line.item.row.counters.without_blocked().is_zero(),
     };
     match line.matched {
         true if cpu >= STRONG || suffers => Weight::Strong,
