@@ -59,6 +59,7 @@ mod tests {
             cpu_ns: 0,
             histogram: Histogram::default(),
             wait_ns: [0; Cause::ALL.len()],
+            blocked_ns: Default::default(),
             waiting: noctule_model::Waiting::default(),
             culprits: Vec::new(),
             preemptions: [0; 3],

@@ -1,6 +1,6 @@
 //! Which numbers made a verdict.
 
-use noctule_model::{Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
+use noctule_model::{BlockClass, Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
 use crate::evidence::STARVES_NS;
 use crate::{Party, WaitReport, WaitReportRow};
@@ -47,11 +47,22 @@ impl WaitReportRow {
             nameless: evidence.share(self.nameless_ns()),
             quota: self.quota.clone(),
             quota_binds: evidence.quota_binds,
+            stalls: self.stalls(),
+            runnable: self.total_ns() as f64 / self.active_ns().max(1) as f64,
             settings: self.settings.clone(),
             unusual: unusual
                 .filter(|(times, _)| *times >= WORTH_SAYING)
                 .map(|(times, p99_ns)| Unusual { p99_ns, times }),
         }
+    }
+
+    fn stalls(&self) -> Vec<(BlockClass, f64)> {
+        let active = self.active_ns().max(1) as f64;
+        let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());
+        let parts = stalls.map(|class| (class, self.blocked_ns[class as usize] as f64 / active));
+        let mut parts: Vec<_> = parts.filter(|(_, part)| *part > 0.0).collect();
+        parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        parts
     }
 
     fn nameless_ns(&self) -> u64 {

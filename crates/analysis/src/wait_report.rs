@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, Cause, CgroupId, CgroupRow, Counter, Counters, Feature, Group,
-    Histogram, IdMap, IdSet, Level, Loss, Measured, Owner, Preemptor, QuotaRow, QuotaUse, Settings,
-    Subject, ThreadRoom, VerdictKind, Waiting,
+    Batch, Blame, BlameRow, BlockClass, Cause, CgroupId, CgroupRow, Counter, Counters, Feature,
+    Group, Histogram, IdMap, IdSet, Level, Loss, Measured, Owner, Preemptor, QuotaRow, QuotaUse,
+    Settings, Subject, ThreadRoom, VerdictKind, Waiting,
 };
 
 use self::around::CpuOfAll;
@@ -144,6 +144,8 @@ pub struct WaitReportRow {
     /// How long it waited for each cause, by index of [`Cause`], nanoseconds. The sum is all that
     /// it waited.
     pub wait_ns: [u64; Cause::ALL.len()],
+    /// How long its threads were blocked, by index of [`BlockClass`], nanoseconds.
+    pub blocked_ns: [u64; BlockClass::COUNT],
     /// Its threads that wait at the end of the window.
     pub waiting: Waiting,
     /// Other groups that had the CPU meanwhile, the most to blame first. Their sum is what was
@@ -239,6 +241,28 @@ impl WaitReportRow {
     /// Whether it got a CPU, at once or not, or waited in vain.
     pub fn waited(&self) -> bool {
         !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0
+    }
+
+    /// How long its threads were stalled by something other than the CPU, nanoseconds.
+    pub fn stalled_ns(&self) -> u64 {
+        let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());
+        stalls.fold(0, |sum, class| {
+            sum.saturating_add(self.blocked_ns[class as usize])
+        })
+    }
+
+    /// How long its threads ran, waited for a CPU or were stalled, nanoseconds.
+    pub fn active_ns(&self) -> u64 {
+        let active = self.cpu_ns.saturating_add(self.total_ns());
+        active.saturating_add(self.stalled_ns())
+    }
+
+    /// How long its threads ran, waited for a CPU or were blocked, nanoseconds.
+    pub fn threads_ns(&self) -> u64 {
+        let busy = self.cpu_ns.saturating_add(self.total_ns());
+        self.blocked_ns
+            .iter()
+            .fold(busy, |sum, ns| sum.saturating_add(*ns))
     }
 
     /// All that it waited, nanoseconds.
@@ -457,6 +481,7 @@ impl Draft {
             cpu_ns: self.counters[Counter::CpuTime],
             histogram: self.histogram,
             wait_ns,
+            blocked_ns: BlockClass::ALL.map(|class| self.counters[Counter::Blocked(class)]),
             waiting: self.waiting,
             culprits,
             preemptions,
@@ -581,7 +606,7 @@ impl ReportBuilder {
             }
         });
         let mut rows: Vec<WaitReportRow> = finished
-            .filter(|row| row.waited() || row.cpu_ns > 0)
+            .filter(|row| row.waited() || row.active_ns() > 0)
             .collect();
         for row in &mut rows {
             row.judge(window_ns, None, VerdictKind::default(), thresholds);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ThreadRoom, VerdictKind, Waiting};
+use crate::{BlockClass, ThreadRoom, VerdictKind, Waiting};
 
 /// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
 /// the group wanted the CPU: its threads ran or waited.
@@ -49,6 +49,11 @@ pub struct Reason {
     pub quota_binds: bool,
     /// Its long waits against the usual ones, where they are much longer.
     pub unusual: Option<Unusual>,
+    /// What stalled its threads ([`BlockClass::is_stall`]), the longest first, and the parts of their
+    /// active time: they ran, waited for a CPU, or were stalled.
+    pub stalls: Vec<(BlockClass, f64)>,
+    /// The part of the same time in which they waited for a CPU.
+    pub runnable: f64,
     /// What the group is allowed, where the files of the kernel were read.
     pub settings: Settings,
 }

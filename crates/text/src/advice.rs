@@ -2,7 +2,7 @@
 
 use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
 
-use crate::reason::{hardly_throttled, part};
+use crate::reason::{hardly_throttled, is_mostly_stalled, part};
 use crate::{cpus, sentence};
 
 /// A CPU is worth naming as idle from this part of the window on.
@@ -83,6 +83,10 @@ pub fn cpu_numbers(cpus: &[u32]) -> String {
 
 /// What to try first, where something usually helps. Not escaped.
 pub fn advice(reason: &Reason) -> Option<String> {
+    // More of the CPU returns little to threads that wait for something else.
+    if is_mostly_stalled(reason) {
+        return None;
+    }
     let idle = reason.settings.affinity.as_ref().and_then(|a| a.idle);
     if let Some((cpu, _)) = idle.filter(|(_, part)| *part >= IDLE)
         && reason.kind.is_contended()

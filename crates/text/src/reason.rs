@@ -1,6 +1,6 @@
 //! A verdict in words: what happens to the group, by whom and how much.
 
-use noctule_model::{Reason, VerdictKind, Waiting};
+use noctule_model::{BlockClass, Reason, VerdictKind, Waiting};
 
 use crate::{duration, percent};
 
@@ -34,6 +34,9 @@ pub fn sentence(reason: &Reason) -> String {
             format!("interrupts took the CPU {interrupts} of the time it wanted")
         }
     };
+    if let Some(stalls) = stalls(reason) {
+        words.push_str(&format!("; {stalls}"));
+    }
     if let Some(waiting) = &reason.waiting {
         words.push_str(&format!("; {}", still_waiting(waiting)));
     }
@@ -64,6 +67,38 @@ pub const fn verdict_word(kind: VerdictKind) -> &'static str {
 
 pub(crate) fn part(part: f64) -> String {
     percent(part * 100.0)
+}
+
+/// Stalls below this part of the active time are not worth a word.
+const STALL: f64 = 0.05;
+
+/// What stalled its threads.
+fn stalls(reason: &Reason) -> Option<String> {
+    let named = reason.stalls.iter().filter(|(_, share)| *share >= STALL);
+    let named: Vec<String> = named
+        .map(|(class, share)| format!("{} {}", part(*share), stall(*class)))
+        .collect();
+    let listed = named.join(", ");
+    (!named.is_empty())
+        .then(|| format!("its threads were stalled: {listed} (of their active time)"))
+}
+
+/// What stalls a thread, to follow a part of its time.
+const fn stall(class: BlockClass) -> &'static str {
+    match class {
+        BlockClass::Disk => "by block I/O",
+        BlockClass::Filesystem => "by the file system (a journal commit or a lock)",
+        BlockClass::Memory => "by memory (reclaim, swap or a memory limit)",
+        BlockClass::Writeback => "by write-back of the pages that they dirtied",
+        BlockClass::Stopped => "by a stop signal, a tracer or the freezer",
+        _ => "",
+    }
+}
+
+/// Whether its threads were stalled for longer than they waited for a CPU.
+pub(crate) fn is_mostly_stalled(reason: &Reason) -> bool {
+    let stalled: f64 = reason.stalls.iter().map(|(_, share)| share).sum();
+    stalled > reason.runnable
 }
 
 /// Who waits now, and for how long.

@@ -360,6 +360,7 @@ fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
         cpu_ns: 0,
         histogram: Histogram::default(),
         wait_ns: Default::default(),
+        blocked_ns: Default::default(),
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: Default::default(),

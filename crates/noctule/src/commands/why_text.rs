@@ -1,7 +1,7 @@
 //! The answer of `noctule why` for people.
 
 use noctule_analysis::{CpuUse, Party, ProcessUse, StripStep, WaitReportRow, Why};
-use noctule_model::{Cause, EventCounter, ExitKind, Level};
+use noctule_model::{BlockClass, Cause, EventCounter, ExitKind, Level};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
 use crate::print::Paint;
@@ -17,6 +17,8 @@ const MEMBERS: usize = 3;
 const CPUS: usize = 8;
 const HOLDERS: usize = 3;
 const WORTH_A_WORD: f64 = 0.01;
+/// The part of the threads' time from which on a class of blocked time is shown.
+const SHOWN: f64 = 0.001;
 /// What the figures of the culprits and of their processes are.
 const BEHIND: &str = "(a group: what was waited behind it, and its part of all that was waited for \
                       others; a process: the CPU time that it used, on any CPU)";
@@ -43,6 +45,9 @@ pub(super) fn draw(why: &Why, paint: Paint) -> String {
         let words = words.strip_prefix(&label).unwrap_or(&words);
         out.push_str(&format!("{}{words}\n", paint.dim(&label)));
     };
+    if why.report.measured.has_blocked() {
+        line("time", &time(row));
+    }
     let room = paint.width().map(|width| width.saturating_sub(LABEL));
     let window = why.report.window_ns;
     let cpus = text::cpus(row.cpu_ns as f64 / window.max(1) as f64);
@@ -169,6 +174,19 @@ fn cpu_line(cpu: &CpuUse, level: Level) -> String {
         true => busy,
         false => format!("{busy}: {}", parts.join(", ")),
     }
+}
+
+/// Where the time of its threads went: running, runnable, and blocked by class, the longest first.
+fn time(row: &WaitReportRow) -> String {
+    let all = row.threads_ns();
+    let blocked = BlockClass::ALL.map(|class| (class.name(), row.blocked_ns[class as usize]));
+    let mut parts = [("running", row.cpu_ns), ("runnable", row.total_ns())].to_vec();
+    parts.extend(blocked);
+    parts[2..].sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    let parts = parts.into_iter().enumerate();
+    let shown = parts.filter(|&(place, (_, ns))| place < 2 || ns as f64 >= SHOWN * all as f64);
+    let shown = shown.map(|(_, (name, ns))| format!("{name} {}", share(ns, all)));
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 fn waited(row: &WaitReportRow) -> String {

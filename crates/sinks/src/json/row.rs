@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{Cause, Counter, Counters, Level, Measured, ProcessRow, SOFTIRQ_VECTORS};
+use noctule_model::{
+    BlockClass, Cause, Counter, Counters, Level, Measured, ProcessRow, SOFTIRQ_VECTORS,
+};
 use serde::Serialize;
 
 use super::by_name::ByName;
@@ -11,6 +13,7 @@ use super::energy::{ByKind, row_joules};
 use super::events::EventsJson;
 use super::owner::OwnerJson;
 use super::seconds;
+use super::waits::{Named, blocked};
 
 #[derive(Default, Serialize)]
 pub(super) struct RowJson<'a> {
@@ -85,6 +88,8 @@ struct Used {
     throttled: Option<u64>,
     #[serde(rename = "wait.seconds", skip_serializing_if = "Option::is_none")]
     wait: Option<f64>,
+    #[serde(rename = "blocked.seconds", skip_serializing_if = "Option::is_none")]
+    blocked: Option<Named<f64>>,
 }
 
 impl<'a> RowJson<'a> {
@@ -155,6 +160,9 @@ impl Used {
             preempted: value(Counter::SwitchesPreempted),
             throttled: value(Counter::SwitchesThrottled),
             wait: wait.map(seconds),
+            blocked: measured
+                .has_blocked()
+                .then(|| blocked(&BlockClass::ALL.map(|class| counters[Counter::Blocked(class)]))),
         }
     }
 }

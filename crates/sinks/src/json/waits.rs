@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use noctule_analysis::{Culprit, Party, WaitReport, WaitReportRow};
-use noctule_model::{Cause, Counter, Level, Preemptor, VerdictKind};
+use noctule_model::{BlockClass, Cause, Counter, Level, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
 
 use super::owner::OwnerJson;
@@ -50,6 +50,8 @@ pub(super) struct RowJson<'a> {
     wait: WaitJson,
     waiting: WaitingJson,
     causes: Named<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked: Option<Named<f64>>,
     culprits: Vec<CulpritJson<'a>>,
     hurts: HurtsJson,
     preemptions: Named<u64>,
@@ -170,6 +172,7 @@ impl<'a> RowJson<'a> {
                 longest_seconds: seconds(row.waiting.longest_ns),
             },
             causes: Named(causes.collect()),
+            blocked: measured.has_blocked().then(|| blocked(&row.blocked_ns)),
             culprits: row
                 .culprits
                 .iter()
@@ -183,6 +186,12 @@ impl<'a> RowJson<'a> {
             verdict: VerdictJson::new(report, row, level),
         }
     }
+}
+
+/// Blocked time by class, in seconds.
+pub(super) fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
+    let part = |class: BlockClass| (class.name(), seconds(ns[class as usize]));
+    Named(BlockClass::ALL.map(part).to_vec())
 }
 
 impl VerdictJson {

@@ -210,6 +210,7 @@ fn idle(party: &Party) -> WaitReportRow {
         cpu_ns: 0,
         histogram: Histogram::default(),
         wait_ns: [0; Cause::ALL.len()],
+        blocked_ns: Default::default(),
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: [0; Preemptor::ALL.len()],
