@@ -18,6 +18,7 @@ use tempfile::NamedTempFile;
 use super::support::cgroup::Group;
 use super::support::{self, NOCTULE, assert_close, load};
 
+mod blocked;
 mod churn;
 mod exact;
 mod followed;

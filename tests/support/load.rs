@@ -10,6 +10,7 @@ use super::cgroup::Group;
 use super::netns::Namespace;
 use super::{oracle, wait_for, wait_until};
 
+mod blocks;
 mod body;
 mod memory;
 mod metered;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE, memory, metered, sockets, waiting};
+use super::{MARK, VARIABLE, blocks, memory, metered, sockets, waiting};
 use crate::support::affinity::{last_cpu, pin};
 
 /// Every load, by name.
@@ -53,6 +53,7 @@ extern "C" fn load() {
     let all = [
         LOADS,
         waiting::LOADS,
+        blocks::LOADS,
         memory::LOADS,
         metered::LOADS,
         sockets::LOADS,

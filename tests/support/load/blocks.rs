@@ -1,0 +1,96 @@
+//! A load whose threads are blocked, each in a way of its own.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
+
+use super::body::{hear, tell};
+
+pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks)];
+
+/// A thread is blocked in each of these calls until the test says something, and in `read` of a pipe
+/// there are two more: the first thread and the child for which one waits. Then the load tells the
+/// seconds for which each thread was in its call.
+fn blocks() {
+    let ended = Arc::new(AtomicBool::new(false));
+    let (pipe, pipe_end) = std::io::pipe().expect("a pipe");
+    let (mut unix, unix_end) = UnixStream::pair().expect("a pair of sockets");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut tcp = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    let (tcp_end, _) = listener.accept().expect("it has connected");
+    let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let udp_address = udp.local_addr().expect("bound");
+    let (sender, receiver) = mpsc::channel::<()>();
+    let path = std::env::temp_dir().join(format!("noctule-blocks-{}", std::process::id()));
+    let [lock, locked] = [(); 2].map(|()| File::create(&path).expect("a file"));
+    flock(&locked, FlockOperation::LockExclusive).expect("nobody else has it");
+    let mut child = Command::new("/bin/cat")
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("cat can be started");
+    let child_end = child.stdin.take();
+    let polled = pipe.try_clone().expect("a descriptor");
+    let sleeps = Arc::clone(&ended);
+    let calls: Vec<(&str, Box<dyn FnOnce() + Send>)> = vec![
+        ("pipe", Box::new(move || drop((&pipe).read(&mut [0])))),
+        ("unix", Box::new(move || drop(unix.read(&mut [0])))),
+        ("loopback", Box::new(move || drop(tcp.read(&mut [0])))),
+        ("network", Box::new(move || drop(udp.recv(&mut [0])))),
+        (
+            "lock",
+            Box::new(move || {
+                flock(lock.as_fd(), FlockOperation::LockExclusive).expect("it is released")
+            }),
+        ),
+        ("lock", Box::new(move || assert!(receiver.recv().is_err()))),
+        (
+            "poll",
+            Box::new(move || {
+                let _ = poll(&mut [PollFd::new(&polled, PollFlags::IN)], None);
+            }),
+        ),
+        ("child", Box::new(move || drop(child.wait()))),
+        (
+            "timer",
+            Box::new(move || {
+                while !sleeps.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }),
+        ),
+    ];
+    let begin = Arc::new(Barrier::new(calls.len() + 1));
+    let start = |(class, call): (&'static str, Box<dyn FnOnce() + Send>)| {
+        let begin = Arc::clone(&begin);
+        thread::spawn(move || {
+            begin.wait();
+            let began = Instant::now();
+            call();
+            (class, began.elapsed().as_secs_f64())
+        })
+    };
+    let threads: Vec<_> = calls.into_iter().map(start).collect();
+    begin.wait();
+    tell("ready");
+    hear();
+    ended.store(true, Ordering::Relaxed);
+    drop((unix_end, tcp_end, sender, locked, child_end, pipe_end));
+    let wake = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    wake.send_to(&[0], udp_address).expect("it is bound");
+    for thread in threads {
+        let (class, seconds) = thread.join().expect("it ends");
+        tell(&format!("{class} {seconds}"));
+    }
+    tell("ended");
+    std::fs::remove_file(&path).expect("our file");
+}

@@ -1,0 +1,118 @@
+//! Blocked time by class, of threads that wait in known calls.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::window::Window;
+use super::{number, row_of, waited, waits};
+
+/// The threads of the load by class: `pipe` has the first thread and the child, too.
+const THREADS: [(&str, f64); 8] = [
+    ("poll", 1.0),
+    ("timer", 1.0),
+    ("pipe", 3.0),
+    ("unix", 1.0),
+    ("lock", 2.0),
+    ("loopback", 1.0),
+    ("network", 1.0),
+    ("child", 1.0),
+];
+const ALL: f64 = 11.0;
+
+fn blocked(row: &Value, class: &str) -> f64 {
+    number(&row["blocked"][class])
+}
+
+/// Running, runnable and blocked time of the row's threads.
+fn all(row: &Value) -> f64 {
+    let blocked = row["blocked"].as_object().expect("an object");
+    let blocked: f64 = blocked.values().map(number).sum();
+    number(&row["cpu.seconds"]) + waited(row) + blocked
+}
+
+#[test]
+fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
+    let group = Group::new("blocked-all");
+    let mut load = Load::own(&group, "blocks");
+    let answer = waits("1s");
+    let row = row_of(&answer, &group);
+    let window = number(&answer["window_seconds"]);
+    let (sum, whole) = (all(row), ALL * window);
+    assert!(
+        (sum - whole).abs() <= 0.001 * whole,
+        "{sum} of {whole}: {row}"
+    );
+    for (class, threads) in THREADS {
+        let seconds = blocked(row, class);
+        // The sleeper runs now and then, and waits for a CPU.
+        let most = threads * window * 1.001;
+        let least = threads * window * 0.999 - waited(row) - number(&row["cpu.seconds"]);
+        assert!(
+            (least..=most).contains(&seconds),
+            "{class}: {seconds}: {row}"
+        );
+    }
+    load.say("end");
+    load.wait_for_end();
+    load.reap();
+}
+
+#[test]
+fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
+    let group = Group::new("blocked-part");
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    let mut load = Load::own(&group, "blocks");
+    thread::sleep(Duration::from_millis(500));
+    load.say("end");
+    let mut measured = BTreeMap::new();
+    loop {
+        let words = load.hear();
+        let Some((class, seconds)) = words.split_once(' ') else {
+            break;
+        };
+        let seconds: f64 = seconds.parse().expect("a number");
+        *measured.entry(class.to_owned()).or_insert(0.0) += seconds;
+    }
+    load.wait_for_end();
+    load.reap();
+    let answer = window.close().answer;
+    let row = row_of(&answer, &group);
+    let busy = waited(row) + number(&row["cpu.seconds"]);
+    // The first thread and the child read pipes, too, and threads wait for each other by futexes.
+    let only_ours = |class: &str| !["pipe", "lock"].contains(&class);
+    for (class, seconds) in measured.iter().filter(|(class, _)| only_ours(class)) {
+        let ours = blocked(row, class);
+        let least = seconds - busy - 0.01;
+        assert!(
+            (least..=seconds + 0.001).contains(&ours),
+            "{class}: {ours} of {seconds}: {row}"
+        );
+    }
+    assert_eq!(blocked(row, "other"), 0.0, "{row}");
+}
+
+#[test]
+fn a_stopped_process_is_stopped_and_nothing_else() {
+    let group = Group::new("blocked-stopped");
+    let load = Load::shell(&group, "while :; do :; done");
+    load.stop();
+    let answer = waits("1s");
+    let row = row_of(&answer, &group);
+    let window = number(&answer["window_seconds"]);
+    assert!(
+        (blocked(row, "stopped") - window).abs() <= 0.001 * window,
+        "{row}"
+    );
+    let reason = row["verdict"]["reason"].as_str().expect("a sentence");
+    assert!(
+        reason.contains("stopp") || reason.contains("stop signal"),
+        "{row}"
+    );
+    load.go_on();
+    load.kill();
+}
