@@ -1,4 +1,4 @@
-//! BPF instructions, with labels and with the place in the source that asked for each.
+//! BPF instructions with labels, each with the source location that it was generated for.
 
 pub(crate) mod listing;
 
@@ -6,7 +6,6 @@ use crate::source::Span;
 
 /// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "registers have no other names")]
 pub enum Reg {
     R0,
     R1,
@@ -18,27 +17,26 @@ pub enum Reg {
     R7,
     R8,
     R9,
-    /// The end of the stack; read only.
+    /// The frame pointer: points to the end of the stack. Read-only.
     R10,
 }
 
 /// One instruction as the kernel reads it (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Insn {
-    /// Class, operation and source or size.
+    /// Class, operation, and source or size.
     pub code: u8,
-    /// The register that is written, or that holds the address of what is.
+    /// Destination register; for a store, the base address.
     pub dst: u8,
-    /// The register that is read, or what `imm` is (`BPF_PSEUDO_*`).
+    /// Source register, or the meaning of `imm` (`BPF_PSEUDO_*`).
     pub src: u8,
-    /// Of a jump, in instructions, or of memory, in bytes.
+    /// Jump distance in instructions, or memory offset in bytes.
     pub offset: i16,
-    /// A constant.
     pub imm: i32,
 }
 
 impl Insn {
-    /// The eight bytes of it, in this machine's order.
+    /// Encodes the instruction in this machine's byte order.
     pub fn bytes(self) -> [u8; 8] {
         let registers = if cfg!(target_endian = "little") {
             self.src << 4 | self.dst
@@ -51,7 +49,7 @@ impl Insn {
     }
 }
 
-/// Bytes of one access to memory.
+/// Size of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// One byte.
@@ -65,7 +63,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// The width of that many bytes.
+    /// Returns the width for a number of bytes.
     pub fn of(bytes: u32) -> Option<Self> {
         Some(match bytes {
             1 => Self::B1,
@@ -76,7 +74,7 @@ impl Width {
         })
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u32 {
         match self {
             Self::B1 => 1,
@@ -96,9 +94,8 @@ impl Width {
     }
 }
 
-/// An operation of 64 bits.
+/// A 64-bit ALU operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
@@ -114,9 +111,8 @@ pub enum Alu {
     Arsh = 0xc0,
 }
 
-/// When a jump is taken; without `S` the numbers are unsigned.
+/// A jump condition. Variants without an `S` prefix compare unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub enum Jump {
     Eq = 0x10,
     Gt = 0x20,
@@ -131,9 +127,8 @@ pub enum Jump {
     Sle = 0xd0,
 }
 
-/// Functions of the kernel that programs call, by their numbers.
+/// Kernel helper functions, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are the kernel's")]
 pub enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
@@ -156,12 +151,11 @@ pub enum Helper {
     CurrentTaskBtf = 158,
 }
 
-/// Another operand: a register or a constant.
+/// The second operand of an instruction: a register or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
-    /// A register.
     Reg(Reg),
-    /// A constant, extended with its sign.
+    /// A sign-extended constant.
     Imm(i32),
 }
 
@@ -177,22 +171,21 @@ impl From<i32> for Operand {
     }
 }
 
-/// A place that jumps lead to.
+/// A jump target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(usize);
 
-/// Instructions that are complete but for the descriptors of their maps.
+/// Instructions that are complete except for the descriptors of their maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
-    /// The instructions.
     pub insns: Vec<Insn>,
-    /// What asked for each of them.
+    /// The source location of each instruction.
     pub origins: Vec<Option<Span>>,
-    /// Instructions that load a map's address (two each, by the first), and the number of that map.
+    /// Map loads: the index of the first of the two instructions, and the number of the map.
     pub maps: Vec<(usize, u32)>,
 }
 
-/// A jump is farther than 32,767 instructions, or leads nowhere.
+/// A jump spans more than 32,767 instructions, or its label was never bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFar;
 
@@ -222,18 +215,18 @@ const NEGATE: u8 = 0x80;
 const PSEUDO_MAP_FD: u8 = 1;
 
 impl Assembler {
-    /// From now on instructions are for this place.
-    pub(crate) fn at(&mut self, origin: Option<Span>) {
+    /// Sets the source location of the instructions that follow.
+    pub(crate) fn set_origin(&mut self, origin: Option<Span>) {
         self.origin = origin;
     }
 
-    /// A label that has no place yet.
+    /// Returns a new label that is not bound yet.
     pub(crate) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// The label is here.
+    /// Binds the label to the next instruction.
     pub(crate) fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.insns.len());
     }
@@ -253,17 +246,17 @@ impl Assembler {
         }
     }
 
-    /// Turns the lowest 16 bits from the order of the network into the machine's; all above are zero.
+    /// Converts the lowest 16 bits from network to host byte order and clears the upper bits.
     pub(crate) fn network_16(&mut self, dst: Reg) {
         self.push(CLASS_ALU | END | SOURCE_REG, dst, 0, 0, 16);
     }
 
-    /// The same of 32 bits.
+    /// Converts the lowest 32 bits from network to host byte order and clears the upper bits.
     pub(crate) fn network_32(&mut self, dst: Reg) {
         self.push(CLASS_ALU | END | SOURCE_REG, dst, 0, 0, 32);
     }
 
-    /// An operation on the lower 32 bits; those above become zero.
+    /// Operates on the lower 32 bits and clears the upper bits.
     pub(crate) fn alu_32(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) {
         let op = op as u8 | CLASS_ALU;
         match operand.into() {
@@ -272,12 +265,13 @@ impl Assembler {
         }
     }
 
-    /// The lower 32 bits with the other sign; those above become zero.
+    /// Negates the lower 32 bits and clears the upper bits.
     pub(crate) fn negate_32(&mut self, dst: Reg) {
         self.push(CLASS_ALU | NEGATE, dst, 0, 0, 0);
     }
 
-    /// Loads a constant, in one instruction where its low half says all.
+    /// Loads a constant, with one instruction if the value fits in a sign-extended 32-bit
+    /// immediate.
     pub(crate) fn constant(&mut self, dst: Reg, value: u64) {
         if let Ok(imm) = i32::try_from(value.cast_signed()) {
             self.mov(dst, imm);
@@ -313,19 +307,19 @@ impl Assembler {
         }
     }
 
-    /// Adds `src` to what is in memory, in one step.
+    /// Adds `src` to the word in memory atomically.
     pub(crate) fn atomic_add(&mut self, base: Reg, offset: i16, src: Reg) {
         let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
         self.push(code, base, src as u8, offset, 0);
     }
 
-    /// Puts `src` in memory and what was there in `src`, in one step (Linux 5.12).
+    /// Exchanges `src` with the word in memory atomically (Linux 5.12).
     pub(crate) fn exchange(&mut self, base: Reg, offset: i16, src: Reg) {
         let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
         self.push(code, base, src as u8, offset, EXCHANGE);
     }
 
-    /// Puts `src` in memory if R0 is there; R0: what was there (Linux 5.12).
+    /// Stores `src` if the word in memory equals R0. R0 receives the old value (Linux 5.12).
     pub(crate) fn compare_exchange(&mut self, base: Reg, offset: i16, src: Reg) {
         let code = CLASS_STX | MODE_ATOMIC | Width::B8.code();
         self.push(code, base, src as u8, offset, COMPARE_EXCHANGE);
@@ -365,7 +359,7 @@ impl Assembler {
         self.code.origins.push(self.origin);
     }
 
-    /// Puts the jumps in.
+    /// Resolves the jumps.
     pub(crate) fn finish(mut self) -> Result<Code, TooFar> {
         for (at, label) in self.jumps {
             let to = self.labels[label.0].ok_or(TooFar)?;
@@ -381,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_are_the_kernels() {
+    fn instructions_have_the_kernels_encoding() {
         let mut asm = Assembler::default();
         let end = asm.label();
         asm.load(Width::B4, Reg::R7, Reg::R6, 24);
@@ -422,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_that_leads_nowhere_is_an_error() {
+    fn a_jump_to_an_unbound_label_fails() {
         let mut asm = Assembler::default();
         let label = asm.label();
         asm.goto(label);

@@ -1,8 +1,9 @@
-//! From a [`Program`] to instructions.
+//! Compiles a [`Program`] to instructions.
 //!
-//! R6 keeps the record (`record`), of which bytes 0 to 7 cannot be read, and numbers only where they
-//! are aligned. R7 and R8 hold what is computed, R9 the memory that belongs to this CPU and later the row
-//! of the table. The stack has room for what is fixed and small; what is not lies in that memory.
+//! Register conventions: R6 holds the record, of which programs cannot read bytes 0 to 7 and can
+//! load only aligned numbers directly. R7 and R8 hold computed values. R9 holds this CPU's scratch
+//! memory and later the row of the table. The stack holds small items of fixed size; everything
+//! else is in the scratch memory.
 
 mod classic;
 mod condition;
@@ -25,76 +26,77 @@ use crate::buckets;
 use crate::probe::Probe;
 use crate::program::{Action, Aggregate, Condition, ConditionKind, Pair, Part, Program, TEXT_ROOM};
 
-/// Maps that a program uses, as [`Code::maps`] numbers them.
+/// The maps of a program, as [`Code::maps`] numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MapUse {
-    /// The rows: per CPU, by key. An array with one entry where there is no key.
+    /// The rows: per CPU, by key. An array with one entry if there is no key.
     Table = 0,
-    /// One entry per CPU: hits that found no room.
+    /// One entry per CPU: hits that were dropped because the table was full.
     Dropped = 1,
-    /// One entry per CPU: memory for keys and text.
+    /// Scratch memory per CPU for keys and text.
     Memory = 2,
-    /// A table of steps for each pattern; read only.
+    /// A transition table for each glob pattern; read-only.
     Globs = 3,
-    /// One entry, all zeros: a new row.
+    /// One entry of zeros, from which a new row is copied.
     Zero = 4,
-    /// When the first of two events came, by their key.
+    /// Time of the first event of a pair, by the key that both events have in common.
     Firsts = 5,
-    /// One entry per CPU: first events that found no room.
+    /// One entry per CPU: first events that were lost because their map was full.
     Unkept = 6,
-    /// One entry: not 0 while the table is paused. Of an event that switches others: how often it still may.
+    /// One entry: not 0 while the table is paused. For an event that switches tables, the number of
+    /// times it may still do so.
     Paused = 7,
-    /// What is stored for a key beside its row: variables, and what was tracked.
+    /// The values that are stored next to the row of a key: variables and tracked values.
     Variables = 8,
-    /// One entry: 0 while nothing of the command counts.
+    /// One entry: 0 while the whole command is paused.
     Gate = 9,
 }
 
-/// Maps of one table: the programs of several have those of the second behind those of the first.
+/// Number of maps per table. In a command with several tables, the maps of each table follow those
+/// of the previous one.
 pub const MAPS: usize = 10;
 
-/// A program that is complete but for its maps.
+/// A program that is complete except for its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Emitted {
-    /// The instructions.
     pub code: Code,
-    /// Bytes of a key; 0: the table is an array with one entry.
+    /// Key size in bytes; 0 if the table is an array with one entry.
     pub key_size: usize,
-    /// Bytes of a row: the hits, and what is kept in the order of the program.
+    /// Row size in bytes: the hit count, then the values in the order of the program.
     pub value_size: usize,
-    /// Bytes of the memory of a CPU; 0: none is used.
+    /// Size of a scratch memory in bytes; 0 if the program uses none.
     pub memory_size: usize,
-    /// How many of it there are.
+    /// Number of scratch memories per CPU.
     pub memories: u32,
-    /// Where in it the word lies that is not 0 while a program holds it; `None`: there is one of it, for
-    /// a program that cannot be interrupted by itself.
+    /// Offset in the scratch memory of the word that is not 0 while a program holds the memory.
+    /// `None` if there is only one memory because the program cannot interrupt itself.
     pub busy: Option<usize>,
-    /// The patterns of the filter, in the order of their entries.
+    /// The glob patterns of the filter, in the order of their map entries.
     pub globs: Vec<[u64; 256]>,
-    /// Bytes of the key that two events have in common; 0: the event stands alone.
+    /// Size in bytes of the key that a pair of events has in common; 0 if the event is not part of
+    /// a pair.
     pub pair_size: usize,
-    /// The table can be paused.
+    /// Whether the table can be paused.
     pub pausable: bool,
-    /// Bytes that are stored for a key beside its row; 0: none.
+    /// Bytes stored next to the row of a key; 0 if there are none.
     pub variables_size: usize,
-    /// Memory is changed in a way that only Linux 5.12 and newer have.
+    /// Whether the program uses atomic operations that need Linux 5.12.
     pub atomic: bool,
 }
 
-/// Why there are no instructions.
+/// The reason why a program cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmitError {
-    /// An expression needs more registers than there is room for.
+    /// An expression needs too many registers.
     TooDeep,
-    /// A jump is longer than 32,767 instructions.
     TooLong,
-    /// The field cannot be read by a program.
+    /// A program cannot read the field.
     Unreadable,
-    /// A key or a row takes more memory than a map of values per CPU has.
+    /// A key or a row exceeds the size limit of per-CPU map values.
     TooLarge,
-    /// Only tracepoints and functions have a time between two of them.
+    /// Only tracepoints and functions can form a pair with a latency.
     NoPair,
-    /// Synthetic events make others, and these more of them.
+    /// Synthetic events trigger each other too deeply.
     TooManyLevels,
 }
 
@@ -104,9 +106,9 @@ impl fmt::Display for EmitError {
             Self::TooDeep => "the expression is nested too deeply",
             Self::TooLong => "the program is too long",
             Self::Unreadable => "a program cannot read this field",
-            Self::NoPair => "only tracepoints and functions have a time between two of them",
-            Self::TooLarge => "a key or a row takes more than 32 KiB",
-            Self::TooManyLevels => "synthetic events make others, more than three times in a row",
+            Self::NoPair => "latency can only be measured between tracepoints or functions",
+            Self::TooLarge => "a key or a row is larger than 32 KiB",
+            Self::TooManyLevels => "synthetic events are nested more than three levels deep",
         })
     }
 }
@@ -119,54 +121,53 @@ impl From<TooFar> for EmitError {
     }
 }
 
-/// The kernel allocates values per CPU up to that size (`PCPU_MIN_UNIT_SIZE`).
-const LARGEST_VALUE: usize = 32 << 10;
-/// The kernel makes no longer records (`PERF_MAX_TRACE_SIZE`), and refuses to read behind.
-const LONGEST_RECORD: u32 = 8192;
-/// Keys up to that size are made on the stack.
+/// The kernel's limit for per-CPU values (`PCPU_MIN_UNIT_SIZE`).
+const MAX_VALUE_SIZE: usize = 32 << 10;
+/// The kernel's limit for records (`PERF_MAX_TRACE_SIZE`). Programs cannot read beyond it.
+const MAX_RECORD_SIZE: u32 = 8192;
+/// Keys up to this size are built on the stack.
 const KEY_ON_STACK: usize = 256;
-/// New rows up to that size are made on the stack.
+/// New rows up to this size are built on the stack.
 const ROW_ON_STACK: usize = 64;
 
-/// Where things lie on the stack, in bytes from its end.
+/// The stack layout, in bytes from the frame pointer.
 mod frame {
-    /// Results that wait for the other operand.
+    /// Intermediate results that wait for the other operand.
     pub(super) const SPILLS: i16 = -64;
-    /// Numbers that a helper reads.
+    /// Buffer for a number that a helper reads.
     pub(super) const CELL: i16 = -72;
-    /// The key of an array.
+    /// Index of an array element.
     pub(super) const INDEX: i16 = -80;
-    /// Short text.
     pub(super) const COMM: i16 = -96;
-    /// A new row.
     pub(super) const ROW: i16 = -160;
-    /// The key. Programs with variables have theirs in memory.
+    /// The key. Programs with variables have their key in the scratch memory.
     pub(super) const KEY: i16 = -416;
-    /// Of programs with variables: the memory of the CPU.
+    /// Address of the scratch memory, in programs with variables.
     pub(super) const MEMORY: i16 = -416;
-    /// The record, the row and the stored variables of each level.
+    /// The record, the row and the stored variables of each nesting level.
     pub(super) const LEVELS: i16 = -408;
-    /// A record that the program makes itself.
+    /// A record that the program builds.
     pub(super) const RECORD: i16 = -504;
-    /// Nanoseconds since the first of two events, which have records of their own.
+    /// Nanoseconds since the first event of a pair. Only programs without a record of their own
+    /// have pairs.
     pub(super) const LATENCY: i16 = -424;
-    /// The key that two events have in common.
+    /// The key that a pair of events has in common.
     pub(super) const PAIR: i16 = -512;
-    /// Behind that: the memory that the program holds.
+    /// Address of the scratch memory that the program holds.
     pub(super) const HELD: i16 = -512;
 }
 
-/// Bytes that the key of two events can have.
-pub(crate) const LONGEST_PAIR: usize = 88;
+/// Maximum size in bytes of the key of a pair.
+pub(crate) const MAX_PAIR_KEY: usize = 88;
 
-/// Of a program that can be interrupted by itself: so many of it can be under way on a CPU, each with a
-/// memory of its own. One more counts as dropped.
+/// Number of instances of a program that can run nested on one CPU, each with its own scratch
+/// memory. One more is counted as dropped. Applies to programs that can interrupt themselves.
 pub(crate) const MEMORIES: u32 = 8;
 
-/// How many results can wait.
+/// Maximum number of intermediate results on the stack.
 const SPILLS: usize = 8;
 
-/// Makes the instructions of a program.
+/// Compiles a program.
 ///
 /// # Errors
 ///
@@ -175,8 +176,8 @@ pub fn emit(program: &Program) -> Result<Emitted, EmitError> {
     emit_for(program, true)
 }
 
-/// The same for a kernel that may not have atomic exchange (before Linux 5.12): there two CPUs can both
-/// find a variable that is to be read once, as in the kernel's own histograms.
+/// Like [`emit`], for a kernel that may lack atomic exchange (before Linux 5.12). Without it, two
+/// CPUs can both read a read-once variable, as in the kernel's own histograms.
 ///
 /// # Errors
 ///
@@ -185,11 +186,11 @@ pub fn emit_for(program: &Program, has_atomics: bool) -> Result<Emitted, EmitErr
     emit_as(program, has_atomics, program.probe)
 }
 
-/// The same as if it were interrupted as one of this probe.
+/// Compiles the program with the protection against interruption that `probe` needs.
 fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted, EmitError> {
     let layout = layout(program);
     let is_linked = !program.linked.is_empty();
-    let mut memory_size = program_text(program);
+    let mut memory_size = filter_text_size(program);
     let key = if layout.key_size <= KEY_ON_STACK && !is_linked {
         Place::stack(frame::KEY)
     } else {
@@ -208,7 +209,7 @@ fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted
         return Err(EmitError::NoPair);
     }
     let largest = memory_size.max(layout.value_size);
-    if largest > LARGEST_VALUE || layout.pair_size > LONGEST_PAIR {
+    if largest > MAX_VALUE_SIZE || layout.pair_size > MAX_PAIR_KEY {
         return Err(EmitError::TooLarge);
     }
     let mut emitter = Emitter {
@@ -220,7 +221,7 @@ fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted
         ..Emitter::new(program.probe, program.linked.table)
     };
     emitter.program(program, layout.value_size)?;
-    if emitter.memory_size > LARGEST_VALUE {
+    if emitter.memory_size > MAX_VALUE_SIZE {
         return Err(EmitError::TooLarge);
     }
     Ok(Emitted {
@@ -234,7 +235,7 @@ fn emit_as(program: &Program, has_atomics: bool, probe: Probe) -> Result<Emitted
     })
 }
 
-/// The maps that the program's table has, without its instructions.
+/// Returns the layout of the program's maps, without instructions.
 pub fn layout(program: &Program) -> Emitted {
     let pair_size = match &program.pair {
         Pair::None => 0,
@@ -250,21 +251,21 @@ pub fn layout(program: &Program) -> Emitted {
     }
 }
 
-/// Bytes of a row of the program's table.
+/// Returns the row size of the program's table in bytes.
 fn value_size(program: &Program) -> usize {
     let kept = program.values.iter().map(|kept| size_of_kept(kept.what));
     8 + kept.sum::<usize>()
 }
 
-/// Bytes for text of the program's filter, and of those that are inside of it.
-fn program_text(program: &Program) -> usize {
+/// Returns the bytes of text that the filter of the program needs, including nested programs.
+fn filter_text_size(program: &Program) -> usize {
     let own = program.filter.as_ref().map_or(0, text_memory);
     let emits = program.linked.actions.iter().filter_map(Action::emit);
-    let inner = emits.flat_map(|emit| &emit.programs).map(program_text);
+    let inner = emits.flat_map(|emit| &emit.programs).map(filter_text_size);
     inner.max().unwrap_or(0).max(own)
 }
 
-/// Bytes of a row that are for this.
+/// Returns the bytes of a row that an aggregate needs.
 pub fn size_of_kept(what: Aggregate) -> usize {
     match what {
         Aggregate::Buckets => 8 * buckets::COUNT,
@@ -273,11 +274,11 @@ pub fn size_of_kept(what: Aggregate) -> usize {
     }
 }
 
-/// Bytes for text that has to be copied to be looked at; a multiple of eight.
+/// Returns the bytes of text that must be copied to evaluate the condition, a multiple of eight.
 fn text_memory(condition: &Condition) -> usize {
     match &condition.kind {
         ConditionKind::Equals(text, _) if text.is_compared_in_place() => 0,
-        // The NUL, and one byte to see that the text goes on.
+        // Room for the NUL, and for one more byte that shows whether the text continues.
         ConditionKind::Equals(_, value) => (value.len() + 2).next_multiple_of(8),
         ConditionKind::Matches(..) => TEXT_ROOM,
         ConditionKind::Not(inner) => text_memory(inner),
@@ -288,7 +289,7 @@ fn text_memory(condition: &Condition) -> usize {
     }
 }
 
-/// A place in memory that the program may write.
+/// A writable memory location.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     base: Reg,
@@ -323,21 +324,21 @@ struct Emitter {
     asm: Assembler,
     globs: Vec<[u64; 256]>,
     key: Place,
-    /// The number of the first map of its table.
+    /// Number of the first map of the program's table.
     first_map: u32,
-    /// Bytes of the CPU's memory that are in use.
+    /// Bytes of scratch memory in use.
     memory_size: usize,
-    /// The word that is not 0 while a program holds the memory.
+    /// The word that is not 0 while a program holds the scratch memory.
     busy: Option<Place>,
     has_atomics: bool,
     is_interrupted: bool,
     atomic: bool,
-    /// Of programs with variables.
+    /// Nesting level, used by programs with variables.
     level: linked::Level,
 }
 
 impl Emitter {
-    /// For an event whose table has this number.
+    /// Creates an emitter for an event whose table has this number.
     fn new(probe: Probe, table: usize) -> Self {
         Self {
             probe,
@@ -360,10 +361,10 @@ impl Emitter {
         match &program.pair {
             Pair::None => {}
             Pair::First(key) => {
-                self.first(key, end)?;
+                self.store_first(key, end)?;
                 return Ok(());
             }
-            Pair::Second(key) => self.second(key, end)?,
+            Pair::Second(key) => self.take_first(key, end)?,
         }
         if program.gated {
             self.lookup_first(MapUse::Gate);
@@ -393,8 +394,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// R9: the memory, if it is used. Where the program holds it, what comes then ends at the label that
-    /// is given back.
+    /// Leaves the scratch memory in R9, if the program uses it. If the program must release the
+    /// memory at its end, returns the label that releases it, otherwise `end`.
     fn memory(&mut self, end: Label) -> Label {
         let Some(busy) = self.busy else {
             if self.memory_size > 0 {
@@ -434,20 +435,21 @@ impl Emitter {
         }
     }
 
-    /// Counts what passes the filter. R9: the memory, if it is used.
+    /// Counts events that pass the filter. Expects the scratch memory in R9, if the program uses
+    /// it.
     fn body(&mut self, program: &Program, value_size: usize, end: Label) -> Result<(), EmitError> {
         if let Some(filter) = &program.filter {
             self.branch(filter, false, end)?;
         }
-        self.asm.at(None);
+        self.asm.set_origin(None);
         self.key(&program.keys)?;
         self.row(program.keys.is_empty(), value_size, end)?;
         self.count(&program.values)
     }
 
-    /// The address of a map.
+    /// Loads the address of a map.
     fn map(&mut self, dst: Reg, map: MapUse) {
-        // Memory and patterns belong to the program, the gate to all of the command.
+        // Scratch memory and patterns belong to the program, the gate to the whole command.
         let first = match map {
             MapUse::Memory | MapUse::Globs | MapUse::Gate => 0,
             _ => self.first_map,
@@ -455,7 +457,7 @@ impl Emitter {
         self.asm.map(dst, first + map as u32);
     }
 
-    /// The address of a place.
+    /// Loads the address of a place.
     fn address(&mut self, dst: Reg, place: Place) {
         self.asm.mov(dst, place.base);
         self.asm
@@ -469,14 +471,14 @@ impl Emitter {
         self.lookup(map, index);
     }
 
-    /// R0: the entry of the key at this place, or 0.
+    /// Leaves the address of the entry with the key at this place in R0, or 0.
     fn lookup(&mut self, map: MapUse, key: Place) {
         self.map(Reg::R1, map);
         self.address(Reg::R2, key);
         self.asm.call(Helper::MapLookup);
     }
 
-    /// Adds to what `base` points to.
+    /// Adds to the word at `base` plus `offset`.
     fn add(&mut self, base: Reg, offset: i16, what: impl Into<Operand>) {
         if self.is_interrupted {
             self.asm.mov(Reg::R1, what);
@@ -488,25 +490,26 @@ impl Emitter {
         self.asm.store(Width::B8, base, offset, Reg::R1);
     }
 
-    /// A jump that is always taken. With `goto` the instructions behind could be without a way to them,
-    /// which the verifier refuses; what it finds never to run, it removes.
+    /// Emits a jump that is always taken. `goto` could leave unreachable instructions behind it,
+    /// which the verifier rejects. The verifier removes the dead branch of a conditional jump
+    /// instead.
     fn always(&mut self, label: Label) {
         self.always_with(Reg::R1, label);
     }
 
-    /// The same, for which this register is lost.
+    /// Like [`Self::always`], but clobbers the given register instead of R1.
     fn always_with(&mut self, lost: Reg, label: Label) {
         self.asm.mov(lost, 0);
         self.asm.jump(Jump::Eq, lost, 0, label);
     }
 
-    /// A jump that is taken when `R0` is none.
+    /// Jumps if R0 is null.
     fn unless_found(&mut self, label: Label) {
         self.asm.jump(Jump::Eq, Reg::R0, 0, label);
     }
 }
 
-/// The number of the first map of a table.
+/// Returns the number of the first map of a table.
 fn first_map(table: usize) -> u32 {
     u32::try_from(table * MAPS).unwrap_or(u32::MAX)
 }

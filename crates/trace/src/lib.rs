@@ -1,9 +1,15 @@
-//! The trigger language: the kernel's grammar for histogram triggers, event triggers and event
-//! filters, compiled to BPF instructions without a compiler on the node.
+//! Compiles the kernel's grammar for histogram triggers, event triggers and event filters to BPF
+//! instructions, without a compiler on the node.
 //!
-//! The way of a command: `source` text -> [`parse`] (a tree and a list of problems; it never fails)
-//! -> `resolve` (names become fields of the event's [`mod@format`]) -> `lower` -> `emit`. All of these are
-//! pure: they read no file and no clock, and need no privilege.
+//! A command passes through these stages: [`source`] text, [`parse`] (a tree and a list of
+//! problems; it never fails), [`resolve`] (names become fields of the event's [`mod@format`]),
+//! [`program`] and [`emit`]. These stages are pure: they read no file and no clock, and need no
+//! privileges.
+
+#![allow(
+    missing_docs,
+    reason = "the names of most fields and variants describe them"
+)]
 
 pub mod asm;
 pub mod buckets;

@@ -1,32 +1,31 @@
-//! The tree of what the user typed. It holds what stands there, right or wrong: names are not looked
-//! up, and what a modifier may stand on is not checked here.
+//! The syntax tree of the user's input. It represents the input as typed: names are not resolved,
+//! and the placement of modifiers is not checked.
 
 use crate::source::{Span, Spanned};
 
 /// An expression of a filter, a key, a value or a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expr {
-    /// What it is.
     pub kind: ExprKind,
-    /// All of it.
     pub span: Span,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
-    /// A whole number, decimal, hexadecimal or octal as C writes it; at most 64 bits and a sign.
+    /// A decimal, hexadecimal or octal number in C notation, of at most 64 bits, with an optional
+    /// sign.
     Number(i128),
-    /// Text in either quote, without the quotes.
+    /// Text without its quotes, which can be single or double.
     Text(String),
-    /// A field of the event, `hitcount`, `stacktrace`, or any other bare word. With `system` and `event`
-    /// in front where they were given (`sched.sched_switch.prev_pid`).
+    /// A field of the event, `hitcount`, `stacktrace`, or any other bare word. System and event may
+    /// precede it (`sched.sched_switch.prev_pid`).
     Name(Name),
-    /// `$name`, without the `$`; of another event `sys.event.$name`.
+    /// `$name`, stored without the `$`. For a variable of another event: `sys.event.$name`.
     Variable(Name),
     /// `CPUS{0-3,5}`: the text between the braces.
     Cpus(String),
-    /// `-x`, `!x`, `~x` (the last is ours).
+    /// `-x`, `!x`, `~x`. The kernel does not support the last one.
     Unary(UnaryOp, Box<Expr>),
     /// `a + b`, `a == b`, `a && b`.
     Binary(Spanned<BinaryOp>, Box<Expr>, Box<Expr>),
@@ -34,20 +33,20 @@ pub enum ExprKind {
     In(Box<Expr>, Vec<Expr>),
     /// `x.log2`, `x.buckets=8`, `filename.ustring`.
     Modified(Box<Expr>, Spanned<Modifier>),
-    /// What stands there is no expression; the problem was reported.
+    /// An invalid part whose problem was reported.
     Wrong,
 }
 
-/// A bare word, or three with dots between them.
+/// A bare word, or three words separated by dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// System and event in front of the field, if they were given.
+    /// System and event before the field, if given.
     pub event: Option<EventName>,
-    /// The word itself.
+    /// The last word.
     pub field: String,
 }
 
-/// System and event.
+/// Names of system and event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventName {
     /// `sched`.
@@ -56,7 +55,7 @@ pub struct EventName {
     pub event: String,
 }
 
-/// An operator in front of one operand.
+/// A unary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnaryOp {
     /// `-x`.
@@ -67,9 +66,8 @@ pub enum UnaryOp {
     Complement,
 }
 
-/// An operator between two operands.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub enum BinaryOp {
     Or,
     And,
@@ -83,7 +81,7 @@ pub enum BinaryOp {
     Matches,
     BitOr,
     BitXor,
-    /// `a & b`; alone as a condition it is true when any bit is common, as in the kernel.
+    /// `a & b`. As a condition, it is true if any bit is common, as in the kernel.
     BitAnd,
     ShiftLeft,
     ShiftRight,
@@ -94,7 +92,7 @@ pub enum BinaryOp {
     Remainder,
 }
 
-/// What stands after a dot behind an operand.
+/// A modifier after the dot of an operand. Those marked as extensions do not exist in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Modifier {
     /// `.hex`.
@@ -125,40 +123,40 @@ pub enum Modifier {
     KernelString,
     /// `.function`: an address inside this function, in filters.
     Function,
-    /// `.flags`: by the event's own tables of `print fmt` (ours).
+    /// `.flags`: names from the event's `print fmt` (extension).
     Flags,
-    /// `.min` (ours).
+    /// `.min` (extension).
     Minimum,
-    /// `.max` (ours).
+    /// `.max` (extension).
     Maximum,
-    /// `.avg` (ours).
+    /// `.avg` (extension).
     Average,
-    /// `.p50`, `.p99`, `.p999`: a percentile in thousandths, from log-linear buckets (ours).
+    /// `.p50`, `.p99`, `.p999`: a percentile in thousandths, from log-linear buckets (extension).
     Percentile(u16),
     /// `.ascending`, in `sort`.
     Ascending,
     /// `.descending`, in `sort`.
     Descending,
-    /// No modifier that there is; the problem was reported.
+    /// An unknown modifier, which was reported.
     Unknown(String),
 }
 
 /// A histogram: `[hist:]keys=...[:vals=...][:...] [if FILTER]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hist {
-    /// Of `keys=`; at least one, or a problem was reported.
+    /// `keys=`; empty only if a problem was reported.
     pub keys: Vec<Expr>,
-    /// Of `vals=`, `hitcount` too if it was given.
+    /// `vals=`, including `hitcount` if given.
     pub vals: Vec<Expr>,
-    /// Of `on=`: by what two events belong together (ours).
+    /// `on=`: the key by which two events are paired (extension).
     pub on: Vec<Expr>,
-    /// Of `sort=`.
+    /// `sort=`.
     pub sort: Vec<Expr>,
-    /// Of `size=`: entries of the table.
+    /// `size=`: maximum number of rows.
     pub size: Option<Spanned<u64>>,
-    /// Of `name=`.
+    /// `name=`.
     pub name: Option<Spanned<String>>,
-    /// Of `clock=`.
+    /// `clock=`.
     pub clock: Option<Spanned<String>>,
     /// `pause`.
     pub pause: Option<Span>,
@@ -172,15 +170,15 @@ pub struct Hist {
     pub vars: Vec<Variable>,
     /// Handlers with their actions, in order.
     pub actions: Vec<Action>,
-    /// Behind `if`.
+    /// The filter after `if`.
     pub filter: Option<Expr>,
-    /// The same as it was typed, which the kernel repeats.
+    /// The filter as typed, for the trigger info.
     pub filter_text: Option<String>,
 }
 
 impl Hist {
-    /// Takes the order and the size of another histogram where this one has none. An order only if both count
-    /// the same keys and values, which it names.
+    /// Copies the sort order and the size of another histogram if this one has none. The order is
+    /// copied only if both histograms have the same keys and values, because it refers to them.
     pub fn fill_from(&mut self, other: &Self) {
         let texts = |all: &[Expr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
         let same = |own: &[Expr], other: &[Expr]| texts(own) == texts(other);
@@ -196,55 +194,51 @@ impl Hist {
 /// `name=expression` in a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// The name, without `$`.
+    /// Name without `$`.
     pub name: Spanned<String>,
-    /// What it gets.
     pub value: Expr,
 }
 
 /// `onmatch(sys.event).trace(...)`, `onmax($x).save(...)`, `onchange($x).snapshot()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// When.
     pub handler: Spanned<Handler>,
-    /// What: `trace`, `save`, `snapshot`, or the name of a synthetic event.
+    /// `trace`, `save`, `snapshot`, or the name of a synthetic event.
     pub name: Spanned<String>,
-    /// Its parameters.
     pub params: Vec<Expr>,
 }
 
-/// When an action is taken.
+/// The condition for an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handler {
-    /// The event that set the variables.
+    /// An event that set the variables was matched.
     OnMatch(EventName),
     /// The variable has a new maximum.
     OnMax(String),
-    /// The variable has another value.
+    /// The variable has changed.
     OnChange(String),
 }
 
 /// An event with a filter: `system:event [if FILTER]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFilter {
-    /// The event as it was given; it can be a pattern.
+    /// The event as given, possibly a pattern.
     pub event: Spanned<String>,
-    /// Behind `if`.
+    /// The filter after `if`.
     pub filter: Option<Expr>,
 }
 
 /// An event trigger: `command[:count] [if FILTER]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// What it does.
     pub command: Spanned<Command>,
-    /// How many times; `None` is without end.
+    /// Maximum number of times; `None` for no limit.
     pub count: Option<Spanned<u64>>,
-    /// Behind `if`.
+    /// The filter after `if`.
     pub filter: Option<Expr>,
 }
 
-/// What an event trigger does.
+/// The command of an event trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `stacktrace`.
@@ -265,6 +259,6 @@ pub enum Command {
     DisableHist(EventName),
     /// `hist:...`.
     Hist(Box<Hist>),
-    /// No command that there is; the problem was reported.
+    /// An unknown command, which was reported.
     Unknown(String),
 }

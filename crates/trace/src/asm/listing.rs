@@ -1,24 +1,24 @@
-//! Instructions as text, in the notation of the kernel's verifier.
+//! Prints instructions in the notation of the kernel's verifier.
 
 use std::fmt;
 
 use super::{Code, Insn};
 
-/// The names of the kernel's functions that programs call, by their numbers.
+/// Names of the kernel's helper functions, by number.
 const HELPERS: &str = include_str!("helpers.txt");
 
-/// The number of such a function.
+/// Returns the number of a helper function.
 pub(crate) fn helper(name: &str) -> Option<i32> {
     let at = HELPERS.lines().position(|known| known == name)?;
     i32::try_from(at).ok().filter(|number| *number > 0)
 }
 
-/// The names of all such functions.
+/// Returns the names of all helper functions.
 pub(crate) fn helpers() -> impl Iterator<Item = &'static str> {
     HELPERS.lines().skip(1)
 }
 
-/// Signs of the operations of numbers, with the bits that say which one it is.
+/// ALU operators with their opcode bits.
 pub(crate) const OPERATIONS: [(&str, u8); 12] = [
     ("+=", 0x00),
     ("-=", 0x10),
@@ -34,7 +34,7 @@ pub(crate) const OPERATIONS: [(&str, u8); 12] = [
     ("s>>=", 0xc0),
 ];
 
-/// Signs of conditions, with the bits that say which one it is.
+/// Comparison operators with their opcode bits.
 pub(crate) const CONDITIONS: [(&str, u8); 11] = [
     ("==", 0x10),
     (">", 0x20),
@@ -49,16 +49,16 @@ pub(crate) const CONDITIONS: [(&str, u8); 11] = [
     ("s<=", 0xd0),
 ];
 
-/// Types of what is read and written, by the bits that say its size.
+/// Types of memory accesses, indexed by the size bits of the opcode.
 pub(crate) const TYPES: [&str; 4] = ["u32", "u16", "u8", "u64"];
-/// The same where the sign is extended.
+/// Types of sign-extending loads, indexed by the size bits of the opcode.
 pub(crate) const SIGNED: [&str; 4] = ["s32", "s16", "s8", "s64"];
 
 impl fmt::Display for Code {
-    /// A line for each instruction, with its number. Maps have the numbers of [`Code::maps`].
+    /// Prints one numbered line per instruction. Maps are numbered as in [`Code::maps`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, insn) in self.insns.iter().enumerate() {
-            // The second half of a constant.
+            // The second half of a 64-bit constant.
             if insn.code == 0 {
                 continue;
             }
@@ -78,7 +78,7 @@ impl fmt::Display for Code {
 }
 
 impl fmt::Display for Insn {
-    /// The instruction alone; of a constant of 64 bits the lower half.
+    /// Prints one instruction; for a 64-bit constant, only the lower half.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             code,
@@ -135,7 +135,7 @@ fn jump(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn operation(insn: Insn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // Of 32 bits: the kernel calls the lower halves w0 to w9.
+    // 32-bit operations: the verifier calls the lower halves w0 to w9.
     let register = if insn.code & 7 == 4 { 'w' } else { 'r' };
     let dst = insn.dst;
     let bits = insn.code & 0xf0;

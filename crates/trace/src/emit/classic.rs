@@ -1,5 +1,5 @@
-//! A classic filter as instructions of a program: A is R7 and X is R8, both with zeros above their 32
-//! bits. The cells lie where the key is made later.
+//! Compiles a classic BPF filter. R7 is A and R8 is X, both with their upper 32 bits cleared. The
+//! memory cells use the stack area of the key, which is built later.
 
 use super::{Emitter, Place, frame};
 use crate::asm::{Alu, Helper, Jump, Label, Operand, Reg, Width};
@@ -7,15 +7,15 @@ use crate::classic::{AluOp, Ancillary, Classic, Register, Source, Step, Test};
 
 const A: Reg = Reg::R7;
 const X: Reg = Reg::R8;
-/// Where bytes of the packet are copied to.
+/// Buffer for bytes that are copied from the packet.
 const SCRATCH: i16 = frame::ROW;
-/// Where the cells lie.
+/// Stack offset of the memory cells.
 const CELLS: i16 = frame::KEY;
-/// Offset of the length in `struct __sk_buff`.
+/// Offset of `len` in `struct __sk_buff`.
 const LENGTH: i16 = 0;
 
 impl Emitter {
-    /// Goes on if the packet passes, else to the label. R9, the context, is kept.
+    /// Continues if the packet passes, otherwise jumps to `refused`. Preserves R9, the context.
     pub(super) fn classic(&mut self, filter: &Classic, refused: Label) {
         let passed = self.asm.label();
         let labels: Vec<_> = filter.insns().iter().map(|_| self.asm.label()).collect();
@@ -109,9 +109,9 @@ impl Emitter {
         }
     }
 
-    /// Copies bytes of the packet; behind its end the filter ends.
+    /// Copies bytes of the packet, or jumps to `refused` if they are past its end.
     fn load_packet(&mut self, size: u8, at: u32, behind_x: bool, refused: Label) {
-        self.context_of_program(Reg::R1);
+        self.load_context(Reg::R1);
         self.asm.constant(Reg::R2, at.into());
         if behind_x {
             self.asm.alu_32(Alu::Add, Reg::R2, X);
@@ -145,7 +145,7 @@ impl Emitter {
         self.asm.alu_32(alu, A, operand);
     }
 
-    /// From `struct __sk_buff`, which R9 points to.
+    /// Loads a field of `struct __sk_buff`, which R9 points to.
     fn ancillary(&mut self, what: Ancillary) {
         let offset = match what {
             Ancillary::PacketType => 4,

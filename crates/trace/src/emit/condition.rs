@@ -1,18 +1,18 @@
-//! Conditions: a jump is taken where one holds, or where it does not.
+//! Compiles conditions to jumps that are taken if the condition is true, or if it is false.
 
 use super::{EmitError, Emitter};
 use crate::asm::{Alu, Jump, Label, Reg};
 use crate::program::{Comparison, Condition, ConditionKind, Number};
 
 impl Emitter {
-    /// Jumps to the label if the condition is `when`; goes on behind it if not.
+    /// Jumps to the label if the condition evaluates to `when`; otherwise falls through.
     pub(super) fn branch(
         &mut self,
         condition: &Condition,
         when: bool,
         to: Label,
     ) -> Result<(), EmitError> {
-        self.asm.at(Some(condition.span));
+        self.asm.set_origin(Some(condition.span));
         match &condition.kind {
             ConditionKind::Compare {
                 how,
@@ -39,7 +39,7 @@ impl Emitter {
         }
     }
 
-    /// The first condition that is `decides` decides for all.
+    /// Combines conditions: the first one that evaluates to `decides` determines the result.
     fn several(
         &mut self,
         all: &[Condition],
@@ -50,7 +50,7 @@ impl Emitter {
         if when == decides {
             return all.iter().try_for_each(|one| self.branch(one, when, to));
         }
-        // The last one is all of it when none before has decided.
+        // If no earlier condition determined the result, the last one does.
         let behind = self.asm.label();
         if let Some((last, before)) = all.split_last() {
             for one in before {

@@ -1,33 +1,35 @@
-//! Variables, and what is done at an event beside counting.
+//! Variables, and the actions of an event other than counting.
 //!
-//! The memory of the CPU holds the key, the variables, and the records of synthetic events; its address
-//! is kept on the stack. A synthetic event is counted inside the program of the event that makes it, one
-//! level deeper: the record, the row and the stored variables of each level are kept on the stack too.
+//! The scratch memory holds the key, the variables and the records of synthetic events. Its address
+//! is kept on the stack. A synthetic event is counted inside the program of the event that triggers
+//! it, one nesting level deeper. The record, the row and the stored variables of each level are
+//! kept on the stack too.
 //!
-//! A number is stored so that 0 says that it is not set: see [`SET`].
+//! A stored number of 0 means that the variable is not set: see [`SET`].
 
 use super::{EmitError, Emitter, MapUse, Place, first_map, frame, size_of_kept, value_size};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
 use crate::probe::Probe;
 use crate::program::{Action, Emit, Linked, Number, Program, Read, Set, Source, Text, Track, When};
 
-/// A stored number is turned by it, so that 0 is left for one that is not set: the one number that
-/// cannot be stored is this.
+/// Stored numbers are XORed with this value, so that 0 can mean "not set". This value itself
+/// therefore cannot be stored.
 const SET: u64 = u64::from_be_bytes(*b"\xfenoctule");
 /// `BPF_NOEXIST`.
 const NO_EXIST: i32 = 1;
-/// Synthetic events that make others.
+/// Maximum nesting of synthetic events, including the event that triggers the first.
 const LEVELS: i16 = 4;
-/// How often the greatest number is tried to be stored while other CPUs store theirs.
+/// Number of attempts to store a maximum while other CPUs store theirs.
 pub(super) const TRIES: usize = 8;
 
-/// What the code of one event needs while the code of another is inside of it.
+/// State of an event that must survive the code of a nested event.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// Where the outermost event runs.
+    /// Probe of the outermost event.
     probe: Probe,
     number: i16,
-    /// Where the variables lie in the memory: those that were read, and its own.
+    /// Offsets in the scratch memory of the variables that were read, and of the event's own
+    /// variables.
     reads: Vec<usize>,
     sets: Vec<usize>,
 }
@@ -60,7 +62,7 @@ impl Level {
 }
 
 impl Emitter {
-    /// All behind the look-up of the memory, which R9 points to.
+    /// Compiles everything after the lookup of the scratch memory, which R9 points to.
     pub(super) fn linked(
         &mut self,
         program: &Program,
@@ -68,11 +70,11 @@ impl Emitter {
         end: Label,
     ) -> Result<(), EmitError> {
         self.asm.store(Width::B8, Reg::R10, frame::MEMORY, Reg::R9);
-        self.level_of(program, value_size, end)
+        self.emit_level(program, value_size, end)
     }
 
-    /// R6: the record; R9: the memory.
-    fn level_of(
+    /// Compiles one nesting level. Expects the record in R6 and the scratch memory in R9.
+    fn emit_level(
         &mut self,
         program: &Program,
         value_size: usize,
@@ -84,7 +86,7 @@ impl Emitter {
         if let Some(filter) = &program.filter {
             self.branch(filter, false, end)?;
         }
-        self.asm.at(None);
+        self.asm.set_origin(None);
         self.key(&program.keys)?;
         self.reads(&linked.reads, end)?;
         for set in &linked.sets {
@@ -112,27 +114,27 @@ impl Emitter {
         Ok(())
     }
 
-    /// Bytes of the memory.
+    /// Reserves bytes of the scratch memory and returns their offset.
     fn allocate(&mut self, bytes: usize) -> usize {
         let at = self.memory_size;
         self.memory_size += bytes;
         at
     }
 
-    /// `dst`: what was kept on the stack.
-    fn kept(&mut self, dst: Reg, slot: i16) {
+    /// Reloads a value from its stack slot.
+    fn reload(&mut self, dst: Reg, slot: i16) {
         self.asm.load(Width::B8, dst, Reg::R10, slot);
     }
 
-    /// The program's context where a synthetic event is counted.
+    /// Loads the context of the outermost program while a synthetic event is counted.
     pub(super) fn outermost_context(&mut self, dst: Reg) {
-        self.kept(dst, frame::LEVELS);
+        self.reload(dst, frame::LEVELS);
         if matches!(self.level.probe, Probe::Packet(_) | Probe::PerfEvent) {
             self.asm.load(Width::B8, dst, dst, 0);
         }
     }
 
-    /// Copies the variables of other tables into the memory; to the label if one is not set.
+    /// Copies variables of other tables to the scratch memory. Jumps to `end` if one is not set.
     fn reads(&mut self, reads: &[Read], end: Label) -> Result<(), EmitError> {
         let mut looked_up = None;
         for read in reads {
@@ -168,7 +170,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Puts `src` in memory and what was there in `src`; R1 is lost.
+    /// Exchanges `src` with the word in memory. Clobbers R1.
     fn exchange(&mut self, base: Reg, at: i16, src: Reg) {
         self.atomic = true;
         if self.has_atomics {
@@ -179,7 +181,7 @@ impl Emitter {
         self.asm.mov(src, Reg::R1);
     }
 
-    /// Copies whole words; R1 is lost.
+    /// Copies whole words. Clobbers R1.
     fn copy_words(&mut self, from: Reg, at: i16, to: Place, bytes: usize) -> Result<(), EmitError> {
         for word in (0..bytes).step_by(8) {
             let from_at = at.checked_add(offset(word)?).ok_or(EmitError::TooLarge)?;
@@ -190,11 +192,11 @@ impl Emitter {
         Ok(())
     }
 
-    /// Stores the event's own variables for its key. What is stored is made if there is none; without
-    /// room the event counts as dropped.
+    /// Stores the event's own variables for its key. Creates the entry if there is none; if the map
+    /// is full, the event counts as dropped.
     fn stored(&mut self, linked: &Linked, end: Label) -> Result<(), EmitError> {
         let found = self.asm.label();
-        // Nobody writes there.
+        // This area is never written and stays zero.
         let zeros = Place::memory(self.allocate(linked.kept))?;
         self.lookup(MapUse::Variables, self.key);
         self.asm.jump(Jump::Ne, Reg::R0, 0, found);
@@ -229,13 +231,13 @@ impl Emitter {
                 self.asm.load(Width::B8, Reg::R1, place.base, place.offset);
                 self.asm.constant(Reg::R2, SET);
                 self.asm.alu(Alu::Xor, Reg::R1, Reg::R2);
-                self.kept(Reg::R3, slot);
+                self.reload(Reg::R3, slot);
                 self.asm.store(Width::B8, Reg::R3, at, Reg::R1);
             }
             Source::Text(text) => {
                 let place = Place::memory(self.allocate(text.room()))?;
                 self.text_at(text, place)?;
-                self.kept(Reg::R3, slot);
+                self.reload(Reg::R3, slot);
                 let stored = Place {
                     base: Reg::R3,
                     offset: at + 8,
@@ -247,7 +249,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Copies text, with zeros behind it.
+    /// Copies text and pads it with zeros.
     fn text_at(&mut self, text: &Text, place: Place) -> Result<(), EmitError> {
         self.clear(place, text.room())?;
         self.copy_text(text, place, text.room())
@@ -261,7 +263,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// A variable that was read or computed before.
+    /// Loads a variable that was read or computed before.
     pub(super) fn variable(&mut self, number: &Number, dst: Reg) -> Result<(), EmitError> {
         let at = match number {
             Number::Read(index) => self.level.reads.get(*index),
@@ -269,12 +271,12 @@ impl Emitter {
             _ => None,
         };
         let at = offset(*at.ok_or(EmitError::Unreadable)?)?;
-        self.kept(dst, frame::MEMORY);
+        self.reload(dst, frame::MEMORY);
         self.asm.load(Width::B8, dst, dst, at);
         Ok(())
     }
 
-    /// Copies the text of a variable that was read before; R0: 0.
+    /// Copies the text of a variable that was read before. Sets R0 to 0.
     pub(super) fn copy_variable(
         &mut self,
         index: usize,
@@ -283,13 +285,13 @@ impl Emitter {
     ) -> Result<(), EmitError> {
         let at = self.level.reads.get(index).ok_or(EmitError::Unreadable)?;
         let at = offset(*at)?;
-        self.kept(Reg::R2, frame::MEMORY);
+        self.reload(Reg::R2, frame::MEMORY);
         self.copy_words(Reg::R2, at, place, room)?;
         self.asm.mov(Reg::R0, 0);
         Ok(())
     }
 
-    /// Keeps the number if it is greater or another one, and does what is to be done then.
+    /// Keeps the number if it is greater or different, and then runs the track's actions.
     fn track(&mut self, track: &Track, program: &Program) -> Result<(), EmitError> {
         let skip = self.asm.label();
         let kept = program.values.iter().take(track.saved);
@@ -299,17 +301,17 @@ impl Emitter {
         self.number(&track.number)?;
         match (track.when, track.at) {
             (When::Greater, None) => {
-                self.kept(Reg::R9, slots.0);
+                self.reload(Reg::R9, slots.0);
                 self.asm.load(Width::B8, Reg::R1, Reg::R9, at + 8);
                 self.asm.jump(Jump::Le, Reg::R7, Reg::R1, skip);
             }
             (When::Greater, Some(shared)) => {
                 let won = self.asm.label();
-                self.kept(Reg::R9, slots.1);
+                self.reload(Reg::R9, slots.1);
                 for _ in 0..TRIES {
-                    self.greater(offset(shared)?, won, skip);
+                    self.try_store_greater(offset(shared)?, won, skip);
                 }
-                // Other CPUs were first each time: this number is not kept.
+                // Other CPUs won each time, so this number is lost.
                 self.lookup_first(MapUse::Unkept);
                 self.unless_found(skip);
                 self.add(Reg::R0, 0, 1);
@@ -317,14 +319,14 @@ impl Emitter {
                 self.asm.bind(won);
             }
             (When::Other, shared) => {
-                self.kept(Reg::R9, slots.1);
+                self.reload(Reg::R9, slots.1);
                 self.asm.mov(Reg::R8, Reg::R7);
                 let shared = offset(shared.ok_or(EmitError::Unreadable)?)?;
                 self.exchange(Reg::R9, shared, Reg::R8);
                 self.asm.jump(Jump::Eq, Reg::R8, Reg::R7, skip);
             }
         }
-        self.kept(Reg::R9, slots.0);
+        self.reload(Reg::R9, slots.0);
         self.asm.store(Width::B8, Reg::R9, at + 8, Reg::R7);
         self.asm.call(Helper::KtimeGetNs);
         self.asm.store(Width::B8, Reg::R9, at, Reg::R0);
@@ -343,8 +345,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// One try to store R7 where R9 points to, in place of a smaller number.
-    fn greater(&mut self, at: i16, won: Label, skip: Label) {
+    /// Attempts once to replace a smaller number at R9 with R7.
+    fn try_store_greater(&mut self, at: i16, won: Label, skip: Label) {
         self.asm.load(Width::B8, Reg::R0, Reg::R9, at);
         self.asm.jump(Jump::Le, Reg::R7, Reg::R0, skip);
         self.atomic = true;
@@ -369,10 +371,10 @@ impl Emitter {
         }
     }
 
-    /// Makes the record of a synthetic event and counts it.
+    /// Builds the record of a synthetic event and counts the event.
     fn emit_event(&mut self, emit: &Emit) -> Result<(), EmitError> {
         let at = self.allocate(emit.size);
-        self.kept(Reg::R9, frame::MEMORY);
+        self.reload(Reg::R9, frame::MEMORY);
         let record = Place::memory(at)?;
         for field in &emit.fields {
             let place = record.plus(field.offset)?;
@@ -390,13 +392,13 @@ impl Emitter {
             }
         }
         for program in &emit.programs {
-            self.inside(program, at)?;
+            self.count_nested(program, at)?;
         }
         Ok(())
     }
 
-    /// Counts a synthetic event, whose record lies there in the memory.
-    fn inside(&mut self, program: &Program, record: usize) -> Result<(), EmitError> {
+    /// Counts a synthetic event whose record is at this offset of the scratch memory.
+    fn count_nested(&mut self, program: &Program, record: usize) -> Result<(), EmitError> {
         let number = self.level.number + 1;
         if number >= LEVELS {
             return Err(EmitError::TooManyLevels);
@@ -415,13 +417,13 @@ impl Emitter {
             std::mem::replace(&mut self.first_map, first_map(program.linked.table)),
         );
         self.unless_paused(program, end);
-        self.kept(Reg::R9, frame::MEMORY);
+        self.reload(Reg::R9, frame::MEMORY);
         self.address(Reg::R6, Place::memory(record)?);
-        self.level_of(program, value_size(program), end)?;
+        self.emit_level(program, value_size(program), end)?;
         self.asm.bind(end);
         (self.level, self.key, self.probe, self.first_map) = outer;
         let slot = self.level.record();
-        self.kept(Reg::R6, slot);
+        self.reload(Reg::R6, slot);
         Ok(())
     }
 }

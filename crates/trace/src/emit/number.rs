@@ -1,28 +1,28 @@
-//! Numbers: fields, what is known of every event, and operators.
+//! Compiles numbers: fields, context values and operators.
 
-use super::{EmitError, Emitter, LONGEST_RECORD, SPILLS, frame};
+use super::{EmitError, Emitter, MAX_RECORD_SIZE, SPILLS, frame};
 use crate::asm::{Alu, Helper, Jump, Reg, Width};
 use crate::probe::SHIFT;
 use crate::program::{Context, FieldRead, Number, Operator};
 
-/// Bits that the offset has in the word of a dynamic field; the length lies above.
+/// Bits of a dynamic field's word that hold the offset. The upper bits hold the length.
 const OFFSET_MASK: i32 = 0xffff;
 
 impl Emitter {
-    /// R7: the number.
+    /// Computes a number in R7.
     pub(super) fn number(&mut self, number: &Number) -> Result<Reg, EmitError> {
         self.compute(number, Reg::R7, 0)?;
         Ok(Reg::R7)
     }
 
-    /// R7 and R8, or R7 and a constant: two numbers.
+    /// Computes two numbers, in R7 and R8.
     pub(super) fn pair(&mut self, left: &Number, right: &Number) -> Result<(), EmitError> {
         self.compute(left, Reg::R7, 0)?;
         self.compute(right, Reg::R8, 0)
     }
 
-    /// Computes a number in R7 or R8; R7 is kept when it is R8. `spilled`: how many results wait on the
-    /// stack.
+    /// Computes a number in R7 or R8; preserves R7 if `dst` is R8. `spilled` is the number of
+    /// intermediate results on the stack.
     fn compute(&mut self, number: &Number, dst: Reg, spilled: usize) -> Result<(), EmitError> {
         match number {
             Number::Binary(op, left, right) => self.binary(*op, left, right, dst, spilled)?,
@@ -40,7 +40,7 @@ impl Emitter {
             Number::Field(field) => self.field(field, dst)?,
             Number::DynamicField { .. } => self.dynamic(number, dst)?,
             Number::Context(what) => self.context(*what, dst),
-            Number::OfThread(offsets) => self.of_thread(offsets, dst)?,
+            Number::OfThread(offsets) => self.task_field(offsets, dst)?,
             Number::Read(_) | Number::Own(_) => self.variable(number, dst)?,
         }
         Ok(())
@@ -74,7 +74,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// `dst` and R1.
+    /// Applies the operator to `dst` and R1.
     fn operate(&mut self, op: Operator, dst: Reg) {
         let alu = match op {
             Operator::Plus => Alu::Add,
@@ -97,12 +97,13 @@ impl Emitter {
         self.asm.alu(alu, dst, Reg::R1);
     }
 
-    /// Only newer kernels divide signed numbers: here their magnitudes are divided, and the sign is put back.
+    /// Older kernels have no signed division: this divides the magnitudes and then restores the
+    /// sign.
     fn divide(&mut self, alu: Alu, signed: bool, dst: Reg) {
         let (none, done) = (self.asm.label(), self.asm.label());
         self.asm.jump(Jump::Eq, Reg::R1, 0, none);
         if signed {
-            // R2: has the sign of the result.
+            // R2 has the sign of the result.
             self.asm.mov(Reg::R2, dst);
             if alu == Alu::Div {
                 self.asm.alu(Alu::Xor, Reg::R2, Reg::R1);
@@ -128,7 +129,7 @@ impl Emitter {
         self.asm.bind(positive);
     }
 
-    /// Uses R3.
+    /// Clobbers R3.
     fn negate(&mut self, reg: Reg) {
         self.asm.mov(Reg::R3, reg);
         self.asm.mov(reg, 0);
@@ -154,7 +155,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Reads what R3 points to, anywhere in the kernel; 0 where nothing is.
+    /// Reads kernel memory at the address in R3. Yields 0 if the address is invalid.
     fn read_cell(&mut self, width: Width, dst: Reg) {
         self.asm.store(Width::B8, Reg::R10, frame::CELL, 0);
         self.asm.mov(Reg::R1, Reg::R10);
@@ -172,7 +173,7 @@ impl Emitter {
         }
     }
 
-    /// An element of a dynamic array; 0 where it has fewer.
+    /// Loads an element of a dynamic array. Yields 0 if the array is shorter.
     fn dynamic(&mut self, number: &Number, dst: Reg) -> Result<(), EmitError> {
         let Number::DynamicField {
             word,
@@ -188,7 +189,7 @@ impl Emitter {
         let done = self.asm.label();
         self.word(word, Reg::R3)?;
         self.asm.mov(dst, 0);
-        // The length of an array has 16 bits: none has an element there.
+        // Array lengths have 16 bits, so no array has an element at this offset.
         if u64::from(skip) + u64::from(size) > 0xffff {
             return Ok(());
         }
@@ -205,7 +206,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// The word of a dynamic field, with offset and length.
+    /// Loads the word of a dynamic field, which holds its offset and length.
     pub(super) fn word(&mut self, word: u32, dst: Reg) -> Result<(), EmitError> {
         let at = in_record(word, 4)?;
         if !word.is_multiple_of(4) {
@@ -215,7 +216,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// R3: from the word that it holds, the address of what it points to and `skip` bytes behind.
+    /// Turns the word in R3 into the address of the field's data, plus `skip` bytes.
     pub(super) fn locate(&mut self, word: u32, relative: bool, skip: i32) {
         let base = if relative { word.cast_signed() + 4 } else { 0 };
         self.asm.alu(Alu::And, Reg::R3, OFFSET_MASK);
@@ -236,7 +237,7 @@ impl Emitter {
         self.asm.mov(dst, Reg::R0);
         match what {
             Context::Pid => {
-                // The lower half, signed as the kernel's field is.
+                // The lower half, signed like the kernel's field.
                 self.sign_extend(Width::B4, dst);
             }
             Context::Tgid => self.asm.alu(Alu::Rsh, dst, 32),
@@ -244,8 +245,8 @@ impl Emitter {
         }
     }
 
-    /// What the pointers from the thread lead to.
-    fn of_thread(&mut self, offsets: &[u32], dst: Reg) -> Result<(), EmitError> {
+    /// Follows a chain of pointers from the current task and loads the last value.
+    fn task_field(&mut self, offsets: &[u32], dst: Reg) -> Result<(), EmitError> {
         self.asm.call(Helper::CurrentTask);
         self.asm.mov(Reg::R3, Reg::R0);
         for (index, offset) in offsets.iter().enumerate() {
@@ -259,7 +260,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// `ceil(log2(x))`: how many bits `x - 1` has.
+    /// Computes `ceil(log2(x))`, the bit length of `x - 1`.
     fn log2(&mut self, dst: Reg) {
         let done = self.asm.label();
         self.asm.jump(Jump::Eq, dst, 0, done);
@@ -268,12 +269,13 @@ impl Emitter {
         self.asm.bind(done);
     }
 
-    /// How many bits the number has up to its highest one; 0 of 0. R4 and R5 are lost.
+    /// Computes the bit length of a number; 0 for 0. Clobbers R4 and R5.
     ///
-    /// There is no jump in it. The verifier follows both ways of each jump: with six for a number, it
-    /// gave up (1,000,000 instructions) on an expression with several logarithms.
+    /// The code has no jumps, because the verifier follows both branches of each. With six jumps
+    /// per number, an expression with several logarithms exceeded the limit of 1,000,000
+    /// instructions.
     pub(super) fn bit_length(&mut self, reg: Reg) {
-        // All bits below the highest one are set, and counted.
+        // Set all bits below the highest one, then count the bits.
         for bits in [1, 2, 4, 8, 16, 32] {
             self.shifted(reg, bits);
             self.asm.alu(Alu::Or, reg, Reg::R4);
@@ -296,18 +298,18 @@ impl Emitter {
         self.asm.alu(Alu::Rsh, reg, 56);
     }
 
-    /// R4: the number without its lowest bits.
+    /// Copies the number to R4 without its lowest bits.
     fn shifted(&mut self, reg: Reg, bits: i32) {
         self.asm.mov(Reg::R4, reg);
         self.asm.alu(Alu::Rsh, Reg::R4, bits);
     }
 }
 
-/// The offset of bytes that a program can read. The first eight the kernel keeps for itself.
+/// Returns the offset of bytes that a program can read. Programs cannot read the first eight bytes.
 pub(super) fn in_record(offset: u32, size: u32) -> Result<i16, EmitError> {
     let end = offset
         .checked_add(size)
-        .filter(|end| *end <= LONGEST_RECORD);
+        .filter(|end| *end <= MAX_RECORD_SIZE);
     if offset < 8 || size == 0 || end.is_none() {
         return Err(EmitError::Unreadable);
     }

@@ -1,8 +1,8 @@
-//! The record of a packet, filled on the stack from the packet's headers.
+//! Builds the record of a packet on the stack from the packet's headers.
 //!
-//! Bytes of the packet are copied by the kernel's `bpf_skb_load_bytes`, which looks into all parts of
-//! a packet and refuses what lies behind its end. So a packet that is cut short has the fields of those
-//! headers that are complete, and nothing else.
+//! The helper `bpf_skb_load_bytes` copies the bytes of the packet. It reads all fragments of a
+//! packet and fails past its end. The record of a truncated packet therefore has only the fields of
+//! complete headers.
 
 use super::{Emitter, Place, frame};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
@@ -23,10 +23,11 @@ const IPV4: i32 = 0x0800;
 const IPV6: i32 = 0x86dd;
 const VLAN: i32 = 0x8100;
 const QINQ: i32 = 0x88a8;
-/// VLAN tags inside the packet that are looked into, beside one that the kernel has taken out.
+/// Maximum number of VLAN tags that are parsed in the packet, not counting one that the kernel has
+/// removed.
 const TAGS: usize = 2;
-/// Extension headers of IPv6 that are passed over; the Linux kernel itself accepts eight by default
-/// (`max_dst_opts_number`) in one of them.
+/// Maximum number of IPv6 extension headers that are skipped. By default, Linux itself accepts
+/// eight options in one header (`max_dst_opts_number`).
 const EXTENSIONS: i32 = 8;
 
 const TCP: i32 = 6;
@@ -39,16 +40,17 @@ const AUTHENTICATION: i32 = 51;
 /// Hop-by-hop options, routing, destination options, mobility, HIP, Shim6: a next header and a length.
 const EXTENSION_HEADERS: [i32; 6] = [0, 43, 60, 135, 139, 140];
 
-/// Where copied bytes lie: no row is made before the record is complete.
+/// Buffer for copied bytes. It shares the area of the new row, which is built later.
 const SCRATCH: i16 = frame::ROW;
-/// Not 0: offsets count from the Ethernet header, else from where the packet begins for the program.
+/// Whether offsets count from the Ethernet header (not 0) or from the start of the program's data
+/// (0).
 const START: i16 = frame::CELL;
 /// `BPF_HDR_START_MAC`.
 const FROM_MAC_HEADER: i32 = 0;
 
 impl Emitter {
-    /// Fills the record that R6 points to. R1 and R9: the context. R7: where a header begins; R8: what
-    /// it is.
+    /// Fills the record that R6 points to. Expects the context in R1 and R9. R7 holds the offset of
+    /// the current header, R8 its protocol.
     pub(super) fn packet(&mut self, link: Link) {
         self.empty_record();
         self.socket_buffer();
@@ -86,7 +88,7 @@ impl Emitter {
         }
     }
 
-    /// What the kernel itself knows of the packet. R8: the protocol of the network layer.
+    /// Copies the kernel's metadata of the packet. Leaves the network-layer protocol in R8.
     fn socket_buffer(&mut self) {
         for (offset, field) in [
             (skb::LEN, PacketField::Len),
@@ -97,7 +99,7 @@ impl Emitter {
             self.asm.load(Width::B4, Reg::R2, Reg::R9, offset);
             self.put(field, Reg::R2);
         }
-        // A tag that the network card or the kernel has taken out of the packet.
+        // A tag that the network card or the kernel removed from the packet.
         let untagged = self.asm.label();
         self.asm
             .load(Width::B4, Reg::R2, Reg::R9, skb::VLAN_PRESENT);
@@ -110,9 +112,10 @@ impl Emitter {
         self.asm.network_16(Reg::R8);
     }
 
-    /// Where the packet begins behind its Ethernet header, it begins behind its tags too or with them:
-    /// kernels differ (`packet_parse_headers` moves the network header since Linux 6.5). So a packet with
-    /// tags is read from its Ethernet header on, which it has then.
+    /// Selects where the offsets of a tagged packet start. If the program's data starts after the
+    /// Ethernet header, kernels differ in whether it includes the VLAN tags. `packet_parse_headers`
+    /// moves the network header since Linux 6.5. A tagged packet is therefore read from its
+    /// Ethernet header, which it always has.
     fn find_tags(&mut self) {
         let (tagged, done) = (self.asm.label(), self.asm.label());
         self.asm.store(Width::B8, Reg::R10, START, 0);
@@ -124,7 +127,7 @@ impl Emitter {
         self.asm.bind(done);
     }
 
-    /// Passes over tags that are still inside. The outermost VLAN is the packet's.
+    /// Skips tags that are still in the packet. The outermost VLAN is recorded.
     fn tags(&mut self) {
         let done = self.asm.label();
         for _ in 0..TAGS {
@@ -175,7 +178,7 @@ impl Emitter {
             self.copied(Width::B4, Reg::R1, at);
             self.asm.store(Width::B4, Reg::R6, offset + 12, Reg::R1);
         }
-        // Eights of bytes in front of this fragment, below three flags.
+        // The fragment offset in units of eight bytes, below three flag bits.
         self.copied_16(Reg::R1, 6);
         self.asm.mov(Reg::R2, Reg::R1);
         self.asm.alu(Alu::Rsh, Reg::R2, 13);
@@ -184,7 +187,7 @@ impl Emitter {
         self.asm.alu(Alu::And, Reg::R1, 0x1fff);
         self.asm.alu(Alu::Lsh, Reg::R1, 3);
         self.put(PacketField::FragmentOffset, Reg::R1);
-        // The transport's header is in the first fragment only.
+        // Only the first fragment has the transport header.
         self.asm.jump(Jump::Ne, Reg::R1, 0, end);
         self.always(transport);
     }
@@ -213,7 +216,7 @@ impl Emitter {
         self.extensions(transport, end);
     }
 
-    /// Passes over the extension headers of IPv6; at most so many, which R9 counts.
+    /// Skips IPv6 extension headers, up to a limit that R9 counts.
     fn extensions(&mut self, transport: Label, end: Label) {
         let (top, next) = (self.asm.label(), self.asm.label());
         let (fragment, authentication) = (self.asm.label(), self.asm.label());
@@ -300,10 +303,10 @@ impl Emitter {
         }
     }
 
-    /// Copies bytes of the packet, `skip` behind the header's begin; where it has fewer, goes to the
-    /// label.
+    /// Copies bytes of the packet that are `skip` bytes after the start of the header. Jumps to
+    /// `end` if the packet is shorter.
     fn copy(&mut self, skip: i32, bytes: i32, end: Label) {
-        self.context_of_program(Reg::R1);
+        self.load_context(Reg::R1);
         self.asm.mov(Reg::R2, Reg::R7);
         self.asm.alu(Alu::Add, Reg::R2, skip);
         self.address(Reg::R3, Place::stack(SCRATCH));
@@ -324,12 +327,12 @@ impl Emitter {
         self.asm.jump(Jump::Ne, Reg::R0, 0, end);
     }
 
-    /// Copied bytes, as a number of the machine's order.
+    /// Loads copied bytes as a number in host byte order.
     fn copied(&mut self, width: Width, dst: Reg, at: i16) {
         self.asm.load(width, dst, Reg::R10, SCRATCH + at);
     }
 
-    /// Two copied bytes, as the network orders them.
+    /// Loads two copied bytes as a number in network byte order.
     fn copied_16(&mut self, dst: Reg, at: i16) {
         self.copied(Width::B2, dst, at);
         self.asm.network_16(dst);
@@ -346,7 +349,7 @@ impl Emitter {
     }
 }
 
-/// Where a field lies, and how much of it is one number.
+/// Returns the offset of a field and the width of its numbers.
 fn place(field: PacketField) -> (i16, Width) {
     let (offset, size) = field.place();
     let offset = i16::try_from(offset).unwrap_or(0);

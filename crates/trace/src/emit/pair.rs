@@ -1,4 +1,4 @@
-//! Two events that belong together.
+//! Pairs of events, for the latency between them.
 
 use super::{EmitError, Emitter, MapUse, Place, frame};
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Width};
@@ -8,8 +8,8 @@ use crate::program::Part;
 const ANY: i32 = 0;
 
 impl Emitter {
-    /// Keeps the time for the key: all of the program.
-    pub(super) fn first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
+    /// Stores the time of the first event by key. This is the whole program.
+    pub(super) fn store_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);
         let latency = Place::stack(frame::LATENCY);
         self.key_at(key, place)?;
@@ -31,9 +31,9 @@ impl Emitter {
         Ok(())
     }
 
-    /// Takes the time that was kept for the key. Of several events that find it at the same time, on
-    /// several CPUs, one can remove it: only that one goes on.
-    pub(super) fn second(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
+    /// Takes the time that was stored for the key. If several CPUs find the entry at the same time,
+    /// only one can remove it; only that one continues.
+    pub(super) fn take_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);
         let latency = Place::stack(frame::LATENCY);
         self.key_at(key, place)?;

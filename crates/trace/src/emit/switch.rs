@@ -1,11 +1,11 @@
-//! An event that turns tables of others on or off.
+//! Events that pause or resume other tables.
 
 use super::{EmitError, Emitter, Label, MapUse, Reg, Width, first_map};
 use crate::asm::{Alu, Jump};
 use crate::program::{Program, Switch};
 
 impl Emitter {
-    /// All of the program. R9: the memory, if it is used.
+    /// Compiles the whole program. Expects the scratch memory in R9, if the program uses it.
     pub(super) fn switch(
         &mut self,
         program: &Program,
@@ -15,14 +15,15 @@ impl Emitter {
         if let Some(filter) = &program.filter {
             self.branch(filter, false, end)?;
         }
-        self.asm.at(None);
+        self.asm.set_origin(None);
         if switch.count.is_some() {
-            // Its own state is how often it may do so.
+            // The event's own entry holds the number of times it may still act.
             self.lookup_first(MapUse::Paused);
             self.unless_found(end);
             self.asm.load(Width::B8, Reg::R1, Reg::R0, 0);
             self.asm.jump(Jump::Eq, Reg::R1, 0, end);
-            // On several CPUs at once it can be used more often, as the kernel's.
+            // If several CPUs race here, the event can act more often than `count`, as in the
+            // kernel.
             self.asm.alu(Alu::Sub, Reg::R1, 1);
             self.asm.store(Width::B8, Reg::R0, 0, Reg::R1);
         }

@@ -1,4 +1,4 @@
-//! The key, its row, and what the row keeps.
+//! The key, its row and the values of the row.
 
 use super::linked::TRIES;
 use super::{EmitError, Emitter, MapUse, Place, ROW_ON_STACK, frame, size_of_kept};
@@ -8,7 +8,7 @@ use crate::program::{Aggregate, FieldRead, Kept, Number, Part};
 
 /// `BPF_NOEXIST`.
 const NO_EXIST: i32 = 1;
-/// Frames of the tracepoint's own machinery, which every stack would begin with.
+/// Frames to skip at the top of each stack.
 const SKIPPED_FRAMES: i32 = 0;
 
 impl Emitter {
@@ -17,7 +17,7 @@ impl Emitter {
         self.key_at(parts, self.key)
     }
 
-    /// Writes the parts of a key from this place on.
+    /// Writes the parts of a key to consecutive places.
     pub(super) fn key_at(&mut self, parts: &[Part], mut place: Place) -> Result<(), EmitError> {
         for part in parts {
             match part {
@@ -51,15 +51,15 @@ impl Emitter {
         Ok(())
     }
 
-    /// The addresses of the stack; zeros where the kernel has none. A number of `bpf_get_stackid` would be
-    /// that of another stack, or none, where two have one hash.
+    /// Writes the addresses of the stack, or zeros if the kernel has none. `bpf_get_stackid` is not
+    /// used: stacks with the same hash replace each other or are lost.
     fn stack(&mut self, place: Place) -> Result<(), EmitError> {
         let size = Part::Stack.size();
         for word in (0..size).step_by(8) {
             let at = place.plus(word)?;
             self.asm.store(Width::B8, at.base, at.offset, 0);
         }
-        self.context_of_program(Reg::R1);
+        self.load_context(Reg::R1);
         self.address(Reg::R2, place);
         let size = i32::try_from(size).map_err(|_| EmitError::TooLarge)?;
         self.asm.mov(Reg::R3, size);
@@ -68,9 +68,9 @@ impl Emitter {
         Ok(())
     }
 
-    /// R9: the row of the key, which is made if there is none. Without room the hit is counted as
-    /// dropped. The look-up comes first: an update takes the lock of its bucket, also for a key that is
-    /// there.
+    /// Leaves the row of the key in R9 and creates the row if needed. If the table is full, counts
+    /// the hit as dropped. The lookup comes first because an update locks the hash bucket even if
+    /// the key exists.
     pub(super) fn row(
         &mut self,
         is_array: bool,
@@ -85,7 +85,7 @@ impl Emitter {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.new_row(value_size, dropped)?;
-            // It may have been made on this CPU or another.
+            // The update, or another CPU, may have created the row.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.asm.bind(dropped);
@@ -99,7 +99,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Makes a row of zeros.
+    /// Creates a row of zeros.
     fn new_row(&mut self, value_size: usize, failed: Label) -> Result<(), EmitError> {
         if value_size <= ROW_ON_STACK {
             let place = Place::stack(frame::ROW);
@@ -120,7 +120,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Counts the hit in the row that R9 points to.
+    /// Counts a hit in the row at R9.
     pub(super) fn count(&mut self, values: &[Kept]) -> Result<(), EmitError> {
         self.add(Reg::R9, 0, 1);
         let mut offset = 8_usize;
@@ -136,15 +136,15 @@ impl Emitter {
                 Aggregate::Minimum { signed } => self.extreme(reg, at, signed, true),
                 Aggregate::Maximum { signed } => self.extreme(reg, at, signed, false),
                 Aggregate::Buckets => self.bucket(reg, at),
-                // An action writes it.
+                // An action writes this value.
                 Aggregate::Saved { .. } => {}
             }
         }
         Ok(())
     }
 
-    /// Keeps the greatest number. A row begins with zeros, so signed numbers are moved up by 2^63, and
-    /// of the least one the complement is kept ([`crate::table::Row`] undoes both).
+    /// Keeps the extreme value. A row begins with zeros, so signed numbers are shifted by 2^63, and
+    /// a minimum is stored as its complement. [`crate::table::Row`] undoes both.
     fn extreme(&mut self, reg: Reg, at: i16, signed: bool, least: bool) {
         if signed {
             self.asm.constant(Reg::R1, 1 << 63);
@@ -176,7 +176,7 @@ impl Emitter {
         let small = self.asm.label();
         let outside = self.asm.label();
         let bits = buckets::BITS.cast_signed();
-        // R2: how far the number is shifted; R3: the bucket.
+        // R2: distance of the shift; R3: the bucket.
         self.asm.mov(Reg::R2, 0);
         self.asm.mov(Reg::R3, reg);
         self.asm.jump(Jump::Lt, reg, 2 << bits, small);
@@ -187,7 +187,7 @@ impl Emitter {
         self.asm.alu(Alu::Lsh, Reg::R2, bits);
         self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
         self.asm.bind(small);
-        // The verifier has to see it.
+        // This check is for the verifier.
         let count = i32::try_from(buckets::COUNT).unwrap_or(i32::MAX);
         self.asm.jump(Jump::Ge, Reg::R3, count, outside);
         self.asm.alu(Alu::Lsh, Reg::R3, 3);

@@ -1,4 +1,4 @@
-//! Text: copied, compared, matched.
+//! Compiles the copying, comparing and matching of text.
 
 use super::number::in_record;
 use super::{EmitError, Emitter, MapUse, Place, frame};
@@ -7,18 +7,20 @@ use crate::glob::Glob;
 use crate::program::{FieldRead, Number, TEXT_ROOM, Text};
 
 impl Text {
-    /// Its bytes can be compared where they lie.
+    /// Whether the bytes can be compared without a copy.
     pub(super) fn is_compared_in_place(&self) -> bool {
         matches!(self, Self::Field { .. } | Self::Comm)
     }
 }
 
 impl Emitter {
-    /// Copies the text to the place, with its NUL; R0: bytes that were copied, the NUL too, or an
-    /// error below zero. The name of the thread is copied whole, and R0 is 0.
+    /// Copies the text to the place and adds a NUL. R0 receives the number of copied bytes
+    /// including the NUL, or a negative error. For the thread's name, which is copied whole, R0 is
+    /// 0.
     ///
-    /// A field can be full, and a dynamic one is often empty: neither needs a NUL, and what stands
-    /// behind is another field. So the kernel's function gets the field's length and one for its NUL.
+    /// A full field has no NUL, and neither does an empty dynamic field. The following bytes belong
+    /// to another field. The size passed to the helper is therefore the length of the field plus
+    /// one for the NUL.
     pub(super) fn copy_text(
         &mut self,
         text: &Text,
@@ -72,7 +74,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Jumps if the text is exactly this, or if it is not.
+    /// Jumps to `to` if the text equals the value (`when`), or if it differs (not `when`).
     pub(super) fn equals(
         &mut self,
         text: &Text,
@@ -100,13 +102,13 @@ impl Emitter {
         Ok(())
     }
 
-    /// Goes on if the text is this, else to the label.
+    /// Falls through if the text equals the value, otherwise jumps to `differs`.
     fn compare_text(&mut self, text: &Text, value: &[u8], differs: Label) -> Result<(), EmitError> {
         let mut bytes = value.to_vec();
         let place = match text {
             Text::Field { offset, size } => {
                 in_record(*offset, *size)?;
-                // A field that is full needs no NUL.
+                // A full field has no NUL.
                 if bytes.len() < *size as usize {
                     bytes.push(0);
                 }
@@ -118,12 +120,12 @@ impl Emitter {
                 bytes.push(0);
                 place
             }
-            // No filter has one.
+            // Filters never compare text of other tables.
             Text::Read { .. } => return Err(EmitError::Unreadable),
             Text::Dynamic { .. } | Text::Pointer { .. } => {
                 bytes.push(0);
                 let place = Place::memory(0)?;
-                // One byte more than is wanted: text that goes on is another.
+                // One byte more than the value shows whether the text is longer.
                 self.copy_text(text, place, bytes.len() + 1)?;
                 let length = i32::try_from(bytes.len()).map_err(|_| EmitError::TooLarge)?;
                 self.asm.jump(Jump::Ne, Reg::R0, length, differs);
@@ -154,7 +156,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// Jumps if the text matches, or if it does not. Text that cannot be read does not match.
+    /// Jumps to `to` if the text matches (`when`), or if it does not (not `when`). Unreadable text
+    /// does not match.
     pub(super) fn matches(
         &mut self,
         text: &Text,
@@ -189,7 +192,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// R7: the state after all characters. R0 points to the table of the pattern.
+    /// Runs the pattern's automaton over the text and leaves its final state in R7. Expects the
+    /// transition table in R0.
     fn step_through(&mut self, glob: &Glob, room: usize) {
         let (top, done) = (self.asm.label(), self.asm.label());
         let room = i32::try_from(room).unwrap_or(i32::MAX);
@@ -215,7 +219,7 @@ impl Emitter {
     }
 }
 
-/// Whether there is such text: it has no NUL, and the field has room for it.
+/// Whether the text can equal the value: the value has no NUL and fits in the field.
 fn can_equal(text: &Text, value: &[u8]) -> bool {
     let room = match text {
         Text::Field { size, .. } => *size as usize,
@@ -225,7 +229,7 @@ fn can_equal(text: &Text, value: &[u8]) -> bool {
     value.len() <= room && !value.contains(&0)
 }
 
-/// Bytes as numbers of memory, each as wide as its place allows, with their place.
+/// Splits bytes into the widest aligned words, each with its offset.
 fn chunks(bytes: &[u8], base: usize) -> Vec<(usize, u64, Width)> {
     let mut chunks = Vec::new();
     let mut at = 0;

@@ -1,58 +1,58 @@
-//! The instructions of a [`Watch`].
+//! Compiles a [`Watch`].
 //!
-//! R6, R7, R8 and R9 are used as everywhere; R9 points to the memory of the CPU from the begin to the
-//! end. In that memory lies first the text of conditions, and then what is sent: the head,
-//! a stack if one is wanted, and the record, which always lies at the same place.
+//! Registers are used as in the parent module; R9 always points to the scratch memory of the CPU.
+//! That memory holds the text of conditions, then the message to send: a head, an optional stack
+//! and the record. The record is always at the same offset.
 
 use super::number::in_record;
-use super::{EmitError, Emitter, LARGEST_VALUE, MapUse, Place, frame, text_memory};
+use super::{EmitError, Emitter, MAX_VALUE_SIZE, MapUse, Place, frame, text_memory};
 use crate::asm::{Alu, Assembler, Code, Helper, Jump, Label, Reg, Width};
 use crate::probe::Probe;
 use crate::watch::{Action, FRAMES, HEAD, LONGEST_RECORD, STACK_ROOM, Shape, Trigger, Watch};
 
-/// Maps that all programs of a command share, with numbers beside those of [`MapUse`].
+/// Maps that all programs of a command share. Their numbers follow those of [`MapUse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchMap {
-    /// The ring to user space.
+    /// The ring buffer to user space.
     Ring = 16,
-    /// One entry per CPU: what found no room in the ring.
+    /// One entry per CPU: messages that were lost because the ring was full.
     Lost = 17,
-    /// A word for each switch: 0 is off.
+    /// One word per switch: 0 is off.
     Switches = 18,
-    /// A token for how each switch stands (`token`): who takes it out may change the switch.
+    /// Two tokens per switch, of which the one for the current state exists (`token`). The CPU that
+    /// removes it may change the switch.
     Tokens = 19,
-    /// What is left of the count of each trigger.
+    /// Remaining count of each trigger.
     Counts = 20,
 }
 
-/// How many numbers of maps there are.
+/// Number of map numbers in use.
 pub const MAPS: usize = 21;
 
-/// A program that is complete but for its maps.
+/// A program that is complete except for its maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EmittedWatch {
-    /// The instructions.
     pub code: Code,
-    /// Bytes of the memory of a CPU.
+    /// Size of the scratch memory per CPU in bytes.
     pub memory_size: usize,
-    /// The patterns of the filters, in the order of their entries.
+    /// The glob patterns of the filters, in the order of their map entries.
     pub globs: Vec<[u64; 256]>,
 }
 
-/// `BPF_RB_AVAIL_DATA`: bytes that were not read yet.
+/// `BPF_RB_AVAIL_DATA`: the number of unread bytes.
 const AVAILABLE: i32 = 0;
 /// `BPF_RB_NO_WAKEUP`.
 const NO_WAKEUP: i32 = 1;
 /// `BPF_RB_FORCE_WAKEUP`.
 const FORCE_WAKEUP: i32 = 2;
 
-/// The number of the token that is there while a switch stands so.
+/// Returns the number of the token that exists while the switch has this state.
 pub(crate) const fn token(switch: u32, on: bool) -> u32 {
     2 * switch + on as u32
 }
 
-/// Makes the instructions of what happens at event number `event` of a command. The reader is woken
-/// when the ring has `wake_at` bytes.
+/// Compiles the program for event number `event` of a command. The program wakes the reader when
+/// the ring buffer holds `wake_at` bytes.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn watch(
     let text = conditions.map(text_memory).max().unwrap_or(0);
     let record = text + STACK_ROOM + HEAD;
     let memory_size = record + LONGEST_RECORD as usize;
-    if memory_size > LARGEST_VALUE {
+    if memory_size > MAX_VALUE_SIZE {
         return Err(EmitError::TooLarge);
     }
     let mut watcher = Watcher {
@@ -91,7 +91,7 @@ pub fn watch(
 struct Watcher<'a> {
     emitter: Emitter,
     shape: &'a Shape,
-    /// Where the record lies in the memory.
+    /// Offset of the record in the scratch memory.
     record: usize,
     event: u16,
     wake_at: i32,
@@ -124,7 +124,7 @@ impl Watcher<'_> {
             if let Some(filter) = &shown.filter {
                 self.emitter.branch(filter, false, hidden)?;
             }
-            self.asm().at(None);
+            self.asm().set_origin(None);
             self.send(0, false)?;
             self.asm().bind(hidden);
         }
@@ -137,8 +137,8 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// R0: the entry of this number; without one it goes on at the label.
-    fn entry(&mut self, map: WatchMap, number: u32, otherwise: Label) {
+    /// Leaves the address of the entry with this number in R0; without one, jumps to `otherwise`.
+    fn lookup_entry(&mut self, map: WatchMap, number: u32, otherwise: Label) {
         let index = Place::stack(frame::INDEX);
         let number = number.cast_signed();
         self.asm()
@@ -149,9 +149,9 @@ impl Watcher<'_> {
         self.emitter.unless_found(otherwise);
     }
 
-    /// Goes on if the switch is on, else at the label.
+    /// Continues if the switch is on, otherwise jumps to `otherwise`.
     fn gate(&mut self, switch: u32, otherwise: Label) {
-        self.entry(WatchMap::Switches, switch, otherwise);
+        self.lookup_entry(WatchMap::Switches, switch, otherwise);
         self.asm().load(Width::B8, Reg::R1, Reg::R0, 0);
         self.asm().jump(Jump::Eq, Reg::R1, 0, otherwise);
     }
@@ -161,13 +161,14 @@ impl Watcher<'_> {
         if let Some(filter) = &trigger.filter {
             self.emitter.branch(filter, false, done)?;
         }
-        self.asm().at(None);
+        self.asm().set_origin(None);
         match trigger.action {
             Action::Switch { switch, on, .. } => self.switch(trigger, switch, on, done)?,
             Action::Stack { .. } | Action::Mark => {
                 if trigger.counted {
-                    // On several CPUs at once it can be used more often; user space cuts that off.
-                    self.entry(WatchMap::Counts, trigger.number.into(), done);
+                    // If several CPUs race here, too many messages are sent; user space discards
+                    // the excess.
+                    self.lookup_entry(WatchMap::Counts, trigger.number.into(), done);
                     self.asm().mov(Reg::R8, Reg::R0);
                     self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
                     self.asm().jump(Jump::Eq, Reg::R1, 0, done);
@@ -188,12 +189,13 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Changes a switch if it stands otherwise, and uses the count up by one then. Of several CPUs that
-    /// want to, the one does it that takes the token of how the switch stands ([`WatchMap::Tokens`]), which
-    /// is possible without atomic instructions that older kernels lack. That of how it stands then it puts
-    /// there when the word of the switch has changed: up to then nobody else changes anything, so the count is
-    /// exact, also for a CPU that looked at it long ago. What wants to change it back between these two
-    /// steps finds no token, and does nothing.
+    /// Sets a switch to `on`. If this changes it, decrements the trigger's count.
+    ///
+    /// Removing the token of the old state ([`WatchMap::Tokens`]) acts as a lock: only one CPU can
+    /// remove it. Older kernels lack the atomic instructions for another lock. The CPU adds the
+    /// token of the new state only after it has changed the switch. Until then no other CPU can
+    /// change the switch or the count, so the count is exact. A CPU that wants to switch back in
+    /// between finds no token and does nothing.
     fn switch(
         &mut self,
         trigger: &Trigger,
@@ -202,47 +204,48 @@ impl Watcher<'_> {
         done: Label,
     ) -> Result<(), EmitError> {
         let wanted = i32::from(on);
-        self.entry(WatchMap::Switches, switch, done);
+        self.lookup_entry(WatchMap::Switches, switch, done);
         self.asm().mov(Reg::R7, Reg::R0);
         self.asm().load(Width::B8, Reg::R1, Reg::R7, 0);
         self.asm().jump(Jump::Eq, Reg::R1, wanted, done);
         if trigger.counted {
-            self.entry(WatchMap::Counts, trigger.number.into(), done);
+            self.lookup_entry(WatchMap::Counts, trigger.number.into(), done);
             self.asm().mov(Reg::R8, Reg::R0);
             self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
             self.asm().jump(Jump::Eq, Reg::R1, 0, done);
         }
         let (before, after) = (token(switch, !on), token(switch, on));
-        self.token(before);
+        self.token_args(before);
         self.asm().call(Helper::MapDelete);
         self.asm().jump(Jump::Ne, Reg::R0, 0, done);
         if trigger.counted {
             let left = self.asm().label();
             self.asm().load(Width::B8, Reg::R1, Reg::R8, 0);
             self.asm().jump(Jump::Ne, Reg::R1, 0, left);
-            self.put(before);
+            self.add_token(before);
             self.emitter.always(done);
             self.asm().bind(left);
             self.emitter.add(Reg::R8, 0, -1);
         }
-        // The time that is sent lies before the first event that is shown again, and behind the last.
+        // When switching on, the message precedes the first shown event; when switching off, it
+        // follows the last one.
         let cell = Place::stack(frame::CELL);
         if on {
             self.asm().store(Width::B8, cell.base, cell.offset, Reg::R7);
             self.send(1 + trigger.number, false)?;
             self.asm().load(Width::B8, Reg::R7, cell.base, cell.offset);
             self.asm().store(Width::B8, Reg::R7, 0, 1);
-            self.put(after);
+            self.add_token(after);
         } else {
             self.asm().store(Width::B8, Reg::R7, 0, 0);
-            self.put(after);
+            self.add_token(after);
             self.send(1 + trigger.number, false)?;
         }
         Ok(())
     }
 
-    /// The first two arguments for a token.
-    fn token(&mut self, token: u32) {
+    /// Loads the map and the key of a token as the first two arguments.
+    fn token_args(&mut self, token: u32) {
         let index = Place::stack(frame::INDEX);
         let number = token.cast_signed();
         self.asm()
@@ -251,15 +254,17 @@ impl Watcher<'_> {
         self.emitter.address(Reg::R2, index);
     }
 
-    /// Puts a token there, whose value says nothing: the number is as long as it.
-    fn put(&mut self, token: u32) {
-        self.token(token);
+    /// Adds a token. Its value has no meaning; the key serves as the value because both have the
+    /// same size.
+    fn add_token(&mut self, token: u32) {
+        self.token_args(token);
         self.asm().mov(Reg::R3, Reg::R2);
         self.asm().mov(Reg::R4, 0);
         self.asm().call(Helper::MapUpdate);
     }
 
-    /// Sends the record, with what it is for, and with a stack in front if wanted. R7 and R8 are lost.
+    /// Sends the record with its purpose `what`, optionally preceded by a stack. Clobbers R7 and
+    /// R8.
     fn send(&mut self, what: u16, stack: bool) -> Result<(), EmitError> {
         let sent = self.asm().label();
         let record = Place::memory(self.record)?;
@@ -271,7 +276,7 @@ impl Watcher<'_> {
         self.asm().store(Width::B4, at.base, at.offset, Reg::R7);
         let frames = head.plus(60)?;
         if stack {
-            self.emitter.context_of_program(Reg::R1);
+            self.emitter.load_context(Reg::R1);
             self.emitter.address(Reg::R2, head.plus(HEAD)?);
             self.asm().mov(Reg::R3, 8 * FRAMES);
             self.asm().mov(Reg::R4, 0);
@@ -294,7 +299,7 @@ impl Watcher<'_> {
         } else {
             self.asm().store(Width::B4, frames.base, frames.offset, 0);
         }
-        // The first eight bytes of the context are the kernel's own.
+        // Programs cannot read the first eight bytes of the context.
         self.emitter.address(Reg::R1, record.plus(8)?);
         self.asm().mov(Reg::R2, Reg::R7);
         self.asm().alu(Alu::Sub, Reg::R2, 8);
@@ -305,7 +310,7 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Writes what is known of every event.
+    /// Writes the head, which all events have.
     fn head(&mut self, head: Place, what: u16, end: Label) -> Result<(), EmitError> {
         let word = |offset| head.plus(offset);
         for (helper, offset) in [
@@ -322,7 +327,7 @@ impl Watcher<'_> {
         self.asm().store(Width::B4, cpu.base, cpu.offset, Reg::R0);
         let id_there = (u32::from(what) << 16 | u32::from(self.event)).cast_signed();
         self.asm().store(Width::B4, id.base, id.offset, id_there);
-        self.entry(WatchMap::Lost, 0, end);
+        self.lookup_entry(WatchMap::Lost, 0, end);
         let lost = word(24)?;
         self.asm().load(Width::B8, Reg::R1, Reg::R0, 0);
         self.asm().store(Width::B8, lost.base, lost.offset, Reg::R1);
@@ -332,7 +337,7 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// R7: bytes of the record: up to the end of the dynamic field that ends last.
+    /// Leaves the length of the record in R7: the end of its last dynamic field.
     fn length(&mut self) -> Result<(), EmitError> {
         let longest = LONGEST_RECORD.cast_signed();
         let fixed = self.shape.fixed.clamp(8, LONGEST_RECORD).cast_signed();
@@ -354,7 +359,7 @@ impl Watcher<'_> {
             self.asm().mov(Reg::R7, Reg::R1);
             self.asm().bind(shorter);
         }
-        // The verifier has to see both.
+        // The verifier needs both checks.
         for (jump, limit) in [(Jump::Le, longest), (Jump::Ge, fixed)] {
             let within = self.asm().label();
             self.asm().jump(jump, Reg::R7, limit, within);
@@ -364,7 +369,8 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Puts what lies at `start` into the ring, `before` bytes more than R7, or counts it as lost.
+    /// Copies the message at `start` to the ring buffer, or counts it as lost. Its length is R7
+    /// plus `before`.
     fn output(&mut self, start: Place, before: usize, sent: Label) {
         let before = i32::try_from(before).unwrap_or(i32::MAX);
         let quiet = self.asm().label();
@@ -382,7 +388,7 @@ impl Watcher<'_> {
         self.asm().alu(Alu::Add, Reg::R3, before);
         self.asm().call(Helper::RingbufOutput);
         self.asm().jump(Jump::Eq, Reg::R0, 0, sent);
-        self.entry(WatchMap::Lost, 0, sent);
+        self.lookup_entry(WatchMap::Lost, 0, sent);
         self.emitter.add(Reg::R0, 0, 1);
         self.asm().bind(sent);
     }
