@@ -1,7 +1,10 @@
-//! The instructions against what a program means: each program runs in a strict interpreter of the
-//! instructions, and its table must be the evaluator's.
+//! Tests the compiled instructions against the meaning of a program. Each program runs in a strict
+//! interpreter of BPF, and its table must equal the table of a reference evaluator.
 
-#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not recognize test helpers as tests"
+)]
 
 mod cases;
 mod classic;
@@ -22,10 +25,10 @@ use self::world::{Random, World};
 use super::{EmitError, emit};
 use crate::program::Program;
 
-/// Programs of the random test, each with some events.
+/// Number of programs in the random test; each handles several events.
 const PROGRAMS: u64 = 20_000;
 
-/// Runs the events through both; the error says where they differ.
+/// Runs the events through the interpreter and the evaluator, and describes the first difference.
 fn compare(program: &Program, worlds: &[World], room: usize) -> Result<Table, String> {
     let emitted = emit(program).map_err(|e| e.to_string())?;
     let mut maps = Maps::new(&emitted, room);
@@ -42,7 +45,7 @@ fn compare(program: &Program, worlds: &[World], room: usize) -> Result<Table, St
 }
 
 #[test]
-fn random_programs_do_what_they_mean() {
+fn random_programs_match_the_evaluator() {
     let (mut hits, mut dropped, mut deep) = (0, 0, 0);
     for seed in 0..PROGRAMS {
         let mut random = Random(seed << 20);
@@ -66,7 +69,7 @@ fn random_programs_do_what_they_mean() {
             Err(fault) => panic!("seed {seed}: {fault}\n{:?}", program.keys),
         }
     }
-    // Most events pass their filter, and some programs find their table full.
+    // Most events pass their filter, and some programs fill their table.
     assert!(
         hits > PROGRAMS && dropped > PROGRAMS / 10,
         "{hits} {dropped}"
@@ -74,9 +77,9 @@ fn random_programs_do_what_they_mean() {
     assert!(deep < PROGRAMS / 50, "{deep}");
 }
 
-/// First and second events of one pair in any order, with room for two keys that wait.
+/// Runs the first and second events of a pair in random order, with room for two waiting keys.
 #[test]
-fn random_pairs_of_events_do_what_they_mean() {
+fn random_event_pairs_match_the_evaluator() {
     let (mut hits, mut unkept) = (0, 0);
     for seed in 0..PROGRAMS / 4 {
         let mut random = Random(seed << 20 | 1);
@@ -86,7 +89,7 @@ fn random_pairs_of_events_do_what_they_mean() {
             example: &worlds[0],
             wild: true,
         };
-        let programs = maker.programs_of_a_pair();
+        let programs = maker.pair_of_programs();
         let mut order = maker.random;
         let emitted = programs.each_ref().map(emit);
         let [Ok(first), Ok(second)] = &emitted else {

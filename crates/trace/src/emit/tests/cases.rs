@@ -1,4 +1,4 @@
-//! Edges that random programs may miss.
+//! Edge cases that random programs may miss.
 
 use super::compare;
 use super::evaluate::{Table, Value};
@@ -11,7 +11,8 @@ use crate::program::{
 };
 use crate::source::Span;
 
-/// A record with these bytes from 16 on, which others follow, and a word at 8 of so much text.
+/// An event with these bytes at offset 16, followed by filler, and a dynamic field of this length
+/// at offset 8.
 fn world(bytes: &[u8], length: u32) -> World {
     let mut record = vec![b'#'; 9000];
     record[8..12].copy_from_slice(&(length << 16 | 16).to_ne_bytes());
@@ -68,7 +69,7 @@ fn table(program: &Program, world: &World) -> Table {
     compare(program, std::slice::from_ref(world), 4).unwrap()
 }
 
-/// Whether the event passes, with both oracles of one mind.
+/// Returns whether the event passes; the interpreter and the evaluator must agree.
 fn passes(kind: ConditionKind, world: &World) -> bool {
     let not = ConditionKind::Not(condition(kind.clone()).into());
     let hits = [kind, not].map(|kind| table(&filter(kind), world).rows[&Vec::new()].0);
@@ -85,7 +86,7 @@ fn matches(text: Text, pattern: &[u8], world: &World) -> bool {
     passes(ConditionKind::Matches(text, glob), world)
 }
 
-/// The only key, without the zeros at its end.
+/// Returns the only key, without trailing zeros.
 fn key(part: Part, world: &World) -> Vec<u8> {
     let table = table(&keys(vec![part]), world);
     let key = table.rows.keys().next().unwrap();
@@ -94,10 +95,10 @@ fn key(part: Part, world: &World) -> Vec<u8> {
 }
 
 #[test]
-fn text_without_a_nul_ends_with_its_field() {
+fn text_without_a_nul_ends_at_its_field() {
     let full = world(b"abcdefghijklmnop", 0);
     assert_eq!(key(Part::Text(text(12)), &full), b"abcdefghijkl");
-    // The key has room for 15 and a NUL.
+    // The key holds 15 characters and a NUL.
     assert_eq!(key(Part::Text(text(16)), &full), b"abcdefghijklmno");
     for size in 1..=16 {
         let whole = &b"abcdefghijklmnop"[..size as usize];
@@ -109,7 +110,7 @@ fn text_without_a_nul_ends_with_its_field() {
 }
 
 #[test]
-fn dynamic_text_ends_with_its_length() {
+fn dynamic_text_ends_at_its_length() {
     let bytes = b"abc\0\0next";
     for (length, expected) in [(0, ""), (1, "a"), (3, "abc"), (4, "abc"), (9, "abc")] {
         let world = world(bytes, length);
@@ -121,7 +122,7 @@ fn dynamic_text_ends_with_its_length() {
 }
 
 #[test]
-fn long_text_is_compared_whole_and_matched_up_to_255_characters() {
+fn long_text_is_matched_up_to_255_characters() {
     for length in [253_usize, 254, 255, 256, 300] {
         let long = vec![b'a'; length];
         let mut bytes = long.clone();
@@ -147,7 +148,7 @@ fn long_text_is_compared_whole_and_matched_up_to_255_characters() {
 }
 
 #[test]
-fn none_of_all_holds_and_none_of_any_does_not() {
+fn empty_all_is_true_and_empty_any_is_false() {
     let world = world(b"", 0);
     assert!(passes(ConditionKind::All(vec![]), &world));
     assert!(!passes(ConditionKind::Any(vec![]), &world));
@@ -157,7 +158,7 @@ fn none_of_all_holds_and_none_of_any_does_not() {
 }
 
 #[test]
-fn constants_of_64_bits_are_compared() {
+fn compares_64_bit_constants() {
     for value in [
         i64::MIN,
         -1 << 31,
@@ -183,7 +184,7 @@ fn constants_of_64_bits_are_compared() {
 }
 
 #[test]
-fn keys_of_any_size_are_made_beside_text() {
+fn keys_of_any_size_fit_next_to_text() {
     let world = world(&[7; 200], 40);
     let glob = Glob::parse(b"*").unwrap();
     for parts in [1, 31, 32, 33, 500] {
@@ -199,7 +200,7 @@ fn keys_of_any_size_are_made_beside_text() {
 }
 
 #[test]
-fn a_row_is_no_larger_than_the_kernel_allocates() {
+fn rows_above_the_kernels_limit_are_rejected() {
     let world = world(&u64::MAX.to_ne_bytes(), 0);
     let eight = values(vec![FIELD; 8], Aggregate::Buckets);
     let row = table(&eight, &world).rows[&Vec::new()].clone();
@@ -209,7 +210,7 @@ fn a_row_is_no_larger_than_the_kernel_allocates() {
 }
 
 #[test]
-fn extremes_begin_with_the_first_number() {
+fn extremes_start_with_the_first_number() {
     for signed in [false, true] {
         for what in [Aggregate::Minimum { signed }, Aggregate::Maximum { signed }] {
             for number in [0, 1, i64::MAX, i64::MIN, -1] {
@@ -226,7 +227,7 @@ fn extremes_begin_with_the_first_number() {
     }
 }
 
-/// The value of a number, of which both oracles have the same.
+/// Returns the value of a number; the interpreter and the evaluator must agree.
 fn value(number: Number, world: &World) -> u64 {
     let table = table(&keys(vec![Part::Number(number)]), world);
     let key = table.rows.keys().next().unwrap().as_slice();
@@ -234,7 +235,7 @@ fn value(number: Number, world: &World) -> u64 {
 }
 
 #[test]
-fn logarithms_and_division_have_edges() {
+fn logarithms_and_division_handle_edge_cases() {
     let logarithms = [
         (0, 0),
         (1, 0),
@@ -267,7 +268,7 @@ fn logarithms_and_division_have_edges() {
 }
 
 #[test]
-fn signed_numbers_are_divided_towards_zero() {
+fn signed_division_rounds_towards_zero() {
     let least = i64::MIN;
     let cases = [
         (Operator::SignedDivided, -11, 4096, 0),
@@ -293,7 +294,7 @@ fn signed_numbers_are_divided_towards_zero() {
 }
 
 #[test]
-fn elements_of_dynamic_arrays_end_with_its_length() {
+fn elements_past_a_dynamic_array_are_zero() {
     let element = |skip, size| Number::DynamicField {
         word: 8,
         relative: false,
@@ -310,7 +311,7 @@ fn elements_of_dynamic_arrays_end_with_its_length() {
 }
 
 #[test]
-fn eight_results_can_wait() {
+fn deeper_nesting_than_eight_spills_is_rejected() {
     let deep = |depth| {
         (0..depth).fold(FIELD, |inner, _| {
             Number::Binary(Operator::Minus, FIELD.into(), inner.into())
@@ -323,7 +324,7 @@ fn eight_results_can_wait() {
 }
 
 #[test]
-fn what_a_program_cannot_read_is_an_error() {
+fn unreadable_fields_are_rejected() {
     let number = |offset, size| {
         let signed = false;
         Part::Number(Number::Field(FieldRead {

@@ -1,9 +1,9 @@
-//! Classic filters that look random: what becomes of them must pass the packets that an interpreter
-//! passes, which follows the kernel's description of the instructions.
+//! Tests random classic filters: the compiled filter must accept the same packets as an interpreter
+//! that follows the kernel's description of the instructions.
 
 use super::machine;
 use super::maps::Maps;
-use super::packet::compiled;
+use super::packet::compile;
 use super::world::{Random, World};
 use crate::classic::{Classic, ClassicInsn};
 use crate::emit::emit;
@@ -11,7 +11,7 @@ use crate::probe::Link;
 
 const FILTERS: u64 = 20_000;
 
-/// What the filter returns: 0, the packet does not pass.
+/// Returns the result of the filter; 0 rejects the packet.
 fn interpret(insns: &[ClassicInsn], world: &World) -> u32 {
     let packet = world.packet.as_deref().unwrap();
     let known = |at: usize| u32::from_le_bytes(world.record[at..at + 4].try_into().unwrap());
@@ -137,9 +137,9 @@ fn filter(random: &mut Random) -> Vec<ClassicInsn> {
 }
 
 #[test]
-fn random_filters_pass_what_the_interpreter_passes() {
+fn random_filters_match_the_interpreter() {
     let (mut filters, mut passed) = (0, 0);
-    let mut program = compiled(Link::Ethernet, "keys=mark");
+    let mut program = compile(Link::Ethernet, "keys=mark");
     for seed in 0..FILTERS {
         let mut random = Random(seed << 20);
         let Ok(classic) = Classic::new(filter(&mut random)) else {

@@ -1,4 +1,5 @@
-//! What a program means: its effect on a table, from the documentation of [`crate::program`].
+//! A reference evaluator: computes the effect of a program on a table from the documentation of
+//! [`crate::program`].
 
 use std::collections::BTreeMap;
 
@@ -9,23 +10,23 @@ use crate::program::{
     Pair, Part, Program, TEXT_ROOM, Text,
 };
 
-/// Tables of several events are compared with the kernel's own.
+/// Tables of several events are tested against the kernel instead.
 const NO_VARIABLES: &str = "programs of one event have no variables";
 
-/// What is kept of the numbers of a row.
+/// An aggregate of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Sum(u64),
-    /// None before the first hit.
+    /// `None` before the first hit.
     Extreme(Option<i128>),
-    /// Hits by bucket; those without are not there.
+    /// Hits by bucket; empty buckets are absent.
     Buckets(BTreeMap<usize, u64>),
 }
 
-/// Hits, and what is kept.
+/// The hit count and the aggregates.
 pub(super) type Row = (u64, Vec<Value>);
 
-/// A table with room for so many rows.
+/// A table with a limited number of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) rows: BTreeMap<Vec<u8>, Row>,
@@ -46,7 +47,7 @@ impl Table {
         }
     }
 
-    /// One event.
+    /// Processes one event.
     pub(super) fn event(&mut self, program: &Program, world: &World) {
         if let Some(filter) = &program.filter
             && !holds(filter, world)
@@ -71,7 +72,7 @@ impl Table {
     }
 }
 
-/// First events of a pair that wait for their second ones.
+/// First events of a pair that wait for their second event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     times: BTreeMap<Vec<u8>, u64>,
@@ -79,7 +80,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// One event: a first one, or a second one, which goes to the table.
+    /// Processes one event: stores a first event, or passes a second event to the table.
     pub(super) fn event(&mut self, program: &Program, world: &World, table: &mut Table) {
         let key = |parts: &[Part]| {
             parts
@@ -160,7 +161,7 @@ fn part(part: &Part, world: &World) -> Vec<u8> {
     }
 }
 
-/// Bytes of the record as a number.
+/// Reads bytes of the record as a number.
 fn read(world: &World, at: u64, size: u32, signed: bool) -> u64 {
     let mut number = 0;
     for byte in 0..u64::from(size) {
@@ -174,7 +175,7 @@ fn read(world: &World, at: u64, size: u32, signed: bool) -> u64 {
     }
 }
 
-/// Where a dynamic field lies, and how many bytes it has.
+/// Returns the offset and the size of a dynamic field.
 fn locate(world: &World, word: u32, relative: bool) -> (u64, u64) {
     let value = read(world, u64::from(word), 4, false);
     let base = if relative { u64::from(word) + 4 } else { 0 };
@@ -222,7 +223,7 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
     }
 }
 
-/// Eight bytes of the kernel's memory; 0 where nothing is.
+/// Reads eight bytes of kernel memory; 0 if the address is invalid.
 fn word(at: u64, world: &World) -> u64 {
     let bytes = (0..8).map(|byte| world.behind_pointer(at.wrapping_add(byte), false));
     let bytes: Option<Vec<u8>> = bytes.collect();
@@ -253,7 +254,7 @@ fn operate(op: Operator, left: u64, right: u64) -> u64 {
     }
 }
 
-/// The text without its NUL, as much as is looked at; none where it cannot be read.
+/// Returns the text without its NUL, as far as programs look at it, or `None` if it cannot be read.
 pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
     let near = |at: u64, length: u64| {
         let bytes = (at..at + length).map(|at| world.near_record(at));
@@ -282,7 +283,7 @@ pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether what stands behind a pointer is exactly this. What lies behind its end does not matter.
+/// Whether the text at a pointer equals the value. Memory after its NUL does not matter.
 fn pointer_equals(at: u64, user: bool, value: &[u8], world: &World) -> bool {
     let mut rest = (0..).map(|i| world.behind_pointer(at.wrapping_add(i), user));
     value.iter().all(|byte| rest.next() == Some(Some(*byte))) && rest.next() == Some(Some(0))

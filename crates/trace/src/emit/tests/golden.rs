@@ -1,4 +1,4 @@
-//! The instructions of small programs, as text.
+//! Compares the instructions of small programs with a golden file.
 
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ fn programs() -> [(&'static str, Program); 3] {
             },
         ),
         (
-            "the greatest of those with the name",
+            "the maximum over events with a given name",
             Program {
                 probe: Probe::Tracepoint,
                 classic: None,
@@ -71,7 +71,7 @@ fn programs() -> [(&'static str, Program); 3] {
 }
 
 #[test]
-fn instructions_are_those_of_the_file() {
+fn instructions_match_the_golden_file() {
     let mut all = String::new();
     for (name, program) in programs() {
         let code = emit(&program).unwrap().code;

@@ -1,11 +1,11 @@
-//! The kernel's functions that programs call.
+//! Emulates the kernel helpers that programs call.
 
 use super::machine::{Fault, MAP, Machine, RECORD};
 use crate::emit::MapUse;
 use crate::program::FRAMES;
 
 const EFAULT: i64 = -14;
-/// More than any record or key has.
+/// Larger than any record or key.
 const MAX_SIZE: u64 = 1 << 16;
 
 impl Machine<'_> {
@@ -33,7 +33,7 @@ impl Machine<'_> {
 
     fn map(&self, register: u8) -> Result<u64, Fault> {
         let map = self.get(register)?.checked_sub(MAP).filter(|map| *map < 8);
-        map.ok_or_else(|| format!("r{register} is no map"))
+        map.ok_or_else(|| format!("r{register} is not a map"))
     }
 
     fn map_lookup(&mut self) -> Result<u64, Fault> {
@@ -78,7 +78,7 @@ impl Machine<'_> {
     fn stack(&mut self) -> Result<i64, Fault> {
         let size = 8 * FRAMES as u64;
         if self.get(1)? != RECORD || self.get(3)? != size || self.get(4)? != 0 {
-            return Err("the stack of what?".into());
+            return Err("the context of bpf_get_stack is not the record".into());
         }
         let Some(frames) = &self.world.stack else {
             return Ok(EFAULT);
@@ -93,7 +93,7 @@ impl Machine<'_> {
             return Err("there is no packet".into());
         };
         if self.get(1)? != RECORD {
-            return Err("the bytes of what?".into());
+            return Err("the context of bpf_skb_load_bytes is not the record".into());
         }
         let number = |register| {
             let number = self.get(register)?;
@@ -107,7 +107,7 @@ impl Machine<'_> {
         Ok(result)
     }
 
-    /// A byte behind an address of the kernel's or of the process.
+    /// Returns a byte of kernel or user memory.
     fn anywhere(&self, address: u64, user: bool) -> Option<u8> {
         match address.checked_sub(RECORD) {
             Some(at) if !user && at < 1 << 20 => Some(self.world.near_record(at)),
@@ -134,7 +134,7 @@ impl Machine<'_> {
 
     fn probe_text(&mut self, user: bool) -> Result<i64, Fault> {
         let (to, size, from) = (self.get(1)?, self.size()?, self.get(3)?);
-        // All of the room has to be the program's, also where the text is shorter.
+        // The whole buffer must be writable, even if the text is shorter.
         if self.bytes(to, size).is_err() {
             self.write(to, &vec![0xff; size])?;
         }

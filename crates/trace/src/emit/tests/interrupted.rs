@@ -1,5 +1,5 @@
-//! A program of a file's function, which the same program of another thread interrupts: after any of its
-//! instructions, both count as if one had come after the other.
+//! Tests a file function's program that is interrupted by the same program of another thread. After
+//! an interruption at any instruction, the result must equal that of sequential runs.
 
 use super::evaluate::Table;
 use super::machine;
@@ -10,13 +10,13 @@ use crate::emit::{EmitError, Emitted, MEMORIES, emit_as};
 use crate::probe::Probe;
 use crate::program::Program;
 
-/// Programs with two events each that count in one row, or in two.
+/// Number of programs; each handles two events that count in one row or two.
 const PROGRAMS: u64 = 200;
 
-/// Rows for all keys.
+/// Enough rows for all keys.
 const ROOM: usize = 16;
 
-fn made(seed: u64) -> (Program, Vec<World>) {
+fn generate(seed: u64) -> (Program, Vec<World>) {
     let mut random = Random(seed << 20 | 2);
     let worlds: Vec<_> = (0..2).map(|_| random::world(&mut random, false)).collect();
     let mut maker = Maker {
@@ -27,12 +27,12 @@ fn made(seed: u64) -> (Program, Vec<World>) {
     (maker.program(), worlds)
 }
 
-/// The fields stay those of a record.
+/// Compiles for a function, although the fields are those of a record.
 fn emit(program: &Program) -> Result<Emitted, EmitError> {
     emit_as(program, true, Probe::FileFunction)
 }
 
-/// The table after each place at which the first event can be interrupted by the others.
+/// Returns the table after each possible interruption of the first event by the others.
 fn tables(program: &Program, emitted: &Emitted, worlds: &[&World], stride: usize) -> Vec<Table> {
     let mut tables = Vec::new();
     for step in (0..).step_by(stride) {
@@ -47,10 +47,10 @@ fn tables(program: &Program, emitted: &Emitted, worlds: &[&World], stride: usize
 }
 
 #[test]
-fn a_program_can_be_interrupted_by_itself() {
+fn a_program_can_interrupt_itself() {
     let (mut hits, mut held) = (0, 0);
     for seed in 0..PROGRAMS {
-        let (program, worlds) = made(seed);
+        let (program, worlds) = generate(seed);
         let Ok(emitted) = emit(&program) else {
             continue;
         };
@@ -70,11 +70,11 @@ fn a_program_can_be_interrupted_by_itself() {
 }
 
 #[test]
-fn what_finds_no_memory_is_dropped() {
+fn nested_runs_without_scratch_memory_are_dropped() {
     let nested = MEMORIES as usize + 1;
     let mut dropped = Vec::new();
     for seed in 0..PROGRAMS / 4 {
-        let (mut program, worlds) = made(seed);
+        let (mut program, worlds) = generate(seed);
         program.keys.clear();
         let Ok(emitted) = emit(&program) else {
             continue;
@@ -90,6 +90,6 @@ fn what_finds_no_memory_is_dropped() {
         }
         dropped.extend(tables.iter().map(|table| table.dropped).max());
     }
-    // Some programs are too short for so many to be under way after as many steps.
+    // Some programs are too short to be nested this deeply at the given step.
     assert_eq!(dropped.iter().max(), Some(&1), "{dropped:?}");
 }

@@ -1,27 +1,27 @@
-//! A strict interpreter of the instructions. Whatever the kernel's verifier would refuse is an
-//! error: memory outside of the stack, the record and the values of maps, bytes of the stack and
-//! registers that nobody has written, misaligned access, writes to what is read only.
+//! A strict interpreter of BPF. Everything that the kernel's verifier rejects is an error: memory
+//! outside of the stack, the record and map values; unwritten stack bytes and registers; misaligned
+//! accesses; writes to read-only memory.
 
 use super::maps::{Maps, VALUES};
 use super::world::World;
 use crate::asm::Insn;
 use crate::emit::Emitted;
 
-/// Where the stack begins.
+/// Address of the stack.
 pub(super) const STACK: u64 = 0x1000_0000_0000;
-/// Bytes of the stack.
+/// Size of the stack in bytes.
 pub(super) const STACK_SIZE: usize = 512;
-/// Where the record begins; no power of two, which pointers of records are.
+/// Address of the record. It is not a power of two because pointers in records are.
 pub(super) const RECORD: u64 = 0x2100_0000_0000;
-/// The address of map 0; the others follow.
+/// Address of map 0; the other maps follow.
 pub(super) const MAP: u64 = 0x4000_0000_0000;
-/// More steps than any program of the tests makes.
+/// More steps than any test program needs.
 const STEPS: usize = 1_000_000;
 
-/// Why a program cannot go on.
+/// The reason why a program failed.
 pub(super) type Fault = String;
 
-/// One run of a program.
+/// A run of a program.
 pub(super) struct Machine<'a> {
     pub(super) world: &'a World,
     pub(super) maps: &'a mut Maps,
@@ -34,8 +34,9 @@ pub(super) fn run(emitted: &Emitted, world: &World, maps: &mut Maps) -> Result<(
     interrupted(emitted, &[world], usize::MAX, maps).map(|_| ())
 }
 
-/// Runs the program for the first event, and after so many steps, or when it has ended, for the others,
-/// each of which interrupts the one before it in the same way. Whether there were so many steps.
+/// Runs the program for the first event. After `steps` steps, or at its end, the remaining events
+/// interrupt it, each nested in the previous one. Returns whether the first event reached that
+/// number of steps.
 pub(super) fn interrupted(
     emitted: &Emitted,
     worlds: &[&World],
@@ -58,7 +59,11 @@ pub(super) fn interrupted(
         if step == steps {
             interrupted(emitted, others, steps, machine.maps)?;
         }
-        let insn = *emitted.code.insns.get(at).ok_or("runs out of the code")?;
+        let insn = *emitted
+            .code
+            .insns
+            .get(at)
+            .ok_or("execution continues past the end of the code")?;
         match machine.step(emitted, at, insn) {
             Ok(Some(next)) => at = next,
             Ok(None) => {
@@ -70,11 +75,11 @@ pub(super) fn interrupted(
             Err(fault) => return Err(format!("instruction {at}: {fault}")),
         }
     }
-    Err("it does not end".into())
+    Err("the program does not terminate".into())
 }
 
 impl Machine<'_> {
-    /// The next instruction; none at the end.
+    /// Executes an instruction and returns the index of the next one, or `None` at the end.
     fn step(&mut self, emitted: &Emitted, at: usize, insn: Insn) -> Result<Option<usize>, Fault> {
         match insn.code & 7 {
             0 => {
@@ -172,7 +177,7 @@ impl Machine<'_> {
         };
         let distance = if taken { insn.offset.into() } else { 0 };
         let next = (at + 1).checked_add_signed(distance);
-        Ok(Some(next.ok_or("a jump in front of the code")?))
+        Ok(Some(next.ok_or("a jump to before the start of the code")?))
     }
 
     pub(super) fn get(&self, register: u8) -> Result<u64, Fault> {
@@ -193,7 +198,7 @@ impl Machine<'_> {
             return self.get(insn.src);
         }
         if insn.src != 0 {
-            return Err("a source beside a constant".into());
+            return Err("a source register together with a constant".into());
         }
         Ok(i64::from(insn.imm).cast_unsigned())
     }
@@ -205,8 +210,8 @@ impl Machine<'_> {
         if let Some(at) = address.checked_sub(RECORD)
             && address < VALUES
         {
-            // The pointer to the registers lies there.
-            // What the kernel lets a filter read of a packet are numbers of four bytes.
+            // The first bytes of the record are a pointer to the registers. A packet filter may
+            // read only four-byte numbers of its context.
             let kept_back = match self.world.packet {
                 None => at < 8,
                 Some(_) => size != 4,
@@ -229,20 +234,21 @@ impl Machine<'_> {
         self.write(address, &value.to_le_bytes()[..size])
     }
 
-    /// Bytes of the stack, or of a value of a map.
+    /// Reads bytes of the stack or of a map value.
     pub(super) fn bytes(&self, address: u64, size: usize) -> Result<Vec<u8>, Fault> {
         if let Some(range) = on_stack(address, size) {
             let bytes: Option<Vec<u8>> = self.stack[range].iter().copied().collect();
-            return bytes.ok_or_else(|| format!("nobody wrote {:#x}", address - STACK));
+            return bytes
+                .ok_or_else(|| format!("stack byte was never written: {:#x}", address - STACK));
         }
         let (place, at) = self.maps.place(address)?;
         let bytes = place
             .get(at..at + size)
-            .ok_or("behind the value of a map")?;
+            .ok_or("past the end of a map value")?;
         Ok(bytes.to_vec())
     }
 
-    /// Writes to the stack, or to a value of a map.
+    /// Writes to the stack or to a map value.
     pub(super) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         if let Some(range) = on_stack(address, bytes.len()) {
             for (place, byte) in self.stack[range].iter_mut().zip(bytes) {
@@ -253,7 +259,7 @@ impl Machine<'_> {
         let (place, at) = self.maps.place_mut(address)?;
         let place = place.get_mut(at..at + bytes.len());
         place
-            .ok_or("behind the value of a map")?
+            .ok_or("past the end of a map value")?
             .copy_from_slice(bytes);
         Ok(())
     }
@@ -269,7 +275,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Bytes of an access to memory.
+/// Returns the size of a memory access in bytes.
 fn size(code: u8) -> Result<usize, Fault> {
     if code & 0xe0 != 0x60 {
         return Err(format!("mode of {code:#x}"));
@@ -277,7 +283,7 @@ fn size(code: u8) -> Result<usize, Fault> {
     Ok([4, 2, 1, 8][usize::from(code >> 3 & 3)])
 }
 
-/// An operation of 64 bits, as the kernel's standard of the instructions has it.
+/// Executes a 64-bit operation as defined by the BPF instruction set standard.
 fn alu(op: u8, left: u64, right: u64) -> Result<u64, Fault> {
     let bits = (right & 63) as u32;
     Ok(match op {
@@ -297,7 +303,7 @@ fn alu(op: u8, left: u64, right: u64) -> Result<u64, Fault> {
     })
 }
 
-/// An operation of 32 bits; shifts are by the low five bits, as the processors do it.
+/// Executes a 32-bit operation. Shifts use the low five bits of the distance, as the processors do.
 fn alu_32(op: u8, left: u32, right: u32) -> Result<u32, Fault> {
     let right = if matches!(op, 0x60 | 0x70) {
         right & 31

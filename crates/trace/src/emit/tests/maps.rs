@@ -1,4 +1,4 @@
-//! The maps of a program, with its table as the evaluator has it.
+//! Emulates the maps of a program and converts its table to the evaluator's form.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,14 @@ use crate::buckets;
 use crate::emit::{Emitted, MapUse, size_of_kept};
 use crate::program::{Aggregate, Program};
 
-/// Where the values of maps begin: 2^40 addresses for each map, 2^20 for each of its values.
+/// Address of the first map value. Each map has 2^40 addresses, each value 2^20.
 pub(super) const VALUES: u64 = 0x3000_0000_0000;
 
-/// The maps.
 #[derive(Clone, Debug)]
 pub(super) struct Maps {
     pub(super) key_size: usize,
     pub(super) value_size: usize,
-    /// By key, with the numbers of their values.
+    /// Index of the row by key.
     keys: BTreeMap<Vec<u8>, usize>,
     rows: Vec<Vec<u8>>,
     room: usize,
@@ -25,9 +24,9 @@ pub(super) struct Maps {
     globs: Vec<Vec<u8>>,
     zero: Vec<u8>,
     pub(super) pair_size: usize,
-    /// First events by key, with the numbers of their values.
+    /// Index of the time in `times` by the key of the first event.
     firsts: BTreeMap<Vec<u8>, usize>,
-    /// Times of first events; those that are gone keep their place.
+    /// Times of first events; removed ones keep their index.
     times: Vec<Vec<u8>>,
     unkept: Vec<u8>,
 }
@@ -43,7 +42,7 @@ impl Maps {
             rows: vec![vec![0; emitted.value_size]; usize::from(is_array)],
             room,
             dropped: vec![0; 8],
-            // What the event before has left there.
+            // Filled with garbage, as a previous event would leave it.
             memory: vec![memory(emitted); emitted.memories as usize],
             globs: emitted.globs.iter().map(bytes).collect(),
             zero: vec![0; emitted.value_size],
@@ -54,7 +53,7 @@ impl Maps {
         }
     }
 
-    /// `BPF_ANY` among the first events, which have as much room as the table.
+    /// Stores a first event like `BPF_ANY`. First events have as much room as the table.
     pub(super) fn keep_first(&mut self, key: Vec<u8>, time: Vec<u8>) -> i64 {
         if !self.firsts.contains_key(&key) && self.firsts.len() >= self.room {
             return -7;
@@ -72,12 +71,12 @@ impl Maps {
         }
     }
 
-    /// First events that found no room.
+    /// Returns the number of first events that were lost because the map was full.
     pub(super) fn unkept(&self) -> u64 {
         word(&self.unkept, 0)
     }
 
-    /// Bytes of a map's key.
+    /// Returns the key size of a map in bytes.
     pub(super) fn key_size(&self, map: u64) -> usize {
         if map == MapUse::Table as u64 && self.key_size > 0 {
             return self.key_size;
@@ -88,7 +87,7 @@ impl Maps {
         4
     }
 
-    /// The address of a value, or 0.
+    /// Returns the address of a value, or 0.
     pub(super) fn lookup(&self, map: u64, key: &[u8]) -> Result<u64, Fault> {
         let slot = if map == MapUse::Table as u64 && self.key_size > 0 {
             self.keys.get(key).copied()
@@ -102,7 +101,7 @@ impl Maps {
         Ok(slot.map_or(0, |slot| VALUES + (map << 40) + ((slot as u64) << 20)))
     }
 
-    /// `BPF_NOEXIST` in the table.
+    /// Inserts a row like `BPF_NOEXIST`.
     pub(super) fn insert(&mut self, key: Vec<u8>, row: Vec<u8>) -> i64 {
         if self.keys.contains_key(&key) {
             return -17;
@@ -129,12 +128,12 @@ impl Maps {
         }
     }
 
-    /// The value at an address, and the byte in it.
+    /// Returns the value at an address, and the offset in the value.
     pub(super) fn place(&self, address: u64) -> Result<(&Vec<u8>, usize), Fault> {
         let (map, slot, at) = parts(address)?;
         let value = self.value(map, slot);
         Ok((
-            value.ok_or_else(|| format!("nothing is at {address:#x}"))?,
+            value.ok_or_else(|| format!("there is no value at {address:#x}"))?,
             at,
         ))
     }
@@ -149,12 +148,12 @@ impl Maps {
             _ => None,
         };
         Ok((
-            value.ok_or_else(|| format!("nothing to write at {address:#x}"))?,
+            value.ok_or_else(|| format!("there is no writable value at {address:#x}"))?,
             at,
         ))
     }
 
-    /// The table as the evaluator has it.
+    /// Converts the table to the evaluator's form.
     pub(super) fn table(&self, program: &Program) -> Table {
         let row = |bytes: &Vec<u8>| decode(program, bytes);
         let rows = if self.key_size == 0 {
@@ -172,7 +171,7 @@ impl Maps {
     }
 }
 
-/// The memory of a CPU, which no program holds.
+/// Returns the initial scratch memory, which no program holds.
 fn memory(emitted: &Emitted) -> Vec<u8> {
     let mut memory = vec![b'a'; emitted.memory_size];
     if let Some(at) = emitted.busy {
@@ -181,9 +180,9 @@ fn memory(emitted: &Emitted) -> Vec<u8> {
     memory
 }
 
-/// Map, value and byte.
+/// Splits an address into map, value index and offset.
 fn parts(address: u64) -> Result<(u64, usize, usize), Fault> {
-    let outside = || format!("{address:#x} is no memory");
+    let outside = || format!("{address:#x} is not a map address");
     let at = address.checked_sub(VALUES).filter(|at| at >> 40 < 8);
     let at = at.ok_or_else(outside)?;
     let slot = usize::try_from(at >> 20 & 0xf_ffff).map_err(|_| outside())?;
@@ -194,8 +193,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// A row of the table: [`crate::emit`] has it begin with zeros, so that of a minimum the complement
-/// is kept, and signed extremes are moved up by 2^63.
+/// Decodes a row. Rows start with zeros ([`crate::emit`]), so minima are stored as complements and
+/// signed extremes are shifted by 2^63.
 pub(super) fn decode(program: &Program, bytes: &[u8]) -> Row {
     let hits = word(bytes, 0);
     let mut at = 8;

@@ -1,5 +1,5 @@
-//! Packets that look random, whole and cut short: the record that a program fills must be what a
-//! dissector finds that was written from the standards alone.
+//! Tests random packets, whole and truncated: the record that a program fills must equal the result
+//! of a dissector that was written from the standards alone.
 
 use super::evaluate::Table;
 use super::machine;
@@ -15,7 +15,7 @@ use crate::resolve::{self, Fits, Groups, Scope};
 
 const PACKETS: u64 = 15_000;
 
-/// Packets belong to no thread, and so to no group.
+/// Packets belong to no thread and therefore to no cgroup.
 struct NoGroups;
 
 impl Groups for NoGroups {
@@ -28,8 +28,8 @@ impl Groups for NoGroups {
     }
 }
 
-/// Compiles a histogram of packets.
-pub(super) fn compiled(link: Link, trigger: &str) -> Program {
+/// Compiles a histogram over packets.
+pub(super) fn compile(link: Link, trigger: &str) -> Program {
     let format = PacketField::format();
     let tables = Print::parse(&format).unwrap().tables();
     let (tree, problems) = parse::hist(trigger);
@@ -45,15 +45,15 @@ pub(super) fn compiled(link: Link, trigger: &str) -> Program {
     resolve::hist(&tree, &scope).unwrap().0
 }
 
-/// What the kernel knows, and the packet behind it.
+/// A packet and the kernel's metadata of it.
 struct Packet {
-    /// Of the network layer: outside of the packet where there is no Ethernet header.
+    /// Network-layer protocol, which is not in the packet if the packet has no Ethernet header.
     protocol: u16,
     tag: Option<u16>,
     kind: u32,
-    /// From the Ethernet header on.
+    /// Starts with the Ethernet header.
     whole: Vec<u8>,
-    /// As the program gets it.
+    /// The part that the program can read.
     bytes: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ impl Packet {
         }
     }
 
-    /// The record as it has to be.
+    /// Returns the expected record.
     fn record(&self, link: Link) -> Vec<u8> {
         let mut record = Record(vec![0; 72]);
         record.address(PacketField::IpSource, &[0xff; 16]);
@@ -226,7 +226,7 @@ impl Record {
     }
 }
 
-/// A packet whose headers are mostly right.
+/// Generates a packet whose headers are mostly valid.
 fn packet(random: &mut Random, link: Link) -> Packet {
     let mut protocol = random.one_of(&[0x0800, 0x0800, 0x86dd, 0x86dd, 0x0806, 4]);
     let mut bytes = network(random, protocol);
@@ -312,13 +312,13 @@ fn network(random: &mut Random, protocol: u16) -> Vec<u8> {
 }
 
 #[test]
-fn random_packets_have_the_fields_that_a_dissector_finds() {
+fn random_packets_match_the_dissector() {
     let format = PacketField::format();
     let names: Vec<_> = format.fields.iter().map(|f| f.name.as_str()).collect();
     let trigger = format!("keys={}:vals=len,len.max", names.join(","));
     let (mut ports, mut extensions) = (0, 0);
     for link in [Link::Ethernet, Link::None] {
-        let program = compiled(link, &trigger);
+        let program = compile(link, &trigger);
         let emitted = emit(&program).unwrap();
         for seed in 0..PACKETS {
             let packet = packet(&mut Random(seed << 20), link);
@@ -338,14 +338,14 @@ fn random_packets_have_the_fields_that_a_dissector_finds() {
             assert!(got == expected, "seed {seed}: {got:x?}\n{expected:x?}");
         }
     }
-    // Many packets get as far as their ports, some of them behind long extensions.
+    // Many packets reach their ports, some of them after long extensions.
     assert!(
         ports > PACKETS / 8 && extensions > PACKETS / 200,
         "{ports} {extensions}"
     );
 }
 
-/// The hits of one packet: IPv4, TCP, from 10.0.0.1 port 1000 to 192.168.1.9 port 80.
+/// Returns the hits of one packet: IPv4, TCP, from 10.0.0.1 port 1000 to 192.168.1.9 port 80.
 fn hits(filter: &str) -> u64 {
     let mut bytes = vec![0; 12];
     bytes.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0]);
@@ -358,7 +358,7 @@ fn hits(filter: &str) -> u64 {
         whole: bytes.clone(),
         bytes,
     };
-    let program = compiled(Link::Ethernet, &format!("keys=ip_proto if {filter}"));
+    let program = compile(Link::Ethernet, &format!("keys=ip_proto if {filter}"));
     let mut maps = Maps::new(&emit(&program).unwrap(), 4);
     machine::run(&emit(&program).unwrap(), &packet.world(), &mut maps).unwrap();
     let rows = maps.table(&program).rows;
@@ -366,7 +366,7 @@ fn hits(filter: &str) -> u64 {
 }
 
 #[test]
-fn addresses_are_compared_whole_or_up_to_a_prefix() {
+fn compares_addresses_and_prefixes() {
     for (filter, expected) in [
         ("ip_src == \"10.0.0.1\"", 1),
         ("ip_src == \"10.0.0.2\"", 0),

@@ -1,5 +1,5 @@
-//! Programs and events that look random. What a record has where, both agree on: words of dynamic
-//! fields at 8 to 23, pointers at 24 to 55, text and numbers from 56 on.
+//! Generates random programs and events. Both use the same record layout: words of dynamic fields
+//! at 8 to 23, pointers at 24 to 55, text and numbers from 56.
 
 use super::evaluate::text;
 use super::world::{KERNEL, Random, USER, World};
@@ -15,7 +15,7 @@ const RECORD: u64 = 640;
 const WORDS: [u32; 4] = [8, 12, 16, 20];
 const POINTERS: [u32; 4] = [24, 32, 40, 48];
 
-/// An event. `wild`: its words and pointers can lead anywhere.
+/// Generates an event. If it is `wild`, its words and pointers can refer to any address.
 pub(super) fn world(random: &mut Random, wild: bool) -> World {
     let mut record = Vec::new();
     while record.len() < RECORD as usize {
@@ -40,7 +40,7 @@ pub(super) fn world(random: &mut Random, wild: bool) -> World {
         letters(random, &mut kernel);
         letters(random, &mut user);
     }
-    // The thread: a pointer to its group, and the group's number, which is not far behind it.
+    // The thread: a pointer to its group, followed by the id of the group.
     let thread = KERNEL + kernel.len() as u64;
     kernel.extend((thread + 8).to_le_bytes());
     kernel.extend(random.below(3).to_le_bytes());
@@ -84,7 +84,7 @@ fn letter(random: &mut Random) -> u8 {
     random.one_of(b"aabcABC-]\xc3")
 }
 
-/// A run of letters, often with a NUL behind it; lengths about 255 are among them.
+/// Appends random letters, often with a NUL. Some lengths are close to 255.
 fn letters(random: &mut Random, to: &mut Vec<u8>) {
     let length = match random.below(12) {
         0 => 250 + random.below(12),
@@ -95,12 +95,12 @@ fn letters(random: &mut Random, to: &mut Vec<u8>) {
     to.extend((!random.once_in(4)).then_some(0));
 }
 
-/// Makes one program.
+/// Generates a program.
 pub(super) struct Maker<'a> {
     pub(super) random: Random,
-    /// Text that conditions look for is taken from there.
+    /// Source of the text that conditions compare with.
     pub(super) example: &'a World,
-    /// As of the events.
+    /// Whether events are wild, see [`world`].
     pub(super) wild: bool,
 }
 
@@ -123,8 +123,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Two programs whose events belong together by the same key.
-    pub(super) fn programs_of_a_pair(&mut self) -> [Program; 2] {
+    /// Generates two programs whose events form a pair with the same key.
+    pub(super) fn pair_of_programs(&mut self) -> [Program; 2] {
         let count = 1 + self.random.below(3);
         let parts = (0..count).map(|_| match self.random.below(4) {
             0 => Part::Text(Text::Comm),
@@ -216,7 +216,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A number of which several events have the same.
+    /// Generates a number that is often equal for several events.
     fn small(&mut self) -> Number {
         let depth = self.random.below(3);
         let number = self.number(depth);
@@ -239,7 +239,7 @@ impl Maker<'_> {
                     signed: self.random.once_in(2),
                 },
                 2 => Number::Context(self.context()),
-                3 if self.random.once_in(3) => self.of_thread(),
+                3 if self.random.once_in(3) => self.task_field(),
                 _ => Number::Field(self.field()),
             };
         }
@@ -259,8 +259,8 @@ impl Maker<'_> {
         }
     }
 
-    /// The number of the thread's group, or what stands somewhere near.
-    fn of_thread(&mut self) -> Number {
+    /// Generates a read of the thread's group id, or of memory near it.
+    fn task_field(&mut self) -> Number {
         let wrong = if self.random.once_in(4) { 8 } else { 0 };
         Number::OfThread(vec![0, wrong])
     }
@@ -362,10 +362,10 @@ impl Maker<'_> {
         }
     }
 
-    /// What the text is, or nearly.
+    /// Generates a value that equals the text or nearly equals it.
     fn value(&mut self, of: &Text) -> Vec<u8> {
         let mut value = text(of, self.example).unwrap_or_default();
-        // A wild word finds up to 64 KiB.
+        // A wild word can yield up to 64 KiB.
         value.truncate(300);
         match self.random.below(6) {
             0 => value.push(letter(&mut self.random)),
@@ -377,7 +377,7 @@ impl Maker<'_> {
         value
     }
 
-    /// A pattern that the text fits, or nearly.
+    /// Generates a pattern that matches the text or nearly matches it.
     fn glob(&mut self, of: &Text) -> Glob {
         let text = self.value(of);
         let mut pattern = Vec::new();

@@ -1,48 +1,47 @@
-//! What an event finds: its record, where it happens, memory behind pointers. And numbers that look
-//! random.
+//! The environment of an event: its record, its context and the memory that its pointers refer to.
+//! Also a random number generator.
 
-/// Memory of the kernel that a pointer of a record can point to.
+/// Address of the kernel memory that pointers of a record can refer to.
 pub(super) const KERNEL: u64 = 0x5000_0000_0000;
-/// Memory of the process.
+/// Address of the process's memory.
 pub(super) const USER: u64 = 0x6000_0000_0000;
 
-/// One event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
     pub(super) record: Vec<u8>,
-    /// The packet, of which the record is what the kernel knows (`struct __sk_buff`).
+    /// The packet. The record then holds the kernel's metadata (`struct __sk_buff`).
     pub(super) packet: Option<Vec<u8>>,
-    /// The same from its Ethernet header on.
+    /// The packet including its Ethernet header.
     pub(super) whole: Vec<u8>,
     pub(super) pid: u32,
     pub(super) tgid: u32,
     pub(super) cpu: u32,
     pub(super) time: u64,
-    /// Ends with a NUL, and so does the kernel's.
+    /// Like the kernel's, always ends with a NUL.
     pub(super) comm: [u8; 16],
-    /// Since the first of two events.
+    /// Time since the first event of the pair.
     pub(super) latency: u64,
-    /// Of `bpf_get_current_cgroup_id`.
+    /// Result of `bpf_get_current_cgroup_id`.
     pub(super) cgroup: u64,
-    /// The address of the kernel's record of the thread.
+    /// Address of the kernel's task structure.
     pub(super) thread: u64,
-    /// Of `bpf_get_stack`; none: an error.
+    /// Result of `bpf_get_stack`; `None` is an error.
     pub(super) stack: Option<Vec<u64>>,
-    /// From [`KERNEL`] on.
+    /// Memory at [`KERNEL`].
     pub(super) kernel: Vec<u8>,
-    /// From [`USER`] on.
+    /// Memory at [`USER`].
     pub(super) user: Vec<u8>,
 }
 
 impl World {
-    /// A byte of the memory in which the record lies. Behind the record there is no end of it, as
-    /// there is none in the kernel: what stands there belongs to others.
+    /// Reads a byte of the memory that contains the record. As in the kernel, memory continues past
+    /// the end of the record with unrelated bytes.
     pub(super) fn near_record(&self, at: u64) -> u8 {
         let inside = usize::try_from(at).ok().and_then(|at| self.record.get(at));
         inside.copied().unwrap_or((at % 3) as u8 + b'x')
     }
 
-    /// A byte behind a pointer.
+    /// Reads a byte of the memory that a pointer refers to.
     pub(super) fn behind_pointer(&self, address: u64, user: bool) -> Option<u8> {
         let (start, bytes) = if user {
             (USER, &self.user)
@@ -54,7 +53,7 @@ impl World {
     }
 }
 
-/// Numbers that look random: splitmix64.
+/// A pseudorandom number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub(super) struct Random(pub(super) u64);
 
@@ -67,12 +66,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below the limit, which is not 0.
+    /// Returns a number below the limit, which must not be 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// True once in so many.
+    /// Returns true with a probability of 1 in `many`.
     pub(super) fn once_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
@@ -81,7 +80,7 @@ impl Random {
         all[usize::try_from(self.below(all.len() as u64)).unwrap()]
     }
 
-    /// A number that is small, at an edge, or anything.
+    /// Returns a number that is small, an edge case or arbitrary.
     pub(super) fn number(&mut self) -> u64 {
         const EDGES: [u64; 12] = [
             0,
