@@ -34,19 +34,19 @@ fn what_is_no_object_for_bpf_is_named() {
     let cases: [(Vec<u8>, &str); 7] = [
         (
             b"#!/bin/sh\n".to_vec(),
-            "is no ELF file: expected what clang -target bpf -c writes",
+            "is not an ELF file: expected an object from clang -target bpf -c",
         ),
-        (Vec::new(), "is no ELF file"),
+        (Vec::new(), "is not an ELF file"),
         (host, "not for BPF: compile with clang -target bpf"),
-        (fixtures::COUNTS[..40].to_vec(), "is damaged or cut off"),
+        (fixtures::COUNTS[..40].to_vec(), "is damaged or truncated"),
         (
             fixtures::COUNTS[..fixtures::COUNTS.len() / 2].to_vec(),
-            "is damaged or cut off",
+            "is damaged or truncated",
         ),
         (changed(fixtures::COUNTS, |b| b[5] = 3 - b[5]), ""),
         (
             changed(fixtures::COUNTS, |b| b[16] = 2),
-            "is linked already",
+            "is already linked",
         ),
     ];
     for (bytes, words) in cases {
@@ -65,16 +65,16 @@ fn damaged_relocations_and_maps_are_named() {
         bytes[at + 12..at + 16].copy_from_slice(&0xffff_u32.to_ne_bytes());
     });
     let errors = refused(&legacy, &["--no-attach"]);
-    assert!(
-        errors.contains("it names a symbol that is not there"),
-        "{errors}"
-    );
+    assert!(errors.contains("its symbol does not exist"), "{errors}");
     let outside = changed(fixtures::LEGACY, |bytes| {
         let at = section(bytes, program).start;
         bytes[at..at + 8].copy_from_slice(&0x10_0000_u64.to_ne_bytes());
     });
     let errors = refused(&outside, &["--no-attach"]);
-    assert!(errors.contains("it lies behind the program"), "{errors}");
+    assert!(
+        errors.contains("it is past the end of the program"),
+        "{errors}"
+    );
     let unknown = changed(fixtures::LEGACY, |bytes| {
         let definition = section(bytes, "maps");
         bytes[definition.start] = 250;

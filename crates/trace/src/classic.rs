@@ -1,7 +1,7 @@
-//! Classic BPF: what tcpdump compiles its filters to, and what a socket takes by `SO_ATTACH_FILTER`.
+//! Classic BPF: the output of tcpdump's filter compiler and the input of `SO_ATTACH_FILTER`.
 //!
-//! A filter has two registers of 32 bits, A and X, and sixteen cells of memory. A load from behind the
-//! packet's end, and a division by zero, end it: the packet does not pass.
+//! A filter has two 32-bit registers, A and X, and sixteen memory cells. A load past the end of the
+//! packet or a division by zero ends the filter, and the packet is rejected.
 
 mod check;
 mod text;
@@ -13,26 +13,25 @@ use std::fmt;
 pub struct ClassicInsn {
     /// Class, size, mode or operation.
     pub code: u16,
-    /// Instructions to pass over where a condition holds.
+    /// Instructions to skip if the condition holds.
     pub jt: u8,
-    /// Instructions to pass over where it does not.
+    /// Instructions to skip if the condition does not hold.
     pub jf: u8,
     /// A constant.
     pub k: u32,
 }
 
-/// A filter whose instructions have been checked: it ends, and reads nothing that it has not written.
+/// A validated filter: it terminates and reads no memory cell before writing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classic {
     insns: Vec<ClassicInsn>,
 }
 
-/// Why instructions are no filter.
+/// The reason why a filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassicError {
-    /// Which instruction, from 0.
+    /// Index of the instruction, from 0.
     pub at: usize,
-    /// What is wrong.
     pub problem: &'static str,
 }
 
@@ -45,44 +44,44 @@ impl fmt::Display for ClassicError {
 impl std::error::Error for ClassicError {}
 
 impl Classic {
-    /// The instructions.
+    /// Returns the instructions.
     pub fn insns(&self) -> &[ClassicInsn] {
         &self.insns
     }
 }
 
-/// What an instruction does. Jumps pass over so many instructions.
+/// The effect of an instruction. Jump distances count the instructions to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A = so many bytes of the packet, at the constant, or behind X.
+    /// A = `size` bytes of the packet at offset `at`, plus X if `behind_x`.
     LoadPacket { size: u8, at: u32, behind_x: bool },
-    /// A = what the kernel knows of the packet.
+    /// A = a property of the packet from the kernel.
     LoadAncillary(Ancillary),
     /// A or X = the constant.
     LoadConstant(Register, u32),
     /// A or X = the packet's length.
     LoadLength(Register),
-    /// A or X = a cell.
+    /// A or X = a memory cell.
     LoadCell(Register, u8),
-    /// X = four times the low half of a byte of the packet: the length of an IPv4 header.
+    /// X = four times the low nibble of a packet byte: the length of an IPv4 header.
     LoadHeaderLength(u32),
-    /// A cell = A or X.
+    /// A memory cell = A or X.
     Store(Register, u8),
-    /// A = A and the operand.
+    /// A = A op operand.
     Alu(AluOp, Source),
     /// A = -A.
     Negate,
-    /// Passes over so many.
+    /// Skips a number of instructions.
     Jump(u32),
-    /// Compares A with the operand.
+    /// Compares A with the operand and skips instructions depending on the result.
     Branch(Test, Source, u8, u8),
     /// X = A.
     AToX,
     /// A = X.
     XToA,
-    /// The packet passes if this is not 0.
+    /// Accepts the packet if the value is not 0.
     Return(Source),
-    /// The packet passes if A is not 0.
+    /// Accepts the packet if A is not 0.
     ReturnA,
 }
 
@@ -120,7 +119,7 @@ pub(crate) enum Test {
     AnyBit,
 }
 
-/// What a filter of Linux can ask of the kernel (`SKF_AD_*`).
+/// Packet properties that a Linux filter can load from the kernel (`SKF_AD_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ancillary {
     Protocol,

@@ -1,11 +1,11 @@
-//! Objects as the compiler leaves them: whether libbpf can take one, and those of 2015, which it takes
-//! no more.
+//! Object files: which ones libbpf can load, and a reader for the legacy format that it no longer
+//! accepts.
 //!
-//! Until libbpf 1.0 a map was a `struct bpf_map_def` in a section `maps`, a section `version` had the
-//! kernel that the object was for, and sections were numbered (`socket1`). The kernel's samples of
-//! then, and much that was written after them, look like this. They are read here and loaded as plain
-//! instructions: to write such an object anew as libbpf wants it would take BTF for its maps, which
-//! it does not have.
+//! Before libbpf 1.0, a map was a `struct bpf_map_def` in the section `maps`. The section `version`
+//! held the target kernel version, and section names had numbers (`socket1`). The kernel's samples
+//! of 2015 and many later objects use this format. Legacy objects are read here and loaded as plain
+//! instructions. They cannot be converted to libbpf's format because they have no BTF for their
+//! maps.
 
 mod function;
 mod legacy;
@@ -23,55 +23,57 @@ use object::{
 pub use function::{Code, FileFunction, IndirectFunction, NoFunction, find_function};
 pub use legacy::{LegacyMap, LegacyObject, LegacyProgram, read_legacy};
 
-/// How the maps and programs of an object are declared.
+/// The format in which an object declares its maps and programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convention {
-    /// As libbpf takes them.
+    /// The format that libbpf loads.
     Libbpf,
-    /// As they were before libbpf 1.0.
+    /// The format from before libbpf 1.0.
     Legacy,
 }
 
-/// What is wrong with a file that should be an object.
+/// The reason why a file is not a usable object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElfProblem {
-    /// It does not begin as ELF does.
+    /// The file does not start with the ELF magic.
     NotElf,
-    /// It ends in the middle of its headers or of a section.
+    /// The file ends in the middle of its headers or of a section.
     Truncated(String),
-    /// It is for another processor, by its number.
+    /// The file is for another architecture (ELF machine number).
     OtherMachine(u16),
-    /// It is for machines of the other byte order.
+    /// The file has the other byte order.
     OtherByteOrder,
-    /// It is a program or library, not an object.
+    /// The file is an executable or a library, not an object.
     NotAnObject,
-    /// It has no program.
+    /// The object has no program.
     NoProgram,
-    /// A program is not whole instructions.
+    /// The size of a program is not a multiple of eight bytes.
     OddProgram(String),
-    /// A map's definition cannot be read.
+    /// A map definition is invalid.
     BadMap(String),
-    /// A relocation names what is not there, or is of a kind that such objects do not have.
+    /// A relocation refers to something missing, or has an unsupported type.
     BadRelocation(String),
 }
 
 impl fmt::Display for ElfProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotElf => f.write_str("is no ELF file: expected what clang -target bpf -c writes"),
-            Self::Truncated(what) => write!(f, "is damaged or cut off: {what}"),
+            Self::NotElf => {
+                f.write_str("is not an ELF file: expected an object from clang -target bpf -c")
+            }
+            Self::Truncated(what) => write!(f, "is damaged or truncated: {what}"),
             Self::OtherMachine(number) => write!(
                 f,
-                "is for the processor {number} of ELF, not for BPF: compile with clang -target bpf"
+                "is for ELF machine {number}, not for BPF: compile with clang -target bpf"
             ),
             Self::OtherByteOrder => f.write_str(
-                "is for the other byte order: compile with clang -target bpf on, or for, such a machine",
+                "has the wrong byte order: compile with clang -target bpf on, or for, this machine",
             ),
-            Self::NotAnObject => f.write_str("is linked already: expected an object (clang -c)"),
+            Self::NotAnObject => f.write_str("is already linked: expected an object (clang -c)"),
             Self::NoProgram => f.write_str("has no program: no section with instructions"),
             Self::OddProgram(section) => write!(
                 f,
-                "has a program that is not whole instructions of eight bytes: section {section}"
+                "has a program whose size is not a multiple of eight bytes: section {section}"
             ),
             Self::BadMap(words) | Self::BadRelocation(words) => f.write_str(words),
         }
@@ -80,11 +82,11 @@ impl fmt::Display for ElfProblem {
 
 impl std::error::Error for ElfProblem {}
 
-/// The convention of an object.
+/// Returns the format of an object.
 ///
 /// # Errors
 ///
-/// It is no object for BPF on this machine, or is cut off.
+/// Returns an error if the file is truncated or is not a BPF object for this machine.
 pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     let file = open(bytes)?;
     let mut code = false;
@@ -92,7 +94,9 @@ pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     for section in file.sections() {
         let name = section.name_bytes().map_err(truncated)?;
         let shown = String::from_utf8_lossy(name);
-        let data = section.data().map_err(|error| at(&shown, error))?;
+        let data = section
+            .data()
+            .map_err(|error| truncated_section(&shown, error))?;
         let runs = section.kind() == object::SectionKind::Text && !data.is_empty();
         if runs && data.len() % 8 != 0 {
             return Err(ElfProblem::OddProgram(shown.into_owned()));
@@ -110,7 +114,8 @@ pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     })
 }
 
-/// Names of the programs that a map of the object holds from the beginning (`.values`), so that others call them.
+/// Returns the names of programs that a map of the object initially contains (`.values`). These
+/// programs are tail-called.
 pub fn tail_calls(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = open(bytes) else {
         return Vec::new();
@@ -132,7 +137,7 @@ pub fn tail_calls(bytes: &[u8]) -> Vec<String> {
     names
 }
 
-/// The file, if it is an object for BPF in this byte order.
+/// Parses the file if it is a BPF object in this machine's byte order.
 fn open(bytes: &[u8]) -> Result<ElfFile64<'_, Endianness>, ElfProblem> {
     if !bytes.starts_with(&ELFMAG) {
         return Err(ElfProblem::NotElf);
@@ -160,11 +165,12 @@ fn truncated(error: object::Error) -> ElfProblem {
     ElfProblem::Truncated(error.to_string())
 }
 
-fn at(section: &str, error: object::Error) -> ElfProblem {
+fn truncated_section(section: &str, error: object::Error) -> ElfProblem {
     ElfProblem::Truncated(format!("section {section}: {error}"))
 }
 
-/// `socket1`, `sockops2`: the samples numbered their sections, because each may have one program.
+/// Whether a section name is numbered (`socket1`). The old samples did so because each section may
+/// hold only one program.
 fn is_numbered(section: &str) -> bool {
     ["socket", "sockops", "xdp"].iter().any(|word| {
         let rest = section.strip_prefix(word);

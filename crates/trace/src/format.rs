@@ -1,87 +1,86 @@
-//! The `format` file of an event in tracefs: where each field lies in the record.
+//! Parses the `format` file of an event in tracefs: the layout of its record.
 //!
-//! Offset, size and signedness come from there and never from C's types, which differ between kernels
-//! (a `pid_t` of a system call's event has eight bytes).
+//! Offset, size and signedness always come from this file and never from C types, because those
+//! differ. For example, a `pid_t` in the event of a system call has eight bytes.
 
 use std::fmt;
 
 /// The layout of an event's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFormat {
-    /// The event's name, without its system.
+    /// Name of the event, without its system.
     pub name: String,
-    /// Its number, by which perf opens it.
+    /// Id of the event, by which perf opens it.
     pub id: u64,
-    /// `common_type` and what every event has; BPF programs of a tracepoint cannot read these.
+    /// `common_type` and the other fields of every event. BPF programs at a tracepoint cannot read
+    /// these.
     pub common: Vec<Field>,
-    /// What this event has.
+    /// Fields of this event.
     pub fields: Vec<Field>,
-    /// Behind `print fmt:`, as it stands there.
+    /// The unparsed text after `print fmt:`.
     pub print: String,
 }
 
-/// One field of a record.
+/// A field of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: String,
-    /// Its type as the kernel writes it, with the length of an array: `char[16]`, `const char *`.
+    /// The type as the kernel writes it, including the length of an array: `char[16]`, `const char
+    /// *`.
     pub declared: String,
-    /// Bytes from the record's start.
+    /// Offset in the record, in bytes.
     pub offset: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Numbers below zero are possible.
+    /// Whether the number is signed.
     pub signed: bool,
-    /// How it is read.
     pub kind: FieldKind,
 }
 
-/// How a field is read.
+/// The kind of a field, which determines how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
-    /// A number of one, two, four or eight bytes: integers, enumerations, pointers to anything but
-    /// text.
+    /// A number of one, two, four or eight bytes: an integer, an enumeration, or a pointer to
+    /// anything but text.
     Number,
     /// Text in the record itself, up to its first NUL: `char comm[16]`.
     Text,
-    /// A word with offset (low half) and length (high half, NUL included) of text in the record. With
-    /// `relative` the offset counts from the end of the word (`__rel_loc`).
+    /// A word with the offset (low half) and the length (high half, including the NUL) of text in
+    /// the record.
     DynamicText {
-        /// From the end of the word.
+        /// Whether the offset counts from the end of the word (`__rel_loc`).
         relative: bool,
     },
     /// A pointer to text, in the kernel or in user space: `const char * filename`.
     TextPointer,
-    /// A set of CPUs, found as dynamic text is.
+    /// A set of CPUs, located like dynamic text.
     CpuMask {
-        /// From the end of the word.
+        /// See [`Self::DynamicText`].
         relative: bool,
     },
-    /// Numbers behind each other in the record.
+    /// Consecutive numbers in the record.
     Array {
-        /// Bytes of one of them.
+        /// Size of one number in bytes.
         element: u32,
     },
-    /// Numbers behind each other, found as dynamic text is.
+    /// Consecutive numbers, located like dynamic text.
     DynamicArray {
-        /// Bytes of one of them.
+        /// Size of one number in bytes.
         element: u32,
-        /// From the end of the word.
+        /// See [`Self::DynamicText`].
         relative: bool,
     },
-    /// An IP address of either version, of 16 bytes; in records of ours only.
+    /// An IP address of either version, in 16 bytes. Occurs only in records that noctule builds.
     Address,
-    /// A structure or anything else of which only the size is known.
+    /// A structure or another type of which only the size is known.
     Bytes,
 }
 
-/// Which line of a format file cannot be understood.
+/// A line of a format file that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong.
     pub problem: &'static str,
 }
 
@@ -98,15 +97,16 @@ impl fmt::Display for FormatError {
 impl std::error::Error for FormatError {}
 
 impl EventFormat {
-    /// Reads the `format` file of an event of this system: the fields that a program gets.
+    /// Parses the `format` file of an event of this system, and keeps only the fields that programs
+    /// can read.
     ///
-    /// That of a system call gets number and arguments alone (`perf_call_bpf_enter`): the words of the
-    /// copies of text that later kernels list behind them (`__data_loc char[] __filename_val`) are not
-    /// there.
+    /// Programs at a system call read only its number and its arguments (`perf_call_bpf_enter`).
+    /// Later kernels also list copies of text (`__data_loc char[] __filename_val`), which programs
+    /// cannot read.
     ///
     /// # Errors
     ///
-    /// As [`Self::parse`].
+    /// See [`Self::parse`].
     pub fn parse_of(system: &str, text: &str) -> Result<Self, FormatError> {
         let mut event = Self::parse(text)?;
         if system == "syscalls" {
@@ -115,15 +115,16 @@ impl EventFormat {
         Ok(event)
     }
 
-    /// Reads a `format` file. Lines that a later kernel may add are passed over.
+    /// Parses a `format` file. Skips unknown lines, which later kernels may add.
     ///
     /// # Errors
     ///
-    /// A field without a name, or without numbers that can be read; no name or number of the event.
+    /// Returns an error if the event has no name or id, or if a field has no name or invalid
+    /// numbers.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let mut event = Self::default();
         let mut id = None;
-        // The print format is the last thing, and texts of events can have line breaks in them.
+        // The print format comes last and may contain line breaks.
         let (text, print) = text.split_once("\nprint fmt:").unwrap_or((text, ""));
         print.trim().clone_into(&mut event.print);
         let lines = (1..).zip(text.lines());
@@ -133,7 +134,7 @@ impl EventFormat {
                 name.trim().clone_into(&mut event.name);
             } else if let Some(number) = words.strip_prefix("ID:") {
                 let number = number.trim().parse();
-                id = Some(number.map_err(|_| wrong("the number of the event is none"))?);
+                id = Some(number.map_err(|_| wrong("the id of the event is not a number"))?);
             } else if let Some(field) = words.trim_start().strip_prefix("field:") {
                 let field = Field::parse(field).map_err(wrong)?;
                 if field.name.starts_with("common_") && event.fields.is_empty() {
@@ -144,14 +145,14 @@ impl EventFormat {
             }
         }
         let none = |problem| FormatError { line: 1, problem };
-        event.id = id.ok_or_else(|| none("there is no number of the event"))?;
+        event.id = id.ok_or_else(|| none("the event has no id"))?;
         if event.name.is_empty() {
-            return Err(none("there is no name of the event"));
+            return Err(none("the event has no name"));
         }
         Ok(event)
     }
 
-    /// The field of this name, the common ones too.
+    /// Returns the field with this name, including common fields.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let mut all = self.fields.iter().chain(&self.common);
         all.find(|field| field.name == name)
@@ -159,7 +160,7 @@ impl EventFormat {
 }
 
 impl Field {
-    /// `char prev_comm[16];  offset:8;  size:16;  signed:0;`.
+    /// Parses `char prev_comm[16];  offset:8;  size:16;  signed:0;`.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let mut parts = text.split(';').map(str::trim);
         let declaration = parts.next().unwrap_or_default();
@@ -168,7 +169,11 @@ impl Field {
             let Some((key, value)) = part.split_once(':') else {
                 continue;
             };
-            let number = || value.parse().map_err(|_| "a number of the field is none");
+            let number = || {
+                value
+                    .parse()
+                    .map_err(|_| "the offset or size of the field is not a number")
+            };
             match key {
                 "offset" => offset = Some(number()?),
                 "size" => size = Some(number()?),
@@ -176,7 +181,7 @@ impl Field {
                 _ => {}
             }
         }
-        let (declared, name) = declaration_of(declaration).ok_or("the field has no name")?;
+        let (declared, name) = split_declaration(declaration).ok_or("the field has no name")?;
         let size = size.ok_or("the field has no size")?;
         let mut field = Self {
             kind: FieldKind::Bytes,
@@ -190,8 +195,9 @@ impl Field {
         Ok(field)
     }
 
-    /// Whether it is a word that says where the field lies (`__data_loc`), with an offset that counts from
-    /// the end of the word (`__rel_loc`) or not. Of some types only the name says it.
+    /// Returns `Some` if the record holds only a word with the location of the field. The value is
+    /// true if the offset counts from the end of that word (`__rel_loc` instead of `__data_loc`).
+    /// For some types, only the declaration shows this.
     pub fn is_dynamic(&self) -> Option<bool> {
         match self.kind {
             FieldKind::DynamicText { relative }
@@ -203,7 +209,7 @@ impl Field {
         }
     }
 
-    /// The kernel's own rule: what has `char` in its type is text if it is an array or a pointer.
+    /// Applies the kernel's rule: an array or pointer whose type contains `char` is text.
     fn kind(&self) -> FieldKind {
         let declared = self.declared.as_str();
         if declared == crate::probe::IP_ADDRESS && self.size == 16 {
@@ -226,7 +232,7 @@ impl Field {
             }
             let length = length.trim_end_matches(']').parse::<u32>();
             let element = match length {
-                // A length in the kernel's own words (`[IFNAMSIZ]`): the element's type has to say.
+                // A symbolic length (`[IFNAMSIZ]`): the size follows from the element's type.
                 Ok(0) | Err(_) => element_size(element),
                 Ok(length) => Some(self.size / length),
             };
@@ -246,8 +252,9 @@ impl Field {
     }
 }
 
-/// Type and name. The length of an array stands behind the name or, with `__data_loc`, in the type.
-fn declaration_of(text: &str) -> Option<(String, String)> {
+/// Splits a declaration into type and name. The length of an array follows the name or, with
+/// `__data_loc`, is part of the type.
+fn split_declaration(text: &str) -> Option<(String, String)> {
     let (words, length) = match text.find('[') {
         Some(at) if text.ends_with(']') => text.split_at(at),
         _ => (text, ""),
@@ -263,7 +270,7 @@ fn declaration_of(text: &str) -> Option<(String, String)> {
     Some((format!("{kind}{length}"), name.to_owned()))
 }
 
-/// The size in bytes of a kernel type, by its name; `None` for a type that is not in this list.
+/// Returns the size of a kernel type in bytes, or `None` for an unknown type.
 fn element_size(declared: &str) -> Option<u32> {
     let name = declared.split('[').next().unwrap_or_default();
     let mut words = name.split_whitespace().filter(|word| *word != "const");
@@ -298,7 +305,7 @@ mod tests {
 print fmt: \"prev_comm=%s\", REC->prev_comm\n";
 
     #[test]
-    fn a_format_is_read() {
+    fn parses_a_format() {
         let event = EventFormat::parse(SWITCH).unwrap();
         assert_eq!((event.name.as_str(), event.id), ("sched_switch", 372));
         assert_eq!(event.common.len(), 2);
@@ -315,13 +322,13 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
     }
 
     #[test]
-    fn a_print_format_goes_to_the_end() {
+    fn a_print_format_extends_to_the_end() {
         let event = EventFormat::parse("name: a\nID: 1\nprint fmt: \"a\nb\", REC->a\n").unwrap();
         assert_eq!(event.print, "\"a\nb\", REC->a");
     }
 
     #[test]
-    fn programs_of_system_calls_get_arguments_alone() {
+    fn system_call_formats_keep_only_arguments() {
         let text = "name: sys_enter_chdir\nID: 1\n\
                     \tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n\
                     \tfield:const char * filename;\toffset:16;\tsize:8;\tsigned:0;\n\
@@ -337,7 +344,7 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
     }
 
     #[test]
-    fn kinds_are_the_kernels() {
+    fn field_kinds_follow_the_kernels_rules() {
         use FieldKind::*;
         let cases = [
             (
@@ -410,11 +417,11 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
     }
 
     #[test]
-    fn what_is_broken_is_named() {
+    fn invalid_formats_are_rejected_with_a_reason() {
         let cases = [
-            ("", 1, "there is no number of the event"),
-            ("ID: 1\n", 1, "there is no name of the event"),
-            ("name: a\nID: x\n", 2, "the number of the event is none"),
+            ("", 1, "the event has no id"),
+            ("ID: 1\n", 1, "the event has no name"),
+            ("name: a\nID: x\n", 2, "the id of the event is not a number"),
             (
                 "name: a\nID: 1\n\tfield:;\toffset:1;\tsize:1;",
                 3,
@@ -433,7 +440,7 @@ print fmt: \"prev_comm=%s\", REC->prev_comm\n";
             (
                 "ID: 1\n\tfield:int a;\toffset:-1;\tsize:1;",
                 2,
-                "a number of the field is none",
+                "the offset or size of the field is not a number",
             ),
         ];
         for (text, line, problem) in cases {

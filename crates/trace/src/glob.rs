@@ -1,20 +1,20 @@
-//! Patterns of the kernel's filters (`*`, `?`, `[a-z]`, `[!a-z]`, `\` before a character), as a
-//! table that a program steps through with three operations for each character.
+//! Compiles glob patterns of the kernel's filters (`*`, `?`, `[a-z]`, `[!a-z]`, `\` to escape) to a
+//! bit-parallel automaton. A program needs three operations per character.
 //!
-//! Bit i of the state says that the first i elements of the pattern can have matched what was read.
-//! A character keeps the bits behind which a `*` stands, and moves on those whose element it fits.
+//! Bit i of the state means that the first i elements of the pattern can match the text so far. A
+//! character keeps the bits in front of a `*`, and advances the bits whose element matches it.
 
-/// Elements of a pattern at most, `*` not counted: the state has 64 bits.
+/// Maximum number of elements in a pattern, not counting `*`. The state has 64 bits.
 pub const MAX_ELEMENTS: usize = 63;
 
-/// A pattern.
+/// A compiled pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
-    /// For each byte the elements that it fits, as bits.
+    /// For each byte, a bit mask of the elements that match it.
     pub fits: Box<[u64; 256]>,
-    /// In front of which elements a `*` stands; the bit behind the last one: at the end.
+    /// Bit mask of the positions of `*`.
     pub stars: u64,
-    /// The bit that is set when all has matched.
+    /// The bit that is set if the whole pattern has matched.
     pub accepts: u64,
 }
 
@@ -23,11 +23,11 @@ pub struct Glob {
 pub struct TooLong;
 
 impl Glob {
-    /// Reads a pattern. A bracket without its end stands for itself, as in the kernel.
+    /// Parses a pattern. An unclosed bracket matches itself, as in the kernel.
     ///
     /// # Errors
     ///
-    /// More elements than there are bits.
+    /// Returns an error if the pattern has more than [`MAX_ELEMENTS`] elements.
     pub fn parse(pattern: &[u8]) -> Result<Self, TooLong> {
         let mut glob = Self {
             fits: Box::new([0; 256]),
@@ -81,19 +81,19 @@ impl Glob {
     }
 }
 
-/// Ranges between brackets.
+/// A character class.
 struct Class<'a> {
     ranges: &'a [u8],
     inverted: bool,
 }
 
-/// The class that begins behind a bracket, and what stands behind it.
+/// Parses the class after an opening bracket. Returns it with the remaining pattern.
 fn class(text: &[u8]) -> Option<(Class<'_>, &[u8])> {
     let (inverted, text) = match text {
         [b'!', rest @ ..] => (true, rest),
         text => (false, text),
     };
-    // A bracket that stands first is one of the characters.
+    // A closing bracket in first position is a literal character.
     let end = 1 + text.get(1..)?.iter().position(|byte| *byte == b']')?;
     let ranges = &text[..end];
     Some((Class { ranges, inverted }, &text[end + 1..]))
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_as_the_kernels_do() {
+    fn patterns_match_as_in_the_kernel() {
         let cases: [(&str, &[&str], &[&str]); 13] = [
             ("bash", &["bash"], &["bas", "bashx", "xbash", ""]),
             ("ba*", &["ba", "bash"], &["b", "xba"]),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_has_room_for_63_elements() {
+    fn a_pattern_can_have_63_elements() {
         let longest = "?".repeat(MAX_ELEMENTS);
         let glob = Glob::parse(longest.as_bytes()).unwrap();
         assert!(glob.matches(longest.as_bytes()) && !glob.matches(&longest.as_bytes()[1..]));

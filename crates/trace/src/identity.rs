@@ -1,17 +1,17 @@
-//! Owners of events: keys and conditions that come from the cgroup of the thread.
+//! Keys and conditions that are derived from the cgroup of the current thread.
 
 use std::fmt;
 
-/// Cgroup, container, pod or unit of the thread that passed the tracepoint.
+/// The owner of an event: the cgroup, container, pod or unit of the thread that triggered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// The cgroup itself.
     Cgroup,
-    /// The container that it belongs to; without one the unit, else the cgroup.
+    /// The container; without one the unit, otherwise the cgroup.
     Container,
-    /// The pod; without one as [`Self::Container`].
+    /// The pod; without one, as for [`Self::Container`].
     Pod,
-    /// The innermost unit of systemd; without one the cgroup.
+    /// The innermost systemd unit; without one the cgroup.
     Unit,
 }
 
@@ -23,7 +23,7 @@ const NAMES: [(&str, Identity); 4] = [
 ];
 
 impl Identity {
-    /// The one of this name.
+    /// Returns the identity with this name.
     pub fn named(word: &str) -> Option<Self> {
         let entry = NAMES.iter().find(|(name, _)| *name == word);
         entry.map(|(_, identity)| *identity)

@@ -1,77 +1,78 @@
-//! The kernel's own rules for filters (`bpf_check_classic`), and what each instruction does.
+//! Validates filters by the kernel's rules (`bpf_check_classic`) and decodes instructions.
 
 use super::{AluOp, Ancillary, Classic, ClassicError, ClassicInsn, Register, Source, Step, Test};
 
-/// The kernel takes no more (`BPF_MAXINSNS`).
-const MOST: usize = 4096;
-/// Cells of memory.
+/// Maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
+const MAX_INSNS: usize = 4096;
+/// Number of memory cells.
 pub(crate) const CELLS: u32 = 16;
-/// Offsets from there on are no bytes of the packet but ask the kernel (`SKF_AD_OFF`).
+/// Offsets of at least this value load ancillary data instead of packet bytes (`SKF_AD_OFF`).
 const ANCILLARY: u32 = 0xffff_f000;
-/// Offsets from there on count from a header (`SKF_LL_OFF`), which tcpdump does not use.
+/// Offsets of at least this value are relative to a header (`SKF_LL_OFF`). tcpdump does not use
+/// them.
 const FROM_HEADERS: u32 = 0xffe0_0000;
 
 impl Classic {
-    /// Checks the instructions.
+    /// Validates the instructions.
     ///
     /// # Errors
     ///
-    /// The first that is wrong.
+    /// Returns the first invalid instruction.
     pub fn new(insns: Vec<ClassicInsn>) -> Result<Self, ClassicError> {
         let error = |at, problem| ClassicError { at, problem };
         let wrong = |at, problem| Err(error(at, problem));
-        if insns.is_empty() || insns.len() > MOST {
-            return wrong(0, "a filter has from 1 to 4096 instructions");
+        if insns.is_empty() || insns.len() > MAX_INSNS {
+            return wrong(0, "a filter must have 1 to 4096 instructions");
         }
-        // Cells that every way to an instruction has written.
+        // Memory cells that are written on every path to an instruction.
         let mut written = vec![u16::MAX; insns.len()];
         written[0] = 0;
         for (at, insn) in insns.iter().enumerate() {
             let step = insn.step().map_err(|problem| error(at, problem))?;
             let mut cells = written[at];
-            let goes_on = |written: &mut Vec<u16>, over: u32, cells| {
+            let flow_to = |written: &mut Vec<u16>, over: u32, cells| {
                 let to = at + 1 + over as usize;
                 match written.get_mut(to) {
                     Some(known) => *known &= cells,
-                    None => return Err(error(at, "it leads behind the last instruction")),
+                    None => return Err(error(at, "the jump goes past the last instruction")),
                 }
                 Ok(())
             };
             match step {
                 Step::LoadCell(_, cell) if cells & 1 << cell == 0 => {
-                    return wrong(at, "it reads a cell that nobody has written");
+                    return wrong(at, "it reads a memory cell before it is written");
                 }
                 Step::Store(_, cell) => cells |= 1 << cell,
                 Step::Jump(over) => {
-                    goes_on(&mut written, over, cells)?;
+                    flow_to(&mut written, over, cells)?;
                     continue;
                 }
                 Step::Branch(_, _, jt, jf) => {
-                    goes_on(&mut written, jt.into(), cells)?;
-                    goes_on(&mut written, jf.into(), cells)?;
+                    flow_to(&mut written, jt.into(), cells)?;
+                    flow_to(&mut written, jf.into(), cells)?;
                     continue;
                 }
                 Step::Return(_) | Step::ReturnA => continue,
                 _ => {}
             }
-            goes_on(&mut written, 0, cells)?;
+            flow_to(&mut written, 0, cells)?;
         }
         Ok(Self { insns })
     }
 
-    /// What each instruction does.
+    /// Returns the effect of each instruction.
     pub(crate) fn steps(&self) -> impl Iterator<Item = Step> {
         self.insns.iter().filter_map(|insn| insn.step().ok())
     }
 }
 
 impl ClassicInsn {
-    /// What it does, or why there is no such instruction.
+    /// Decodes the instruction, or returns the reason why it is invalid.
     pub(super) fn step(self) -> Result<Step, &'static str> {
         let k = self.k;
         let cell = || {
             let cell = u8::try_from(k).ok().filter(|_| k < CELLS);
-            cell.ok_or("there is no such cell of memory")
+            cell.ok_or("there is no such memory cell")
         };
         Ok(match self.code {
             0x20 => load(4, k)?,
@@ -142,7 +143,7 @@ impl ClassicInsn {
 
 fn load(size: u8, at: u32) -> Result<Step, &'static str> {
     let ancillary = match at.checked_sub(ANCILLARY) {
-        None if at >= FROM_HEADERS => return Err("offsets from a header are not taken"),
+        None if at >= FROM_HEADERS => return Err("offsets relative to a header are not supported"),
         None => {
             return Ok(Step::LoadPacket {
                 size,
@@ -160,7 +161,7 @@ fn load(size: u8, at: u32) -> Result<Step, &'static str> {
         Some(44) => Ancillary::VlanTag,
         Some(48) => Ancillary::VlanTagPresent,
         Some(60) => Ancillary::VlanProtocol,
-        Some(_) => return Err("this extension is not taken"),
+        Some(_) => return Err("this extension is not supported"),
     };
     Ok(Step::LoadAncillary(ancillary))
 }

@@ -1,16 +1,17 @@
-//! Filters as text: as `tcpdump -ddd` prints them, and as people read them.
+//! Reads the output of `tcpdump -ddd` and prints filters for people.
 
 use std::fmt::Write as _;
 
 use super::{AluOp, Ancillary, Classic, ClassicError, ClassicInsn, Register, Source, Step, Test};
 
 impl Classic {
-    /// Reads what `tcpdump -ddd` prints: the number of instructions, then four numbers for each, all on
-    /// lines of their own or with commas between them.
+    /// Reads the output of `tcpdump -ddd`: the number of instructions, then four numbers per
+    /// instruction. Instructions are separated by newlines or commas.
     ///
     /// # Errors
     ///
-    /// It is not that, or the instructions are no filter.
+    /// Returns an error if the text has another form, or if the instructions are not a valid
+    /// filter.
     pub fn parse(text: &str) -> Result<Self, ClassicError> {
         let wrong = |at, problem| ClassicError { at, problem };
         let mut parts = text
@@ -18,7 +19,10 @@ impl Classic {
             .map(str::trim)
             .filter(|part| !part.is_empty());
         let count = parts.next().and_then(|count| count.parse::<usize>().ok());
-        let count = count.ok_or(wrong(0, "their number stands in front of the instructions"))?;
+        let count = count.ok_or(wrong(
+            0,
+            "the first line must be the number of instructions",
+        ))?;
         let mut insns = Vec::new();
         for (at, part) in parts.enumerate() {
             let insn = insn(part);
@@ -27,18 +31,18 @@ impl Classic {
         if insns.len() != count {
             return Err(wrong(
                 insns.len(),
-                "there are not as many as the number says",
+                "the number of instructions differs from the first line",
             ));
         }
         Self::new(insns)
     }
 
-    /// A line for each instruction, in the notation of the kernel's `bpf_asm`.
+    /// Prints one line per instruction in the notation of the kernel's `bpf_asm`.
     pub fn listing(&self) -> String {
         let mut out = String::new();
         for (at, step) in self.steps().enumerate() {
-            // Writing to a string does not fail.
-            let _ = writeln!(out, "{at:4}: {}", words(step, at));
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(out, "{at:4}: {}", describe(step, at));
         }
         out
     }
@@ -55,7 +59,7 @@ fn insn(text: &str) -> Option<ClassicInsn> {
     })
 }
 
-/// Decimal, or hexadecimal with `0x`.
+/// Parses a decimal number, or a hexadecimal one with the prefix `0x`.
 fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -63,7 +67,7 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-fn words(step: Step, at: usize) -> String {
+fn describe(step: Step, at: usize) -> String {
     let to = |over: u32| at + 1 + over as usize;
     match step {
         Step::LoadPacket { size, at, behind_x } => {
@@ -158,7 +162,7 @@ mod tests {
                        177 0 0 14\n72 0 0 16\n21 0 1 80\n6 0 0 262144\n6 0 0 0\n";
 
     #[test]
-    fn what_tcpdump_prints_is_read() {
+    fn parses_tcpdump_output() {
         let filter = Classic::parse(WEB).unwrap();
         assert_eq!(Classic::parse(&WEB.replace('\n', ",")).unwrap(), filter);
         let text = filter.listing();
@@ -175,29 +179,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_says_why() {
+    fn invalid_filters_are_rejected_with_a_reason() {
         for (text, at, words) in [
             ("", 0, "number"),
-            ("2,6 0 0 0", 1, "as many"),
+            ("2,6 0 0 0", 1, "differs"),
             ("1,6 0 0", 0, "four numbers"),
             ("1,6 0 0 0 0", 0, "four numbers"),
             ("1,6 0 0 x", 0, "four numbers"),
             ("1,70000 0 0 0", 0, "four numbers"),
-            ("0", 0, "from 1 to 4096"),
-            ("1,40 0 0 12", 0, "behind the last"),
-            ("2,21 9 0 1,6 0 0 0", 0, "behind the last"),
+            ("0", 0, "1 to 4096"),
+            ("1,40 0 0 12", 0, "past the last"),
+            ("2,21 9 0 1,6 0 0 0", 0, "past the last"),
             ("2,52 0 0 0,6 0 0 0", 0, "divides by 0"),
             ("2,100 0 0 32,6 0 0 0", 0, "shifts"),
-            ("2,96 0 0 3,6 0 0 0", 0, "nobody has written"),
+            ("2,96 0 0 3,6 0 0 0", 0, "before it is written"),
             ("2,96 0 0 16,6 0 0 0", 0, "no such cell"),
             ("2,255 0 0 0,6 0 0 0", 0, "no such instruction"),
             ("2,40 0 0 4294963256,6 0 0 0", 0, "extension"),
-            ("2,40 0 0 4293918720,6 0 0 0", 0, "from a header"),
-            // One way to it writes the cell, the other does not.
+            ("2,40 0 0 4293918720,6 0 0 0", 0, "relative to a header"),
+            // Only one of the two paths writes the cell.
             (
                 "4,21 0 1 0,2 0 0 1,96 0 0 1,6 0 0 0",
                 2,
-                "nobody has written",
+                "before it is written",
             ),
         ] {
             let error = Classic::parse(text).unwrap_err();

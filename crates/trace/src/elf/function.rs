@@ -1,4 +1,4 @@
-//! Functions of programs and libraries: where their code lies.
+//! Finds functions in executables and libraries and the location of their code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,50 +9,51 @@ use object::elf::{
 use object::read::elf::{ElfFile64, ElfSymbol64, FileHeader as _, Rela as _, SectionHeader as _};
 use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 
-/// A function that the symbols of a file name.
+/// A function that is named in a symbol table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFunction {
-    /// Where its code is.
+    /// Location of the code.
     pub code: Code,
-    /// Versions of this name that were not asked for and whose code lies elsewhere. Programs that were linked
-    /// against an older library call them.
+    /// Other versions of this name whose code is elsewhere. Programs that were linked against an
+    /// older library call them.
     pub other_versions: Vec<String>,
 }
 
-/// Where the code of a function is.
+/// Location of a function's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// In the file: bytes from its beginning.
+    /// Offset in the file, in bytes.
     Offset(u64),
-    /// The dynamic linker chooses it in each process.
+    /// The dynamic linker selects the code in each process.
     Indirect(IndirectFunction),
 }
 
-/// A function of type `STT_GNU_IFUNC`: the code of its symbol is a resolver, which returns the address of the
-/// function. The dynamic linker calls the resolver and stores the address in words of the process.
+/// A function of type `STT_GNU_IFUNC`. Its symbol is a resolver that returns the address of the
+/// function. The dynamic linker calls the resolver and stores the address in a slot in the memory
+/// of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndirectFunction {
-    /// Those words of the file itself, as distances from where its beginning is mapped.
+    /// The function's slots in this file, as distances from the start of the file's mapping.
     pub slots: Vec<u64>,
-    /// Other indirect functions of the file, with a word of each.
+    /// Other indirect functions of the file, each with one slot.
     pub others: Vec<(String, u64)>,
 }
 
-/// Why no function was found.
+/// The reason why a function was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoFunction {
-    /// No symbol has the name; the nearest name, if one is near.
+    /// No symbol has the name. Holds the closest name, if any is close.
     Unknown(Option<String>),
-    /// The function has no such version; the versions that it has.
+    /// The function does not have the requested version. Holds its versions.
     UnknownVersion(Vec<String>),
-    /// Several functions have the name; the version of each, or `0xOFFSET`.
+    /// Several functions have the name. Holds the version of each, or `0xOFFSET`.
     Ambiguous(Vec<String>),
 }
 
 impl fmt::Display for NoFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown(None) => f.write_str("no symbol names it"),
+            Self::Unknown(None) => f.write_str("there is no such symbol"),
             Self::Unknown(Some(near)) => write!(f, "did you mean {near}?"),
             Self::UnknownVersion(all) => write!(f, "it has the versions {}", all.join(", ")),
             Self::Ambiguous(all) => write!(f, "there are several: {}", all.join(", ")),
@@ -62,7 +63,7 @@ impl fmt::Display for NoFunction {
 
 impl std::error::Error for NoFunction {}
 
-/// A symbol that has the wanted name.
+/// A symbol with the requested name.
 struct Candidate {
     address: u64,
     is_indirect: bool,
@@ -70,20 +71,20 @@ struct Candidate {
     rank: Rank,
 }
 
-/// Which symbol of a name is meant, the best first.
+/// Priority of symbols with the same name, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// A program that is linked now calls it.
+    /// Newly linked programs call this symbol.
     Default,
-    /// Only programs that were linked before call it.
+    /// Only programs that were linked earlier call this symbol.
     OtherVersion,
-    /// Only its own source file calls it.
+    /// Only the symbol's own source file calls it.
     Local,
 }
 
 type File<'a> = ElfFile64<'a, Endianness>;
 
-/// Finds a function by `NAME`, which stands for its default version, or by `NAME@VERSION`.
+/// Finds a function by `NAME`, meaning its default version, or by `NAME@VERSION`.
 ///
 /// # Errors
 ///
@@ -123,9 +124,10 @@ pub fn find_function(bytes: &[u8], wanted: &str) -> Result<FileFunction, NoFunct
         .map(|one| one.rank)
         .min()
         .unwrap_or(Rank::Default);
-    let (meant, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.rank == best);
+    let (preferred, mut others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| one.rank == best);
     let mut addresses: BTreeMap<u64, &Candidate> = BTreeMap::new();
-    for one in &meant {
+    for one in &preferred {
         addresses.entry(one.address).or_insert(one);
     }
     let Some((&address, one)) = addresses.first_key_value().filter(|_| addresses.len() == 1) else {
@@ -148,7 +150,8 @@ pub fn find_function(bytes: &[u8], wanted: &str) -> Result<FileFunction, NoFunct
     })
 }
 
-/// `NAME`, and of `NAME@VERSION` and `NAME@@VERSION` the version and whether it is the default.
+/// Splits `NAME@VERSION` or `NAME@@VERSION` into the name, the version and whether the version is
+/// the default.
 fn split_version(name: &str) -> (&str, Option<(&str, bool)>) {
     match name.split_once('@') {
         None => (name, None),
@@ -159,7 +162,7 @@ fn split_version(name: &str) -> (&str, Option<(&str, bool)>) {
     }
 }
 
-/// All functions that the file defines, by their names without versions.
+/// Returns all functions that the file defines, by name without version.
 fn candidates<'a>(file: &'a File<'a>) -> impl Iterator<Item = (String, Candidate)> + 'a {
     let sections = file.elf_section_table();
     let versions = sections.versions(file.endian(), file.data()).ok().flatten();
@@ -176,7 +179,7 @@ fn candidates<'a>(file: &'a File<'a>) -> impl Iterator<Item = (String, Candidate
         }
         Some((name.to_owned(), candidate))
     });
-    // The linker writes the version behind the name here.
+    // In this symbol table the linker appends the version to the name.
     let all = file.symbols().filter_map(|symbol| {
         let (name, mut candidate) = candidate(&symbol)?;
         let (name, version) = split_version(name);
@@ -207,7 +210,7 @@ fn candidate<'a>(symbol: &ElfSymbol64<'a, '_, Endianness>) -> Option<(&'a str, C
     Some((symbol.name().ok()?, candidate))
 }
 
-/// Where an address lies in the file.
+/// Returns the file offset of an address.
 fn offset(file: &File<'_>, address: u64) -> Option<u64> {
     file.segments().find_map(|segment| {
         let behind = address.checked_sub(segment.address())?;
@@ -217,11 +220,11 @@ fn offset(file: &File<'_>, address: u64) -> Option<u64> {
 }
 
 fn indirect(file: &File<'_>, resolver: u64) -> IndirectFunction {
-    let mut of_resolvers = slots(file);
-    let slots = of_resolvers.remove(&resolver).unwrap_or_default();
+    let mut by_resolver = slots(file);
+    let slots = by_resolver.remove(&resolver).unwrap_or_default();
     let mut others = BTreeMap::new();
     for (name, one) in candidates(file) {
-        let slot = of_resolvers
+        let slot = by_resolver
             .get(&one.address)
             .and_then(|slots| slots.first());
         if let (true, Rank::Default, Some(slot)) = (one.is_indirect, one.rank, slot) {
@@ -234,8 +237,8 @@ fn indirect(file: &File<'_>, resolver: u64) -> IndirectFunction {
     }
 }
 
-/// The words that the dynamic linker fills from each resolver (relocations of type `IRELATIVE`), as distances
-/// from the beginning of the file in memory.
+/// Returns the slots that the dynamic linker fills, by resolver (relocations of type `IRELATIVE`).
+/// Slots are distances from the start of the file's mapping.
 fn slots(file: &File<'_>) -> BTreeMap<u64, Vec<u64>> {
     let mut slots: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let endian = file.endian();

@@ -1,4 +1,4 @@
-//! Reading an object of before libbpf 1.0.
+//! Reads objects in the format from before libbpf 1.0.
 
 use std::collections::BTreeMap;
 
@@ -8,62 +8,59 @@ use object::{
     RelocationTarget, SectionIndex, SectionKind, SymbolIndex, SymbolKind,
 };
 
-use super::{ElfProblem, at, open, truncated};
+use super::{ElfProblem, open, truncated, truncated_section};
 
-/// Maps of an object, at most: as many as the kernel takes in one program.
-const MOST_MAPS: usize = 64;
-/// A constant of 64 bits, which a relocation makes the address of a map.
+/// Maximum number of maps in an object: the kernel's limit for one program.
+const MAX_MAPS: usize = 64;
+/// Load of a 64-bit constant. A relocation turns the constant into the address of a map.
 const LOAD_CONSTANT: u8 = 0x18;
 const CALL: u8 = 0x85;
-/// What the source register says of such a constant that is a map's descriptor.
+/// Value of the source register that marks the constant as a map descriptor.
 const PSEUDO_MAP_FD: u8 = 1;
 
-/// An object of before libbpf 1.0.
+/// An object in the format from before libbpf 1.0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyObject {
-    /// Its licence.
     pub license: String,
-    /// The kernel that it was compiled for, as `LINUX_VERSION_CODE`; 0: it does not say.
+    /// The kernel version it was compiled for, as `LINUX_VERSION_CODE`; 0 if the object has none.
     pub version: u32,
-    /// Its maps, in the order of their section.
+    /// Maps in the order of their section.
     pub maps: Vec<LegacyMap>,
-    /// Its programs, in the order of the object.
+    /// Programs in the order of the object.
     pub programs: Vec<LegacyProgram>,
 }
 
 /// A `struct bpf_map_def`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyMap {
-    /// The name of the variable.
+    /// Name of the variable.
     pub name: String,
     /// `enum bpf_map_type`.
     pub kind: u32,
-    /// Bytes of a key.
+    /// Key size in bytes.
     pub key_size: u32,
-    /// Bytes of a value.
+    /// Value size in bytes.
     pub value_size: u32,
-    /// How many entries it can have.
+    /// Maximum number of entries.
     pub entries: u32,
     /// `BPF_F_...`.
     pub flags: u32,
 }
 
-/// A program: all of a section.
+/// A program: all instructions of one section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyProgram {
-    /// The name of its function.
+    /// Name of its function.
     pub name: String,
-    /// Its section.
     pub section: String,
-    /// Its instructions.
     pub insns: Vec<[u8; 8]>,
-    /// Instructions that load a map, and which of the object's.
+    /// Instructions that load a map, and the index of the map in the object.
     pub loads: Vec<(usize, u32)>,
 }
 
 type File<'a> = ElfFile64<'a, Endianness>;
 
-/// Reads such an object.
+/// Reads a legacy object.
 ///
 /// # Errors
 ///
@@ -73,11 +70,15 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
     let mut read = LegacyObject::default();
     let mut places = BTreeMap::new();
     if let Some(section) = file.section_by_name("maps") {
-        let data = section.data().map_err(|error| at("maps", error))?;
+        let data = section
+            .data()
+            .map_err(|error| truncated_section("maps", error))?;
         (read.maps, places) = maps(&file, section.index(), data)?;
     }
     if let Some(section) = file.section_by_name("license") {
-        let data = section.data().map_err(|error| at("license", error))?;
+        let data = section
+            .data()
+            .map_err(|error| truncated_section("license", error))?;
         let end = data
             .iter()
             .position(|byte| *byte == 0)
@@ -85,12 +86,16 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
         read.license = String::from_utf8_lossy(&data[..end]).into_owned();
     }
     if let Some(section) = file.section_by_name("version") {
-        let data = section.data().map_err(|error| at("version", error))?;
+        let data = section
+            .data()
+            .map_err(|error| truncated_section("version", error))?;
         read.version = word(data, 0).unwrap_or(0);
     }
     for section in file.sections().filter(|s| s.kind() == SectionKind::Text) {
         let name = String::from_utf8_lossy(section.name_bytes().map_err(truncated)?).into_owned();
-        let data = section.data().map_err(|error| at(&name, error))?;
+        let data = section
+            .data()
+            .map_err(|error| truncated_section(&name, error))?;
         if data.is_empty() {
             continue;
         }
@@ -99,7 +104,7 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
             return Err(ElfProblem::OddProgram(name));
         }
         let mut program = LegacyProgram {
-            name: function(&file, section.index()).unwrap_or_else(|| name.replace('/', "_")),
+            name: first_function(&file, section.index()).unwrap_or_else(|| name.replace('/', "_")),
             section: name,
             insns: insns.to_vec(),
             loads: Vec::new(),
@@ -122,8 +127,8 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
     Ok(read)
 }
 
-/// The maps, and the number of each by where it begins in its section.
-#[allow(clippy::type_complexity, reason = "two lists of the same things")]
+/// Returns the maps, and the index of each map by its offset in the section.
+#[allow(clippy::type_complexity, reason = "a list and an index of it")]
 fn maps(
     file: &File<'_>,
     index: SectionIndex,
@@ -140,16 +145,16 @@ fn maps(
         }
     }
     let bad = |words: String| Err(ElfProblem::BadMap(words));
-    if names.is_empty() || names.len() > MOST_MAPS {
+    if names.is_empty() || names.len() > MAX_MAPS {
         return bad(format!(
-            "the section maps has {} variables: 1 to {MOST_MAPS}",
+            "the section maps has {} variables, expected 1 to {MAX_MAPS}",
             names.len()
         ));
     }
     let size = data.len() / names.len();
     if size < 16 || !data.len().is_multiple_of(names.len()) {
         return bad(format!(
-            "the section maps has {} bytes for {} variables: not a struct bpf_map_def each",
+            "the section maps has {} bytes for {} variables, not one struct bpf_map_def per variable",
             data.len(),
             names.len()
         ));
@@ -160,16 +165,16 @@ fn maps(
         let begin = number * size;
         if from != begin as u64 {
             return bad(format!(
-                "the map {name} begins at {from}, not where a definition does"
+                "the map {name} is at offset {from}, which is not the start of a definition"
             ));
         }
         let definition = &data[begin..begin + size];
         let field = |index: usize| word(definition, index * 4).unwrap_or(0);
-        // Behind the flags stand what iproute2 had for itself: numbers, pinning, inner maps.
+        // iproute2 extends the struct after the flags: ids, pinning, inner maps.
         if definition.iter().skip(20).any(|byte| *byte != 0) {
             return bad(format!(
-                "the map {name} is a struct bpf_elf_map of iproute2 that asks for pinning or inner \
-                 maps: only tc and ip load it"
+                "the map {name} is a struct bpf_elf_map of iproute2 with pinning or inner \
+                 maps: only tc and ip can load it"
             ));
         }
         places.insert(from, number as u32);
@@ -202,13 +207,13 @@ fn relocate(
         .ok()
         .and_then(|at| program.insns.get_mut(at))
     else {
-        return bad("it lies behind the program");
+        return bad("it is past the end of the program");
     };
     let RelocationTarget::Symbol(SymbolIndex(index)) = target else {
-        return bad("it names no symbol");
+        return bad("it has no symbol");
     };
     let Ok(symbol) = file.symbol_by_index(SymbolIndex(index)) else {
-        return bad("it names a symbol that is not there");
+        return bad("its symbol does not exist");
     };
     let name = String::from_utf8_lossy(symbol.name_bytes().unwrap_or_default()).into_owned();
     if insn[0] == CALL {
@@ -217,24 +222,24 @@ fn relocate(
              static __always_inline"
         ));
     }
-    let of_maps = symbol.section_index().and_then(|index| {
+    let in_maps_section = symbol.section_index().and_then(|index| {
         let section = file.section_by_index(index).ok()?;
         (section.name_bytes() == Ok(b"maps")).then_some(())
     });
-    if of_maps.is_none() {
+    if in_maps_section.is_none() {
         return bad(&format!(
-            "uses {name}, which is no map; global variables need maps of libbpf (SEC(\".maps\"))"
+            "uses {name}, which is not a map; global variables need libbpf's map format (SEC(\".maps\"))"
         ));
     }
     if insn[0] != LOAD_CONSTANT || odd != 0 {
         return bad(&format!(
-            "the map {name} is used by an instruction that loads no map: {flags:?}"
+            "an instruction that does not load a map refers to the map {name}: {flags:?}"
         ));
     }
     let addend = i32::from_ne_bytes([insn[4], insn[5], insn[6], insn[7]]);
     let place = symbol.address().checked_add_signed(addend.into());
     let Some(number) = place.and_then(|place| places.get(&place)) else {
-        return bad("it leads between two maps");
+        return bad("it does not point to the start of a map");
     };
     insn[1] = if cfg!(target_endian = "little") {
         insn[1] & 0x0f | PSEUDO_MAP_FD << 4
@@ -245,8 +250,8 @@ fn relocate(
     Ok(())
 }
 
-/// The function with which a section begins.
-fn function(file: &File<'_>, section: SectionIndex) -> Option<String> {
+/// Returns the name of the function at the start of a section.
+fn first_function(file: &File<'_>, section: SectionIndex) -> Option<String> {
     let symbol = file.symbols().find(|symbol| {
         symbol.section_index() == Some(section)
             && symbol.kind() == SymbolKind::Text

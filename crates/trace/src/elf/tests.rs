@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_no_object_is_named() {
+fn files_that_are_not_objects_are_rejected() {
     assert_eq!(inspect(b"#!/bin/sh\n"), Err(ElfProblem::NotElf));
     assert_eq!(inspect(b""), Err(ElfProblem::NotElf));
     assert!(matches!(inspect(b"\x7fELF"), Err(ElfProblem::Truncated(_))));
@@ -31,14 +31,14 @@ fn offset_of(name: &str) -> u64 {
 }
 
 #[test]
-fn a_name_stands_for_its_default_version() {
+fn a_bare_name_means_the_default_version() {
     let default = find_function(LIBRARY, "changed").expect("it is there");
     assert_eq!(default.code, Code::Offset(offset_of("changed@@V_2")));
     assert_eq!(default.code, Code::Offset(offset_of("changed@V_2")));
     assert_eq!(default.other_versions, ["V_1"]);
     assert_ne!(offset_of("changed@V_1"), offset_of("changed"));
     assert_eq!(offset_of("changed_old"), offset_of("changed@V_1"));
-    // It has no default version.
+    // This function does not have a default version.
     assert_eq!(offset_of("removed"), offset_of("removed@V_1"));
     let same = find_function(LIBRARY, "same").expect("it is there");
     assert_eq!(same.other_versions, [""; 0]);
@@ -49,7 +49,7 @@ fn a_name_stands_for_its_default_version() {
 }
 
 #[test]
-fn an_indirect_function_has_the_words_that_the_linker_fills() {
+fn indirect_functions_list_their_linker_slots() {
     let indirect = |name: &str| match find_function(LIBRARY, name).expect("it is there").code {
         Code::Indirect(indirect) => indirect,
         Code::Offset(offset) => panic!("{name} is at {offset:#x}"),
@@ -61,7 +61,7 @@ fn an_indirect_function_has_the_words_that_the_linker_fills() {
 }
 
 #[test]
-fn several_functions_of_one_name_are_refused_with_their_places() {
+fn ambiguous_names_are_rejected_with_their_offsets() {
     let error = find_function(LIBRARY, "twice").expect_err("two source files have one");
     let NoFunction::Ambiguous(places) = &error else {
         panic!("{error}");
