@@ -374,8 +374,8 @@ fn what_is_wrong_has_a_caret_below_it() {
         ),
         (
             &["sched:sched_switch prev_pid == 1"],
-            "error: Unexpected text behind the event\n  sched:sched_switch prev_pid == 1\n\
-             \u{20}                    ^\nhelp: write `if` in front of the filter",
+            "error: Unexpected text after the event\n  sched:sched_switch prev_pid == 1\n\
+             \u{20}                    ^\nhelp: write `if` before the filter",
         ),
         (&["sched:sched_switch if"], "error: "),
         (

@@ -1,5 +1,5 @@
-//! Prints trees in the form that the kernel uses in trigger files, with as few parentheses as the
-//! precedence allows. The parser reads the text of a tree without problems as the same tree.
+//! Prints trees in the syntax of the kernel's trigger files, with as few parentheses as possible.
+//! Parsing the printed text of a tree without problems yields the same tree.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use crate::tree::{
 };
 
 impl Expr {
-    /// The precedence, for the decision about parentheses.
+    /// Returns the precedence, which decides whether parentheses are needed.
     fn level(&self) -> Level {
         match &self.kind {
             ExprKind::Binary(op, ..) => op.node.level(),
@@ -21,7 +21,7 @@ impl Expr {
         }
     }
 
-    /// Prints the expression, with parentheses if it binds more loosely than `least`.
+    /// Prints the expression, in parentheses if its precedence is lower than `least`.
     fn print(&self, least: Level, f: &mut Formatter<'_>) -> fmt::Result {
         if self.level() < least {
             write!(f, "({self})")
@@ -30,12 +30,13 @@ impl Expr {
         }
     }
 
-    /// `x.function`, whose right side is the name of a function.
+    /// Whether the expression is `x.function`. The operand on its right is then a function name.
     fn is_function(&self) -> bool {
         matches!(&self.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
     }
 
-    /// Prints the right side of `x.function ==`, where a word without parentheses is a function.
+    /// Prints the right side of `x.function ==`. A word without parentheses there is a function
+    /// name.
     fn print_function(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.kind {
             ExprKind::Name(Name { event: None, .. }) | ExprKind::Text(_) => self.fmt(f),
@@ -44,7 +45,7 @@ impl Expr {
         }
     }
 
-    /// The text ends with `.sym`, so that `-offset` after it would change the modifier.
+    /// Whether the text ends with `.sym`. A following `-offset` would become part of the modifier.
     fn ends_with_symbol(&self) -> bool {
         match &self.kind {
             ExprKind::Binary(_, _, right) => right.ends_with_symbol(),
@@ -89,7 +90,7 @@ impl Display for Expr {
 }
 
 fn print_binary(op: BinaryOp, left: &Expr, right: &Expr, f: &mut Formatter<'_>) -> fmt::Result {
-    // A comparison has no comparison as its operand; the others are left-associative.
+    // Comparisons do not chain; all other operators are left-associative.
     let least = if op.is_comparison() {
         op.level().tighter()
     } else {
@@ -144,13 +145,13 @@ impl Display for Name {
 }
 
 impl Display for EventName {
-    /// With a dot, as in `onmatch`.
+    /// Prints the name with a dot, as in `onmatch`.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.system, self.event)
     }
 }
 
-/// Expressions with commas between them.
+/// A comma-separated list of expressions.
 struct List<'a>(&'a [Expr]);
 
 impl Display for List<'_> {
@@ -181,8 +182,9 @@ impl Display for Action {
 }
 
 impl Display for Hist {
-    /// Prints the given parts in the kernel's order, with the prefix `hist`. The kernel shows a name
-    /// without `name=`, which it cannot read again; here it has the `name=`.
+    /// Prints the parts that are set, in the kernel's order, with the prefix `hist`. The kernel
+    /// prints a name without `name=` and then cannot parse its own output, so `name=` is added
+    /// here.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("hist")?;
         if let Some(name) = &self.name {

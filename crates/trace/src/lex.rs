@@ -1,7 +1,7 @@
-//! Source text as tokens.
+//! Splits source text into tokens.
 //!
-//! Some parts are not made of tokens: the list in `CPUS{0-3}`, the name of a function, a glob
-//! without quotes. The parser reads these with [`Lexer::take_while`] and [`Lexer::take_until`].
+//! Some parts do not consist of tokens: the list in `CPUS{0-3}`, the name of a function, an
+//! unquoted glob. The parser reads these with [`Lexer::take_while`] and [`Lexer::take_until`].
 
 use crate::source::Span;
 use crate::tree::BinaryOp;
@@ -9,23 +9,24 @@ use crate::tree::BinaryOp;
 /// A token of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
-    /// Letters, digits and `_`; a digit does not come first.
+    /// Letters, digits and `_`, not starting with a digit.
     Word(&'a str),
-    /// Letters, digits and `_` with a digit first: a number, or a mistake.
+    /// Letters, digits and `_`, starting with a digit: a number or a mistake.
     Digits(&'a str),
-    /// The name behind `$`; may be empty.
+    /// The name after `$`; may be empty.
     Variable(&'a str),
-    /// The text between two quotes of the same kind. The kernel has no escapes there.
+    /// The text between two quotes of the same kind. As in the kernel, there are no escapes.
     Text(&'a str),
-    /// A quote without a closing quote, and all text after it.
+    /// An opening quote without a closing one, and all text after it.
     Unclosed,
-    /// `~` is always `Matches` and `-` always `Minus`; the parser decides by the place.
+    /// An operator. `~` is always `Matches` and `-` always `Minus`; the parser resolves the
+    /// ambiguity by position.
     Operator(BinaryOp),
     /// `!`.
     Not,
-    /// `=`, which is no comparison.
+    /// `=`, which is not a comparison.
     Assign,
-    /// `=~` or `!~`, which other languages have.
+    /// `=~` or `!~`, as in other languages.
     Foreign,
     /// `(`.
     Open,
@@ -45,7 +46,7 @@ pub(crate) enum Token<'a> {
     End,
 }
 
-/// Operators and punctuation, the longer ones first.
+/// Operators and punctuation, longest first.
 const SYMBOLS: &[(&str, Token<'static>)] = &[
     ("&&", Token::Operator(BinaryOp::And)),
     ("||", Token::Operator(BinaryOp::Or)),
@@ -78,16 +79,17 @@ const SYMBOLS: &[(&str, Token<'static>)] = &[
     (".", Token::Dot),
 ];
 
-/// Reads tokens from a part of a text; the spans are those of the whole text.
+/// Reads tokens from a part of a text. Spans refer to the whole text.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexer<'a> {
-    /// The source, cut at the end of the part.
+    /// The source, truncated at the end of the part.
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Lexer<'a> {
-    /// Reads the part at `span`; a place outside the text, or inside a character, is its end.
+    /// Creates a lexer for the part at `span`. A start past the end of the text means the end; so
+    /// does an end inside a character.
     pub(crate) fn new(text: &'a str, span: Span) -> Self {
         let text = text.get(..span.end).unwrap_or(text);
         Self {
@@ -96,22 +98,22 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The text that was not read yet.
+    /// Returns the unread text.
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The place of the next character.
-    pub(crate) fn at(&self) -> usize {
+    /// Returns the position of the next character.
+    pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Goes on at another place.
+    /// Moves to another position.
     pub(crate) fn go_to(&mut self, at: usize) {
         self.at = at.min(self.text.len());
     }
 
-    /// The next token with its place. After the last one comes `End`, again and again.
+    /// Returns the next token and its span. At the end, returns `End` repeatedly.
     pub(crate) fn next(&mut self) -> (Token<'a>, Span) {
         self.take_while(is_space);
         let start = self.at;
@@ -119,14 +121,14 @@ impl<'a> Lexer<'a> {
         (token, Span::new(start, self.at))
     }
 
-    /// Reads while the characters are of this kind.
+    /// Reads characters while they are of this kind.
     pub(crate) fn take_while(&mut self, of_kind: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.find(|c| !of_kind(c)).unwrap_or(rest.len());
         self.take(length)
     }
 
-    /// Reads up to this character, and consumes it too. Without such a character it reads nothing.
+    /// Reads up to this character and consumes it too. If there is none, reads nothing.
     pub(crate) fn take_until(&mut self, end: char) -> Option<&'a str> {
         let length = self.rest().find(end)?;
         let inside = self.take(length);
@@ -172,12 +174,12 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Between tokens, as the kernel's `isspace`.
+/// Whether the character separates tokens, like the kernel's `isspace`.
 pub(crate) fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }
 
-/// In the names of fields, events and variables.
+/// Whether the character can be part of the name of a field, an event or a variable.
 pub(crate) fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_is_not_taken_for_a_shorter_one() {
+    fn the_longest_symbol_wins() {
         for (index, (text, token)) in SYMBOLS.iter().enumerate() {
             assert_eq!(tokens(text), [(*token, 0, text.len())]);
             let earlier = &SYMBOLS[..index];
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn words_numbers_and_texts_have_their_places() {
+    fn tokens_have_their_spans() {
         use Token::*;
         let two = [(Word("a_1"), 0, 3), (Digits("0x1f"), 4, 8)];
         assert_eq!(tokens("a_1 0x1f"), two);
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_ends_where_it_ends() {
+    fn lexing_stops_at_the_end_of_the_part() {
         let mut lexer = Lexer::new("a:b:c", Span::new(2, 3));
         assert_eq!(lexer.next(), (Token::Word("b"), Span::new(2, 3)));
         assert_eq!(lexer.next(), (Token::End, Span::new(3, 3)));

@@ -1,10 +1,10 @@
-//! The spelling of modifiers.
+//! Spellings of modifiers.
 
 use std::fmt;
 
 use crate::tree::Modifier;
 
-/// All modifiers but `buckets` and percentiles.
+/// All modifiers except `buckets` and percentiles.
 const NAMES: &[(&str, Modifier)] = &[
     ("hex", Modifier::Hex),
     ("sym", Modifier::Symbol),
@@ -31,7 +31,7 @@ const NAMES: &[(&str, Modifier)] = &[
 pub(crate) const BUCKETS: [&str; 2] = ["buckets", "bucket"];
 
 impl Modifier {
-    /// The modifier of this name, if it needs nothing but the name.
+    /// Returns the modifier with this name, if it needs no argument.
     pub(crate) fn named(word: &str) -> Option<Self> {
         let entry = NAMES.iter().find(|(name, _)| *name == word);
         entry
@@ -39,14 +39,15 @@ impl Modifier {
             .or_else(|| percentile(word))
     }
 
-    /// Every name, for suggestions.
+    /// Returns all names, for suggestions.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         let names = NAMES.iter().map(|(name, _)| *name);
         names.chain(BUCKETS)
     }
 }
 
-/// `p5`, `p50`, `p99` in percent, `p999` in thousandths. `p100` could be either of 10 % and 100 %.
+/// Parses a percentile: `p5`, `p50`, `p99` in percent, `p999` in thousandths. `p100` is ambiguous
+/// (10 % or 100 %) and rejected.
 fn percentile(word: &str) -> Option<Modifier> {
     let digits = word.strip_prefix('p')?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -63,7 +64,7 @@ fn percentile(word: &str) -> Option<Modifier> {
 }
 
 impl fmt::Display for Modifier {
-    /// Without the dot.
+    /// Prints the modifier without its dot.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Buckets(size) => write!(f, "buckets={size}"),
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_written_as_it_is_read() {
+    fn names_round_trip() {
         for (name, modifier) in NAMES {
             assert_eq!(Modifier::named(name).as_ref(), Some(modifier));
             assert_eq!(modifier.to_string(), *name);
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles() {
+    fn parses_percentiles() {
         let cases = [
             ("p5", Some(50)),
             ("p05", Some(50)),

@@ -1,4 +1,4 @@
-//! The spelling and the precedence of operators.
+//! Spellings and precedence of operators.
 //!
 //! From the lowest precedence to the highest:
 //!
@@ -17,17 +17,18 @@
 //! | `- ~` | in front of an operand |
 //! | `.modifier` | |
 //!
-//! Every filter that the kernel accepts keeps its meaning. There a predicate is `FIELD OP VALUE`, with
-//! `&` as one of the operators, so that `prev_state & 3 && prev_pid > 1` has two of them; `!` negates
-//! the predicate or the parenthesis behind it, so that `!prev_pid > 3` is `!(prev_pid > 3)`; `&&` binds
-//! tighter than `||`. The other operators do not exist there, and are as in Rust: `a & b == c` is
-//! `(a & b) == c`. In values the kernel has `+ - * /`, with the same levels.
+//! Every filter that the kernel accepts keeps its meaning. In the kernel, a predicate is `FIELD OP
+//! VALUE`, and `&` is one of the operators. So `prev_state & 3 && prev_pid > 1` has two predicates.
+//! `!` negates the following predicate or parenthesis: `!prev_pid > 3` is `!(prev_pid > 3)`. `&&`
+//! binds tighter than `||`. The other operators do not exist in the kernel's filters. They have the
+//! same precedence as in Rust: `a & b == c` is `(a & b) == c`. In values the kernel has `+ - * /`,
+//! with the same precedence.
 
 use std::fmt;
 
 use crate::tree::BinaryOp;
 
-/// Precedence: operators of a higher level bind tighter.
+/// Operator precedence: a higher level binds tighter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Or,
@@ -45,7 +46,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The next tighter one.
+    /// Returns the next tighter level.
     pub(crate) const fn tighter(self) -> Self {
         match self {
             Self::Or => Self::And,
@@ -64,7 +65,7 @@ impl Level {
 }
 
 impl BinaryOp {
-    /// The characters of the operator.
+    /// Returns the spelling of the operator.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Or => "||",
@@ -89,7 +90,7 @@ impl BinaryOp {
         }
     }
 
-    /// The precedence.
+    /// Returns the precedence.
     pub(crate) const fn level(self) -> Level {
         match self {
             Self::Or => Level::Or,
@@ -110,12 +111,12 @@ impl BinaryOp {
         }
     }
 
-    /// `&&` and `||`, whose operands are conditions.
+    /// Whether the operator is `&&` or `||`, whose operands are conditions.
     pub(crate) fn is_logical(self) -> bool {
         self.level() < Level::Not
     }
 
-    /// A comparison of two values.
+    /// Whether the operator compares two values.
     pub(crate) fn is_comparison(self) -> bool {
         self.level() == Level::Compare
     }

@@ -1,9 +1,9 @@
-//! The parser: source text to tree.
+//! Parses source text to a tree.
 //!
-//! Parsing never fails. It returns a tree, with [`ExprKind::Wrong`](crate::tree::ExprKind::Wrong) in
-//! place of every part that is no expression, and the problems in the order of their places. The parser
-//! checks everything that needs no knowledge of the event. Later steps check fields and types, the
-//! placement of modifiers, the fields of `sort`, and constants such as a division by zero.
+//! Parsing never fails. It returns a tree and the problems in source order. The tree has
+//! [`ExprKind::Wrong`](crate::tree::ExprKind::Wrong) in place of every invalid part. The parser
+//! checks everything that needs no knowledge of the event. Later steps check fields, types, the
+//! placement of modifiers, the fields of `sort`, and constants such as a zero divisor.
 //!
 //! [`operator`](crate::operator) documents the precedence. Limits: [`MAX_NESTING`],
 //! [`MAX_OPERATORS`] and [`MAX_PROBLEMS`]. Time and memory are linear in the length of the text.
@@ -24,19 +24,19 @@ use crate::tree::{EventFilter, Expr, Hist, Trigger};
 
 use parser::{Context, Parser};
 
-/// The most levels of parentheses and prefix operators.
+/// Maximum nesting of parentheses and prefix operators.
 pub const MAX_NESTING: usize = 64;
 
-/// The most operators and modifiers of one expression. It bounds the depth of the tree, so that code
-/// that walks through a tree may recurse. The kernel takes 4,095 bytes, enough for some 500
-/// comparisons of real fields; the list behind `in` has no limit.
+/// Maximum number of operators and modifiers in an expression. This bounds the depth of the tree,
+/// so that code may walk it recursively. The kernel accepts 4,095 bytes, enough for about 500
+/// comparisons of real fields. The list after `in` has no limit.
 pub const MAX_OPERATORS: usize = 1024;
 
-/// The most problems of one text. Each problem is shown with the whole text, so that without a limit
-/// the output would grow with the square of its length.
+/// Maximum number of problems per text. Each problem is shown with the whole text, so without a
+/// limit the output would be quadratic in the length of the text.
 pub const MAX_PROBLEMS: usize = 32;
 
-/// Reads an event filter: `prev_pid > 3 && comm ~ "ba*"`.
+/// Parses an event filter: `prev_pid > 3 && comm ~ "ba*"`.
 ///
 /// ```
 /// let text = "prev_pid = 3";
@@ -52,8 +52,8 @@ pub fn filter(text: &str) -> (Expr, Vec<Problem>) {
     (expr, in_order(problems))
 }
 
-/// Reads a histogram: `keys=call_site.sym:vals=bytes_req if bytes_req > 64`, with or without `hist:`
-/// in front.
+/// Parses a histogram with an optional `hist:` prefix: `keys=call_site.sym:vals=bytes_req if
+/// bytes_req > 64`.
 ///
 /// ```
 /// let (hist, problems) = noctule_trace::parse::hist("key=pid:val=len:sort=len.descending");
@@ -66,7 +66,8 @@ pub fn hist(text: &str) -> (Hist, Vec<Problem>) {
     (hist, in_order(problems))
 }
 
-/// Reads an event trigger: `stacktrace:5 if prio < 100`. A histogram is one, with `hist:` in front.
+/// Parses an event trigger: `stacktrace:5 if prio < 100`. A histogram with the prefix `hist:` is
+/// also a trigger.
 ///
 /// ```
 /// let (trigger, problems) = noctule_trace::parse::trigger("traceoff:0x3 if prio<100");
@@ -79,7 +80,7 @@ pub fn trigger(text: &str) -> (Trigger, Vec<Problem>) {
     (trigger, in_order(problems))
 }
 
-/// Reads an event or a pattern of events, with or without a filter: `sched:* if common_pid != 0`.
+/// Parses an event or a pattern of events with an optional filter: `sched:* if common_pid != 0`.
 ///
 /// ```
 /// let (event, problems) = noctule_trace::parse::event("sched:sched_switch if prev_pid > 3");
@@ -94,7 +95,7 @@ pub fn event(text: &str) -> (EventFilter, Vec<Problem>) {
     (event, in_order(problems))
 }
 
-/// The filter at this place of the text.
+/// Parses the filter at this span of the text.
 fn filter_in(text: &str, span: Span, problems: &mut Vec<Problem>) -> Expr {
     let mut parser = Parser::new(text, span, Context::Filter, problems);
     let expr = parser.condition();

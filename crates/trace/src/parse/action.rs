@@ -1,4 +1,4 @@
-//! Actions of a histogram: `onmatch(system.event).trace(...)`, `onmax($x).save(...)`.
+//! Parses actions of a histogram: `onmatch(system.event).trace(...)`, `onmax($x).save(...)`.
 
 use super::parser::{Context, Parser};
 use super::suggest::{did_you_mean, nearest};
@@ -11,7 +11,7 @@ pub(super) const HANDLERS: [&str; 3] = ["onmatch", "onmax", "onchange"];
 const NO_ACTION: &str = "No action found";
 const NO_CLOSING: &str = "No closing paren found";
 
-/// The action at this place; none if a problem was reported.
+/// Parses the action at this span. Returns `None` if a problem was reported.
 pub(super) fn action(text: &str, span: Span, problems: &mut Vec<Problem>) -> Option<Action> {
     let mut parser = Parser::new(text, span, Context::Value, problems);
     let handler = parser.handler()?;
@@ -20,7 +20,7 @@ pub(super) fn action(text: &str, span: Span, problems: &mut Vec<Problem>) -> Opt
     if parser.token != Token::End {
         parser.report_here("Unexpected text after the action");
     }
-    parser.check(&handler.node, &name, &params);
+    parser.check_combination(&handler.node, &name, &params);
     Some(Action {
         handler,
         name,
@@ -64,7 +64,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `.save`.
+    /// Parses `.save`.
     fn action_name(&mut self) -> Option<Spanned<String>> {
         if self.accept(Token::Dot).is_some()
             && let Token::Word(word) = self.token
@@ -75,7 +75,7 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// `(a,$b)`.
+    /// Parses `(a,$b)`.
     fn params(&mut self) -> Option<Vec<Expr>> {
         let open = self.span;
         let mut params = Vec::new();
@@ -98,8 +98,8 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Checks the combination of handler, action and parameters.
-    fn check(&mut self, handler: &Handler, name: &Spanned<String>, params: &[Expr]) {
+    /// Validates the combination of handler, action and parameters.
+    fn check_combination(&mut self, handler: &Handler, name: &Spanned<String>, params: &[Expr]) {
         let text = match (handler, name.node.as_str()) {
             (Handler::OnMatch(_), "save" | "snapshot") => "Handler doesn't support action",
             (_, "save") if params.is_empty() => "No params found for save()",
@@ -109,7 +109,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// `system.event`.
+/// Parses `system.event`.
 fn event(text: &str) -> Result<EventName, &'static str> {
     let (system, event) = text.split_once('.').ok_or("Missing subsystem")?;
     event_name(system, event).ok_or(INVALID_EVENT)
@@ -117,7 +117,7 @@ fn event(text: &str) -> Result<EventName, &'static str> {
 
 pub(super) const INVALID_EVENT: &str = "Invalid subsystem or event name";
 
-/// Checks both names: they become a path in tracefs.
+/// Validates both names, because they become a path in tracefs.
 pub(super) fn event_name(system: &str, event: &str) -> Option<EventName> {
     let name = |text: &str| {
         let text = text.trim_matches(is_space);
@@ -128,7 +128,7 @@ pub(super) fn event_name(system: &str, event: &str) -> Option<EventName> {
     Some(EventName { system, event })
 }
 
-/// `$name`.
+/// Parses `$name`.
 fn variable(text: &str) -> Result<String, &'static str> {
     let name = text.trim_matches(is_space).strip_prefix('$');
     name.filter(|name| !name.is_empty() && name.chars().all(is_word))

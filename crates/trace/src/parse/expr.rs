@@ -1,4 +1,4 @@
-//! Expressions: operators and their operands.
+//! Parses expressions: operators and their operands.
 
 use super::number;
 use super::parser::{Parser, wrong};
@@ -7,7 +7,7 @@ use crate::operator::Level;
 use crate::source::{Problem, Span, Spanned};
 use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
 
-/// The kernel's text for an operand that is no value.
+/// The kernel's error text for an invalid operand.
 pub(super) const INVALID_VALUE: &str = "Invalid value (did you forget quotes)?";
 pub(super) const INVALID_OPERATOR: &str = "Invalid operator";
 pub(super) const TOO_MANY_TERMS: &str = "Too many terms in predicate expression";
@@ -42,7 +42,7 @@ impl Parser<'_, '_> {
         self.binary(Level::Or)
     }
 
-    /// Reports text that is left after a complete expression.
+    /// Reports text that remains after a complete expression.
     pub(super) fn finish(&mut self) {
         match self.token {
             Token::End => {}
@@ -84,8 +84,8 @@ impl Parser<'_, '_> {
         left
     }
 
-    /// The operator at the current token, if it binds at least as tightly as `least`. Reports and skips
-    /// tokens that are no operators.
+    /// Returns the operator at the current token, if it binds at least as tightly as `least`.
+    /// Reports and skips tokens that are not operators.
     fn infix(&mut self, left: &Expr, least: Level) -> Option<Infix> {
         loop {
             let (infix, help) = match self.token {
@@ -172,7 +172,8 @@ impl Parser<'_, '_> {
         self.node(ExprKind::In(left.into(), elements), span)
     }
 
-    /// Reports an element that neither `,` nor `}` follows, unless a problem with it was reported.
+    /// Reports a list element that is not followed by `,` or `}`, unless another problem in it was
+    /// reported.
     fn unclosed_list(&mut self, open: Span, before: usize) {
         if self.reported() > before {
             self.skip_to(Token::CloseBrace);
@@ -200,7 +201,7 @@ impl Parser<'_, '_> {
         means_not || self.token == Token::Not
     }
 
-    /// Parses `!` and its operand: the whole comparison, as in the kernel.
+    /// Parses `!` and its operand, which is the whole comparison, as in the kernel.
     fn negation(&mut self) -> Expr {
         let not = self.advance();
         let before = self.reported();
@@ -256,8 +257,8 @@ impl Parser<'_, '_> {
         self.modified(number)
     }
 
-    /// Reports an expression that is neither true nor false where it has to be, unless something else
-    /// in it was reported. As in the kernel a field alone is none, but `a & b` is one.
+    /// Reports an expression that is not a condition, unless another problem in it was reported. As
+    /// in the kernel, a field alone is not a condition, but `a & b` is.
     fn require_condition(&mut self, expr: &Expr, before: usize) {
         let is_condition = match &expr.kind {
             ExprKind::Binary(op, ..) => {
@@ -274,8 +275,8 @@ impl Parser<'_, '_> {
     }
 }
 
-/// The kernel's text for a wrong token after an operand: after a field the kernel expects an operator,
-/// after a comparison it expects the end.
+/// Returns the kernel's error text for a wrong token after an operand. The kernel expects an
+/// operator after a field, and the end after a comparison.
 fn not_an_operator(left: &Expr) -> &'static str {
     match left.kind {
         ExprKind::Binary(..) | ExprKind::In(..) | ExprKind::Unary(..) => TOO_MANY_TERMS,
@@ -283,7 +284,7 @@ fn not_an_operator(left: &Expr) -> &'static str {
     }
 }
 
-/// `x.function`, whose right side is the name of a function.
+/// Whether the expression is `x.function`. Its right side is then a function name.
 fn is_function(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Modified(_, modifier) if modifier.node == Modifier::Function)
 }

@@ -1,4 +1,4 @@
-//! Histograms.
+//! Parses histograms.
 
 use std::mem;
 
@@ -6,30 +6,30 @@ use super::action;
 use super::filter_in;
 use super::number::number;
 use super::parser::{Context, Parser};
-use super::split::{at, split_colons, split_filter, trim};
+use super::split::{split_colons, split_filter, text_at, trim};
 use super::suggest::{did_you_mean, nearest};
 use crate::lex::{Token, is_space, is_word};
 use crate::source::{Problem, Span, Spanned};
 use crate::tree::{Expr, Hist, Variable};
 
-/// Words in front of `=`. Any other word there is the name of a variable.
+/// Words before `=`. Any other word is the name of a variable.
 const KEYWORDS: [&str; 10] = [
     "keys", "key", "vals", "val", "values", "on", "sort", "size", "name", "clock",
 ];
 
-/// Words without `=`.
+/// Words that stand alone, without `=`.
 const FLAGS: [&str; 6] = ["pause", "cont", "continue", "clear", "nohitcount", "NOHC"];
 
-/// Parses the whole text, with or without the prefix `hist:`.
+/// Parses the whole text, with an optional prefix `hist:`.
 pub(super) fn hist(text: &str, problems: &mut Vec<Problem>) -> Hist {
     let span = trim(text, Span::new(0, text.len()));
-    let rest = at(text, span).strip_prefix("hist");
+    let rest = text_at(text, span).strip_prefix("hist");
     let is_prefix = rest.is_some_and(|rest| rest.starts_with(|c| c == ':' || is_space(c)));
     let skipped = if is_prefix { "hist:".len() } else { 0 };
     hist_in(text, Span::new(span.start + skipped, span.end), problems)
 }
 
-/// Parses a histogram without the prefix at this place of the text.
+/// Parses a histogram without the prefix at this span.
 pub(super) fn hist_in(text: &str, span: Span, problems: &mut Vec<Problem>) -> Hist {
     let (body, filter) = split_filter(text, span);
     let body = trim(text, body);
@@ -46,7 +46,7 @@ pub(super) fn hist_in(text: &str, span: Span, problems: &mut Vec<Problem>) -> Hi
     reader.require_keys(body);
     let mut hist = reader.hist;
     hist.filter = filter.map(|span| filter_in(text, span, problems));
-    hist.filter_text = filter.map(|span| at(text, trim(text, span)).to_owned());
+    hist.filter_text = filter.map(|span| text_at(text, trim(text, span)).to_owned());
     hist
 }
 
@@ -59,7 +59,7 @@ struct Reader<'a, 'p> {
 impl<'a> Reader<'a, '_> {
     /// Parses the text between two colons.
     fn part(&mut self, span: Span) {
-        let part = at(self.text, span);
+        let part = text_at(self.text, span);
         match part.find(['=', '(']) {
             _ if part.is_empty() => {
                 let problem = Problem::new(span, "Empty parameter");
@@ -83,7 +83,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn flag(&mut self, span: Span) {
-        let word = at(self.text, span);
+        let word = text_at(self.text, span);
         let hist = &mut self.hist;
         let flag = match word {
             "pause" => &mut hist.pause,
@@ -106,7 +106,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn assignment(&mut self, keyword: Span, value: Span) {
-        let word = at(self.text, keyword);
+        let word = text_at(self.text, keyword);
         let given_before = match word {
             "key" | "keys" => {
                 let keys = self.list(value, Context::Value);
@@ -158,7 +158,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn size(&mut self, span: Span) -> Option<Spanned<u64>> {
-        let size = number(at(self.text, span));
+        let size = number(text_at(self.text, span));
         if size.is_none() {
             let problem = Problem::new(span, Context::Value.bad_number());
             self.problems.push(problem);
@@ -168,21 +168,21 @@ impl<'a> Reader<'a, '_> {
 
     /// Parses the name of a histogram or of a clock (`x86-tsc`).
     fn name(&mut self, span: Span) -> Option<Spanned<String>> {
-        let name = at(self.text, span);
+        let name = text_at(self.text, span);
         let fits = |c| is_word(c) || matches!(c, '-' | '.');
         if !name.chars().all(fits) {
             let problem = Problem::new(span, "Invalid name");
-            let help = "a name has letters, digits, `_`, `-` and `.`";
+            let help = "a name can have letters, digits, `_`, `-` and `.`";
             self.problems.push(problem.with_help(help));
             return None;
         }
         Some(Spanned::new(name.to_owned(), span))
     }
 
-    /// Reports missing keys, unless the problem with `keys=` was reported.
+    /// Reports missing keys, unless a problem with `keys=` was reported.
     fn require_keys(&mut self, body: Span) {
         let mut parts = split_colons(self.text, body).into_iter();
-        let tried = |part| at(self.text, trim(self.text, part)).starts_with("key");
+        let tried = |part| text_at(self.text, trim(self.text, part)).starts_with("key");
         if !self.hist.keys.is_empty() || parts.any(tried) {
             return;
         }
@@ -197,13 +197,13 @@ impl<'a> Reader<'a, '_> {
 }
 
 impl Parser<'_, '_> {
-    /// Parses expressions with commas between them, up to the end.
+    /// Parses comma-separated expressions up to the end.
     fn list(&mut self) -> Vec<Expr> {
         let mut list = Vec::new();
         loop {
             self.restart_limit();
             list.push(self.expression());
-            if !self.at_next() {
+            if !self.accept_comma() {
                 return list;
             }
         }
@@ -215,7 +215,7 @@ impl Parser<'_, '_> {
         loop {
             self.restart_limit();
             variables.extend(self.variable());
-            if !self.at_next() {
+            if !self.accept_comma() {
                 return variables;
             }
         }
@@ -235,7 +235,7 @@ impl Parser<'_, '_> {
         }
         let problem = Problem::new(self.span, "Malformed assignment");
         self.report(match (self.token, keyword) {
-            (_, Some(word)) => problem.with_help(format!("write `:` in front of `{word}=`")),
+            (_, Some(word)) => problem.with_help(format!("write `:` before `{word}=`")),
             (Token::Variable(_), _) => problem.with_help("assign to a variable without `$`"),
             _ => problem,
         });
@@ -243,8 +243,8 @@ impl Parser<'_, '_> {
         None
     }
 
-    /// Consumes a comma, and returns whether there was one. Reports and skips other tokens.
-    fn at_next(&mut self) -> bool {
+    /// Consumes a comma and returns whether there was one. Reports and skips other tokens.
+    fn accept_comma(&mut self) -> bool {
         if !matches!(self.token, Token::Comma | Token::End) {
             self.finish();
             self.skip_to(Token::Comma);

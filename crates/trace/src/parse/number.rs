@@ -1,20 +1,21 @@
-//! Numbers as the kernel's `kstrtoull` reads them with base 0.
+//! Parses numbers like the kernel's `kstrtoull` with base 0.
 
-/// Decimal, hexadecimal behind `0x`, or octal behind `0`; at most 64 bits.
+/// Parses a decimal number, a hexadecimal one with `0x`, or an octal one with `0`, of at most 64
+/// bits.
 pub(super) fn number(digits: &str) -> Option<u64> {
     let (base, digits) = match digits.as_bytes() {
         [b'0', b'x' | b'X', _, ..] => (16, digits.get(2..)?),
         [b'0', _, ..] => (8, digits.get(1..)?),
         _ => (10, digits),
     };
-    // The library would take a sign.
+    // `from_str_radix` would accept a sign.
     if !digits.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return None;
     }
     u64::from_str_radix(digits, base).ok()
 }
 
-/// The number below zero of these digits.
+/// Parses digits as a negative number.
 pub(super) fn negative(digits: &str) -> Option<i128> {
     let magnitude = i128::from(number(digits)?);
     let fits = magnitude <= -i128::from(i64::MIN);
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_kernels() {
+    fn parses_numbers_like_the_kernel() {
         let cases = [
             ("0", Some(0)),
             ("00", Some(0)),
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn below_zero_is_one_bit_less() {
+    fn negative_numbers_fit_in_64_bits() {
         assert_eq!(negative("1"), Some(-1));
         let least = "9223372036854775808";
         assert_eq!(negative(least), Some(i64::MIN.into()));

@@ -1,4 +1,4 @@
-//! Operands: numbers, texts, names, and the modifiers behind them.
+//! Parses operands: numbers, texts, names and their modifiers.
 
 use super::expr::{INVALID_VALUE, TOO_MANY_TERMS};
 use super::number::number;
@@ -10,8 +10,8 @@ use crate::operator::Level;
 use crate::source::{Problem, Spanned};
 use crate::tree::{EventName, Expr, ExprKind, Modifier, Name};
 
-/// The most bytes of the source that a suggestion repeats.
-const LONGEST_QUOTED: usize = 64;
+/// Maximum number of source bytes that a suggestion quotes.
+const MAX_QUOTED: usize = 64;
 
 impl Parser<'_, '_> {
     /// Parses one operand, without modifiers.
@@ -36,7 +36,7 @@ impl Parser<'_, '_> {
             }
             Token::Variable(name) => ExprKind::Variable(bare(name)),
             Token::Word("CPUS") => return self.cpus(),
-            // `if` is a keyword of C, so that no field has this name.
+            // `if` is a keyword of C, so no field has this name.
             Token::Word("if") => return self.missing(),
             Token::Word(word) => return self.name(word),
             Token::Open => return self.parenthesis(),
@@ -46,7 +46,7 @@ impl Parser<'_, '_> {
         Expr { kind, span }
     }
 
-    /// Reports that the current token begins no operand.
+    /// Reports that the current token does not start an operand.
     fn missing(&mut self) -> Expr {
         let place = self.span;
         let nothing_more = matches!(self.token, Token::End | Token::Close | Token::CloseBrace);
@@ -74,7 +74,7 @@ impl Parser<'_, '_> {
         let mut problem = Problem::new(place, text);
         if problem.text == INVALID_VALUE && !nothing_more {
             let bare = self.rest_from_here().split(ends_text).next();
-            problem.help = bare.and_then(in_quotes);
+            problem.help = bare.and_then(suggest_quotes);
         }
         self.report(problem);
         self.recover();
@@ -125,7 +125,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Parses a name, or system, event and name with dots between them.
+    /// Parses a name, or a system, an event and a name separated by dots.
     fn name(&mut self, first: &str) -> Expr {
         let mut ahead = self.lexer.clone();
         let mut next = || ahead.next().0;
@@ -178,7 +178,7 @@ impl Parser<'_, '_> {
                     .strip_prefix("-offset")
                     .is_some_and(|rest| !rest.starts_with(is_word));
             if is_offset {
-                lexer.go_to(lexer.at() + "-offset".len());
+                lexer.go_to(lexer.position() + "-offset".len());
             }
             if is_offset { "sym-offset" } else { word }
         });
@@ -209,7 +209,7 @@ impl Parser<'_, '_> {
         Spanned::new(Modifier::Unknown(word.into()), span)
     }
 
-    /// Parses the operand of `~`. A glob without quotes is a problem.
+    /// Parses the operand of `~`. Reports an unquoted glob.
     pub(super) fn pattern(&mut self) -> Expr {
         let quoted = matches!(self.token, Token::Text(_) | Token::Unclosed);
         if quoted || self.rest_from_here().starts_with(ends_text) || self.token == Token::End {
@@ -220,13 +220,13 @@ impl Parser<'_, '_> {
         }
         let (glob, span) = self.read(|lexer| lexer.take_while(|c| !ends_text(c)));
         let mut problem = Problem::new(span, INVALID_VALUE);
-        problem.help = in_quotes(glob);
+        problem.help = suggest_quotes(glob);
         self.report(problem);
         let kind = ExprKind::Text(glob.into());
         Expr { kind, span }
     }
 
-    /// Parses the right side of `x.function ==`: a name, which may have dots, or an address.
+    /// Parses the right side of `x.function ==`: an address, or a name that may contain dots.
     pub(super) fn function_name(&mut self) -> Expr {
         let begins = |c: char| is_word(c) && !c.is_ascii_digit() || c == '.';
         if !self.rest_from_here().starts_with(begins) || self.token == Token::Word("if") {
@@ -238,7 +238,7 @@ impl Parser<'_, '_> {
         Expr { kind, span }
     }
 
-    /// The source from the current token on.
+    /// Returns the source starting at the current token.
     fn rest_from_here(&self) -> &str {
         let mut lexer = self.lexer.clone();
         lexer.go_to(self.span.start);
@@ -246,16 +246,16 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Whether a text without its quotes ends at this character.
+/// Whether unquoted text ends at this character.
 fn ends_text(c: char) -> bool {
     is_space(c) || matches!(c, '(' | ')' | '{' | '}' | ',' | '&' | '|' | '=')
 }
 
-/// The suggestion to write a word in quotes.
-fn in_quotes(bare: &str) -> Option<String> {
+/// Suggests quoting a word.
+fn suggest_quotes(bare: &str) -> Option<String> {
     let fits = |c: char| !c.is_control() && !matches!(c, '"' | '\'');
     let named = bare.contains(|c: char| c.is_alphanumeric()) && bare.chars().all(fits);
-    (named && bare.len() <= LONGEST_QUOTED).then(|| did_you_mean(&format!("\"{bare}\"")))
+    (named && bare.len() <= MAX_QUOTED).then(|| did_you_mean(&format!("\"{bare}\"")))
 }
 
 fn bare(field: &str) -> Name {
@@ -276,18 +276,18 @@ fn of_event(system: &str, event: &str, field: &str) -> Name {
     }
 }
 
-/// Whether `a.second.third` is a field with two modifiers (`latency.p99.descending`), and not the field
-/// of an event. A third word that resembles a modifier counts as a misspelled one, because few events
-/// have the name of a modifier.
+/// Whether `a.second.third` is a field with two modifiers (`latency.p99.descending`) rather than a
+/// field of an event. A third word that resembles a modifier counts as a misspelled modifier,
+/// because few events have such a name.
 fn are_modifiers(second: &str, third: &str) -> bool {
     let is_modifier = |word| BUCKETS.contains(&word) || Modifier::named(word).is_some();
     is_modifier(second) && (is_modifier(third) || nearest(third, Modifier::names()).is_some())
 }
 
-/// CPUs as the kernel's `cpulist_parse` reads them: `0-3,8`, `0-31:2/4` (two of every four), `all`, and
-/// `N` for the last CPU.
+/// Whether the kernel's `cpulist_parse` accepts the list: `0-3,8`, `0-31:2/4` (two of every four),
+/// `all`, and `N` for the last CPU.
 fn is_cpu_list(list: &str) -> bool {
-    let is_cpu = |cpu: &str| cpu == "N" || number_of(cpu).is_some();
+    let is_cpu = |cpu: &str| cpu == "N" || decimal(cpu).is_some();
     let is_range = |part: &str| match part.split_once('-') {
         Some((first, last)) => is_cpu(first) && is_cpu(last),
         None => part == "all" || is_cpu(part),
@@ -295,7 +295,7 @@ fn is_cpu_list(list: &str) -> bool {
     let is_part = |part: &str| match part.split_once(':') {
         Some((range, group)) => {
             let group = group.split_once('/');
-            let counts = group.map(|(used, size)| (number_of(used), number_of(size)));
+            let counts = group.map(|(used, size)| (decimal(used), decimal(size)));
             is_range(range) && matches!(counts, Some((Some(_), Some(1..))))
         }
         None => is_range(part),
@@ -304,7 +304,7 @@ fn is_cpu_list(list: &str) -> bool {
     !list.is_empty() && parts.all(is_part)
 }
 
-fn number_of(digits: &str) -> Option<u32> {
+fn decimal(digits: &str) -> Option<u32> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| plain)
 }

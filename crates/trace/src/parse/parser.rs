@@ -1,11 +1,11 @@
-//! The state of the parser: the current token, and the problems so far.
+//! The parser state: the current token and the problems so far.
 
 use super::{MAX_NESTING, MAX_OPERATORS};
 use crate::lex::{Lexer, Token};
 use crate::source::{Problem, Span};
 use crate::tree::{BinaryOp, Expr, ExprKind};
 
-/// The place of an expression. The kernel has different error texts for each.
+/// The position of an expression. The kernel has different error texts for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Context {
     /// After `if`.
@@ -17,7 +17,7 @@ pub(super) enum Context {
 }
 
 impl Context {
-    /// The text for a missing expression.
+    /// Returns the error text for a missing expression.
     pub(super) const fn nothing(self) -> &'static str {
         match self {
             Self::Filter => "No filter found",
@@ -26,7 +26,7 @@ impl Context {
         }
     }
 
-    /// The text for a token that begins no expression.
+    /// Returns the error text for a token that does not start an expression.
     pub(super) const fn no_field(self) -> &'static str {
         match self {
             Self::Filter => "Field not found",
@@ -52,15 +52,15 @@ impl Context {
 /// Parses one expression, or a list of them, from a part of a text.
 pub(super) struct Parser<'a, 'p> {
     pub(super) lexer: Lexer<'a>,
-    /// The current token; not consumed yet.
+    /// The current token, not consumed yet.
     pub(super) token: Token<'a>,
     pub(super) span: Span,
-    /// The token before it; `End` at the start.
+    /// The previous token; `End` at the start.
     pub(super) last: Token<'a>,
     pub(super) context: Context,
     nesting: usize,
     operators: usize,
-    /// [`Parser::give_up`] was called: later problems would only be consequences.
+    /// Set by [`Parser::give_up`]: later problems would only be follow-up errors.
     gave_up: bool,
     problems: &'p mut Vec<Problem>,
 }
@@ -105,7 +105,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         let start = self.span.start;
         self.lexer.go_to(start);
         let read = read(&mut self.lexer);
-        let span = Span::new(start, self.lexer.at());
+        let span = Span::new(start, self.lexer.position());
         self.last = self.token;
         (self.token, self.span) = self.lexer.next();
         (read, span)
@@ -117,23 +117,23 @@ impl<'a, 'p> Parser<'a, 'p> {
         }
     }
 
-    /// The number of problems. The difference to a later number shows that something was reported.
+    /// Returns the number of problems, so that callers can detect newly reported ones.
     pub(super) fn reported(&self) -> usize {
         self.problems.len()
     }
 
-    /// A problem at the current token.
+    /// Reports a problem at the current token.
     pub(super) fn report_here(&mut self, text: &str) {
         self.report(Problem::new(self.span, text));
     }
 
-    /// Skips the rest of the part, and reports nothing more.
+    /// Skips the rest of the part and suppresses further problems.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
         self.read(|lexer| lexer.take_while(|_| true).len());
     }
 
-    /// Skips tokens up to the next place where an expression may end or continue.
+    /// Skips tokens up to the next position where an expression may end or continue.
     pub(super) fn recover(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -176,7 +176,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         expr
     }
 
-    /// Makes an expression, and counts its operator towards [`MAX_OPERATORS`].
+    /// Creates an expression and counts its operator towards [`MAX_OPERATORS`].
     pub(super) fn node(&mut self, kind: ExprKind, span: Span) -> Expr {
         self.operators += 1;
         if self.operators == MAX_OPERATORS + 1 {
@@ -188,13 +188,13 @@ impl<'a, 'p> Parser<'a, 'p> {
         Expr { kind, span }
     }
 
-    /// Starts to count again: each expression of a list has its own limit.
+    /// Resets the operator count: each expression of a list has its own limit.
     pub(super) fn restart_limit(&mut self) {
         self.operators = 0;
     }
 }
 
-/// The tree of a part that is no expression; the problem was reported.
+/// Returns the tree of an invalid part whose problem was reported.
 pub(super) const fn wrong(span: Span) -> Expr {
     Expr {
         kind: ExprKind::Wrong,

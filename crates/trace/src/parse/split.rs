@@ -1,10 +1,10 @@
-//! The parts of a command: the filter after `if`, and the parts between colons.
+//! Splits a command: the filter after `if`, and the parts between colons.
 
 use crate::lex::is_space;
 use crate::source::Span;
 
-/// The characters outside of quotes, with their places. A quote without a closing quote is an ordinary
-/// character.
+/// Iterates over the characters outside of quotes, with their positions. An unmatched quote is an
+/// ordinary character.
 struct OutsideQuotes<'a> {
     text: &'a str,
     at: usize,
@@ -34,8 +34,8 @@ impl Iterator for OutsideQuotes<'_> {
             if !matches!(c, '"' | '\'') {
                 return Some((at, c));
             }
-            // A search that fails is the last one for this kind of quote: later ones would be its
-            // closing quote. So the time stays linear.
+            // A failed search is the last one for this kind of quote, because a later quote would
+            // have closed it. The running time therefore stays linear.
             match self.rest().find(c) {
                 Some(length) => self.at += length + c.len_utf8(),
                 None => return Some((at, c)),
@@ -44,7 +44,7 @@ impl Iterator for OutsideQuotes<'_> {
     }
 }
 
-/// The text before the first word `if`, and the text after it.
+/// Splits the text at the first word `if`.
 pub(super) fn split_filter(text: &str, span: Span) -> (Span, Option<Span>) {
     let mut before = ' ';
     for (at, c) in OutsideQuotes::new(text, span) {
@@ -61,7 +61,7 @@ pub(super) fn split_filter(text: &str, span: Span) -> (Span, Option<Span>) {
     (span, None)
 }
 
-/// The parts between the colons that are not inside of quotes, parentheses or braces.
+/// Splits at colons outside of quotes, parentheses and braces.
 pub(super) fn split_colons(text: &str, span: Span) -> Vec<Span> {
     let mut parts = Vec::new();
     let (mut start, mut depth) = (span.start, 0_usize);
@@ -80,14 +80,14 @@ pub(super) fn split_colons(text: &str, span: Span) -> Vec<Span> {
     parts
 }
 
-/// The text at this place.
-pub(super) fn at(text: &str, span: Span) -> &str {
+/// Returns the text at this span.
+pub(super) fn text_at(text: &str, span: Span) -> &str {
     text.get(span.range()).unwrap_or_default()
 }
 
-/// The place without the blanks at both ends.
+/// Removes whitespace from both ends of the span.
 pub(super) fn trim(text: &str, span: Span) -> Span {
-    let inside = at(text, span);
+    let inside = text_at(text, span);
     let start = span.start + (inside.len() - inside.trim_start_matches(is_space).len());
     let end = span.end - (inside.len() - inside.trim_end_matches(is_space).len());
     Span::new(start, end.max(start))
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_is_behind_the_first_word_if() {
+    fn the_filter_follows_the_first_if() {
         let cases = [
             ("keys=a if b > 1 if c", "keys=a ", Some(" b > 1 if c")),
             ("keys=if", "keys=if", None),
@@ -118,13 +118,13 @@ mod tests {
         ];
         for (text, front, behind) in cases {
             let (command, filter) = split_filter(text, whole(text));
-            assert_eq!(at(text, command), front);
-            assert_eq!(filter.map(|span| at(text, span)), behind, "{text}");
+            assert_eq!(text_at(text, command), front);
+            assert_eq!(filter.map(|span| text_at(text, span)), behind, "{text}");
         }
     }
 
     #[test]
-    fn colons_inside_of_something_are_part_of_it() {
+    fn nested_colons_do_not_split() {
         let cases: &[(&str, &[&str])] = &[
             ("keys=a:vals=b", &["keys=a", "vals=b"]),
             (
@@ -138,13 +138,13 @@ mod tests {
         ];
         for (text, expected) in cases {
             let parts = split_colons(text, whole(text));
-            let parts: Vec<&str> = parts.into_iter().map(|span| at(text, span)).collect();
+            let parts: Vec<&str> = parts.into_iter().map(|span| text_at(text, span)).collect();
             assert_eq!(parts, *expected, "{text}");
         }
     }
 
     #[test]
-    fn blanks_at_the_ends_are_no_part() {
+    fn trim_removes_outer_whitespace() {
         for (text, start, end) in [(" a b\t", 1, 4), ("  ", 2, 2), ("", 0, 0)] {
             assert_eq!(trim(text, whole(text)), Span::new(start, end));
         }

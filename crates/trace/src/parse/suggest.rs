@@ -1,28 +1,28 @@
 //! Suggestions for misspelled words.
 
-/// Longer words get no suggestion: comparing them takes time.
-const LONGEST: usize = 24;
+/// Longer words get no suggestion, because comparing them is slow.
+const MAX_LENGTH: usize = 24;
 
-/// The candidate with the smallest edit distance: at most one for a short word, and at most three for a
-/// long one.
+/// Returns the candidate with the smallest edit distance: at most 1 for short words and 3 for long
+/// ones.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    if word.len() > LONGEST {
+    if word.len() > MAX_LENGTH {
         return None;
     }
     let most = (word.len() / 3).clamp(1, 3);
     candidates
         .into_iter()
         .map(|candidate| (strsim::osa_distance(word, candidate), candidate))
-        // At least two letters have to be right.
+        // At least two letters must match.
         .filter(|(distance, candidate)| *distance <= most && distance + 1 < candidate.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// The help text for a candidate.
+/// Formats the help text for a candidate.
 pub(super) fn did_you_mean(candidate: &str) -> String {
     format!("did you mean `{candidate}`?")
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_found_if_it_is_near() {
+    fn suggests_the_closest_candidate() {
         let all = ["keys", "vals", "values", "sort", "size", "if"];
         let cases = [
             ("kyes", Some("keys")),

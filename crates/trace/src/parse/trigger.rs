@@ -1,17 +1,17 @@
-//! Event triggers.
+//! Parses event triggers.
 
 use super::action::{INVALID_EVENT, event_name};
 use super::filter_in;
 use super::hist::hist_in;
 use super::number::number;
 use super::parser::Context;
-use super::split::{at, split_colons, split_filter, trim};
+use super::split::{split_colons, split_filter, text_at, trim};
 use super::suggest::{did_you_mean, nearest};
 use crate::lex::is_space;
 use crate::source::{Problem, Span, Spanned};
 use crate::tree::{Command, EventName, Trigger};
 
-/// Commands with a count as their only parameter.
+/// Commands whose only parameter is a count.
 const SIMPLE: [(&str, Command); 4] = [
     ("stacktrace", Command::Stacktrace),
     ("snapshot", Command::Snapshot),
@@ -21,7 +21,7 @@ const SIMPLE: [(&str, Command); 4] = [
 
 type OfEvent = fn(EventName) -> Command;
 
-/// Commands that switch another event.
+/// Commands that enable or disable another event.
 const OF_EVENTS: [(&str, OfEvent); 4] = [
     ("enable_event", Command::EnableEvent),
     ("disable_event", Command::DisableEvent),
@@ -32,13 +32,13 @@ const OF_EVENTS: [(&str, OfEvent); 4] = [
 /// Parses the whole text.
 pub(super) fn trigger(text: &str, problems: &mut Vec<Problem>) -> Trigger {
     let all = trim(text, Span::new(0, text.len()));
-    let whole = at(text, all);
+    let whole = text_at(text, all);
     if whole.starts_with('!') {
         let problem = Problem::new(all, "Triggers cannot be removed");
         problems.push(problem.with_help("a trigger ends when its command ends"));
     }
     let start = all.start + (whole.len() - whole.trim_start_matches('!').len());
-    let rest = at(text, Span::new(start, all.end));
+    let rest = text_at(text, Span::new(start, all.end));
     let length = rest.find(|c| c == ':' || is_space(c));
     let end = start + length.unwrap_or(rest.len());
     let name = Span::new(start, end);
@@ -47,7 +47,7 @@ pub(super) fn trigger(text: &str, problems: &mut Vec<Problem>) -> Trigger {
 }
 
 fn command(text: &str, name: Span, params: Span, problems: &mut Vec<Problem>) -> Trigger {
-    let word = at(text, name);
+    let word = text_at(text, name);
     if word == "hist" {
         let hist = hist_in(text, params, problems);
         return Trigger {
@@ -90,7 +90,7 @@ fn unknown(word: &str, name: Span) -> Problem {
     })
 }
 
-/// Parses `system:event`, and returns the place of the count after it.
+/// Parses `system:event` and returns the span of the count after it.
 fn event(
     text: &str,
     params: Span,
@@ -102,25 +102,23 @@ fn event(
         return (None, None);
     };
     let count = parts.next().map(|count| Span::new(count.start, params.end));
-    let name = event_name(at(text, system), at(text, event));
+    let name = event_name(text_at(text, system), text_at(text, event));
     if name.is_none() {
         problems.push(Problem::new(system.to(event), INVALID_EVENT));
     }
     (name, count)
 }
 
-/// Parses a count. The kernel rejects its own output (`count=3`, `unlimited`) too.
+/// Parses a count. Like the kernel, rejects the kernel's own output (`count=3`, `unlimited`).
 fn count(text: &str, span: Span, problems: &mut Vec<Problem>) -> Option<Spanned<u64>> {
     let span = trim(text, span);
-    let digits = at(text, span);
+    let digits = text_at(text, span);
     let count = number(digits);
     if count.is_none() {
         let problem = Problem::new(span, Context::Value.bad_number());
         problems.push(match digits {
-            "unlimited" => problem.with_help("leave the count out for an unlimited one"),
-            _ if digits.contains(is_space) => {
-                problem.with_help("write `if` in front of the filter")
-            }
+            "unlimited" => problem.with_help("omit the count for no limit"),
+            _ if digits.contains(is_space) => problem.with_help("write `if` before the filter"),
             _ => problem,
         });
     }

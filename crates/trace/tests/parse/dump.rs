@@ -1,10 +1,10 @@
-//! Trees as one line each: operators in front of their operands, without places.
+//! Prints trees as one line in prefix notation, without spans.
 
 use noctule_trace::tree::{
     Command, EventName, Expr, ExprKind, Handler, Hist, Name, Trigger, UnaryOp,
 };
 
-/// `(&& (== prev_pid 1) (~ comm "ba*"))`.
+/// Prints `(&& (== prev_pid 1) (~ comm "ba*"))`.
 pub(crate) fn expr(expr: &Expr) -> String {
     match &expr.kind {
         ExprKind::Number(number) => number.to_string(),
@@ -48,7 +48,7 @@ fn list(elements: &[Expr]) -> String {
     format!("[{}]", elements.join(" "))
 }
 
-/// One part after the other.
+/// Prints the parts of a histogram in order.
 pub(crate) fn hist(hist: &Hist) -> String {
     let mut parts = Vec::new();
     for (word, list) in [
@@ -99,7 +99,7 @@ pub(crate) fn hist(hist: &Hist) -> String {
     parts.join(" ")
 }
 
-/// Command, count, filter.
+/// Prints the command, the count and the filter.
 pub(crate) fn trigger(trigger: &Trigger) -> String {
     let mut line = match &trigger.command.node {
         Command::Hist(hist) => format!("Hist {}", self::hist(hist)),

@@ -1,4 +1,4 @@
-//! Hostile text: mutations of the golden cases, and very long texts.
+//! Tests hostile text: mutations of the golden cases and very long texts.
 
 use noctule_trace::parse::{self, MAX_NESTING, MAX_OPERATORS};
 use noctule_trace::source::{Problem, Span};
@@ -9,7 +9,7 @@ use crate::{dump, places};
 
 const MUTATIONS: usize = 200_000;
 
-/// Parts of the language, and characters that are not.
+/// Pieces of the language, and invalid characters.
 const PIECES: [&str; 48] = [
     "(",
     ")",
@@ -61,7 +61,7 @@ const PIECES: [&str; 48] = [
     "\u{10ffff}",
 ];
 
-fn mutated(random: &mut Random, text: &str, other: &str) -> String {
+fn mutate(random: &mut Random, text: &str, other: &str) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for _ in 0..=random.below(3) {
         let at = random.below(text.len() + 1);
@@ -84,23 +84,23 @@ fn mutated(random: &mut Random, text: &str, other: &str) -> String {
     text.into_iter().collect()
 }
 
-/// Parses, checks every place, and returns the printed tree if there are no problems.
-fn checked(kind: usize, text: &str) -> Option<String> {
+/// Parses the text and checks every span. Returns the printed tree if there are no problems.
+fn check_parse(kind: usize, text: &str) -> Option<String> {
     let mut spans: Vec<Span> = Vec::new();
     let (printed, problems): (String, Vec<Problem>) = match kind {
         0 => {
             let (expr, problems) = parse::filter(text);
-            places::of_expr(&expr, &mut spans);
+            places::collect_expr(&expr, &mut spans);
             (expr.to_string(), problems)
         }
         1 => {
             let (hist, problems) = parse::hist(text);
-            places::of_hist(&hist, &mut spans);
+            places::collect_hist(&hist, &mut spans);
             (hist.to_string(), problems)
         }
         _ => {
             let (trigger, problems) = parse::trigger(text);
-            places::of_trigger(&trigger, &mut spans);
+            places::collect_trigger(&trigger, &mut spans);
             (trigger.to_string(), problems)
         }
     };
@@ -112,7 +112,7 @@ fn checked(kind: usize, text: &str) -> Option<String> {
     for span in spans {
         assert!(text.get(span.range()).is_some(), "{span:?} of {text:?}");
     }
-    // A long text would be shown with each of them.
+    // Each problem shows the whole text, so long texts are excluded.
     let short = problems.iter().filter(|_| text.len() < 1000);
     for problem in short {
         let shown = problem.show(text);
@@ -125,7 +125,7 @@ fn checked(kind: usize, text: &str) -> Option<String> {
 }
 
 #[test]
-fn mutations_do_no_harm() {
+fn mutated_texts_parse_or_report_problems() {
     let corpus: Vec<(usize, String)> = (0..)
         .zip(FILES)
         .flat_map(|(kind, (name, _))| sources(name).into_iter().map(move |text| (kind, text)))
@@ -135,8 +135,8 @@ fn mutations_do_no_harm() {
     for _ in 0..MUTATIONS {
         let (kind, text) = random.of(&corpus);
         let (_, other) = random.of(&corpus);
-        let text = mutated(&mut random, text, other);
-        if let Some(printed) = checked(*kind, &text) {
+        let text = mutate(&mut random, text, other);
+        if let Some(printed) = check_parse(*kind, &text) {
             let read = FILES[*kind].1;
             assert_eq!(read(&printed), read(&text), "{text:?} as {printed:?}");
             right += 1;
@@ -145,18 +145,18 @@ fn mutations_do_no_harm() {
     assert!(right > MUTATIONS / 50, "{right}");
 }
 
-/// Parses the text in every position. Quadratic time or unlimited recursion would show here.
-fn long(text: &str) {
+/// Parses the text in every position, to find quadratic running time and unlimited recursion.
+fn check_long_text(text: &str) {
     for kind in 0..FILES.len() {
-        checked(kind, text);
+        check_parse(kind, text);
     }
     let filter = format!("keys={text}:vals={text}:sort={text}:x={text},y={text} if {text}");
-    checked(1, &filter);
-    checked(1, &format!("keys=a:onmax($x).save({text}):onmatch({text}"));
+    check_parse(1, &filter);
+    check_parse(1, &format!("keys=a:onmax($x).save({text}):onmatch({text}"));
 }
 
 #[test]
-fn long_texts_come_to_an_end() {
+fn long_texts_are_parsed_in_linear_time() {
     let pieces = [
         "(",
         ")",
@@ -204,12 +204,12 @@ fn long_texts_come_to_an_end() {
         "==",
     ];
     for piece in pieces {
-        long(&piece.repeat(5_000 / piece.len()));
+        check_long_text(&piece.repeat(5_000 / piece.len()));
     }
 }
 
 #[test]
-fn limits_are_problems() {
+fn exceeded_limits_are_reported() {
     let last = |text: &str| {
         let (expr, problems) = parse::filter(text);
         drop(expr.clone());
@@ -224,7 +224,7 @@ fn limits_are_problems() {
     let deep = format!("More than {MAX_NESTING} nested levels");
     assert_eq!(parentheses(MAX_NESTING + 1), [deep.as_str()]);
     assert_eq!(last(&format!("{}a == 1", "!".repeat(100_000))).1, [deep]);
-    // Each comparison adds two operators: its own and the `||` in front.
+    // Each comparison adds two operators: its own and the preceding `||`.
     let many = |count: usize| last(&vec!["a == 1"; count].join(" || ")).1;
     assert_eq!(many(MAX_OPERATORS / 2), [""; 0]);
     let too_many = "Too many terms in predicate expression";

@@ -1,8 +1,8 @@
-//! Cases as data: `tests/golden/{filter,hist,trigger}.txt`.
+//! Runs the golden cases: `tests/golden/{filter,hist,trigger}.txt`.
 //!
-//! A line that begins with `> ` is a source text; the lines below it are the problems, or the tree.
-//! Lines that begin with `#` say where the cases are from. With `NOCTULE_BLESS=1` the files are
-//! written anew; review the difference.
+//! A line that begins with `> ` is a source text. The lines below it are its problems or its tree.
+//! Lines that begin with `#` name the origin of the cases. `NOCTULE_BLESS=1` rewrites the files;
+//! review the difference.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::dump;
 
 type Read = fn(&str) -> (String, Vec<Problem>);
 
-/// Each file with the parser of its texts.
+/// Each file and the parser for its texts.
 pub(crate) const FILES: [(&str, Read); 3] = [
     ("filter", |text| {
         let (expr, problems) = parse::filter(text);
@@ -38,45 +38,45 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_default()
 }
 
-/// The source texts of a file.
+/// Returns the source texts of a file.
 pub(crate) fn sources(name: &str) -> Vec<String> {
     let file = file(name);
     let texts = file.lines().filter_map(|line| line.strip_prefix("> "));
     texts.map(str::to_owned).collect()
 }
 
-/// A file with the answers that the parser gives now.
-fn answered(file: &str, read: Read) -> String {
-    let mut answered = String::new();
+/// Regenerates a file with the current output of the parser.
+fn regenerate(file: &str, read: Read) -> String {
+    let mut output = String::new();
     for line in file.lines() {
         if let Some(text) = line.strip_prefix("> ") {
             let (tree, problems) = read(text);
-            answered += &format!("> {text}\n");
-            answered.extend(problems.iter().map(|problem| problem.show(text)));
+            output += &format!("> {text}\n");
+            output.extend(problems.iter().map(|problem| problem.show(text)));
             if problems.is_empty() {
-                answered += &format!("{tree}\n");
+                output += &format!("{tree}\n");
             }
         } else if line.is_empty() || line.starts_with('#') {
-            answered += &format!("{line}\n");
+            output += &format!("{line}\n");
         }
     }
-    answered
+    output
 }
 
 #[test]
-fn answers_are_as_before() {
+fn output_matches_the_golden_files() {
     for (name, read) in FILES {
         let file = file(name);
         assert!(!file.is_empty(), "{name}.txt cannot be read");
-        let answered = answered(&file, read);
+        let output = regenerate(&file, read);
         if std::env::var_os("NOCTULE_BLESS").is_some() {
-            std::fs::write(path(name), answered).unwrap();
+            std::fs::write(path(name), output).unwrap();
         } else {
-            let pairs = answered.lines().zip(file.lines());
+            let pairs = output.lines().zip(file.lines());
             for (number, (now, before)) in (1..).zip(pairs) {
                 assert_eq!(now, before, "{name}.txt, line {number}");
             }
-            assert_eq!(answered, file, "{name}.txt");
+            assert_eq!(output, file, "{name}.txt");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The parser from outside: golden cases, trees printed and read again, and mutated text.
+//! Tests the parser's public API: golden cases, round trips of trees, and mutated text.
 
 mod dump;
 mod fuzz;

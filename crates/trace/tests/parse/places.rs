@@ -1,27 +1,27 @@
-//! Every place of a tree, for checks of all of them.
+//! Collects the spans of a tree.
 
 use noctule_trace::source::Span;
 use noctule_trace::tree::{Command, Expr, ExprKind, Hist, Trigger};
 
-/// Collects all places, and checks that the parts of an expression lie inside of it.
-pub(crate) fn of_expr(expr: &Expr, all: &mut Vec<Span>) {
+/// Collects all spans, and checks that the parts of an expression lie inside it.
+pub(crate) fn collect_expr(expr: &Expr, all: &mut Vec<Span>) {
     all.push(expr.span);
     let mut inside = Vec::new();
     match &expr.kind {
-        ExprKind::Unary(_, operand) => of_expr(operand, &mut inside),
+        ExprKind::Unary(_, operand) => collect_expr(operand, &mut inside),
         ExprKind::Binary(op, left, right) => {
-            of_expr(left, &mut inside);
+            collect_expr(left, &mut inside);
             inside.push(op.span);
-            of_expr(right, &mut inside);
+            collect_expr(right, &mut inside);
         }
         ExprKind::In(left, elements) => {
-            of_expr(left, &mut inside);
+            collect_expr(left, &mut inside);
             for element in elements {
-                of_expr(element, &mut inside);
+                collect_expr(element, &mut inside);
             }
         }
         ExprKind::Modified(operand, modifier) => {
-            of_expr(operand, &mut inside);
+            collect_expr(operand, &mut inside);
             inside.push(modifier.span);
         }
         _ => {}
@@ -32,10 +32,10 @@ pub(crate) fn of_expr(expr: &Expr, all: &mut Vec<Span>) {
     all.append(&mut inside);
 }
 
-pub(crate) fn of_hist(hist: &Hist, all: &mut Vec<Span>) {
+pub(crate) fn collect_hist(hist: &Hist, all: &mut Vec<Span>) {
     let lists = [&hist.keys, &hist.vals, &hist.sort];
     for expr in lists.into_iter().flatten().chain(&hist.filter) {
-        of_expr(expr, all);
+        collect_expr(expr, all);
     }
     all.extend(hist.size.iter().map(|size| size.span));
     let names = [&hist.name, &hist.clock];
@@ -44,23 +44,23 @@ pub(crate) fn of_hist(hist: &Hist, all: &mut Vec<Span>) {
     all.extend(flags.into_iter().flatten());
     for variable in &hist.vars {
         all.push(variable.name.span);
-        of_expr(&variable.value, all);
+        collect_expr(&variable.value, all);
     }
     for action in &hist.actions {
         all.extend([action.handler.span, action.name.span]);
         for param in &action.params {
-            of_expr(param, all);
+            collect_expr(param, all);
         }
     }
 }
 
-pub(crate) fn of_trigger(trigger: &Trigger, all: &mut Vec<Span>) {
+pub(crate) fn collect_trigger(trigger: &Trigger, all: &mut Vec<Span>) {
     all.push(trigger.command.span);
     if let Command::Hist(hist) = &trigger.command.node {
-        of_hist(hist, all);
+        collect_hist(hist, all);
     }
     all.extend(trigger.count.iter().map(|count| count.span));
     if let Some(filter) = &trigger.filter {
-        of_expr(filter, all);
+        collect_expr(filter, all);
     }
 }

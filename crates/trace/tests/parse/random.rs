@@ -1,6 +1,6 @@
-//! Random numbers that are the same each time.
+//! A deterministic random number generator.
 
-/// xorshift64*, which is even enough to choose among cases.
+/// xorshift64*, which is sufficiently uniform to select cases.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() >> 33) as usize % end
     }

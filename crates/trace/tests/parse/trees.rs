@@ -1,4 +1,4 @@
-//! Printing a tree and parsing the text gives the same tree.
+//! Checks that printing a tree and parsing the text yields the same tree.
 
 use noctule_trace::parse;
 use noctule_trace::source::{Span, Spanned};
@@ -43,7 +43,7 @@ const MODIFIERS: [Modifier; 8] = [
     Modifier::Descending,
 ];
 
-/// Names of fields; some are keywords in other places.
+/// Names of fields; some are keywords elsewhere.
 const NAMES: [&str; 10] = [
     "pid", "offset", "in", "and", "or", "not", "sym", "buckets", "hex", "_9",
 ];
@@ -147,7 +147,7 @@ fn condition(random: &mut Random, depth: usize) -> Expr {
 }
 
 #[test]
-fn a_printed_tree_is_read_again() {
+fn printed_trees_round_trip() {
     let mut random = Random::new(1);
     for round in 0..20_000 {
         let tree = condition(&mut random, round % 5);
@@ -159,8 +159,8 @@ fn a_printed_tree_is_read_again() {
 }
 
 #[test]
-fn a_printed_command_is_read_again() {
-    let mut read_again = 0;
+fn printed_commands_round_trip() {
+    let mut count = 0;
     for (name, read) in FILES {
         for text in sources(name) {
             let (printed, problems) = match name {
@@ -179,15 +179,15 @@ fn a_printed_command_is_read_again() {
             };
             if problems.is_empty() {
                 assert_eq!(read(&printed), (read(&text).0, problems), "{printed}");
-                read_again += 1;
+                count += 1;
             }
         }
     }
-    assert!(read_again > 100);
+    assert!(count > 100);
 }
 
 #[test]
-fn the_text_is_the_kernels() {
+fn printing_follows_the_kernels_format() {
     let filters = [
         ("((a==1))&&(!(b&3))", "a == 1 && !(b & 3)"),
         ("a||(b==1)", "a || b == 1"),
