@@ -1,18 +1,18 @@
-//! An event's own text: its `print fmt`, applied to a record.
+//! Renders the text of an event: its `print fmt` applied to a record.
 //!
-//! The format is C, as the kernel's preprocessor left it: text with `%` conversions, then expressions
-//! on the record's fields. [`Print::parse`] makes a program of it, once; [`Print::render`] runs it on a
-//! record. The text is what the kernel's trace file shows behind the event's name, with these
+//! The format is preprocessed C: a string with `%` conversions, then expressions on the fields of
+//! the record. [`Print::parse`] compiles it once; [`Print::render`] runs the result on a record.
+//! The text equals that of the kernel's trace file after the name of the event, with these
 //! exceptions:
 //!
-//! - `%p` shows the address, as the file does with the option `hash-ptr` off;
-//! - memory outside of the record cannot be read: `%s` of a pointer shows the address in hex, unless
-//!   [`Symbols::text`] has the text;
-//! - names that the format does not resolve ([`Print::unresolved`]) are shown as `?name?`;
-//! - fields outside of a truncated record, and divisions by zero, are shown as `?`;
-//! - events of the system `syscalls` have their own line ([`syscall`]).
+//! - `%p` shows the address, as the trace file does with the option `hash-ptr` off.
+//! - Memory outside of the record cannot be read: `%s` of a pointer shows the address in hex,
+//!   unless [`Symbols::text`] returns the text.
+//! - Names that the format does not resolve ([`Print::unresolved`]) are shown as `?name?`.
+//! - Fields outside of a truncated record, and divisions by zero, are shown as `?`.
+//! - Events of the system `syscalls` have their own format ([`syscall`]).
 //!
-//! Text of a record is not escaped: control characters are left to the caller.
+//! Text of a record is not escaped: the caller must handle control characters.
 
 mod build;
 mod call;
@@ -45,40 +45,41 @@ pub use pointer::symbol_text;
 pub use syscall::syscall;
 pub use table::{FieldTable, TableKind};
 
-/// Looks up the constants of the kernel that a format leaves as names: enumerators, and `HZ` for
-/// `jiffies_to_msecs()`. BTF has enumerators by name.
+/// Looks up kernel constants that a format refers to by name: enumerators, which BTF also has by
+/// name, and `HZ` for `jiffies_to_msecs()`.
 pub type Names<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
-/// The symbol around an address of the kernel.
+/// The symbol that contains a kernel address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// The function or variable.
+    /// Name of the function or variable.
     pub name: Cow<'a, str>,
-    /// The module that has it; `None` of the kernel itself.
+    /// The module that contains the symbol; `None` for the kernel itself.
     pub module: Option<Cow<'a, str>>,
-    /// Bytes from the symbol's start.
+    /// Distance from the start of the symbol, in bytes.
     pub offset: u64,
-    /// Bytes of the symbol.
+    /// Size of the symbol in bytes.
     pub size: u64,
 }
 
-/// Looks up addresses of the kernel.
+/// Resolves kernel addresses.
 ///
-/// Without `CONFIG_KALLSYMS_ALL` the kernel itself finds functions only: `%pS` of other addresses is then
-/// the address in hex. An implementation that has more symbols prints more than the kernel.
+/// Without `CONFIG_KALLSYMS_ALL`, the kernel itself finds only functions, and prints other
+/// addresses of `%pS` in hex. An implementation that knows more symbols prints more than the
+/// kernel.
 pub trait Symbols {
-    /// The symbol that has this address, for `%pS` and its like.
+    /// Returns the symbol that contains this address, for `%pS` and similar conversions.
     fn symbol(&self, address: u64) -> Option<Symbol<'_>>;
 
-    /// The text at this address, for `%s` of a pointer. The file `printk_formats` in tracefs has the
-    /// texts that events point to.
+    /// Returns the text at this address, for `%s` of a pointer. The tracefs file `printk_formats`
+    /// lists the texts that events point to.
     fn text(&self, address: u64) -> Option<Cow<'_, str>> {
         let _ = address;
         None
     }
 }
 
-/// No address is known.
+/// Resolves no addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSymbols;
 
@@ -88,7 +89,7 @@ impl Symbols for NoSymbols {
     }
 }
 
-/// A print format as a program.
+/// A compiled print format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Print {
     pieces: Vec<template::Piece>,
@@ -102,25 +103,25 @@ pub struct Print {
 }
 
 impl Print {
-    /// Reads the event's print format.
+    /// Compiles the event's print format.
     ///
     /// # Errors
     ///
-    /// The place in `event.print` that is no expression known here, and why. The caller then shows
-    /// [`fields`].
+    /// Returns the position in `event.print` of an unsupported expression, with the reason. The
+    /// caller then shows [`fields`] instead.
     pub fn parse(event: &EventFormat) -> Result<Self, Problem> {
         Self::parse_with(event, &|_| None)
     }
 
-    /// [`Self::parse`] with the values of constants that the format has as names.
+    /// Like [`Self::parse`], with a lookup for named constants.
     ///
     /// # Errors
     ///
-    /// As [`Self::parse`].
+    /// See [`Self::parse`].
     pub fn parse_with(event: &EventFormat, names: Names<'_>) -> Result<Self, Problem> {
         let mut parser = parse::Parser::new(event, names)?;
         let text = parser.text();
-        let text = text.ok_or_else(|| parser.wrong("the format does not begin with text"))?;
+        let text = text.ok_or_else(|| parser.wrong("the format does not start with a string"))?;
         let mut arguments = Vec::new();
         while parser.accept(",") {
             let start = parser.program.ops.len();
@@ -128,7 +129,7 @@ impl Print {
             arguments.push(start..parser.program.ops.len());
         }
         if !parser.is_at_end() {
-            return Err(parser.wrong("the expression goes on in an unknown way"));
+            return Err(parser.wrong("unexpected text after the expression"));
         }
         let program = parser.program;
         Ok(Self {
@@ -143,19 +144,20 @@ impl Print {
         })
     }
 
-    /// Names that the format leaves open: functions, variables, enumerators. If there are any, the text
-    /// of a record can have `?name?` in it, and tables can lack names; [`fields`] then shows more.
+    /// Returns names that the format does not resolve: functions, variables, enumerators. If there
+    /// are any, rendered text can contain `?name?`, and tables can lack names. [`fields`] then
+    /// shows more.
     pub fn unresolved(&self) -> &[String] {
         &self.unresolved
     }
 
-    /// Appends the text of a record, which begins with its common fields.
+    /// Appends the text of a record, which starts with its common fields.
     pub fn render(&self, record: &[u8], symbols: &dyn Symbols, out: &mut String) {
         write::record(self, record, symbols, out);
     }
 
-    /// The names that the format has for values of fields.
+    /// Returns the names that the format assigns to values of fields.
     pub fn tables(&self) -> Vec<FieldTable> {
-        table::of_fields(self)
+        table::field_tables(self)
     }
 }

@@ -1,6 +1,9 @@
-//! Print formats of Linux 6.18: what the kernel wrote, hostile formats and hostile records.
+//! Tests print formats of Linux 6.18: the kernel's own output, hostile formats and hostile records.
 
-#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not recognize test helpers as tests"
+)]
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,9 +13,9 @@ use std::path::Path;
 use noctule_trace::format::EventFormat;
 use noctule_trace::print::{NoSymbols, Print, Symbol, Symbols, fields, syscall};
 
-/// Events whose format has names that only the kernel resolves, and what it leaves open. Every other
-/// format of the sample is resolved wholly.
-const OPEN: [(&str, &str); 6] = [
+/// Events whose format refers to names that only the kernel resolves, with the first unresolved
+/// name. All other formats of the sample are fully resolved.
+const UNRESOLVED: [(&str, &str); 6] = [
     ("block/block_rq_issue", "IOPRIO_CLASS_NONE"),
     ("jbd2/jbd2_run_stats", "jiffies_to_msecs"),
     ("kmem/mm_page_alloc", "vmemmap_base"),
@@ -21,7 +24,7 @@ const OPEN: [(&str, &str); 6] = [
     ("writeback/writeback_dirty_inode", "I_DIRTY_SYNC"),
 ];
 
-/// The formats of the sample by `system/event`.
+/// Reads the sample formats by `system/event`.
 fn formats() -> BTreeMap<String, EventFormat> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
     let mut all = BTreeMap::new();
@@ -43,7 +46,7 @@ fn formats() -> BTreeMap<String, EventFormat> {
     all
 }
 
-/// `tests/records.txt`.
+/// The content of `tests/records.txt`.
 #[derive(Default)]
 struct Recorded {
     constants: BTreeMap<String, i64>,
@@ -101,7 +104,7 @@ fn recorded() -> Recorded {
 }
 
 #[test]
-fn text_is_that_of_the_kernel() {
+fn rendered_text_equals_the_kernels() {
     let formats = formats();
     let all = recorded();
     assert!(all.records.len() > 50);
@@ -117,7 +120,7 @@ fn text_is_that_of_the_kernel() {
 }
 
 #[test]
-fn only_names_of_the_kernel_stay_open() {
+fn only_kernel_names_stay_unresolved() {
     let mut open = Vec::new();
     let mut failed = Vec::new();
     for (event, format) in &formats() {
@@ -130,8 +133,8 @@ fn only_names_of_the_kernel_stay_open() {
         }
     }
     let open: Vec<(&str, &str)> = open.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-    assert_eq!(open, OPEN);
-    // The text of this event is written by statements that the kernel runs while it prints.
+    assert_eq!(open, UNRESOLVED);
+    // The kernel prints this event by executing statements.
     let expected = (
         "kvmmmu/kvm_mmu_unsync_page".to_owned(),
         "`;` is missing here".to_owned(),
@@ -140,7 +143,7 @@ fn only_names_of_the_kernel_stay_open() {
 }
 
 #[test]
-fn a_record_that_ends_early_shows_question_marks() {
+fn truncated_records_show_question_marks() {
     let formats = formats();
     for (event, record, expected) in &recorded().records {
         let Ok(print) = Print::parse(&formats[event]) else {
@@ -160,7 +163,7 @@ fn a_record_that_ends_early_shows_question_marks() {
     }
 }
 
-/// A generator of numbers whose sequence is always the same.
+/// A deterministic random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -221,7 +224,7 @@ fn mutate(text: &str, other: &str, numbers: &mut Numbers) -> String {
 }
 
 #[test]
-fn hostile_formats_and_records_end_without_a_panic() {
+fn hostile_formats_and_records_never_panic() {
     let all: Vec<EventFormat> = formats().into_values().collect();
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let (mut parsed, mut failed) = (0, 0);
@@ -259,7 +262,7 @@ fn hostile_formats_and_records_end_without_a_panic() {
 }
 
 #[test]
-fn depth_and_length_have_limits() {
+fn nesting_and_length_are_limited() {
     let mut event = formats().remove("sched/sched_switch").unwrap();
     let many = 10_000;
     let nested = [
@@ -296,7 +299,7 @@ fn depth_and_length_have_limits() {
             print.render(&[1; 64], &NoSymbols, &mut text);
         }
     }
-    // The deepest expression that Linux 6.18 has is nested 13 times.
+    // The deepest expression of Linux 6.18 has 13 levels.
     event.print = format!("\"%d\", {}7{}", "(".repeat(110), ")".repeat(110));
     let mut text = String::new();
     Print::parse(&event)

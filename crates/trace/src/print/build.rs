@@ -1,31 +1,30 @@
-//! The program while it is written: constants are folded, and jumps get their places.
+//! Builds the program: folds constants and resolves jumps.
 
 use crate::format::{EventFormat, Field};
 
 use super::program::{Cast, Op, Table};
 use super::value::{Int, Kind, Unary};
 
-/// The program so far.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
-    /// The steps.
     pub(super) ops: Vec<Op>,
-    /// Text of the format.
+    /// String literals of the format.
     pub(super) texts: Vec<String>,
-    /// The fields that it reads.
+    /// Fields that the program reads.
     pub(super) fields: Vec<Field>,
-    /// The tables of names.
+    /// Tables of names.
     pub(super) tables: Vec<Table>,
     /// Names that the format does not resolve.
     pub(super) unresolved: Vec<String>,
-    /// Variables of statement expressions; a later one of the same name hides the earlier.
+    /// Variables of statement expressions; a later one shadows an earlier one with the same name.
     pub(super) variables: Vec<String>,
-    /// A jump leads here: what stands before must stay as it is.
+    /// A jump target: operations before it must not be folded.
     barrier: usize,
 }
 
 impl Builder {
-    /// Appends a step, and computes it at once if it has only constants.
+    /// Appends an operation and folds it if all operands are constant.
     pub(super) fn push(&mut self, op: Op) {
         let constant = |op: Option<&Op>| match op {
             Some(Op::Int(int)) => Some(*int),
@@ -53,13 +52,13 @@ impl Builder {
         }
     }
 
-    /// Appends a step that cannot be folded, and yields its place for [`Self::land`].
-    pub(super) fn place(&mut self, op: Op) -> usize {
+    /// Appends an operation that cannot be folded, and returns its index for [`Self::land`].
+    pub(super) fn push_unfolded(&mut self, op: Op) -> usize {
         self.ops.push(op);
         self.ops.len() - 1
     }
 
-    /// The jump at this place leads to here.
+    /// Sets the target of the jump at this index to the next operation.
     pub(super) fn land(&mut self, place: usize) {
         let here = self.ops.len();
         self.barrier = here;
@@ -70,7 +69,7 @@ impl Builder {
         }
     }
 
-    /// The part behind the colon of the branch at this place begins here.
+    /// Sets the `otherwise` target of the branch at this index to the next operation.
     pub(super) fn land_otherwise(&mut self, place: usize) {
         let here = self.ops.len();
         self.barrier = here;
@@ -79,13 +78,14 @@ impl Builder {
         }
     }
 
-    /// Removes what was appended since this length.
+    /// Removes operations that were appended since this length.
     pub(super) fn drop_to(&mut self, len: usize) {
         self.ops.truncate(len);
         self.barrier = self.barrier.min(len);
     }
 
-    /// The number, if only one was appended since this length. It is removed.
+    /// Removes what was appended since this length. Returns the number, if it was a single
+    /// constant.
     pub(super) fn take_constant(&mut self, len: usize) -> Option<Int> {
         let found = match self.ops.get(len..) {
             Some([Op::Int(int)]) => Some(*int),
@@ -95,7 +95,7 @@ impl Builder {
         found
     }
 
-    /// Appends text of the format.
+    /// Appends a string literal.
     pub(super) fn text(&mut self, text: String) {
         self.texts.push(text);
         self.push(Op::Text(self.texts.len() - 1));
@@ -106,19 +106,19 @@ impl Builder {
         self.push(Op::Int(Int::new(value, kind)));
     }
 
-    /// Appends the mark of a name that the format does not resolve.
+    /// Appends the placeholder of a name that the format does not resolve.
     pub(super) fn unknown(&mut self, name: &str) {
         let index = self.note(name);
         self.push(Op::Unknown(index));
     }
 
-    /// The top is a structure, and this member of it is used.
+    /// Replaces the structure on top of the stack with the placeholder of one of its members.
     pub(super) fn member(&mut self, name: &str) {
         let index = self.note(name);
         self.push(Op::Member(index));
     }
 
-    /// Records a name that the format does not resolve.
+    /// Records a name that the format does not resolve, and returns its index.
     pub(super) fn note(&mut self, name: &str) -> usize {
         recent(&self.unresolved, name).unwrap_or_else(|| {
             self.unresolved.push(name.to_owned());
@@ -126,12 +126,12 @@ impl Builder {
         })
     }
 
-    /// The variable of this name.
+    /// Returns the index of the variable with this name.
     pub(super) fn variable(&self, name: &str) -> Option<usize> {
         recent(&self.variables, name)
     }
 
-    /// The index of a field of the event.
+    /// Returns the index of a field of the event.
     pub(super) fn field(&mut self, event: &EventFormat, name: &str) -> Option<usize> {
         if let Some(known) = self.fields.iter().position(|field| field.name == name) {
             return Some(known);
@@ -140,7 +140,7 @@ impl Builder {
         Some(self.fields.len() - 1)
     }
 
-    /// Applies `!` twice: 0 or 1.
+    /// Converts the top of the stack to 0 or 1.
     pub(super) fn truth(&mut self) {
         match self.ops.last() {
             Some(Op::Int(_)) if self.ops.len() > self.barrier => {
@@ -152,8 +152,8 @@ impl Builder {
     }
 }
 
-/// The last place of a name. Only the latest are compared, so that a format of nothing but names takes
-/// no quadratic time; Linux 6.18 has 22 in one format at most.
+/// Returns the last index of a name. Only the latest 100 names are compared, so that long formats
+/// do not take quadratic time. On Linux 6.18 no format has more than 22.
 fn recent(names: &[String], name: &str) -> Option<usize> {
     let mut latest = names.iter().enumerate().rev().take(100);
     latest

@@ -1,4 +1,4 @@
-//! Calls in a print format: the kernel's helpers for trace events, and what the compiler has.
+//! Parses calls in a print format: the kernel's helpers for trace events, and compiler builtins.
 
 use crate::source::Problem;
 
@@ -7,8 +7,8 @@ use super::program::{Cast, Function, Op, Table};
 use super::value::{Binary, Kind};
 
 impl Parser<'_> {
-    /// The call of this name; its opening bracket is passed. A call of anything else becomes the mark of
-    /// its name.
+    /// Parses the arguments of the named call, after its opening parenthesis. A call of an unknown
+    /// function becomes a placeholder.
     pub(super) fn call(&mut self, name: &str) -> Result<(), Problem> {
         match name {
             "__print_flags" | "__print_flags_u64" => self.names(true),
@@ -45,11 +45,11 @@ impl Parser<'_> {
             "__builtin_bswap64" | "__fswab64" | "__swab64" => self.function(Function::Swap(8)),
             "jiffies_to_msecs" => self.jiffies(name, 1_000),
             "jiffies_to_usecs" => self.jiffies(name, 1_000_000),
-            _ => self.foreign(name),
+            _ => self.unknown_call(name),
         }
     }
 
-    /// The arguments of a function, all of them expressions.
+    /// Parses the arguments of a function, all of which are expressions.
     fn function(&mut self, function: Function) -> Result<(), Problem> {
         for argument in 0..function.arity() {
             if argument > 0 {
@@ -62,12 +62,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn foreign(&mut self, name: &str) -> Result<(), Problem> {
+    fn unknown_call(&mut self, name: &str) -> Result<(), Problem> {
         self.program.unknown(name);
         self.skip_to_close()
     }
 
-    /// `(FIELD)`, the name alone.
+    /// Parses `FIELD)`, a plain field name.
     fn dynamic(&mut self, op: fn(usize) -> Op) -> Result<(), Problem> {
         let name = self.expect_word()?;
         match self.program.field(self.event, name) {
@@ -77,17 +77,17 @@ impl Parser<'_> {
         self.expect(")")
     }
 
-    /// `(FIELD, bytes of one)`.
+    /// Parses `FIELD, ELEMENT_SIZE)`.
     fn dynamic_array(&mut self) -> Result<(), Problem> {
         let name = self.expect_word()?;
         let Some(index) = self.program.field(self.event, name) else {
-            return self.foreign(name);
+            return self.unknown_call(name);
         };
         self.expect(",")?;
         let start = self.program.ops.len();
         self.expression()?;
         let size = self.program.take_constant(start);
-        let size = size.ok_or_else(|| self.wrong("the size of an element is no constant"))?;
+        let size = size.ok_or_else(|| self.wrong("the size of an element is not a constant"))?;
         self.program.push(Op::Dynamic(index));
         self.program.push(Op::DynamicLength(index));
         self.program.push(Op::Int(size));
@@ -97,7 +97,7 @@ impl Parser<'_> {
         self.expect(")")
     }
 
-    /// `(VALUE, what the compiler may expect)`.
+    /// Parses `VALUE, EXPECTED)` and drops the expected value.
     fn expectation(&mut self) -> Result<(), Problem> {
         self.expression()?;
         self.expect(",")?;
@@ -107,12 +107,12 @@ impl Parser<'_> {
         self.expect(")")
     }
 
-    /// Jiffies into a unit of which a second has so many, if the kernel's `HZ` is known and divides it.
+    /// Converts jiffies to `units` per second. This needs a known `HZ` that divides `units`.
     fn jiffies(&mut self, name: &str, units: u64) -> Result<(), Problem> {
         let hz = (self.names)("HZ").and_then(|hz| u64::try_from(hz).ok());
         let factor = hz.filter(|hz| *hz > 0 && units.is_multiple_of(*hz));
         let Some(factor) = factor.map(|hz| units / hz) else {
-            return self.foreign(name);
+            return self.unknown_call(name);
         };
         self.expression()?;
         self.program.number(factor, Kind::U64);
@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.expect(")")
     }
 
-    /// `(VALUE, "delimiter", {NUMBER, "name"}, ...)`; no delimiter for `__print_symbolic`.
+    /// Parses `VALUE, "delimiter", {NUMBER, "name"}, ...)`; `__print_symbolic` has no delimiter.
     fn names(&mut self, flags: bool) -> Result<(), Problem> {
         let start = self.program.ops.len();
         self.expression()?;
@@ -146,7 +146,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Entries up to the closing bracket. One without a name ends the table, as in the kernel.
+    /// Parses entries up to the closing parenthesis. As in the kernel, an entry without a name ends
+    /// the table.
     fn entries(&mut self, table: &mut Table) -> Result<(), Problem> {
         let mut ended = false;
         loop {
@@ -173,7 +174,7 @@ impl Parser<'_> {
                     self.expression()?;
                     let null = self.program.take_constant(len);
                     if null.is_none_or(|null| null.bits != 0) {
-                        return Err(self.wrong("the name in front of this is no text"));
+                        return Err(self.wrong("the preceding name is not a string"));
                     }
                     ended = true;
                 }

@@ -1,4 +1,4 @@
-//! The kernel's functions that make text of a value: names, and bytes in several forms.
+//! Implements the kernel's functions that format a value: names, and bytes in several forms.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::program::Function;
 use super::table;
 use super::value::{Value, number};
 
-/// Appends the text of a call; `None` if an argument is not what the function needs.
+/// Appends the text of a call. Returns `None` if an argument has the wrong type.
 pub(super) fn write(
     print: &Print,
     function: Function,
@@ -41,7 +41,8 @@ fn bytes_of<'a>(value: &Value<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// A pointer and a count of bytes. A count below zero is none, as in the kernel's loop.
+/// Returns the bytes of a pointer and a count. As in the kernel's loop, a negative count means
+/// none.
 fn limited<'a>(arguments: &[Value<'a>]) -> Option<&'a [u8]> {
     let [bytes, count] = arguments else {
         return None;
@@ -50,18 +51,18 @@ fn limited<'a>(arguments: &[Value<'a>]) -> Option<&'a [u8]> {
     bytes_of(bytes)?.get(..usize::try_from(count).ok()?)
 }
 
-/// Two digits for each byte.
+/// Appends two hex digits per byte.
 pub(super) fn hex(bytes: &[u8], between: &str, out: &mut String) {
     for (index, byte) in bytes.iter().enumerate() {
         if index > 0 {
             out.push_str(between);
         }
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{byte:02x}");
     }
 }
 
-/// `{0x1,0x2}`.
+/// Appends `{0x1,0x2}`.
 fn array(arguments: &[Value<'_>], out: &mut String) -> Option<()> {
     let [bytes, count, size] = arguments else {
         return None;
@@ -82,11 +83,11 @@ fn array(arguments: &[Value<'_>], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// The word of this index as the kernel's bitmaps have it: 32 bits of a `long`. A last word that is
-/// not whole in the record counts only if no bit is needed of it.
+/// Returns the 32-bit word with this index in a bitmap of `long`s. Returns `None` if the record
+/// does not contain the whole word.
 fn word(bytes: &[u8], index: usize) -> Option<u32> {
     let at = index.checked_mul(4)?;
-    // On a machine with the high byte first the halves of a `long` are exchanged.
+    // On big-endian machines, the halves of a `long` are swapped.
     let at = if cfg!(target_endian = "big") {
         at ^ 4
     } else {
@@ -96,7 +97,7 @@ fn word(bytes: &[u8], index: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// As `%*pb`: words of 32 bits, the highest first. Without a count all bits are shown.
+/// Appends a bitmap like `%*pb`: 32-bit words, highest first. Without a count, prints all bits.
 pub(super) fn bitmap(bytes: &[u8], bits: Option<usize>, out: &mut String) -> Option<()> {
     let bits = bits.unwrap_or(bytes.len() * 8);
     let words = bits.div_ceil(32);
@@ -114,7 +115,7 @@ pub(super) fn bitmap(bytes: &[u8], bits: Option<usize>, out: &mut String) -> Opt
     Some(())
 }
 
-/// As `%*pbl`: `0-3,7`.
+/// Appends a bitmap like `%*pbl`: `0-3,7`.
 pub(super) fn bitmap_list(bytes: &[u8], bits: Option<usize>, out: &mut String) -> Option<()> {
     let bits = bits.unwrap_or(bytes.len() * 8);
     let is_set = |bit: usize| Some(word(bytes, bit / 32)? >> (bit % 32) & 1 == 1);
@@ -138,10 +139,12 @@ pub(super) fn bitmap_list(bytes: &[u8], bits: Option<usize>, out: &mut String) -
     Some(())
 }
 
-/// `DUMP_PREFIX_OFFSET` of the kernel. The address (1) of the bytes is not in the record.
+/// The kernel's `DUMP_PREFIX_OFFSET`. `DUMP_PREFIX_ADDRESS` (1) prints none, because the record
+/// lacks the address.
 const PREFIX_OFFSET: u64 = 2;
 
-/// As the kernel's `trace_print_hex_dump_seq`: a line break, then one line for each row.
+/// Appends a hex dump like the kernel's `trace_print_hex_dump_seq`: a newline, then one line per
+/// row.
 fn hex_dump(arguments: &[Value<'_>], out: &mut String) -> Option<()> {
     let [prefix, kind, row, group, bytes, length, ascii] = arguments else {
         return None;
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bitmaps_are_hex_words_or_lists() {
+    fn formats_bitmaps_as_words_and_lists() {
         let bytes = [0x8f, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(shown(|out| bitmap(&bytes, None, out)), "00000001,0000008f");
         assert_eq!(shown(|out| bitmap(&bytes, Some(34), out)), "1,0000008f");
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_groups() {
+    fn formats_hex_rows_in_groups() {
         assert_eq!(shown(|out| hex_row(&[1, 2, 3, 4], 4, out)), "04030201");
         assert_eq!(shown(|out| hex_row(&[1, 2, 3], 1, out)), "01 02 03");
     }

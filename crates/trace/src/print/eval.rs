@@ -1,4 +1,4 @@
-//! Runs the arguments of a print format on a record.
+//! Evaluates the arguments of a print format on a record.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use super::dump;
 use super::program::{Cast, Function, Op};
 use super::value::{Binary, Int, Kind, Value, View, number};
 
-/// The machine: a stack, variables, and the text that the kernel's functions make.
+/// A stack machine with variables and a buffer for the text of the kernel's functions.
 pub(super) struct Machine<'a> {
     print: &'a Print,
     record: &'a [u8],
     stack: Vec<Value<'a>>,
     variables: Vec<Value<'a>>,
-    /// Holds what [`Value::Made`] points to.
+    /// Buffer that [`Value::Made`] refers to.
     scratch: String,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine for this record.
+    /// Creates a machine for this record.
     pub(super) fn new(print: &'a Print, record: &'a [u8]) -> Self {
         Self {
             print,
@@ -31,12 +31,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The text of [`Value::Made`].
+    /// Returns the text of [`Value::Made`].
     pub(super) fn made(&self, range: Range<usize>) -> &str {
         &self.scratch[range]
     }
 
-    /// The value of this argument of the format.
+    /// Evaluates an argument of the format.
     pub(super) fn argument(&mut self, index: usize) -> Value<'a> {
         let Some(range) = self.print.arguments.get(index) else {
             return Value::Missing;
@@ -53,7 +53,7 @@ impl<'a> Machine<'a> {
         self.stack.pop().unwrap_or(Value::Missing)
     }
 
-    /// Runs the step at this place, and yields the place of the next one.
+    /// Executes the operation at this index and returns the index of the next one.
     fn step(&mut self, at: usize) -> usize {
         let print = self.print;
         let value = match &print.ops[at] {
@@ -103,7 +103,7 @@ impl<'a> Machine<'a> {
         at + 1
     }
 
-    /// Jumps if the value decides alone, or if there is none.
+    /// Jumps if the left value alone determines the result, or if it is missing.
     fn shortcut(&mut self, decides: bool, at: usize, to: usize) -> usize {
         let value = self.pop();
         match value.truth() {
@@ -126,7 +126,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A function without the value of an argument has none either.
+    /// Calls a function. If the value of an argument is missing, so is the result.
     fn call(&mut self, function: Function) -> Value<'a> {
         let first = self.stack.len().saturating_sub(function.arity());
         let arguments = self.stack.split_off(first);
@@ -134,7 +134,7 @@ impl<'a> Machine<'a> {
         if let Some(lost) = lost {
             return lost.clone();
         }
-        if let Some(value) = number_of(function, &arguments) {
+        if let Some(value) = call_numeric(function, &arguments) {
             return value;
         }
         let start = self.scratch.len();
@@ -148,8 +148,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The functions that yield a number.
-fn number_of<'a>(function: Function, arguments: &[Value<'a>]) -> Option<Value<'a>> {
+/// Evaluates the functions that return a number.
+fn call_numeric<'a>(function: Function, arguments: &[Value<'a>]) -> Option<Value<'a>> {
     const SECOND: u64 = 1_000_000_000;
     let int = arguments.first().and_then(Value::int);
     let made = match function {
@@ -161,14 +161,14 @@ fn number_of<'a>(function: Function, arguments: &[Value<'a>]) -> Option<Value<'a
     Some(made.map_or(Value::Missing, Value::Int))
 }
 
-/// The bytes of a field; `None` if it is not wholly in the record.
+/// Returns the bytes of a field, or `None` if the record does not contain all of them.
 pub(super) fn bytes<'a>(field: &Field, record: &'a [u8]) -> Option<&'a [u8]> {
     let start = usize::try_from(field.offset).ok()?;
     let end = start.checked_add(usize::try_from(field.size).ok()?)?;
     record.get(start..end)
 }
 
-/// `REC->field`.
+/// Evaluates `REC->field`.
 pub(super) fn field<'a>(field: &Field, record: &'a [u8]) -> Value<'a> {
     let Some(bytes) = bytes(field, record) else {
         return Value::Missing;
@@ -194,7 +194,8 @@ pub(super) fn field<'a>(field: &Field, record: &'a [u8]) -> Value<'a> {
     }
 }
 
-/// `__get_dynamic_array(field)`. A field that is no dynamic one is its own bytes.
+/// Evaluates `__get_dynamic_array(field)`. The data of a field that is not dynamic is the field
+/// itself.
 pub(super) fn dynamic<'a>(of: &Field, record: &'a [u8]) -> Value<'a> {
     let (element, relative) = match of.kind {
         FieldKind::DynamicText { relative } => (Kind::CHAR, relative),
@@ -220,7 +221,7 @@ pub(super) fn dynamic<'a>(of: &Field, record: &'a [u8]) -> Value<'a> {
     })
 }
 
-/// `__get_dynamic_array_len(field)`.
+/// Evaluates `__get_dynamic_array_len(field)`.
 fn length<'a>(of: &Field, record: &[u8]) -> Value<'a> {
     let found = word(of, record);
     found.map_or(Value::Missing, |(_, length)| {
@@ -228,7 +229,7 @@ fn length<'a>(of: &Field, record: &[u8]) -> Value<'a> {
     })
 }
 
-/// The word of a dynamic field: offset in the low half, bytes in the high half.
+/// Returns the offset (low half) and the length (high half) from the word of a dynamic field.
 fn word(field: &Field, record: &[u8]) -> Option<(u32, usize)> {
     let word = u32::from_ne_bytes(bytes(field, record)?.try_into().ok()?);
     Some((word & 0xffff, usize::try_from(word >> 16).ok()?))
@@ -246,7 +247,7 @@ fn cast(value: Value<'_>, to: Cast) -> Value<'_> {
         }
         (Value::Int(int), Cast::Pointer(_) | Cast::Opaque) => Value::Address(int.bits),
         (value, Cast::Pointer(_) | Cast::Opaque) => value,
-        // Where the record lay in the kernel's memory is not in the record.
+        // The record's address in kernel memory is unknown.
         (value, Cast::Int(kind)) => {
             let int = value.int();
             int.map_or(Value::Missing, |int| Value::Int(Int::new(int.bits, kind)))
@@ -264,7 +265,7 @@ fn binary<'a>(left: Value<'a>, op: Binary, right: Value<'a>) -> Value<'a> {
         {
             view.skip(by).map_or(Value::Missing, Value::Bytes)
         }
-        // By how many bytes such a pointer moves is not known.
+        // The element size of such a pointer is unknown, so pointer arithmetic is impossible.
         (Value::Address(_), _) | (_, Value::Address(_)) if moves => Value::Missing,
         (left, right) => {
             let result = left.int().zip(right.int());

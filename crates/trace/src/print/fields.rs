@@ -1,4 +1,4 @@
-//! `name=value` for each field: where an event has no print format that can be rendered.
+//! Prints `name=value` for each field, for events whose print format cannot be rendered.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use super::dump;
 use super::eval;
 use super::value::{Int, Kind, Value, View};
 
-/// Appends `name=value` of all fields but the common ones, with spaces between them.
+/// Appends `name=value` for all fields except the common ones, separated by spaces.
 ///
-/// Numbers are decimal, pointers and bytes hexadecimal, arrays `{1,2}`, sets of CPUs lists (`0-3,7`).
-/// A field that is not wholly in the record is `?`. Text stands as it is in the record, so that the
-/// caller has to make control characters harmless.
+/// Numbers are decimal, pointers and bytes hexadecimal, arrays `{1,2}`, CPU sets lists (`0-3,7`). A
+/// field that is not fully in the record is `?`. Text is not escaped: the caller must handle
+/// control characters.
 pub fn fields(event: &EventFormat, record: &[u8], out: &mut String) {
     for (index, field) in event.fields.iter().enumerate() {
         if index > 0 {
@@ -28,16 +28,16 @@ pub fn fields(event: &EventFormat, record: &[u8], out: &mut String) {
     }
 }
 
-/// What a field of a record has.
+/// The value of a field in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// A number that cannot be below zero; an address too.
+    /// An unsigned number or an address.
     Unsigned(u64),
-    /// A number that can.
+    /// A signed number.
     Signed(i64),
     /// Text, up to its first NUL.
     Text(Vec<u8>),
-    /// A list of CPUs, such as `0-3,7`.
+    /// A CPU list such as `0-3,7`.
     Cpus(String),
     /// The elements of an array.
     List(Vec<FieldValue>),
@@ -45,7 +45,7 @@ pub enum FieldValue {
     Bytes(Vec<u8>),
 }
 
-/// The value of a field; `None` if it is not wholly in the record.
+/// Returns the value of a field, or `None` if it is not fully in the record.
 pub fn field_value(field: &Field, record: &[u8]) -> Option<FieldValue> {
     let number = |int: Int| match int.kind.signed {
         true => FieldValue::Signed(int.bits.cast_signed()),
@@ -74,7 +74,7 @@ pub fn field_value(field: &Field, record: &[u8]) -> Option<FieldValue> {
 fn value(field: &Field, record: &[u8], out: &mut String) -> Option<()> {
     match (field.kind, eval::dynamic(field, record)) {
         (FieldKind::Number, Value::Int(int)) if field.declared.ends_with('*') => {
-            // Writing to a string does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "{:#x}", int.bits);
         }
         (FieldKind::TextPointer, Value::Int(int)) => {

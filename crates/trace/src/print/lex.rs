@@ -1,44 +1,43 @@
-//! Tokens of a print format: C as far as the kernel's macros leave it.
+//! Tokenizes a print format, which is preprocessed C.
 
 use crate::source::{Problem, Span};
 
 use super::value::{Int, Kind};
 
-/// A piece of the text.
+/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    /// Its kind.
     pub(super) kind: TokenKind,
-    /// Its place.
     pub(super) span: Span,
 }
 
 /// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A word: a name or a keyword.
+    /// A name or a keyword.
     Word,
-    /// A number or a character.
+    /// A number or a character constant.
     Number(Int),
-    /// Text between quotes, its escapes resolved.
+    /// A string literal with its escapes resolved.
     Text(String),
     /// An operator or a bracket.
     Mark(&'static str),
-    /// After the last token.
+    /// The end of the text.
     End,
 }
 
-/// Longer ones first.
+/// Operators and brackets, longest first.
 const MARKS: [&str; 34] = [
     "->", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "(", ")", "[", "]", "{", "}", ",", "?",
     ":", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">", ".", ";", "=", "#",
 ];
 
-/// All tokens, with [`TokenKind::End`] behind them.
+/// Returns all tokens, followed by [`TokenKind::End`].
 ///
 /// # Errors
 ///
-/// Text or a character without its end, a number that is none, and what C does not have.
+/// Returns an error for an unterminated string or character, an invalid number, or a character that
+/// C does not have.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
     let mut all = Vec::new();
     let mut at = 0;
@@ -58,7 +57,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
     Ok(all)
 }
 
-/// The token at this place, and where it ends.
+/// Reads the token at this position, and returns the position after it.
 fn token(text: &str, at: usize, byte: u8) -> Result<(TokenKind, usize), Problem> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let word_end = || {
@@ -95,13 +94,13 @@ fn token(text: &str, at: usize, byte: u8) -> Result<(TokenKind, usize), Problem>
         let width = text[at..].chars().next().map_or(1, char::len_utf8);
         return Err(Problem::new(
             Span::new(at, at + width),
-            "C has no such character",
+            "this character is not valid in C",
         ));
     };
     Ok((TokenKind::Mark(mark), at + mark.len()))
 }
 
-/// A number as C writes it, with the type that C gives it.
+/// Parses a C number, including its type.
 fn number(text: &str) -> Option<Int> {
     let lower = text.to_ascii_lowercase();
     let (digits, radix) = match lower.strip_prefix("0x") {
@@ -136,7 +135,7 @@ fn number(text: &str) -> Option<Int> {
     Some(Int::new(value, kind))
 }
 
-/// The text between the quote at this place and the next one, and the place behind that.
+/// Reads the quoted text at this position, and returns the position after it.
 fn quoted(text: &str, at: usize, quote: char) -> Result<(String, usize), Problem> {
     let mut content = String::new();
     let mut chars = text[at + 1..].char_indices().peekable();
@@ -175,7 +174,7 @@ fn quoted(text: &str, at: usize, quote: char) -> Result<(String, usize), Problem
     ))
 }
 
-/// The character behind a backslash. What C does not know stands for itself.
+/// Resolves an escape. Unknown escapes yield the character itself.
 fn escape(c: char) -> char {
     match c {
         'n' => '\n',
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_types_of_c() {
+    fn numbers_have_their_c_types() {
         let cases = [
             ("0", 0, Kind::I32),
             ("4294967295", 0xffff_ffff, Kind::I64),
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_marks() {
+    fn parses_escapes_and_operators() {
         let text = TokenKind::Text("a\"\n\tA\u{1}%\\".to_owned());
         assert_eq!(kinds(r#""a\"\n\tA\x01%\\""#), [text, TokenKind::End]);
         let marks = ["->", ">>", "=="].map(TokenKind::Mark);
@@ -234,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_its_place() {
+    fn errors_have_their_position() {
         let cases = [
             ("a \"x", 2, "the closing quote is missing"),
             ("\"x\\", 0, "the closing quote is missing"),
             ("1x", 0, "this number cannot be read"),
             ("99999999999999999999", 0, "this number cannot be read"),
             ("a'ab'", 1, "this is not one character"),
-            ("\u{e9}", 0, "C has no such character"),
+            ("\u{e9}", 0, "this character is not valid in C"),
         ];
         for (text, at, problem) in cases {
             let found = tokens(text).unwrap_err();

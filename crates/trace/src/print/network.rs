@@ -1,15 +1,15 @@
-//! Addresses of the Internet, as the kernel prints them.
+//! Formats IP and socket addresses like the kernel.
 
 use std::fmt::Write as _;
 
-/// `10.0.0.1`; the letter behind says in which order the bytes are.
+/// Appends `10.0.0.1`. The letters of the conversion determine the byte order.
 pub(super) fn v4(bytes: &[u8], letters: &[u8], out: &mut String) {
     let [a, b, c, d] = ordered(bytes, letters);
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(out, "{a}.{b}.{c}.{d}");
 }
 
-/// `010.000.000.001`.
+/// Appends `010.000.000.001`.
 pub(super) fn v4_with_zeros(bytes: &[u8], letters: &[u8], out: &mut String) {
     let [a, b, c, d] = ordered(bytes, letters);
     let _ = write!(out, "{a:03}.{b:03}.{c:03}.{d:03}");
@@ -20,7 +20,7 @@ fn ordered(bytes: &[u8], letters: &[u8]) -> [u8; 4] {
     for (place, byte) in address.iter_mut().zip(bytes) {
         *place = *byte;
     }
-    // `h` is the order of this machine, `l` the low byte first; without a letter it is the network's.
+    // `h` is host byte order, `l` little-endian; the default is network byte order.
     let host = cfg!(target_endian = "little") && letters.get(2) == Some(&b'h');
     if host || letters.get(2) == Some(&b'l') {
         address.reverse();
@@ -28,7 +28,7 @@ fn ordered(bytes: &[u8], letters: &[u8]) -> [u8; 4] {
     address
 }
 
-/// All digits, with colons or without.
+/// Appends all digits, with or without colons.
 pub(super) fn v6(bytes: [u8; 16], colons: bool, out: &mut String) {
     for (index, group) in groups(bytes).into_iter().enumerate() {
         let colon = if colons && index > 0 { ":" } else { "" };
@@ -40,8 +40,8 @@ fn groups(bytes: [u8; 16]) -> [u16; 8] {
     std::array::from_fn(|index| u16::from_be_bytes([bytes[2 * index], bytes[2 * index + 1]]))
 }
 
-/// `fe80::1`: the longest run of zeros is left out. Addresses that have one of IPv4 at their end show
-/// it as such: mapped ones, and ISATAP (RFC 5214).
+/// Appends `fe80::1`, which omits the longest run of zeros. Addresses that contain an IPv4 address
+/// show it in dotted form: mapped addresses and ISATAP (RFC 5214).
 pub(super) fn v6_short(bytes: [u8; 16], out: &mut String) {
     let mapped = bytes[..10] == [0; 10] && bytes[10..12] == [0xff; 2];
     let isatap = bytes[8] & !2 == 0 && bytes[9..12] == [0, 0x5e, 0xfe];
@@ -58,7 +58,7 @@ pub(super) fn v6_short(bytes: [u8; 16], out: &mut String) {
         joined(&groups[start + length..], out);
     }
     if with_v4 {
-        // The group in front of it is 5efe or ffff, so that the run never ends here.
+        // The preceding group is 5efe or ffff, so the run of zeros never ends here.
         out.push(':');
         v4(&bytes[12..], &[], out);
     }
@@ -71,7 +71,7 @@ fn joined(groups: &[u16], out: &mut String) {
     }
 }
 
-/// The first of the longest runs of zeros.
+/// Returns start and length of the first longest run of zeros.
 fn longest_zeros(groups: &[u16]) -> (usize, usize) {
     let mut longest = (0, 0);
     let mut run = 0;
@@ -84,7 +84,8 @@ fn longest_zeros(groups: &[u16]) -> (usize, usize) {
     longest
 }
 
-/// A `struct sockaddr`. `c` is the short form of IPv6, `p` adds the port, `f` the flow, `s` the scope.
+/// Appends a `struct sockaddr`. `c` selects the short form of IPv6, `p` adds the port, `f` the flow
+/// label, `s` the scope.
 pub(super) fn socket(bytes: &[u8], letters: &[u8], out: &mut String) -> Option<()> {
     const INET: u16 = 2;
     const INET6: u16 = 10;
@@ -120,7 +121,7 @@ pub(super) fn socket(bytes: &[u8], letters: &[u8], out: &mut String) -> Option<(
                 let _ = write!(out, "%{scope}");
             }
         }
-        // The kernel's own word for it.
+        // The kernel prints this for other address families.
         _ => out.push_str("(einval)"),
     }
     Some(())
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_form_leaves_out_the_longest_run() {
+    fn the_short_form_omits_the_longest_zero_run() {
         let cases = [
             ("::", "::"),
             ("::1", "::1"),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_have_brackets_with_their_port() {
+    fn ipv6_addresses_with_a_port_have_brackets() {
         let mut v4 = vec![2, 0, 0x1f, 0x90, 127, 0, 0, 1];
         let mut v6 = vec![10, 0, 0, 80, 0, 0, 0, 7];
         v6.extend(std::net::Ipv6Addr::LOCALHOST.octets());

@@ -1,4 +1,5 @@
-//! The operands of a print format: fields, constants, calls, brackets, with their prefixes and casts.
+//! Parses operands of a print format: fields, constants, calls and parentheses, with their prefixes
+//! and casts.
 
 use crate::source::Problem;
 
@@ -8,7 +9,7 @@ use super::program::{Cast, Op};
 use super::types;
 use super::value::{Int, Kind, Unary};
 
-/// A prefix of an operand.
+/// A prefix operator.
 enum Prefix {
     Unary(Unary),
     Cast(Cast),
@@ -17,7 +18,7 @@ enum Prefix {
 }
 
 impl<'a> Parser<'a> {
-    /// Prefix operators and casts, what they stand on, and what follows it.
+    /// Parses prefix operators and casts, their operand, and postfix operators.
     pub(super) fn operand(&mut self) -> Result<(), Problem> {
         let mut prefixes = Vec::new();
         while let Some(prefix) = self.prefix()? {
@@ -29,7 +30,7 @@ impl<'a> Parser<'a> {
             match prefix {
                 Prefix::Unary(op) => self.program.push(Op::Unary(op)),
                 Prefix::Cast(cast) => self.program.push(Op::Cast(cast)),
-                // An array is its own address already.
+                // An array already decays to its address.
                 Prefix::Address => {}
                 Prefix::Dereference => {
                     self.program.number(0, Kind::I32);
@@ -58,8 +59,8 @@ impl<'a> Parser<'a> {
         Ok(Some(prefix))
     }
 
-    /// The words and stars of a type in brackets, and how many tokens all have. The first token is the
-    /// opening bracket.
+    /// Parses the words and stars of a type in parentheses. Returns them with the number of tokens.
+    /// The current token is the opening parenthesis.
     fn type_name(&self) -> Option<(Vec<&'a str>, usize, usize)> {
         let mut ahead = 1;
         let mut words = Vec::new();
@@ -76,8 +77,8 @@ impl<'a> Parser<'a> {
         is_type.then_some((words, stars, ahead + 1))
     }
 
-    /// A cast, if one stands here. `(NAME)` is one if an operand follows it that could not follow a
-    /// value.
+    /// Parses a cast, if there is one. `(NAME)` is a cast if the next token can start an operand
+    /// but cannot follow a value.
     fn cast(&mut self) -> Result<Option<Cast>, Problem> {
         let Some((words, stars, length)) = self.type_name() else {
             return Ok(None);
@@ -94,7 +95,7 @@ impl<'a> Parser<'a> {
         let is_struct = matches!(words[0], "struct" | "union");
         let found = types::cast(&words, stars, self.event);
         let cast = match found {
-            None if is_struct => return Err(self.wrong("a cast to a structure")),
+            None if is_struct => return Err(self.wrong("casts to a structure are not supported")),
             found => found.unwrap_or(unknown),
         };
         self.skip(length);
@@ -183,8 +184,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `({ int x = 1; int y = 2; x < y ? x : y; })`, as `min()` and its like become. The first bracket
-    /// and brace are passed; the last bracket is not.
+    /// Parses a statement expression, the expansion of macros like `min()`: `({ int x = 1; int y =
+    /// 2; x < y ? x : y; })`. Starts after the opening parenthesis and brace, and stops before the
+    /// closing parenthesis.
     fn statements(&mut self) -> Result<(), Problem> {
         self.enter()?;
         while let Some((name, cast)) = self.declaration() {
@@ -203,7 +205,7 @@ impl<'a> Parser<'a> {
         self.expect("}")
     }
 
-    /// `TYPE NAME =`: the name, and what its value is converted to.
+    /// Parses `TYPE NAME =`. Returns the name and the type that the value is converted to.
     fn declaration(&mut self) -> Option<(&'a str, Option<Cast>)> {
         let words: Vec<&str> = (0..).map_while(|ahead| self.word_at(ahead)).collect();
         let (name, declared) = words.split_last()?;
@@ -214,7 +216,7 @@ impl<'a> Parser<'a> {
         Some((name, types::cast(declared, 0, self.event)))
     }
 
-    /// Subscripts, and members of what is no record: these are not in the format.
+    /// Parses subscripts and member accesses. Members of anything but the record are unknown.
     fn postfix(&mut self) -> Result<(), Problem> {
         loop {
             if self.accept("[") {

@@ -1,4 +1,4 @@
-//! The expressions of a print format, with C's precedence.
+//! Parses the expressions of a print format with C's precedence.
 
 use crate::format::EventFormat;
 use crate::source::Problem;
@@ -9,26 +9,26 @@ use super::lex::{Token, TokenKind, tokens};
 use super::program::Op;
 use super::value::Binary;
 
-/// Expressions nested deeper than this are refused; brackets count twice. Linux 6.18 has 13 brackets at
-/// most. At this depth an unoptimised build uses half of a thread's stack of 2 MiB.
-const DEEPEST: usize = 240;
+/// Maximum nesting of expressions; parentheses count twice. Linux 6.18 has at most 13 nested
+/// parentheses. At this depth, an unoptimized build uses half of a thread's 2 MiB stack.
+const MAX_DEPTH: usize = 240;
 
-/// The parser, at a place of the format.
+/// A parser with a position in the format.
 pub(super) struct Parser<'a> {
     source: &'a str,
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// The event whose fields are named.
+    /// The event whose fields the format refers to.
     pub(super) event: &'a EventFormat,
-    /// Resolves constants.
+    /// Looks up constants.
     pub(super) names: Names<'a>,
-    /// The program so far.
+    /// The program under construction.
     pub(super) program: Builder,
 }
 
 impl<'a> Parser<'a> {
-    /// At the start of the event's print format.
+    /// Creates a parser at the start of the event's print format.
     pub(super) fn new(event: &'a EventFormat, names: Names<'a>) -> Result<Self, Problem> {
         Ok(Self {
             source: &event.print,
@@ -41,36 +41,36 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The token here, or so many behind it.
+    /// Returns the token `ahead` positions after the current one.
     pub(super) fn token(&self, ahead: usize) -> &Token {
-        // The last token is the end, and it is never passed.
+        // The last token is `End`, which is never skipped.
         let last = self.tokens.len() - 1;
         &self.tokens[(self.at + ahead).min(last)]
     }
 
-    /// Passes a token.
+    /// Skips the current token.
     pub(super) fn advance(&mut self) {
         self.skip(1);
     }
 
-    /// The word at a token, if it is one.
+    /// Returns the word at a token, if it is one.
     pub(super) fn word_at(&self, ahead: usize) -> Option<&'a str> {
         let token = self.token(ahead);
         let is_word = token.kind == TokenKind::Word;
         is_word.then(|| &self.source[token.span.range()])
     }
 
-    /// A token is this mark.
+    /// Whether a token is this operator or bracket.
     pub(super) fn is_mark(&self, ahead: usize, mark: &str) -> bool {
         matches!(self.token(ahead).kind, TokenKind::Mark(found) if found == mark)
     }
 
-    /// Everything was read.
+    /// Whether all tokens were consumed.
     pub(super) fn is_at_end(&self) -> bool {
         self.token(0).kind == TokenKind::End
     }
 
-    /// Passes this mark, if it stands here.
+    /// Consumes this operator or bracket, if it is the current token.
     pub(super) fn accept(&mut self, mark: &str) -> bool {
         let found = self.is_mark(0, mark);
         if found {
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// This mark has to stand here.
+    /// Consumes this operator or bracket, or reports that it is missing.
     pub(super) fn expect(&mut self, mark: &str) -> Result<(), Problem> {
         if self.accept(mark) {
             return Ok(());
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         Err(self.wrong(format!("`{mark}` is missing here")))
     }
 
-    /// A name has to stand here.
+    /// Consumes a name, or reports that it is missing.
     pub(super) fn expect_word(&mut self) -> Result<&'a str, Problem> {
         let word = self.word_at(0);
         let word = word.ok_or_else(|| self.wrong("a name is missing here"))?;
@@ -95,12 +95,12 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// A problem at this place.
+    /// Creates a problem at the current token.
     pub(super) fn wrong(&self, text: impl Into<String>) -> Problem {
         Problem::new(self.token(0).span, text)
     }
 
-    /// Adjacent text literals as one, if there are any.
+    /// Consumes adjacent string literals and returns them concatenated.
     pub(super) fn text(&mut self) -> Option<String> {
         let mut joined: Option<String> = None;
         while let TokenKind::Text(part) = &self.token(0).kind {
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
         joined
     }
 
-    /// Goes behind the bracket that closes the one just passed.
+    /// Skips past the bracket that closes the one just consumed.
     pub(super) fn skip_to_close(&mut self) -> Result<(), Problem> {
         let mut open = 1_usize;
         while open > 0 {
@@ -125,36 +125,36 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Passes so many tokens.
+    /// Skips tokens.
     pub(super) fn skip(&mut self, tokens: usize) {
         self.at = (self.at + tokens).min(self.tokens.len() - 1);
     }
 
-    /// One expression deeper; [`Self::leave`] comes out again.
+    /// Increments the nesting depth; [`Self::leave`] decrements it.
     pub(super) fn enter(&mut self) -> Result<(), Problem> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(self.wrong("the expression is nested too deep"));
+        if self.depth > MAX_DEPTH {
+            return Err(self.wrong("the expression is nested too deeply"));
         }
         Ok(())
     }
 
-    /// Out of an expression.
+    /// Decrements the nesting depth.
     pub(super) fn leave(&mut self) {
         self.depth -= 1;
     }
 
-    /// An expression without commas outside of brackets.
+    /// Parses an expression without top-level commas.
     pub(super) fn expression(&mut self) -> Result<(), Problem> {
         self.enter()?;
         self.binary(0)?;
         if self.accept("?") {
-            let branch = self.program.place(Op::Branch {
+            let branch = self.program.push_unfolded(Op::Branch {
                 otherwise: 0,
                 end: 0,
             });
             self.expression()?;
-            let jump = self.program.place(Op::Jump(0));
+            let jump = self.program.push_unfolded(Op::Jump(0));
             self.program.land_otherwise(branch);
             self.expect(":")?;
             self.expression()?;
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Operands with operators between them that bind at least as strongly as `weakest`.
+    /// Parses operands and binary operators that bind at least as tightly as `weakest`.
     fn binary(&mut self, weakest: u8) -> Result<(), Problem> {
         self.enter()?;
         self.operand()?;
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
             Operator::And => Op::AndThen(0),
             _ => Op::OrElse(0),
         };
-        let place = self.program.place(jump);
+        let place = self.program.push_unfolded(jump);
         self.binary(strength + 1)?;
         self.program.truth();
         self.program.land(place);
@@ -207,7 +207,7 @@ enum Operator {
     Or,
 }
 
-/// An operator and how strongly it binds.
+/// Returns a binary operator and its precedence.
 fn operator(mark: &str) -> Option<(u8, Operator)> {
     use Operator::Plain;
     Some(match mark {

@@ -1,4 +1,4 @@
-//! The kernel's `%p` and what may follow it.
+//! Formats the kernel's `%p` conversions.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use super::network;
 use super::value::{Int, Kind, Value};
 use super::write::{Layout, number, padded};
 
-/// Appends a pointer as the letters behind `%p` say. What lies behind a pointer is in the record or
-/// nowhere: a pointer out of the record is shown as its address.
+/// Appends a pointer in the form that the letters after `%p` select. Only memory in the record can
+/// be read; any other pointer is printed as its address.
 pub(super) fn write(
     layout: Layout,
     letters: &[u8],
@@ -27,29 +27,29 @@ pub(super) fn write(
         }
     };
     let start = out.len();
-    if behind(layout, letters, bytes, out).is_none() {
+    if pointee(layout, letters, bytes, out).is_none() {
         out.truncate(start);
         out.push('?');
     }
 }
 
-/// A pointer out of the record.
+/// Appends a pointer that does not point into the record.
 fn address(layout: Layout, letters: &[u8], address: u64, symbols: &dyn Symbols, out: &mut String) {
     match letters {
         [b'S' | b'F' | b'B', ..] => symbol(layout, address, true, letters[0] == b'B', symbols, out),
-        // `%pfw` is a node of the firmware.
+        // `%pfw` is different: a firmware node.
         [b's', ..] | [b'f', 0, ..] => symbol(layout, address, false, false, symbols, out),
-        [0 | b'x' | b'K', ..] => plain(layout, address, out),
+        [0 | b'x' | b'K', ..] => full_address(layout, address, out),
         _ => {
-            // Writing to a string does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "{address:#x}");
         }
     }
 }
 
-/// All digits of the address, as `%px`. The kernel's trace file shows a hash in its place unless the
-/// option `hash-ptr` is off; the hash cannot be computed outside of the kernel.
-fn plain(layout: Layout, address: u64, out: &mut String) {
+/// Appends all digits of the address, like `%px`. By default the kernel's trace file shows a hash
+/// instead (option `hash-ptr`), which cannot be computed in user space.
+fn full_address(layout: Layout, address: u64, out: &mut String) {
     let mut layout = layout;
     if layout.width.is_none() {
         layout.width = Some(16);
@@ -60,7 +60,7 @@ fn plain(layout: Layout, address: u64, out: &mut String) {
     number(layout, Int::new(address, Kind::U64), out);
 }
 
-/// [`symbol_text`] with the conversion's width.
+/// Appends [`symbol_text`] padded to the width of the conversion.
 fn symbol(
     layout: Layout,
     address: u64,
@@ -69,20 +69,20 @@ fn symbol(
     symbols: &dyn Symbols,
     out: &mut String,
 ) {
-    // The address that a call returns to may be the next function's first.
+    // The return address of a call may be the start of the next function.
     let back = u64::from(is_return);
     let text = symbol_text(address, with_offset, back, symbols);
     padded(layout, text.as_bytes(), out);
 }
 
-/// `name+0x10/0x20 [module]`, or the address in hex if no function has it. The function is the one
-/// that lies `back` bytes before the address.
+/// Returns `name+0x10/0x20 [module]`, or the address in hex if no symbol contains it. Looks up the
+/// symbol that lies `back` bytes before the address.
 pub fn symbol_text(address: u64, with_offset: bool, back: u64, symbols: &dyn Symbols) -> String {
     let Some(found) = symbols.symbol(address.wrapping_sub(back)) else {
         return format!("{address:#x}");
     };
     let mut text = found.name.into_owned();
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     if with_offset {
         let offset = found.offset.wrapping_add(back);
         let _ = write!(text, "+{offset:#x}/{:#x}", found.size);
@@ -93,8 +93,8 @@ pub fn symbol_text(address: u64, with_offset: bool, back: u64, symbols: &dyn Sym
     text
 }
 
-/// Bytes of the record; `None` if they are too few.
-fn behind(layout: Layout, letters: &[u8], bytes: &[u8], out: &mut String) -> Option<()> {
+/// Formats bytes of the record. Returns `None` if there are too few.
+fn pointee(layout: Layout, letters: &[u8], bytes: &[u8], out: &mut String) -> Option<()> {
     match letters {
         [b'I', b'4', ..] => network::v4(bytes.get(..4)?, letters, out),
         [b'i', b'4', ..] => network::v4_with_zeros(bytes.get(..4)?, letters, out),
@@ -140,7 +140,7 @@ fn mac(bytes: &[u8], letters: &[u8], out: &mut String) {
     dump::hex(&address, between, out);
 }
 
-/// `b` and `l` are the order of the bytes; the capital letters have capital digits.
+/// Appends a UUID. `b` and `l` select the byte order; capital letters print capital digits.
 fn uuid(bytes: [u8; 16], form: u8, out: &mut String) {
     let big = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
     let little = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];

@@ -1,55 +1,56 @@
-//! The arguments of a print format as a program for a machine with a stack: no recursion at run time,
-//! and only forward jumps, so that it always ends.
+//! The arguments of a print format as a program for a stack machine. Evaluation does not recurse,
+//! and all jumps go forward, so that a program always terminates.
 
 use std::ops::Range;
 
 use super::value::{Binary, Int, Kind, Unary};
 
-/// One step. Places (`usize` of jumps) are indices of the program.
+/// An operation. Jump targets are indices of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     /// Pushes a number.
     Int(Int),
-    /// Pushes text of the format, by its index.
+    /// Pushes a string literal, by index.
     Text(usize),
-    /// Pushes a field, by its index.
+    /// Pushes a field, by index.
     Field(usize),
-    /// Pushes the bytes that the word of a field points to.
+    /// Pushes the data of a dynamic field.
     Dynamic(usize),
-    /// Pushes how many bytes these are.
+    /// Pushes the length of a dynamic field's data in bytes.
     DynamicLength(usize),
-    /// Pushes the mark of a name that the format does not resolve, by its index.
+    /// Pushes the placeholder of an unresolved name, by index.
     Unknown(usize),
-    /// Converts the top.
+    /// Converts the top of the stack.
     Cast(Cast),
-    /// Applies an operator to the top.
+    /// Applies an operator to the top of the stack.
     Unary(Unary),
-    /// Applies an operator to the top two.
+    /// Applies an operator to the top two values.
     Binary(Binary),
-    /// Replaces a pointer and an index by the element.
+    /// Replaces a pointer and an index with the element.
     Index,
-    /// Replaces the top by the mark of a member of a structure, which no format resolves.
+    /// Replaces the structure on top of the stack with the placeholder of one of its members.
     Member(usize),
-    /// Pops into a variable of a statement expression.
+    /// Pops a value into a variable of a statement expression.
     Store(usize),
-    /// Pushes such a variable.
+    /// Pushes a variable of a statement expression.
     Load(usize),
-    /// Pops; if false, pushes 0 and jumps.
+    /// Pops a value; if it is false, pushes 0 and jumps.
     AndThen(usize),
-    /// Pops; if true, pushes 1 and jumps.
+    /// Pops a value; if it is true, pushes 1 and jumps.
     OrElse(usize),
-    /// Makes the top 0 or 1.
+    /// Converts the top to 0 or 1.
     Truth,
-    /// Pops; if false, jumps to `otherwise`. Without a value, pushes that and jumps to `end`.
+    /// Pops a value; if it is false, jumps to `otherwise`. If it is missing, pushes it back and
+    /// jumps to `end`.
     Branch {
-        /// The part behind the colon.
+        /// Start of the part after the colon.
         otherwise: usize,
-        /// Behind both parts.
+        /// End of the conditional expression.
         end: usize,
     },
-    /// Goes on there.
+    /// Jumps.
     Jump(usize),
-    /// Pops the arguments and pushes what the kernel's function makes of them.
+    /// Pops the arguments of a kernel function and pushes its result.
     Call(Function),
 }
 
@@ -66,20 +67,20 @@ pub(super) enum Cast {
     Opaque,
 }
 
-/// The kernel's functions.
+/// A function of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
-    /// `__print_flags`, `__print_symbolic`: the value. The rest stands in the table of this index.
+    /// `__print_flags` or `__print_symbolic`: a value. The table with this index has the names.
     Names(usize),
-    /// `__print_hex`, `__print_hex_str`: bytes and how many.
+    /// `__print_hex` or `__print_hex_str`: bytes and their number.
     Hex {
-        /// A space between bytes.
+        /// Whether to print spaces between bytes.
         spaced: bool,
     },
-    /// `__print_array`: bytes, how many elements, bytes of one.
+    /// `__print_array`: bytes, the number of elements, and the size of an element.
     Array,
-    /// `__print_hex_dump`: prefix, kind of prefix, bytes of a row, bytes of a group, bytes, how many,
-    /// whether characters follow.
+    /// `__print_hex_dump`: prefix, kind of prefix, bytes per row, bytes per group, bytes, their
+    /// number, and whether to append characters.
     HexDump,
     /// `__get_bitmask`, `__get_cpumask`: bytes.
     Bitmask,
@@ -87,12 +88,12 @@ pub(super) enum Function {
     Seconds,
     /// `__print_ns_without_secs`.
     Nanoseconds,
-    /// Reverses so many bytes.
+    /// Swaps this number of bytes.
     Swap(u8),
 }
 
 impl Function {
-    /// The number of values that it pops.
+    /// Returns the number of arguments on the stack.
     pub(super) fn arity(self) -> usize {
         match self {
             Self::Names(_) | Self::Bitmask | Self::Seconds | Self::Nanoseconds | Self::Swap(_) => 1,
@@ -103,15 +104,15 @@ impl Function {
     }
 }
 
-/// The names of one `__print_flags` or `__print_symbolic`.
+/// The names of one `__print_flags` or `__print_symbolic` call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
-    /// The place of its first argument in the program; the call follows.
+    /// Range of its first argument in the program; the call follows.
     pub(super) argument: Range<usize>,
-    /// Text between names; `None` for `__print_symbolic`.
+    /// Separator of names; `None` for `__print_symbolic`.
     pub(super) delimiter: Option<String>,
     /// Numbers and names in the kernel's order.
     pub(super) entries: Vec<(u64, String)>,
-    /// The number of every entry is known.
+    /// Whether the number of every entry is known.
     pub(super) complete: bool,
 }

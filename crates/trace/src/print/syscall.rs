@@ -1,4 +1,4 @@
-//! The line of a system call's event, which the kernel does not print by the event's format.
+//! Formats events of system calls, for which the kernel does not use the event's print format.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::format::{EventFormat, FieldKind};
 use super::eval;
 use super::value::Value;
 
-/// Appends the line that the kernel's trace file has for an event of the system `syscalls`, from
-/// Linux 5.16 on: `sys_dup2(oldfd: 0xb, newfd: 1)` or `sys_dup2 -> 0x1`. It stands in place of the
-/// event's name and text.
+/// Appends the text that the kernel's trace file has for an event of the system `syscalls` since
+/// Linux 5.16: `sys_dup2(oldfd: 0xb, newfd: 1)` or `sys_dup2 -> 0x1`. It replaces the name and the
+/// text of the event.
 ///
-/// False, and nothing is appended, for any other event.
+/// Returns false and appends nothing for any other event.
 pub fn syscall(event: &EventFormat, record: &[u8], out: &mut String) -> bool {
     if event.field("__syscall_nr").is_none() {
         return false;
@@ -21,7 +21,7 @@ pub fn syscall(event: &EventFormat, record: &[u8], out: &mut String) -> bool {
         let result = event.field("ret").map(|ret| eval::field(ret, record));
         match result.and_then(|value| value.int()) {
             Some(int) => {
-                // Writing to a string does not fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(out, "{:#x}", int.bits);
             }
             None => out.push('?'),
@@ -32,7 +32,7 @@ pub fn syscall(event: &EventFormat, record: &[u8], out: &mut String) -> bool {
         return false;
     };
     let _ = write!(out, "sys_{name}(");
-    // Copies of what arguments point to, on later kernels, have names like the number's.
+    // On later kernels, copies of argument data also have names that start with `__`.
     let arguments = event
         .fields
         .iter()

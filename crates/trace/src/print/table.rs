@@ -1,4 +1,4 @@
-//! The names that an event has for numbers: its `__print_flags` and `__print_symbolic`.
+//! The names that a format assigns to numbers: its `__print_flags` and `__print_symbolic` calls.
 
 use std::fmt::Write as _;
 
@@ -6,30 +6,29 @@ use super::Print;
 use super::program::{Cast, Op, Table};
 use super::value::{Binary, Kind};
 
-/// The names of one field's values.
+/// The names of the values of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTable {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// The bits of the field that the table is about; all of them, unless the format masks the field
-    /// or casts it to a narrower type.
+    /// The bits of the field that the table covers. All bits, unless the format masks the field or
+    /// casts it to a narrower type.
     pub mask: u64,
-    /// The rule that finds names.
     pub kind: TableKind,
-    /// Text for zero, where the format has `field ? __print_flags(field, ...) : "text"`.
+    /// Text for zero, if the format has `field ? __print_flags(field, ...) : "text"`.
     pub zero: Option<String>,
     /// Numbers and names in the kernel's order.
     pub entries: Vec<(u64, String)>,
-    /// False if the format has more entries whose constants it does not resolve.
+    /// False if the format has further entries with unresolved constants.
     pub complete: bool,
 }
 
-/// The rule that finds the names of a value.
+/// How the name of a value is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// Each entry is a set of bits.
     Flags {
-        /// Between names.
+        /// Separator of names.
         delimiter: String,
     },
     /// Each entry is one value.
@@ -37,7 +36,7 @@ pub enum TableKind {
 }
 
 impl FieldTable {
-    /// A table with one value.
+    /// Creates a table with one entry.
     pub fn of_value(field: &str, value: u64, name: &str) -> Self {
         Self {
             field: field.to_owned(),
@@ -49,8 +48,8 @@ impl FieldTable {
         }
     }
 
-    /// The text that the kernel prints for this value of the field (extended to 64 bits by the field's
-    /// sign).
+    /// Returns the text that the kernel prints for this value of the field, sign-extended to 64
+    /// bits.
     pub fn render_value(&self, value: u64) -> String {
         let value = value & self.mask;
         if let Some(zero) = self.zero.as_ref().filter(|_| value == 0) {
@@ -67,8 +66,8 @@ impl FieldTable {
     }
 }
 
-/// The kernel's `trace_print_flags_seq`: the names of all masks that are wholly set, each of which
-/// clears its bits; what remains as a number.
+/// Formats flags like the kernel's `trace_print_flags_seq`. Prints the name of each mask whose bits
+/// are all set, and clears these bits. Prints the remaining bits as a number.
 pub(super) fn flags<'a>(
     entries: impl Iterator<Item = (u64, &'a str)>,
     delimiter: &str,
@@ -88,13 +87,13 @@ pub(super) fn flags<'a>(
         }
     }
     if value != 0 {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{between}0x{value:x}");
     }
 }
 
-/// The kernel's `trace_print_symbols_seq`: the first equal entry. One with an empty name prints
-/// nothing, which the kernel takes for no entry.
+/// Formats a symbol like the kernel's `trace_print_symbols_seq`: the name of the first equal entry.
+/// As in the kernel, an empty name counts as not found, and the number is printed.
 pub(super) fn symbol<'a>(
     mut entries: impl Iterator<Item = (u64, &'a str)>,
     value: u64,
@@ -109,11 +108,11 @@ pub(super) fn symbol<'a>(
     }
 }
 
-/// The tables whose values are fields, each once.
-pub(super) fn of_fields(print: &Print) -> Vec<FieldTable> {
+/// Returns the tables whose argument is a field, without duplicates.
+pub(super) fn field_tables(print: &Print) -> Vec<FieldTable> {
     let mut all: Vec<FieldTable> = Vec::new();
     for table in &print.tables {
-        let Some(table) = of_field(print, table) else {
+        let Some(table) = field_table(print, table) else {
             continue;
         };
         let same = |other: &FieldTable| {
@@ -130,7 +129,7 @@ pub(super) fn of_fields(print: &Print) -> Vec<FieldTable> {
     all
 }
 
-fn of_field(print: &Print, table: &Table) -> Option<FieldTable> {
+fn field_table(print: &Print, table: &Table) -> Option<FieldTable> {
     let Source { field, mask } = source(print, print.ops.get(table.argument.clone())?)?;
     let kind = match &table.delimiter {
         Some(delimiter) => TableKind::Flags {
@@ -142,20 +141,20 @@ fn of_field(print: &Print, table: &Table) -> Option<FieldTable> {
         field: print.fields.get(field)?.name.clone(),
         mask,
         kind,
-        zero: zero(print, table),
+        zero: zero_text(print, table),
         entries: table.entries.clone(),
         complete: table.complete,
     })
 }
 
-/// A field and the bits that are used of it.
+/// A field and the bits of it that are used.
 #[derive(PartialEq, Eq)]
 struct Source {
     field: usize,
     mask: u64,
 }
 
-/// `REC->field`, cast and masked; `None` for any other expression.
+/// Recognizes `REC->field`, possibly cast and masked; returns `None` for any other expression.
 fn source(print: &Print, ops: &[Op]) -> Option<Source> {
     let (Op::Field(field), mut rest) = ops.split_first()? else {
         return None;
@@ -185,8 +184,8 @@ fn source(print: &Print, ops: &[Op]) -> Option<Source> {
     }
 }
 
-/// The text behind the colon of `field ? table : "text"`.
-fn zero(print: &Print, table: &Table) -> Option<String> {
+/// Returns the text after the colon of `field ? table : "text"`.
+fn zero_text(print: &Print, table: &Table) -> Option<String> {
     let call = table.argument.end;
     let [Op::Jump(behind), Op::Text(text)] = print.ops.get(call + 1..call + 3)? else {
         return None;
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_follow_the_order_of_the_kernel() {
+    fn flags_are_matched_in_the_kernels_order() {
         let entries = [(6, "BC"), (1, "A"), (2, "B"), (0, "none"), (8, "")];
         let cases = [
             (0, ""),
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_equal_symbol_counts() {
+    fn the_first_equal_symbol_wins() {
         let entries = [(1, "a"), (1, "b"), (2, ""), (u64::MAX, "minus one")];
         let cases = [(1, "a"), (2, "0x2"), (3, "0x3"), (u64::MAX, "minus one")];
         for (value, expected) in cases {

@@ -1,15 +1,15 @@
-//! The text of a print format: plain text and `%` conversions.
+//! Parses the string of a print format: plain text and `%` conversions.
 
-/// A part of the text.
+/// A part of the string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// As it stands.
+    /// Plain text.
     Text(String),
     /// A conversion.
     Spec(Spec),
 }
 
-/// One conversion.
+/// A conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spec {
     /// `-`.
@@ -22,24 +22,23 @@ pub(super) struct Spec {
     pub(super) alternative: bool,
     /// `0`.
     pub(super) zero: bool,
-    /// The least number of characters.
+    /// Minimum number of characters.
     pub(super) width: Count,
-    /// Behind the dot.
+    /// The number after the dot.
     pub(super) precision: Count,
-    /// Bytes of the number that is passed.
+    /// Size of the argument in bytes.
     pub(super) size: u8,
-    /// The form of the output.
     pub(super) conversion: Conversion,
 }
 
 /// A width or a precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// Not given.
+    /// Absent.
     None,
-    /// Given as a number.
+    /// A literal number.
     Fixed(u32),
-    /// `*`: the next argument.
+    /// `*`: taken from the next argument.
     Next,
 }
 
@@ -60,14 +59,14 @@ pub(super) enum Conversion {
     Character,
     /// `s`.
     Text,
-    /// `p`, with up to six of the letters that follow, padded with NUL.
+    /// `p` with up to six of the following letters, padded with NUL.
     Pointer([u8; 6]),
-    /// A letter that the kernel does not have.
+    /// A letter that the kernel does not support.
     Other,
 }
 
 impl Spec {
-    /// A conversion without flags.
+    /// Creates a conversion without flags.
     pub(super) fn plain(conversion: Conversion, size: u8) -> Self {
         Self {
             left: false,
@@ -83,10 +82,10 @@ impl Spec {
     }
 }
 
-/// A greater number in the text is cut to this one.
-const GREATEST: u32 = 1 << 20;
+/// Larger widths and precisions are clamped to this value.
+const MAX_COUNT: u32 = 1 << 20;
 
-/// The pieces of a text.
+/// Splits a string into its pieces.
 pub(super) fn pieces(text: &str) -> Vec<Piece> {
     let mut all = Vec::new();
     let mut plain = String::new();
@@ -113,7 +112,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     all
 }
 
-/// Reads the text behind a `%`.
+/// Reads the text after a `%`.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -162,7 +161,7 @@ impl Reader<'_> {
                 0
             };
             let digit = digit.to_digit(10).unwrap_or(0);
-            count = Count::Fixed((before * 10 + digit).min(GREATEST));
+            count = Count::Fixed((before * 10 + digit).min(MAX_COUNT));
         }
         count
     }
@@ -193,7 +192,7 @@ impl Reader<'_> {
         }
     }
 
-    /// All letters and digits behind `%p` belong to it, as in the kernel.
+    /// As in the kernel, all letters and digits after `%p` belong to the conversion.
     fn suffix(&mut self) -> [u8; 6] {
         let mut letters = [0; 6];
         let mut at = 0;
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_conversions_alternate() {
+    fn splits_text_and_conversions() {
         let spec = |conversion, size| Spec::plain(conversion, size);
         let wide = Spec {
             alternative: true,
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_conversion_is_marked() {
+    fn invalid_conversions_are_marked() {
         assert_eq!(pieces(""), []);
         assert_eq!(
             pieces("%"),
@@ -259,6 +258,6 @@ mod tests {
         let Piece::Spec(spec) = pieces("%99999999999d")[0] else {
             panic!("a conversion");
         };
-        assert_eq!(spec.width, Count::Fixed(GREATEST));
+        assert_eq!(spec.width, Count::Fixed(MAX_COUNT));
     }
 }

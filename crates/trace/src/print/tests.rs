@@ -1,11 +1,11 @@
-//! Each feature of a print format with a record built by hand.
+//! Tests each feature of a print format with a handmade record.
 
 use std::borrow::Cow;
 
 use super::{NoSymbols, Print, Symbol, Symbols, TableKind, fields};
 use crate::format::EventFormat;
 
-/// Fields as a format file has them, in a record that [`record`] fills.
+/// Lines of a format file, for a record that [`record`] builds.
 const FIELDS: [&str; 19] = [
     "unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;",
     "s8 a;\toffset:8;\tsize:1;\tsigned:1;",
@@ -64,10 +64,10 @@ fn record() -> Vec<u8> {
     record
 }
 
-/// One function, one module, one text.
-struct Known;
+/// Knows one function, one module and one string.
+struct KnownSymbols;
 
-impl Symbols for Known {
+impl Symbols for KnownSymbols {
     fn symbol(&self, address: u64) -> Option<Symbol<'_>> {
         let offset = address.checked_sub(0xffff_ffff_8200_0000)?;
         Some(Symbol {
@@ -87,7 +87,7 @@ fn shown(print: &str) -> String {
     let event = event(print);
     let mut out = String::new();
     match Print::parse(&event) {
-        Ok(print) => print.render(&record(), &Known, &mut out),
+        Ok(print) => print.render(&record(), &KnownSymbols, &mut out),
         Err(problem) => out = problem.show(&event.print),
     }
     out
@@ -100,7 +100,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn numbers() {
+fn formats_numbers() {
     check(&[
         (
             r#""%d %u %x", REC->a, REC->a, REC->a"#,
@@ -132,7 +132,7 @@ fn numbers() {
 }
 
 #[test]
-fn expressions() {
+fn evaluates_expressions() {
     check(&[
         (r#""%d", 2 + 3 * 4 - -1"#, "15"),
         (r#""%d", (1 | 6 & 3 ^ 1) << 1 == 6"#, "1"),
@@ -178,7 +178,7 @@ fn expressions() {
 }
 
 #[test]
-fn text() {
+fn formats_text() {
     check(&[
         (
             "\"%s|%6s|%-6s|%.2s\", REC->comm, REC->comm, REC->comm, REC->comm",
@@ -213,7 +213,7 @@ fn text() {
 }
 
 #[test]
-fn pointers() {
+fn formats_pointers() {
     check(&[
         (
             r#""%p %p %px %20p", REC->ip, 0, REC->ip, REC->ip"#,
@@ -266,7 +266,7 @@ fn pointers() {
 }
 
 #[test]
-fn names_of_values() {
+fn formats_names_of_values() {
     let flags = r#"{ 1, "A" }, { 2, "B" }, { (1UL << 63), "TOP" }"#;
     check(&[
         (
@@ -294,7 +294,7 @@ fn names_of_values() {
 }
 
 #[test]
-fn what_is_not_in_the_format_is_marked() {
+fn unresolved_names_are_marked() {
     check(&[
         (
             r#""%d %s %lx", jiffies - 1, f(g(1), {2}), (unsigned long)x.y"#,
@@ -316,17 +316,13 @@ fn what_is_not_in_the_format_is_marked() {
 }
 
 #[test]
-fn what_is_no_format_has_its_place() {
+fn parse_errors_have_their_position() {
     let cases = [
-        ("", 0, "the format does not begin with text"),
-        ("REC->i", 0, "the format does not begin with text"),
+        ("", 0, "the format does not start with a string"),
+        ("REC->i", 0, "the format does not start with a string"),
         (r#""%d", "#, 5, "a value is missing here"),
         (r#""%d", (1"#, 8, "`)` is missing here"),
-        (
-            r#""%d", 1 2"#,
-            8,
-            "the expression goes on in an unknown way",
-        ),
+        (r#""%d", 1 2"#, 8, "unexpected text after the expression"),
         (r#""%d", 1 ? 2"#, 11, "`:` is missing here"),
         (r#""%d", REC->"#, 11, "a name is missing here"),
         (
@@ -337,10 +333,14 @@ fn what_is_no_format_has_its_place() {
         (
             r#""%s", __print_symbolic(1, {1, x})"#,
             31,
-            "the name in front of this is no text",
+            "the preceding name is not a string",
         ),
         (r#""%s", f((1)"#, 11, "a bracket is not closed"),
-        (r#""%s", (struct a)REC->i"#, 6, "a cast to a structure"),
+        (
+            r#""%s", (struct a)REC->i"#,
+            6,
+            "casts to a structure are not supported",
+        ),
     ];
     for (print, at, text) in cases {
         let problem = Print::parse(&event(print)).unwrap_err();
@@ -353,7 +353,7 @@ fn what_is_no_format_has_its_place() {
 }
 
 #[test]
-fn tables_belong_to_fields() {
+fn tables_are_assigned_to_fields() {
     let print = concat!(
         r#""%s %s %s %s %s", (REC->flags) ? __print_flags(REC->flags, "|", { 1, "A" }) : "none", "#,
         r#"__print_flags((u8)REC->flags & 3, "", { 2, "B" }, { OPEN, "C" }), "#,
@@ -400,7 +400,7 @@ fn tables_belong_to_fields() {
 }
 
 #[test]
-fn fields_of_any_kind() {
+fn prints_fields_of_every_kind() {
     let mut out = String::new();
     fields(&event("nothing"), &record(), &mut out);
     let expected = "a=-2 b=254 port=36895 i=-5 flags=9223372036854775827 where=0xffffffff81000000 \

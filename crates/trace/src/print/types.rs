@@ -1,11 +1,11 @@
-//! The names of C's types, as casts and `sizeof` have them.
+//! C type names in casts and `sizeof`.
 
 use crate::format::EventFormat;
 
 use super::program::Cast;
 use super::value::Kind;
 
-/// Words that do not change the width.
+/// Words that do not change the width of a type.
 const QUALIFIERS: [&str; 8] = [
     "const",
     "volatile",
@@ -17,8 +17,8 @@ const QUALIFIERS: [&str; 8] = [
     "__rcu",
 ];
 
-/// The type of these words, followed by `stars`; `None` if the event's format does not say either
-/// how wide it is.
+/// Returns the type of these words followed by `stars` asterisks. Returns `None` if the width is
+/// unknown and the event's format does not reveal it either.
 pub(super) fn cast(words: &[&str], stars: usize, event: &EventFormat) -> Option<Cast> {
     let qualified = |word: &&&str| !QUALIFIERS.contains(*word);
     let words: Vec<&str> = words.iter().filter(qualified).copied().collect();
@@ -36,7 +36,7 @@ pub(super) fn cast(words: &[&str], stars: usize, event: &EventFormat) -> Option<
     })
 }
 
-/// The words are a type without a doubt: no enumerator has such a name.
+/// Whether the words are certainly a type rather than an enumerator.
 pub(super) fn is_known(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default();
     words.len() > 1
@@ -46,14 +46,14 @@ pub(super) fn is_known(words: &[&str]) -> bool {
         || integer(words).is_some()
 }
 
-/// A field of the event that is declared with this name says how wide the type is.
+/// Derives the width of a type from a field of the event with the same declared type.
 fn declared(words: &[&str], event: &EventFormat) -> Option<Kind> {
     let name = words.join(" ");
     let field = event.fields.iter().find(|field| field.declared == name)?;
     Kind::of_size(field.size, field.signed)
 }
 
-/// The integer types of C and of the kernel.
+/// Returns an integer type of C or the kernel.
 fn integer(words: &[&str]) -> Option<Kind> {
     let [word] = words else {
         return composed(words);
@@ -80,7 +80,7 @@ fn integer(words: &[&str]) -> Option<Kind> {
     })
 }
 
-/// `unsigned long int` and its like.
+/// Returns a type of several words, such as `unsigned long int`.
 fn composed(words: &[&str]) -> Option<Kind> {
     let is_type = |word: &&str| {
         matches!(
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_have_the_widths_of_the_kernel() {
+    fn types_have_the_kernels_widths() {
         let text = "name: e\nID: 1\n\tfield:xfs_agblock_t a;\toffset:8;\tsize:4;\tsigned:0;\n";
         let event = EventFormat::parse(text).unwrap();
         let cases = [

@@ -1,18 +1,18 @@
-//! C's integers on a 64-bit kernel, and the values of expressions of a print format.
+//! C integers on a 64-bit kernel, and the values of expressions in a print format.
 
 use std::ops::Range;
 
 /// Width and signedness of an integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// Bytes: 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub(super) size: u8,
-    /// Numbers below zero are possible.
+    /// Whether the type is signed.
     pub(super) signed: bool,
 }
 
 impl Kind {
-    /// `char`; signed, as on x86.
+    /// `char`, which is signed as on x86.
     pub(super) const CHAR: Self = Self::new(1, true);
     /// `u8`.
     pub(super) const U8: Self = Self::new(1, false);
@@ -25,12 +25,12 @@ impl Kind {
     /// `unsigned long`.
     pub(super) const U64: Self = Self::new(8, false);
 
-    /// A type of so many bytes.
+    /// Creates a type of this size.
     pub(super) const fn new(size: u8, signed: bool) -> Self {
         Self { size, signed }
     }
 
-    /// A type of so many bytes, if C has one.
+    /// Creates a type of this size, if C has one.
     pub(super) fn of_size(size: u32, signed: bool) -> Option<Self> {
         match size {
             1 => Some(Self::new(1, signed)),
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The bits of the number that fit, extended to 64 bits as the sign demands.
+    /// Truncates the bits to the type and extends them to 64 bits according to its sign.
     pub(super) fn extend(self, bits: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.size);
         if self.signed {
@@ -67,28 +67,27 @@ impl Kind {
     }
 }
 
-/// A number and its type. The bits are always extended to 64.
+/// A number with its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Int {
     /// The number, extended to 64 bits.
     pub(super) bits: u64,
-    /// Its type.
     pub(super) kind: Kind,
 }
 
 impl Int {
-    /// The number as this type holds it.
+    /// Creates a number that is truncated to the type.
     pub(super) fn new(bits: u64, kind: Kind) -> Self {
         let bits = kind.extend(bits);
         Self { bits, kind }
     }
 
-    /// `int`: what comparisons yield.
+    /// Creates an `int` of 0 or 1, the result of comparisons.
     pub(super) fn truth(truth: bool) -> Self {
         Self::new(u64::from(truth), Kind::I32)
     }
 
-    /// An enumerator: `int` where it fits.
+    /// Creates the value of an enumerator, an `int` if it fits.
     pub(super) fn constant(value: i64) -> Self {
         let kind = if i32::try_from(value).is_ok() {
             Kind::I32
@@ -100,7 +99,7 @@ impl Int {
         Self::new(value.cast_unsigned(), kind)
     }
 
-    /// `op` in front of the number.
+    /// Applies a unary operator.
     pub(super) fn unary(self, op: Unary) -> Self {
         let kind = self.kind.promoted();
         match op {
@@ -111,7 +110,7 @@ impl Int {
         }
     }
 
-    /// `self op other`; `None` where C has no result: a division by zero.
+    /// Computes `self op other`, or `None` for a division by zero.
     pub(super) fn binary(self, op: Binary, other: Self) -> Option<Self> {
         if matches!(op, Binary::ShiftLeft | Binary::ShiftRight) {
             return Some(self.shift(op, other.bits));
@@ -143,8 +142,8 @@ impl Int {
         Some(Self::new(bits, kind))
     }
 
-    /// The type is that of the left side. C leaves a count above the width open; the processor takes
-    /// its low bits.
+    /// Shifts the number; the type is that of the left operand. A count above the width is
+    /// undefined in C; here, as on processors, only its low bits count.
     fn shift(self, op: Binary, count: u64) -> Self {
         let kind = self.kind.promoted();
         let bits = kind.extend(self.bits);
@@ -157,7 +156,7 @@ impl Int {
         Self::new(shifted, kind)
     }
 
-    /// The low `size` bytes in the opposite order.
+    /// Reverses the order of the low `size` bytes.
     pub(super) fn swapped(self, size: u8) -> Self {
         let kind = Kind::new(size, false);
         let unused = 64 - 8 * u32::from(size);
@@ -165,9 +164,8 @@ impl Int {
     }
 }
 
-/// An operator in front of one operand.
+/// A unary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub(super) enum Unary {
     Not,
     Complement,
@@ -175,9 +173,8 @@ pub(super) enum Unary {
     Plus,
 }
 
-/// An operator between two operands.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub(super) enum Binary {
     Multiply,
     Divide,
@@ -197,23 +194,23 @@ pub(super) enum Binary {
     Or,
 }
 
-/// Bytes of the record, as numbers of one type behind each other.
+/// Bytes of the record as consecutive numbers of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct View<'a> {
-    /// From where the pointer points to the end of the field.
+    /// The bytes from the pointer to the end of the field.
     pub(super) bytes: &'a [u8],
-    /// One element.
+    /// Type of an element.
     pub(super) element: Kind,
 }
 
 impl<'a> View<'a> {
-    /// The element at this place; `None` outside of the field.
+    /// Returns the element at this index, or `None` outside of the field.
     pub(super) fn element(self, index: Int) -> Option<Int> {
         let bytes = self.skip(index)?.bytes;
         number(bytes, usize::from(self.element.size)).map(|bits| Int::new(bits, self.element))
     }
 
-    /// The view from this element on.
+    /// Returns the view without the first elements.
     pub(super) fn skip(self, elements: Int) -> Option<Self> {
         let elements = usize::try_from(elements.bits).ok()?;
         let start = elements.checked_mul(usize::from(self.element.size))?;
@@ -221,14 +218,14 @@ impl<'a> View<'a> {
         Some(Self { bytes, ..self })
     }
 
-    /// Up to the first NUL.
+    /// Returns the bytes up to the first NUL.
     pub(super) fn text(self) -> &'a [u8] {
         let end = self.bytes.iter().position(|byte| *byte == 0);
         &self.bytes[..end.unwrap_or(self.bytes.len())]
     }
 }
 
-/// The first `size` bytes as a number of this machine.
+/// Reads the first `size` bytes as a number in host byte order.
 pub(super) fn number(bytes: &[u8], size: usize) -> Option<u64> {
     let bytes = bytes.get(..size)?;
     Some(match size {
@@ -243,24 +240,25 @@ pub(super) fn number(bytes: &[u8], size: usize) -> Option<u64> {
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
-    /// A number, or a pointer to bytes outside of the record.
+    /// A number, or a pointer outside of the record.
     Int(Int),
-    /// A pointer outside of the record to something whose size is unknown: no arithmetic.
+    /// A pointer outside of the record whose element size is unknown, so that pointer arithmetic is
+    /// impossible.
     Address(u64),
     /// A pointer into the record.
     Bytes(View<'a>),
-    /// Text of the format itself.
+    /// A string literal of the format.
     Text(&'a str),
-    /// Text that a function of the kernel made: a range of the scratch buffer.
+    /// The result of a kernel function: a range of the scratch buffer.
     Made(Range<usize>),
-    /// Outside of the record, or without a result.
+    /// A value outside of the record, or an undefined result.
     Missing,
     /// A name that the format does not resolve.
     Unknown(&'a str),
 }
 
 impl Value<'_> {
-    /// True or false, as C's `if` takes it; `None` without a value.
+    /// Converts the value to a truth value like C, or returns `None` for a missing value.
     pub(super) fn truth(&self) -> Option<bool> {
         match self {
             Self::Int(int) => Some(int.bits != 0),
@@ -270,7 +268,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number, if it is one.
+    /// Returns the value as a number, if it is one.
     pub(super) fn int(&self) -> Option<Int> {
         match self {
             Self::Int(int) => Some(*int),
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_is_that_of_c() {
+    fn arithmetic_follows_c() {
         let (i, u) = (Kind::I32, Kind::U32);
         let cases = [
             (int(-1, i), Binary::Less, int(1, u), int(0, i)),
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_ends_with_its_field() {
+    fn a_view_ends_at_its_field() {
         let view = View {
             bytes: &[1, 0, 2, 0, 3],
             element: Kind::new(2, false),

@@ -1,5 +1,5 @@
-//! The conversions of the kernel's `vsnprintf`, which differ from C's in details: a number has zeros
-//! up to its width even if a precision is given, and `%#x` has its prefix at zero too.
+//! Implements the conversions of the kernel's `vsnprintf`. They differ from C: zero padding applies
+//! even if a precision is given, and `%#x` prints its prefix for 0 too.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,24 @@ use super::template::{Conversion, Count, Piece, Spec};
 use super::value::{Int, Kind, Value};
 use super::{Print, Symbols};
 
-/// No conversion is filled up to more characters than this, so that a hostile format cannot fill the
-/// memory. The kernel's own output of one event ends at 8 KiB.
-const LONGEST: usize = 1024;
+/// Maximum padding of a conversion, so that a hostile format cannot exhaust memory. The kernel
+/// limits the output of an event to 8 KiB.
+const MAX_PADDING: usize = 1024;
 
-/// A conversion with its width and precision known.
+/// A conversion whose width and precision are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// The flags and the conversion.
     pub(super) spec: Spec,
-    /// The least number of characters.
+    /// Minimum number of characters.
     pub(super) width: Option<usize>,
-    /// The number of digits at least, or of characters of text at most.
+    /// Minimum number of digits, or maximum number of characters of text.
     pub(super) precision: Option<usize>,
 }
 
 impl Layout {
-    /// Up to how many characters it is filled.
-    fn filled(&self) -> usize {
-        self.width.unwrap_or(0).min(LONGEST)
+    /// Returns the number of characters to pad to.
+    fn padded_width(&self) -> usize {
+        self.width.unwrap_or(0).min(MAX_PADDING)
     }
 }
 
@@ -59,7 +58,7 @@ impl<'a> Writer<'a> {
         self.machine.argument(index)
     }
 
-    /// A width or precision; below zero where the argument says so.
+    /// Evaluates a width or precision, which can be negative if it is an argument.
     fn count(&mut self, count: Count) -> Option<i32> {
         match count {
             Count::None => None,
@@ -128,9 +127,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Appends bytes with spaces up to the width.
+/// Appends bytes, padded with spaces to the width.
 pub(super) fn padded(layout: Layout, bytes: &[u8], out: &mut String) {
-    let missing = layout.filled().saturating_sub(bytes.len());
+    let missing = layout.padded_width().saturating_sub(bytes.len());
     let spaces = || std::iter::repeat_n(' ', missing);
     if !layout.spec.left {
         out.extend(spaces());
@@ -141,7 +140,7 @@ pub(super) fn padded(layout: Layout, bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Appends a number, truncated to the size that the conversion names.
+/// Appends a number, truncated to the size of the conversion.
 pub(super) fn number(layout: Layout, int: Int, out: &mut String) {
     let spec = layout.spec;
     let signed = spec.conversion == Conversion::Signed;
@@ -166,9 +165,13 @@ pub(super) fn number(layout: Layout, int: Int, out: &mut String) {
         Conversion::Octal if spec.alternative && magnitude != 0 => "0",
         _ => "",
     };
-    let precision = layout.precision.unwrap_or(0).min(LONGEST).max(digits.len());
+    let precision = layout
+        .precision
+        .unwrap_or(0)
+        .min(MAX_PADDING)
+        .max(digits.len());
     let used = sign.len() + prefix.len() + precision;
-    let missing = layout.filled().saturating_sub(used);
+    let missing = layout.padded_width().saturating_sub(used);
     let zeros = if spec.zero && !spec.left { missing } else { 0 };
     let spaces = missing - zeros;
     let repeat = std::iter::repeat_n;
