@@ -1,4 +1,4 @@
-//! Kinds of probes: where a program runs, and what it can know there.
+//! Kinds of probes: where a program runs, and what it can access there.
 
 mod function;
 mod packet;
@@ -15,36 +15,39 @@ pub(crate) use registers::SHIFT;
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Probe {
-    /// At a tracepoint: the program's context is the event's record.
+    /// A tracepoint: the program's context is the event's record.
     #[default]
     Tracepoint,
-    /// At each packet of an interface, as the filter of a packet socket.
+    /// Each packet of an interface, as the filter of a packet socket.
     Packet(Link),
-    /// Each time a perf event overflows: so many times a second, or once in so many events.
+    /// Each overflow of a perf event: a fixed number of times per second, or once per number of
+    /// events.
     PerfEvent,
-    /// At the entry or return of a function: the program's context are the registers.
+    /// The entry or return of a kernel function: the program's context is the registers.
     Function,
-    /// The same of a file's function, which a process runs. There the kernel can run another thread before
-    /// the program has ended, and its programs on the same CPU (Linux 6.10, 1b8f85defbc8).
+    /// The entry or return of a function in an executable or library. The kernel can preempt such a
+    /// program and run another thread, and that thread's programs, on the same CPU (Linux 6.10,
+    /// 1b8f85defbc8).
     FileFunction,
-    /// Inside the program of another event, which has made the record.
+    /// Inside the program of another event, which has built the record.
     Synthetic,
 }
 
 impl Probe {
-    /// The context are the registers.
+    /// Whether the context is the registers.
     pub const fn is_function(self) -> bool {
         matches!(self, Self::Function | Self::FileFunction)
     }
 
-    /// A program that counts into the same table can run on the CPU before this one has ended. Those of
-    /// tracepoints, functions of the kernel and perf events exclude each other (`bpf_prog_active`).
+    /// Whether another program can count into the same table on this CPU before this program has
+    /// ended. Programs at tracepoints, kernel functions and perf events exclude each other
+    /// (`bpf_prog_active`).
     pub(crate) const fn is_interrupted(self) -> bool {
         matches!(self, Self::FileFunction | Self::Packet(_))
     }
 
-    /// The thread that runs has to do with the event, so that its name, its ids and its stack say
-    /// something.
+    /// Whether the current thread is related to the event, so that its name, ids and stack are
+    /// meaningful.
     pub const fn has_thread(self) -> bool {
         match self {
             Self::Tracepoint
@@ -52,7 +55,7 @@ impl Probe {
             | Self::Function
             | Self::FileFunction
             | Self::Synthetic => true,
-            // Packets come in interrupts, on top of whatever thread runs.
+            // Packets arrive in interrupts, which run on top of an arbitrary thread.
             Self::Packet(_) => false,
         }
     }

@@ -1,8 +1,7 @@
-//! What a command asks of one event, with every name resolved: the form between the tree and the
-//! instructions.
+//! The resolved form of a command for one event, between the tree and the instructions.
 //!
-//! All numbers have 64 bits. A field that has fewer is extended by its own signedness, so that a
-//! comparison of two numbers needs to know only whether both are below zero or far above.
+//! All numbers have 64 bits. A shorter field is extended according to its own signedness. A
+//! comparison therefore only needs to know whether it is signed.
 
 mod linked;
 
@@ -12,80 +11,78 @@ use crate::source::Span;
 
 pub use linked::{Action, Emit, EmitField, Linked, Read, Set, Source, Track, When};
 
-/// A program for one event: a table that is fed by what passes a filter.
+/// A program for one event: a table that counts the events that pass a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Where it runs.
     pub probe: Probe,
-    /// Of a packet: a classic filter that it has to pass first.
+    /// A classic filter that packets must pass first.
     pub classic: Option<Classic>,
-    /// What has to hold.
+    /// The condition for counting an event.
     pub filter: Option<Condition>,
-    /// The parts of the table's key, in order. None: the table has one row.
+    /// The parts of the table's key, in order. If empty, the table has one row.
     pub keys: Vec<Part>,
-    /// What is kept beside the count of hits.
+    /// The values that are kept in addition to the hit count.
     pub values: Vec<Kept>,
-    /// Where the event stands among two that belong together.
+    /// The role of the event in a pair.
     pub pair: Pair,
-    /// The table can be paused while it counts.
+    /// Whether the table can be paused.
     pub pausable: bool,
-    /// It counts only while the gate of the command is open, so that all of its programs count in one window.
+    /// Whether the program counts only while the gate of the command is open. All programs of the
+    /// command then count in the same time window.
     pub gated: bool,
-    /// Variables, and what is done beside counting.
+    /// Variables and actions.
     pub linked: Linked,
-    /// It counts nothing, and turns tables of others on or off.
+    /// Set if the event only pauses or resumes other tables and counts nothing.
     pub switch: Option<Switch>,
 }
 
-/// What an event does to tables of others (`enable_hist`, `disable_hist`).
+/// The effect of an event on other tables (`enable_hist`, `disable_hist`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// Their numbers. All of them can be paused.
+    /// Numbers of the tables, all of which can be paused.
     pub tables: Vec<usize>,
-    /// From then on they count.
+    /// True resumes the tables, false pauses them.
     pub on: bool,
-    /// How often it does so; `None`: without end.
+    /// Maximum number of times; `None` for no limit.
     pub count: Option<u64>,
 }
 
-/// Two events whose distance in time is asked for. They belong together when their keys are equal; each
-/// part of these is a number or text.
+/// The role of an event in a pair whose latency is measured. Two events form a pair if their keys
+/// are equal. Each part of the key is a number or text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pair {
-    /// The event stands alone.
+    /// The event is not part of a pair.
     #[default]
     None,
-    /// The first of both: its time is kept for its key, in place of an earlier one, and nothing is
-    /// counted.
+    /// The first event: stores its time by key and replaces an earlier time. It counts nothing.
     First(Vec<Part>),
-    /// The second of both: without a first one of its key nothing is counted, and no other finds that
-    /// one again. Then comes the filter.
+    /// The second event: takes the time of the first event with the same key. Without such a first
+    /// event it counts nothing. The filter is evaluated afterwards.
     Second(Vec<Part>),
 }
 
-/// Addresses of a stack that are kept, as many as the kernel's own histograms have.
+/// Number of addresses kept of a stack, the same as in the kernel's histograms.
 pub const FRAMES: usize = 16;
 
-/// One part of a key.
+/// A part of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Eight bytes.
     Number(Number),
-    /// Text, up to its first NUL; the rest of its room is zero, and one byte of it at least. Text that
-    /// cannot be read is empty.
+    /// Text up to its first NUL, padded with at least one zero. Unreadable text is empty.
     Text(Text),
-    /// Sixteen bytes of the record: an IP address.
+    /// An IP address: sixteen bytes of the record.
     Address {
-        /// Bytes from the record's start; a multiple of eight.
+        /// Offset in the record, a multiple of eight.
         offset: u32,
     },
-    /// The addresses of the kernel's stack, [`FRAMES`] of them at most; the rest of its room is zero. A session
-    /// gives each a number.
+    /// The addresses of the kernel stack, at most [`FRAMES`], padded with zeros. A session assigns
+    /// an id to each stack.
     Stack,
 }
 
 impl Part {
-    /// Bytes in the key; a multiple of eight.
+    /// Returns the size of this part in bytes, a multiple of eight.
     pub fn size(&self) -> usize {
         match self {
             Self::Number(_) => 8,
@@ -96,99 +93,96 @@ impl Part {
     }
 }
 
-/// What a row of the table keeps of a number.
+/// A number and the aggregate of it that a row keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The number.
     pub number: Number,
-    /// What is kept of it.
     pub what: Aggregate,
 }
 
-/// What is kept of the numbers of a row.
+/// An aggregate of the numbers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregate {
-    /// Their sum, modulo 2^64.
+    /// The sum modulo 2^64.
     Sum,
-    /// The least, as signed or unsigned numbers.
+    /// The minimum.
     Minimum {
-        /// Numbers below zero are possible.
+        /// Whether the numbers are signed.
         signed: bool,
     },
-    /// The greatest.
+    /// The maximum.
     Maximum {
-        /// Numbers below zero are possible.
+        /// Whether the numbers are signed.
         signed: bool,
     },
-    /// How many fell into each bucket of [`crate::buckets`].
+    /// The hit count of each bucket of [`crate::buckets`].
     Buckets,
-    /// When the number was kept last, the number, and what was saved with it: see
+    /// The time of the last kept number, the number, and the fields saved with it: see
     /// [`Track::saved`]. An action writes it.
     Saved {
-        /// Words of all.
+        /// Number of words.
         words: usize,
-        /// Which of several CPUs counts.
+        /// Determines which CPU's value is shown.
         when: When,
     },
 }
 
-/// A number of 64 bits.
+/// A 64-bit number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// A constant; below zero as two's complement.
+    /// A constant; negative numbers in two's complement.
     Constant(u64),
     /// A field of the record.
     Field(FieldRead),
-    /// An element of an array in the record, found by a word with its offset.
+    /// An element of a dynamic array in the record.
     DynamicField {
-        /// Where the word lies in the record.
+        /// Offset of the word that locates the array.
         word: u32,
-        /// The offset counts from the end of the word.
+        /// Whether the array's offset counts from the end of the word.
         relative: bool,
-        /// Bytes from the first element.
+        /// Offset of the element in the array, in bytes.
         skip: u32,
-        /// Bytes of the element.
+        /// Size of the element in bytes.
         size: u32,
-        /// It is extended as a signed number.
+        /// Whether the element is signed.
         signed: bool,
     },
-    /// Where the event happened.
+    /// A property of the event's context.
     Context(Context),
-    /// Eight bytes that are found from the kernel's record of the thread (`struct task_struct`): each
-    /// offset but the last leads to the next pointer. What cannot be read is 0.
+    /// Eight bytes that are reached from the kernel's `struct task_struct` of the current thread.
+    /// Each offset except the last leads to the next pointer. Unreadable memory yields 0.
     OfThread(Vec<u32>),
-    /// The variable of another table, by its index in [`Linked::reads`].
+    /// A variable of another table, by its index in [`Linked::reads`].
     Read(usize),
-    /// The variable of its own at this index of [`Linked::sets`].
+    /// A variable of the event itself, by its index in [`Linked::sets`].
     Own(usize),
     /// The result of an operator.
     Binary(Operator, Box<Number>, Box<Number>),
-    /// `ceil(log2(x))`; 0 of 0, as the kernel's on x86.
+    /// `ceil(log2(x))`; 0 for 0, as in the kernel on x86.
     Log2(Box<Number>),
     /// `x / width * width`.
     Bucket {
-        /// Of what.
         number: Box<Number>,
-        /// Not 0.
+        /// The bucket width, not 0.
         width: u64,
     },
 }
 
-/// A number in the record itself.
+/// A number in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldRead {
-    /// Bytes from the record's start.
+    /// Offset in the record.
     pub offset: u32,
-    /// 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// It is extended as a signed number.
+    /// Whether the number is signed.
     pub signed: bool,
 }
 
-/// What is known of every event.
+/// A property that every event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Context {
-    /// The thread's id, `common_pid`.
+    /// The thread id, `common_pid`.
     Pid,
     /// The process id.
     Tgid,
@@ -198,77 +192,75 @@ pub enum Context {
     Time,
     /// The id of the thread's cgroup in the unified hierarchy.
     Cgroup,
-    /// Nanoseconds since the first of two events; only in [`Pair::Second`].
+    /// Nanoseconds since the first event of the pair; only in [`Pair::Second`].
     Latency,
 }
 
-/// An operator on two numbers.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub enum Operator {
     Plus,
     Minus,
     Times,
-    /// Unsigned; by 0 the result is 2^64-1, as in the kernel's histograms.
+    /// Unsigned; a division by 0 yields 2^64-1, as in the kernel's histograms.
     Divided,
-    /// Unsigned; by 0 the result is 2^64-1.
+    /// Unsigned; a division by 0 yields 2^64-1.
     Remainder,
     And,
     Or,
     Xor,
-    /// By the low six bits of the second.
+    /// The low six bits of the second operand are the distance.
     ShiftLeft,
-    /// By the low six bits of the second; zeros come in.
+    /// Logical shift. The low six bits of the second operand are the distance.
     ShiftRight,
-    /// Rounded towards zero; by 0 the result is -1.
+    /// Rounds towards zero; a division by 0 yields -1.
     SignedDivided,
-    /// With the sign of the first; by 0 the result is -1.
+    /// Has the sign of the first operand; a division by 0 yields -1.
     SignedRemainder,
-    /// By the low six bits of the second; the sign comes in.
+    /// Arithmetic shift. The low six bits of the second operand are the distance.
     SignedShiftRight,
 }
 
-/// Text of an event, up to its first NUL, and not beyond its field. What cannot be read is not equal to
-/// anything and matches nothing.
+/// Text of an event, up to its first NUL or the end of its field. Unreadable text equals nothing
+/// and matches no pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// In the record, in a field of this size.
+    /// A field of fixed size in the record.
     Field {
-        /// Bytes from the record's start.
+        /// Offset in the record.
         offset: u32,
-        /// Bytes of the field.
+        /// Size of the field in bytes.
         size: u32,
     },
-    /// In the record, found by a word with offset and length.
+    /// Dynamic text in the record.
     Dynamic {
-        /// Where the word lies in the record.
+        /// Offset of the word that holds the text's offset and length.
         word: u32,
-        /// The offset counts from the end of the word.
+        /// Whether the text's offset counts from the end of the word.
         relative: bool,
     },
-    /// Behind a pointer.
+    /// Text that a pointer refers to.
     Pointer {
         /// The field with the pointer.
         field: FieldRead,
-        /// It points to memory of the process.
+        /// Whether it points to user memory.
         user: bool,
     },
     /// The name of the thread.
     Comm,
-    /// The variable of another table, by its index in [`Linked::reads`].
+    /// A variable of another table, by its index in [`Linked::reads`].
     Read {
-        /// The index.
         index: usize,
-        /// Bytes of it; a multiple of eight.
+        /// Size in bytes, a multiple of eight.
         room: usize,
     },
 }
 
-/// Longest text that is kept of a field without a length of its own, with its NUL.
+/// Maximum size of text from a field without a fixed length, including its NUL.
 pub const TEXT_ROOM: usize = 256;
 
 impl Text {
-    /// Bytes that it takes in a key; a multiple of eight.
+    /// Returns the size of this text in a key, in bytes, a multiple of eight.
     pub fn room(&self) -> usize {
         match self {
             Self::Field { size, .. } => (*size as usize).min(TEXT_ROOM).next_multiple_of(8),
@@ -279,48 +271,43 @@ impl Text {
     }
 }
 
-/// What holds or does not.
+/// A condition that an event passes or fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What it is.
     pub kind: ConditionKind,
-    /// The characters that asked for it: an instruction that the kernel refuses is shown there.
+    /// The source of the condition. A rejected instruction is reported there.
     pub span: Span,
 }
 
-/// What a condition is.
+/// The kind of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionKind {
-    /// Both numbers are compared.
+    /// Compares two numbers.
     Compare {
-        /// How.
         how: Comparison,
-        /// As signed numbers.
+        /// Whether the comparison is signed.
         signed: bool,
-        /// What stands on the left.
         left: Number,
-        /// What stands on the right.
         right: Number,
     },
-    /// Any bit is common.
+    /// Whether the numbers have a common bit.
     AnyBit(Number, Number),
-    /// The number is one of these.
+    /// Whether the number is in the list.
     OneOf(Number, Vec<u64>),
-    /// The text is exactly this.
+    /// Whether the text equals the value.
     Equals(Text, Vec<u8>),
-    /// The text matches, of which the first 255 characters are looked at.
+    /// Whether the first 255 characters of the text match the pattern.
     Matches(Text, crate::glob::Glob),
-    /// The other does not hold.
+    /// Negation.
     Not(Box<Condition>),
-    /// All hold; the first that does not ends it.
+    /// Conjunction, evaluated from left to right until one fails.
     All(Vec<Condition>),
-    /// One holds; the first that does ends it.
+    /// Disjunction, evaluated from left to right until one holds.
     Any(Vec<Condition>),
 }
 
-/// How two numbers are compared.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
 pub enum Comparison {
     Equal,
     NotEqual,

@@ -1,5 +1,6 @@
-//! Programs as plain instructions, without an object: classic ones as `tcpdump -ddd` and `bpf_asm`
-//! print them, extended ones as text in the verifier's notation, in hexadecimal, or as bytes.
+//! Reads programs that are plain instructions without an object file. Classic BPF has the format of
+//! `tcpdump -ddd` or `bpf_asm`. Extended BPF is text in the verifier's notation, hexadecimal text,
+//! or bytes.
 
 mod line;
 mod scan;
@@ -13,52 +14,49 @@ use crate::classic::{Classic, ClassicError};
 use crate::elf::LegacyMap;
 use crate::source::Problem;
 
-/// Bytes of an extended instruction.
+/// Size of an extended instruction in bytes.
 const INSN_BYTES: usize = 8;
-/// The first byte of an instruction that loads a constant of 64 bits, and takes two places.
+/// First byte of the load of a 64-bit constant, which takes two instruction slots.
 const LOAD_CONSTANT: u8 = 0x18;
 
-/// What such a file holds.
+/// The content of a file with instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// The filter of a socket.
+    /// A socket filter.
     Classic(Classic),
-    /// A program of extended BPF.
+    /// An extended BPF program.
     Extended(Instructions),
 }
 
-/// Extended instructions, with the maps that they use.
+/// Extended instructions and their maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
-    /// Eight bytes each.
     pub insns: Vec<[u8; INSN_BYTES]>,
-    /// The maps that the text declares.
+    /// Maps that the text declares.
     pub maps: Vec<LegacyMap>,
-    /// Instructions that load a map, and which of the maps.
+    /// Instructions that load a map, and the index of the map.
     pub loads: Vec<(usize, u32)>,
-    /// The line of the file that each instruction was made of, from 1; empty of bytes.
+    /// Source line of each instruction, from 1; empty for binary input.
     pub lines: Vec<u32>,
 }
 
-/// Why a file holds no instructions.
+/// The reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawError {
-    /// A line of the text is wrong.
+    /// A line of the text is invalid.
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         number: u32,
-        /// Its text.
         text: String,
-        /// The place in the line, and what is wrong there.
+        /// The position in the line, and the reason.
         problem: Problem,
     },
-    /// The classic instructions are no filter.
+    /// The classic instructions are not a valid filter.
     Classic(ClassicError),
-    /// The bytes are no instructions.
+    /// The bytes are not valid instructions.
     Bytes {
-        /// The first byte that is wrong.
+        /// Offset of the first invalid byte.
         at: usize,
-        /// What is wrong.
         problem: &'static str,
     },
 }
@@ -79,8 +77,8 @@ impl fmt::Display for RawError {
 
 impl std::error::Error for RawError {}
 
-/// Reads a file of instructions. Its characters distinguish text from bytes, classic instructions from
-/// extended ones by their number in front or by braces.
+/// Reads a file of instructions. Control characters distinguish bytes from text. A leading
+/// instruction count or braces distinguish classic instructions from extended ones.
 ///
 /// # Errors
 ///
@@ -105,15 +103,15 @@ pub fn read(bytes: &[u8]) -> Result<Raw, RawError> {
     text::read(text).map(Raw::Extended)
 }
 
-/// Whether a number stands in front, alone on its line or with a comma behind it.
+/// Whether the text starts with an instruction count, alone on its line or followed by a comma.
 pub fn is_classic(text: &str) -> bool {
     let first = text.trim_start().split([',', '\n']).next();
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     text.contains([',', '\n']) && first.is_some_and(|word| is_number(word.trim()))
 }
 
-/// Classic instructions as `tcpdump -dd` and `bpf_asm -c` print them, without the braces: four numbers
-/// with commas on each line.
+/// Parses the output of `tcpdump -dd` or `bpf_asm -c` without its braces: four comma-separated
+/// numbers per line.
 fn braces(text: &str) -> Result<Classic, ClassicError> {
     let lines = text.lines().map(|line| line.replace(',', " "));
     let lines: Vec<_> = lines.filter(|line| !line.trim().is_empty()).collect();
@@ -126,7 +124,7 @@ fn binary(bytes: &[u8]) -> Result<Instructions, RawError> {
     if !odd.is_empty() {
         return wrong(
             insns.len() * INSN_BYTES,
-            "instructions have eight bytes each, and the last one has fewer",
+            "the last instruction has fewer than eight bytes",
         );
     }
     if insns.is_empty() {
@@ -141,8 +139,8 @@ fn binary(bytes: &[u8]) -> Result<Instructions, RawError> {
         insn[0] == LOAD_CONSTANT && source != 0
     };
     if let Some(at) = insns.iter().position(names_map) {
-        let problem = "bytes cannot name a map or a variable: a descriptor has a meaning in one process \
-                       only. Write the program as text, with a line `map NAME TYPE KEY VALUE ENTRIES`";
+        let problem = "a binary program cannot refer to a map or a variable, because descriptors are valid in one \
+                       process only. Write the program as text, with a line `map NAME TYPE KEY VALUE ENTRIES`";
         return wrong(at * INSN_BYTES, problem);
     }
     Ok(Instructions {

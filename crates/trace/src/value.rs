@@ -1,38 +1,36 @@
-//! Bytes of a map as values with names, by the layout that the object's BTF says.
+//! Decodes the bytes of a map to named values, according to the layout in the object's BTF.
 
 use std::fmt::{self, Write as _};
 
 use noctule_kernel::{Member, Shape};
 
-/// A value that was read.
+/// A decoded value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// An integer.
     Number(i128),
     /// A floating-point number.
     Float(f64),
-    /// True or false.
     Bool(bool),
-    /// Text, up to its NUL; bytes that are no UTF-8 are `\xHH`.
+    /// Text up to its NUL, with invalid UTF-8 as `\xHH`.
     Text(String),
-    /// A number that may have a name.
+    /// A number of an enumeration.
     Named {
-        /// The number.
         value: i128,
-        /// Its name.
+        /// Name of the enumerator, if there is one.
         name: Option<String>,
     },
     /// An address.
     Pointer(u64),
-    /// Several.
+    /// The elements of an array.
     List(Vec<Value>),
-    /// Several by name, in the order of the struct.
+    /// The named members of a struct, in order.
     Record(Vec<(String, Value)>),
-    /// Bytes of which nothing is known.
+    /// Bytes of unknown layout.
     Bytes(Vec<u8>),
 }
 
-/// Reads a value. Bytes that are missing count as zero.
+/// Decodes a value. Missing bytes count as zero.
 pub fn decode(shape: &Shape, bytes: &[u8]) -> Value {
     match shape {
         Shape::Number { size, signed } => Value::Number(number(bytes, *size, *signed)),
@@ -50,18 +48,18 @@ pub fn decode(shape: &Shape, bytes: &[u8]) -> Value {
             let size = element.size();
             let part =
                 |index: usize| decode(element, rest(bytes, index.saturating_mul(size), size));
-            // A layout may claim more than there is.
-            let there = bytes.len().div_ceil(size.max(1));
-            Value::List((0..*count.min(&there)).map(part).collect())
+            // The layout may claim more elements than there are bytes.
+            let available = bytes.len().div_ceil(size.max(1));
+            Value::List((0..*count.min(&available)).map(part).collect())
         }
         Shape::Struct { members, .. } => {
             let mut record = Vec::new();
             members
                 .iter()
-                .for_each(|member| add(member, bytes, &mut record));
+                .for_each(|member| add_member(member, bytes, &mut record));
             Value::Record(record)
         }
-        // Maps without BTF are mostly numbers.
+        // Values of maps without BTF are mostly numbers.
         Shape::Bytes {
             size: size @ (1 | 2 | 4 | 8),
         } => Value::Number(number(bytes, *size, false)),
@@ -69,8 +67,8 @@ pub fn decode(shape: &Shape, bytes: &[u8]) -> Value {
     }
 }
 
-/// The member; those of a struct without a name belong to the one around it.
-fn add(member: &Member, bytes: &[u8], record: &mut Vec<(String, Value)>) {
+/// Decodes a member. The members of an anonymous struct are added to the enclosing one.
+fn add_member(member: &Member, bytes: &[u8], record: &mut Vec<(String, Value)>) {
     let value = match member.bits {
         Some(bits) => bit_field(member, bytes, bits),
         None => {
@@ -166,7 +164,7 @@ fn text(bytes: &[u8]) -> Value {
     for chunk in bytes[..end].utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            // Writing to a String does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_is_shown_with_its_names() {
+    fn structs_are_shown_with_member_names() {
         let inner = Shape::Struct {
             size: 4,
             members: vec![
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_without_a_layout_are_numbers_or_hexadecimal() {
+    fn bytes_without_layout_are_numbers_or_hex() {
         assert_eq!(
             decode(&Shape::Bytes { size: 4 }, &[1, 1, 0, 0]).to_string(),
             "257"

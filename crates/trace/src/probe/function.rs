@@ -1,4 +1,4 @@
-//! Functions of the kernel and of programs: the registers at their entry or return.
+//! The record of a function's entry or return: the registers.
 
 use super::registers::{ARGUMENTS, REGISTERS, RETURNED, SHIFT};
 use crate::format::EventFormat;
@@ -6,28 +6,27 @@ use crate::format::EventFormat;
 /// A named value in a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionValue {
-    /// Its name.
     pub name: String,
-    /// Its type, as C has it.
+    /// Its C type.
     pub declared: String,
-    /// Bytes: 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Numbers below zero are possible.
+    /// Whether the value is signed.
     pub signed: bool,
 }
 
-/// What is known of a function where a program runs.
+/// The values that are known at a position in a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionValues {
-    /// At its entry: its parameters as far as they are known; the others have numbers.
+    /// At the entry: the known parameters. Unknown parameters have numbers.
     Parameters(Vec<FunctionValue>),
-    /// At its return: what it returns, which is a number of eight bytes if it is not known.
+    /// At the return: the return value. Without a known type, it is an eight-byte number.
     Returned(Option<FunctionValue>),
-    /// Somewhere in it: registers alone.
+    /// At an offset in the function: only registers.
     Registers,
 }
 
-/// The registers as a format file would describe them, those first that have names of their own.
+/// Describes the registers like a format file. Registers with names of their own come first.
 pub fn function_format(name: &str, values: &FunctionValues) -> EventFormat {
     let mut text = format!("name: {name}\nID: 0\nformat:\n");
     let mut add = |name: &str, declared: &str, at: u32, size: u32, signed: bool| {
@@ -67,7 +66,7 @@ mod tests {
     use crate::format::FieldKind;
 
     #[test]
-    fn parameters_lie_in_their_registers() {
+    fn parameters_have_their_registers() {
         let value = |name: &str, declared: &str, size, signed| FunctionValue {
             name: name.to_owned(),
             declared: declared.to_owned(),
@@ -97,7 +96,7 @@ mod tests {
         assert_eq!(
             format.field("arg1"),
             None,
-            "the registers are used for other things by then"
+            "argument registers are clobbered by then"
         );
         let format = function_format("kprobe:f+4", &FunctionValues::Registers);
         assert_eq!(format.fields.len(), REGISTERS.len());

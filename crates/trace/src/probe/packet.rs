@@ -1,18 +1,18 @@
-//! The record of a packet: our own, which a program fills from the packet.
+//! The record of a packet, which the program builds from the packet's headers.
 
 use crate::format::EventFormat;
 
-/// What a packet begins with, as the program of a packet socket finds it.
+/// The first header of a packet, as the program of a packet socket sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
     /// An Ethernet header, as on Ethernet and loopback.
     Ethernet,
-    /// The header of the network layer.
+    /// The network-layer header.
     None,
 }
 
 impl Link {
-    /// Bytes in front of the network layer's header.
+    /// Returns the number of bytes before the network-layer header.
     pub const fn header(self) -> i32 {
         match self {
             Self::Ethernet => 14,
@@ -23,7 +23,6 @@ impl Link {
 
 /// A field of a packet's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the format says what each is")]
 pub enum PacketField {
     Len,
     IfIndex,
@@ -46,10 +45,10 @@ pub enum PacketField {
     Mark,
 }
 
-/// Bytes of the record; a multiple of eight.
+/// Size of the record in bytes, a multiple of eight.
 pub(crate) const RECORD_SIZE: usize = 72;
 
-/// The name, the type that `declared` says, offset and size of each field, in their order.
+/// Name, declared type, offset and size of each field.
 const FIELDS: [(PacketField, &str, &str, u32, u32); 19] = [
     (PacketField::Len, "len", "u32", 8, 4),
     (PacketField::IfIndex, "ifindex", "u32", 12, 4),
@@ -72,13 +71,13 @@ const FIELDS: [(PacketField, &str, &str, u32, u32); 19] = [
     (PacketField::Mark, "mark", "u32", 68, 4),
 ];
 
-/// The type of an address of either version; an IPv4 address is mapped (`::ffff:10.0.0.1`).
+/// Declared type of an IP address. IPv4 addresses are mapped (`::ffff:10.0.0.1`).
 pub(crate) const IP_ADDRESS: &str = "ip_address";
 
-/// Where there is no address: all ones, which no packet is sent from or to.
+/// The value of a missing address: all ones, which no packet has.
 pub(crate) const NO_ADDRESS: [u8; 16] = [0xff; 16];
 
-/// The names of values, as an event's print format has them.
+/// Names of values, in the syntax of an event's print format.
 const NAMES: &str = "__print_symbolic(REC->eth_type, {0x0800, \"ipv4\"}, {0x0806, \"arp\"}, \
     {0x86dd, \"ipv6\"}, {0x8100, \"vlan\"}, {0x88a8, \"qinq\"}, {0x8847, \"mpls\"}, {0x88cc, \"lldp\"}), \
     __print_symbolic(REC->ip_proto, {0, \"none\"}, {1, \"icmp\"}, {2, \"igmp\"}, {4, \"ipip\"}, {6, \"tcp\"}, \
@@ -90,13 +89,13 @@ const NAMES: &str = "__print_symbolic(REC->eth_type, {0x0800, \"ipv4\"}, {0x0806
     {3, \"otherhost\"}, {4, \"outgoing\"}, {5, \"loopback\"})";
 
 impl PacketField {
-    /// Bytes from the record's start, and its size.
+    /// Returns offset and size of the field.
     pub(crate) fn place(self) -> (u32, u32) {
         let found = FIELDS.iter().find(|(field, ..)| *field == self);
         found.map_or((0, 0), |(_, _, _, offset, size)| (*offset, *size))
     }
 
-    /// The record as a format file would describe it.
+    /// Describes the record like a format file.
     pub fn format() -> EventFormat {
         let mut text = "name: socket\nID: 0\nformat:\n".to_owned();
         for (_, name, declared, offset, size) in FIELDS {
@@ -115,7 +114,7 @@ mod tests {
     use crate::print::Print;
 
     #[test]
-    fn fields_lie_behind_each_other_and_are_aligned() {
+    fn fields_are_in_order_and_aligned() {
         let mut end = 8;
         for (_, name, declared, offset, size) in FIELDS {
             assert!(
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_one() {
+    fn the_format_parses() {
         let format = PacketField::format();
         assert_eq!(format.fields.len(), FIELDS.len());
         assert_eq!(format.field("ip_src").unwrap().kind, FieldKind::Address);

@@ -1,5 +1,5 @@
-//! Where registers lie in what the kernel gives to a program: `struct pt_regs` of x86-64, `struct
-//! user_pt_regs` of arm64.
+//! Offsets of registers in the kernel's `struct pt_regs` (x86-64) and `struct user_pt_regs`
+//! (arm64).
 
 #[cfg(target_arch = "aarch64")]
 mod machine {
@@ -51,8 +51,8 @@ mod machine {
     ];
 }
 
-/// Records begin with eight bytes that cannot be read; registers do not: their fields are said to lie so
-/// far behind.
+/// Added to the offsets of register fields. Records begin with eight unreadable bytes, but the
+/// registers do not.
 pub(crate) const SHIFT: u32 = 8;
 
 pub(crate) use machine::{ARGUMENTS, INSTRUCTION, REGISTERS, RETURNED, SIZE};

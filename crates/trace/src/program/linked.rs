@@ -1,25 +1,25 @@
-//! Variables, and what an event does beside counting: the links between the events of one command.
+//! Variables and actions, which link the events of a command.
 
 use super::{Number, Program, Text};
 
-/// What an event has to do with the others of its command.
+/// The links of an event to the other events of its command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linked {
-    /// Its table, by the number that it has in the command.
+    /// Number of the event's table in the command.
     pub table: usize,
-    /// Variables of other tables, found by this event's key. Where one of them is not set, nothing is
-    /// counted and nothing is done.
+    /// Variables of other tables, looked up by this event's key. If one of them is not set, the
+    /// event is ignored.
     pub reads: Vec<Read>,
-    /// Variables of its own, in order: each may use those before it.
+    /// Variables of the event itself, in order. Each may refer to earlier ones.
     pub sets: Vec<Set>,
-    /// What it does, in order, after it was counted.
+    /// Actions after the event was counted, in order.
     pub actions: Vec<Action>,
-    /// Bytes that the table keeps for each key beside its rows: stored variables, and what was tracked.
+    /// Bytes stored per key next to the row: variables and tracked values.
     pub kept: usize,
 }
 
 impl Linked {
-    /// The event has nothing to do with others.
+    /// Whether the event has no links.
     pub fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.sets.is_empty() && self.actions.is_empty()
     }
@@ -28,36 +28,33 @@ impl Linked {
 /// A variable of another table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The number of the table.
     pub table: usize,
-    /// Where it lies in what that table keeps for the key.
+    /// Offset in the values that the table stores for the key.
     pub at: usize,
-    /// Bytes of text behind the word that says that it is set; `None` for a number.
+    /// Size of the text that follows the word which marks the variable as set; `None` for a number.
     pub text: Option<usize>,
-    /// It is not set any more afterwards, as with the kernel's variables in expressions.
+    /// Whether reading unsets the variable, as in expressions of the kernel's histograms.
     pub once: bool,
 }
 
-/// A variable of the event's own.
+/// A variable of the event itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// What it gets.
     pub value: Source,
-    /// Where it is stored for the key; `None`: no other event reads it.
+    /// Offset in the values that the table stores for the key; `None` if no other event reads the
+    /// variable.
     pub at: Option<usize>,
 }
 
 /// A number or text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Eight bytes.
     Number(Number),
-    /// Text.
     Text(Text),
 }
 
 impl Source {
-    /// Bytes of the value; a multiple of eight.
+    /// Returns the size of the value in bytes, a multiple of eight.
     pub fn room(&self) -> usize {
         match self {
             Self::Number(_) => 8,
@@ -65,7 +62,7 @@ impl Source {
         }
     }
 
-    /// Bytes that are stored of it as a variable. Of text, a word says whether it is set.
+    /// Returns the stored size as a variable. Text has an additional word that marks it as set.
     pub fn stored(&self) -> usize {
         match self {
             Self::Number(_) => 8,
@@ -74,17 +71,17 @@ impl Source {
     }
 }
 
-/// What an event does.
+/// An action of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Makes a synthetic event.
+    /// Generates a synthetic event.
     Emit(Emit),
-    /// Keeps the greatest or last value of a number for its key.
+    /// Tracks the maximum or the latest value of a number per key.
     Track(Track),
 }
 
 impl Action {
-    /// The synthetic event that it makes.
+    /// Returns the synthetic event that the action generates.
     pub fn emit(&self) -> Option<&Emit> {
         match self {
             Self::Emit(emit) => Some(emit),
@@ -100,53 +97,49 @@ impl Action {
     }
 }
 
-/// The value of a number that is kept for its key.
+/// A number that is tracked per key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// The number.
     pub number: Number,
-    /// When it is kept.
+    /// Condition for keeping a new value.
     pub when: When,
-    /// Where all CPUs find it, beside the stored variables; `None`: each CPU has its own, and the
-    /// greatest counts.
+    /// Offset of the tracked value among the stored variables, if all CPUs share it. `None` if each
+    /// CPU has its own value, and the maximum of them is shown.
     pub at: Option<usize>,
-    /// The index in [`Program::values`] of what is saved: the time, the value and these.
+    /// Index in [`Program::values`] of the saved data: the time, the number and `fields`.
     pub saved: usize,
-    /// What is saved with it.
+    /// Fields that are saved with the number.
     pub fields: Vec<Source>,
-    /// What is done then.
+    /// Synthetic event to generate when a value is kept.
     pub emit: Option<Emit>,
 }
 
-/// When the value of a number is kept.
+/// Condition for keeping a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum When {
-    /// It is greater than what was kept, which is 0 at first.
+    /// The value is greater than the kept one, which is initially 0.
     Greater,
-    /// It differs from what was kept, which is 0 at first.
+    /// The value differs from the kept one, which is initially 0.
     Other,
 }
 
-/// A synthetic event: its record is made, and then counted by these programs at once.
+/// A synthetic event: its record is built, and then these programs count it immediately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emit {
-    /// The number of the synthetic event.
     pub event: usize,
-    /// Bytes of its record; a multiple of eight.
+    /// Size of its record in bytes, a multiple of eight.
     pub size: usize,
-    /// What is in it.
     pub fields: Vec<EmitField>,
-    /// Who counts it.
+    /// The programs that count the event.
     pub programs: Vec<Program>,
 }
 
 /// A field of a synthetic event's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmitField {
-    /// Bytes from the record's start.
+    /// Offset in the record.
     pub offset: usize,
-    /// Bytes of it; a number is cut to them.
+    /// Size in bytes; numbers are truncated to it.
     pub size: usize,
-    /// What it gets.
     pub value: Source,
 }

@@ -1,4 +1,4 @@
-//! One line of the text: an instruction, a label, a map, or nothing.
+//! Parses one line of text: an instruction, a label or a map declaration.
 
 use super::scan::Scan;
 use crate::asm::Insn;
@@ -19,7 +19,7 @@ const FORMS: &str = "an instruction is one of `r1 = 5`, `r1 += r2`, `w1 = 5`, `r
 
 type Parsed<T> = Result<T, Problem>;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Nothing,
@@ -30,13 +30,13 @@ pub(super) enum Line {
     Instruction(Instruction),
 }
 
-/// An instruction, and what is still missing in it.
+/// An instruction with its unresolved references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
     pub(super) insn: Insn,
-    /// The upper half of a constant of 64 bits.
+    /// The upper half of a 64-bit constant.
     pub(super) high: Option<i32>,
-    /// The label that it leads to.
+    /// The label that it jumps to.
     pub(super) label: Option<Spanned<String>>,
     /// The map that it loads.
     pub(super) map: Option<Spanned<String>>,
@@ -63,7 +63,7 @@ const fn insn(code: u8, dst: u8, src: u8, offset: i16, imm: i32) -> Insn {
     }
 }
 
-/// Reads a line. What stands behind `;` or `//`, and lines that begin with `#`, are remarks.
+/// Parses a line. Text after `;` or `//`, and lines that begin with `#`, are comments.
 pub(super) fn read(line: &str) -> Parsed<Line> {
     let end = [";", "//"]
         .iter()
@@ -80,23 +80,23 @@ pub(super) fn read(line: &str) -> Parsed<Line> {
     if let Some(label) = label(&line[..end]) {
         return Ok(Line::Label(label));
     }
-    let start = scan.place();
+    let start = scan.skip_spaces();
     if let Some(rest) = line[start..end].strip_prefix("map ")
         && !rest.trim_start().starts_with('=')
     {
         scan.expect("map")?;
         return map(&mut scan).map(|map| Line::Map(Spanned::new(map, Span::new(start, end))));
     }
-    number_in_front(&mut scan);
+    skip_listing_prefix(&mut scan);
     let read = instruction(&mut scan)?;
     if !scan.is_over() {
-        return scan.wrong("the instruction has ended here");
+        return scan.wrong("unexpected text after the instruction");
     }
     Ok(Line::Instruction(read))
 }
 
-/// A listing has the number of the instruction in front, and its first byte: `12: (b7) r0 = 0`.
-fn number_in_front(scan: &mut Scan<'_>) {
+/// Skips the number of the instruction and its first byte in a listing: `12: (b7) r0 = 0`.
+fn skip_listing_prefix(scan: &mut Scan<'_>) {
     if !scan.take(|c| c.is_ascii_digit()).is_empty() {
         scan.eat(":");
     }
@@ -106,7 +106,7 @@ fn number_in_front(scan: &mut Scan<'_>) {
     }
 }
 
-/// Eight bytes, as `bpftool prog dump xlated opcodes` and `llvm-objdump -d` print them.
+/// Parses eight bytes in the format of `bpftool prog dump xlated opcodes` and `llvm-objdump -d`.
 fn hexadecimal(line: &str) -> Option<Instruction> {
     let mut words = line.split_whitespace();
     let mut bytes = [0_u8; 8];
@@ -145,13 +145,13 @@ fn map(scan: &mut Scan<'_>) -> Parsed<LegacyMap> {
     }
     let (kind, span) = scan.word();
     let Some(kind) = noctule_kernel::map_kind(kind) else {
-        let text = "there is no such type of map";
-        let help = "as bpftool names them: hash, array, percpu_hash, percpu_array, lru_hash, ring_buf, \
+        let text = "there is no such map type";
+        let help = "use a type name of bpftool: hash, array, percpu_hash, percpu_array, lru_hash, ring_buf, \
                     stack_trace";
         return Err(Problem::new(span, text).with_help(help));
     };
     let mut size = || {
-        let place = scan.place();
+        let place = scan.skip_spaces();
         let number = scan.number().and_then(|number| u32::try_from(number).ok());
         number.ok_or_else(|| Problem::new(Span::new(place, place), FORM))
     };
@@ -190,28 +190,28 @@ fn instruction(scan: &mut Scan<'_>) -> Parsed<Instruction> {
     }
 }
 
-/// A constant of 32 bits.
+/// Parses a 32-bit constant.
 fn constant(scan: &mut Scan<'_>, unsigned: bool) -> Parsed<i32> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     let wrong = |text: &str| Problem::new(Span::new(place, place), text);
     let number = scan.number();
     let number = number.ok_or_else(|| wrong("expected a number or a register"))?;
     let whole = i32::try_from(number).ok();
-    // Of an operation of 32 bits both ways to write it are the same number.
+    // In a 32-bit operation, the signed and the unsigned notation mean the same number.
     let whole = whole.or_else(|| {
         let bits = u32::try_from(number).ok().filter(|_| unsigned)?;
         Some(bits.cast_signed())
     });
     whole.ok_or_else(|| {
-        wrong("the number has more than 32 bits with its sign").with_help(
-            "an instruction extends the sign of its number: write -1 for 0xffffffffffffffff, and load \
-             other numbers into a register first: `r1 = 0xffffffff`",
+        wrong("the number does not fit in 32 signed bits").with_help(
+            "immediate numbers are sign-extended: write -1 for 0xffffffffffffffff, and load other \
+             numbers into a register first: `r1 = 0xffffffff`",
         )
     })
 }
 
 fn register(scan: &mut Scan<'_>, letter: char) -> Parsed<u8> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     match scan.register() {
         Some((found, number)) if found == letter => Ok(number),
         _ => Err(Problem::new(
@@ -221,7 +221,7 @@ fn register(scan: &mut Scan<'_>, letter: char) -> Parsed<u8> {
     }
 }
 
-/// What stands behind a register on the left.
+/// Parses the rest of an instruction that starts with a register.
 fn assignment(scan: &mut Scan<'_>, letter: char, dst: u8) -> Parsed<Instruction> {
     let class = if letter == 'w' { ALU } else { ALU_64 };
     let signed = [("s/=", (0x30, 1_i16)), ("s%=", (0x90, 1))];
@@ -239,12 +239,12 @@ fn assignment(scan: &mut Scan<'_>, letter: char, dst: u8) -> Parsed<Instruction>
     operand(scan, letter, insn(class | bits, dst, 0, offset, 0)).map(Into::into)
 }
 
-/// Puts in a register of this kind or a constant.
+/// Parses the second operand: a register of the same width, or a constant.
 fn operand(scan: &mut Scan<'_>, letter: char, known: Insn) -> Parsed<Insn> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     if let Some((found, src)) = scan.register() {
         if found != letter {
-            let text = format!("both registers are of one kind: {letter}{src}");
+            let text = format!("both registers must have the same width: {letter}{src}");
             return Err(Problem::new(Span::new(place, place), text));
         }
         let code = known.code | BY_REGISTER;
@@ -254,7 +254,7 @@ fn operand(scan: &mut Scan<'_>, letter: char, known: Insn) -> Parsed<Insn> {
     Ok(Insn { imm, ..known })
 }
 
-/// What stands behind `r1 =`.
+/// Parses the text after `r1 =`.
 fn value(scan: &mut Scan<'_>, letter: char, dst: u8, class: u8) -> Parsed<Instruction> {
     if scan.eat("*(") {
         return load(scan, dst);
@@ -266,10 +266,11 @@ fn value(scan: &mut Scan<'_>, letter: char, dst: u8, class: u8) -> Parsed<Instru
         }
     }
     if scan.eat("-r") || scan.eat("-w") {
-        let place = scan.place();
+        let place = scan.skip_spaces();
         let number: Option<u8> = scan.take(|c| c.is_ascii_digit()).parse().ok();
         if number != Some(dst) {
-            let text = format!("a register is negated in place: {letter}{dst} = -{letter}{dst}");
+            let text =
+                format!("a register can only be negated in place: {letter}{dst} = -{letter}{dst}");
             return Err(Problem::new(Span::new(place, place), text));
         }
         return Ok(insn(class | 0x80, dst, 0, 0, 0).into());
@@ -290,16 +291,16 @@ fn value(scan: &mut Scan<'_>, letter: char, dst: u8, class: u8) -> Parsed<Instru
     ] {
         let bits = word.strip_prefix(order).and_then(|bits| bits.parse().ok());
         if let Some(bits @ (16 | 32 | 64)) = bits {
-            let place = scan.place();
+            let place = scan.skip_spaces();
             if scan.register() != Some(('r', dst)) {
-                let text = format!("bytes are turned in place: r{dst} = {word} r{dst}");
+                let text = format!("bytes can only be swapped in place: r{dst} = {word} r{dst}");
                 return Err(Problem::new(Span::new(place, place), text));
             }
             return Ok(insn(code, dst, 0, 0, bits).into());
         }
     }
     *scan = before.clone();
-    // A register, or a constant: of 64 bits where it does not fit, or says so.
+    // A register or a constant. A constant has 64 bits if it does not fit in 32 or ends with `ll`.
     if letter == 'r'
         && let Some(number) = scan.number()
     {
@@ -320,7 +321,7 @@ fn value(scan: &mut Scan<'_>, letter: char, dst: u8, class: u8) -> Parsed<Instru
     operand(scan, letter, insn(class | 0xb0, dst, 0, 0, 0)).map(Into::into)
 }
 
-/// `u32 *)`, behind `*(`: the bits of the size, and whether the sign is extended.
+/// Parses `u32 *)` after `*(`. Returns the size bits, and whether the sign is extended.
 fn size(scan: &mut Scan<'_>) -> Parsed<(u8, bool)> {
     let (word, span) = scan.word();
     let at = |all: &[&str]| all.iter().position(|known| *known == word);
@@ -334,14 +335,14 @@ fn size(scan: &mut Scan<'_>) -> Parsed<(u8, bool)> {
     Ok(((at as u8) << 3, signed))
 }
 
-/// `(r1 +8)`: the register and the offset.
+/// Parses `(r1 +8)`. Returns the register and the offset.
 fn memory(scan: &mut Scan<'_>) -> Parsed<(u8, i16)> {
     scan.expect("(")?;
     let base = register(scan, 'r')?;
-    let place = scan.place();
+    let place = scan.skip_spaces();
     let mut offset = 0;
     if !scan.eat(")") {
-        // The sign may stand apart from the number.
+        // Spaces may separate the sign from the number.
         let below = scan.eat("-");
         if !below {
             scan.expect("+")?;
@@ -359,7 +360,7 @@ fn load(scan: &mut Scan<'_>, dst: u8) -> Parsed<Instruction> {
     let (size, signed) = size(scan)?;
     if scan.eat("skb[") {
         if dst != 0 || signed {
-            return scan.wrong("bytes of the packet come into r0, without a sign");
+            return scan.wrong("packet bytes can only be loaded into r0, unsigned");
         }
         let (src, mode) = match scan.register() {
             Some((_, src)) => (src, 0x40),
@@ -388,7 +389,7 @@ fn store(scan: &mut Scan<'_>) -> Parsed<Instruction> {
     let (size, signed) = size(scan)?;
     let (dst, offset) = memory(scan)?;
     if signed {
-        return scan.wrong("what is written has no sign: u8, u16, u32 or u64");
+        return scan.wrong("a store has an unsigned type: u8, u16, u32 or u64");
     }
     scan.expect("=")?;
     if let Some((_, src)) = scan.register() {
@@ -399,10 +400,10 @@ fn store(scan: &mut Scan<'_>) -> Parsed<Instruction> {
 }
 
 fn atomic(scan: &mut Scan<'_>) -> Parsed<Instruction> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     let (size, _) = size(scan)?;
     if !matches!(size, 0x00 | 0x18) {
-        let text = "such an operation is of u32 or u64";
+        let text = "atomic operations need u32 or u64";
         return Err(Problem::new(Span::new(place, place), text));
     }
     let (dst, offset) = memory(scan)?;
@@ -415,13 +416,13 @@ fn atomic(scan: &mut Scan<'_>) -> Parsed<Instruction> {
 }
 
 fn call(scan: &mut Scan<'_>) -> Parsed<Instruction> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     let imm = match scan.number() {
         Some(number) => i32::try_from(number).ok().filter(|number| *number > 0),
         None => {
             let (word, _) = scan.word();
             let name = word.strip_prefix("bpf_").unwrap_or(word);
-            // The verifier prints the number behind it.
+            // The verifier appends the number to the name.
             if scan.eat("#") {
                 scan.number();
             }
@@ -435,14 +436,14 @@ fn call(scan: &mut Scan<'_>) -> Parsed<Instruction> {
             found
         }
     };
-    let text = "a function has a name, or a number from 1 on";
+    let text = "expected a function name or a number of at least 1";
     let imm = imm.ok_or_else(|| Problem::new(Span::new(place, place), text))?;
     Ok(insn(JUMP | 0x80, 0, 0, 0, imm).into())
 }
 
-/// Where a jump leads: `+3`, `pc+3` or a label.
+/// Parses a jump target: `+3`, `pc+3` or a label.
 fn goto(scan: &mut Scan<'_>, known: Insn) -> Parsed<Instruction> {
-    let place = scan.place();
+    let place = scan.skip_spaces();
     let before = scan.clone();
     scan.eat("pc");
     if scan.eat("+") || scan.eat("-") {

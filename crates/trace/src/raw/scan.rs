@@ -1,8 +1,8 @@
-//! Reading a line from left to right.
+//! Scans a line from left to right.
 
 use crate::source::{Problem, Span};
 
-/// What is left of a line.
+/// A position in a line.
 #[derive(Clone, Debug)]
 pub(super) struct Scan<'a> {
     line: &'a str,
@@ -20,25 +20,25 @@ impl<'a> Scan<'a> {
         &self.line[self.at..]
     }
 
-    /// Passes over blanks; where the next thing begins.
-    pub(super) fn place(&mut self) -> usize {
+    /// Skips whitespace and returns the position of the next character.
+    pub(super) fn skip_spaces(&mut self) -> usize {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start().len();
         self.at
     }
 
     pub(super) fn wrong<T>(&mut self, text: impl Into<String>) -> Parsed<T> {
-        let at = self.place();
+        let at = self.skip_spaces();
         Err(Problem::new(Span::new(at, at), text))
     }
 
     pub(super) fn is_over(&mut self) -> bool {
-        self.place() == self.line.len()
+        self.skip_spaces() == self.line.len()
     }
 
-    /// Passes over the text if it stands here.
+    /// Consumes the text, if it comes next.
     pub(super) fn eat(&mut self, text: &str) -> bool {
-        self.place();
+        self.skip_spaces();
         let found = self.rest().starts_with(text);
         if found {
             self.at += text.len();
@@ -53,26 +53,26 @@ impl<'a> Scan<'a> {
         self.wrong(format!("expected `{text}`"))
     }
 
-    /// The characters that fit, which may be none.
+    /// Consumes matching characters, possibly none.
     pub(super) fn take(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
-        self.place();
+        self.skip_spaces();
         let rest = self.rest();
         let end = rest.find(|c| !fits(c)).unwrap_or(rest.len());
         self.at += end;
         &rest[..end]
     }
 
-    /// Letters, digits and `_`, with their place.
+    /// Consumes letters, digits and `_`. Returns them with their span.
     pub(super) fn word(&mut self) -> (&'a str, Span) {
-        let start = self.place();
+        let start = self.skip_spaces();
         let word = self.take(|c| c.is_ascii_alphanumeric() || c == '_');
         (word, Span::new(start, self.at))
     }
 
-    /// A number with its sign, decimal or hexadecimal; `None`: there is none here.
+    /// Parses an optionally signed number, decimal or hexadecimal. Returns `None` if there is none.
     pub(super) fn number(&mut self) -> Option<i128> {
         let before = self.at;
-        self.place();
+        self.skip_spaces();
         let below = match self.rest().as_bytes().first() {
             Some(b'-') => {
                 self.at += 1;
@@ -97,7 +97,8 @@ impl<'a> Scan<'a> {
         Some(if below { -number } else { number })
     }
 
-    /// A register with its letter: `r0` to `r10`, or `w0` to `w10` for its lower half.
+    /// Parses a register: `r0` to `r10`, or `w0` to `w10` for its lower half. Returns the letter
+    /// and the number.
     pub(super) fn register(&mut self) -> Option<(char, u8)> {
         let before = self.at;
         let (word, _) = self.word();
@@ -113,9 +114,9 @@ impl<'a> Scan<'a> {
         found
     }
 
-    /// The longest of these that stands here.
+    /// Consumes the longest matching operator.
     pub(super) fn sign<T: Copy>(&mut self, all: &[(&str, T)]) -> Option<T> {
-        self.place();
+        self.skip_spaces();
         let fitting = all.iter().filter(|(sign, _)| self.rest().starts_with(sign));
         let (sign, what) = fitting.max_by_key(|(sign, _)| sign.len())?;
         self.at += sign.len();

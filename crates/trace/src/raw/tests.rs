@@ -30,23 +30,27 @@ end:
 ";
 
 #[test]
-fn text_has_labels_maps_and_functions_by_name() {
+fn text_can_use_labels_maps_and_helper_names() {
     let read = extended(COUNT);
     assert_eq!(read.insns.len(), 15);
     assert_eq!(read.loads, [(5, 0)]);
-    assert_eq!(read.lines[5..7], [8, 8], "a map takes two places");
+    assert_eq!(read.lines[5..7], [8, 8], "a map load takes two slots");
     let map = &read.maps[0];
     assert_eq!(
         (map.name.as_str(), map.kind, map.entries),
         ("counts", 1, 1024)
     );
     assert_eq!(read.insns[2], [0x85, 0, 0, 0, 14, 0, 0, 0]);
-    assert_eq!(read.insns[10], [0x15, 0, 2, 0, 0, 0, 0, 0], "over two");
+    assert_eq!(
+        read.insns[10],
+        [0x15, 0, 2, 0, 0, 0, 0, 0],
+        "skips two instructions"
+    );
     assert_eq!(read.insns[12], [0xdb, 0x10, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
-fn the_notations_of_others_are_taken() {
+fn accepts_the_notations_of_other_tools() {
     let plain = extended("r0 = 0\nexit\n").insns;
     for text in [
         "0: (b7) r0 = 0\n1: (95) exit",
@@ -68,7 +72,7 @@ fn the_notations_of_others_are_taken() {
 }
 
 #[test]
-fn classic_instructions_are_found_by_their_form() {
+fn classic_instructions_are_detected_by_their_form() {
     let forms = [
         "2,48 0 0 0,6 0 0 1,",
         "2\n48 0 0 0\n6 0 0 1\n",
@@ -83,7 +87,7 @@ fn classic_instructions_are_found_by_their_form() {
 }
 
 #[test]
-fn classic_instructions_begin_with_their_number() {
+fn classic_instructions_start_with_their_count() {
     assert!(is_classic("1,6 0 0 0") && is_classic("2\n6 0 0 0\n6 0 0 0\n"));
     let others = [
         "tcp port 80",
@@ -98,7 +102,7 @@ fn classic_instructions_begin_with_their_number() {
 }
 
 #[test]
-fn errors_have_a_place() {
+fn errors_have_a_position() {
     let cases = [
         (
             "r0 = 0\nr1 = r11\nexit",
@@ -107,23 +111,23 @@ fn errors_have_a_place() {
             "expected a number or a register",
         ),
         ("exti", 1, 0, "no such instruction"),
-        ("r0 = 0 0", 1, 7, "has ended"),
+        ("r0 = 0 0", 1, 7, "unexpected text"),
         ("call bpf_map_lookup_elm", 1, 5, "no such function"),
-        ("call 0", 1, 5, "a name, or a number"),
+        ("call 0", 1, 5, "a function name or a number"),
         ("goto end", 1, 5, "no such label"),
-        ("end:\nend:", 2, 0, "a label of this name"),
+        ("end:\nend:", 2, 0, "a label with this name"),
         ("r1 = map m", 1, 9, "no such map"),
-        ("map m has 4 8 1", 1, 6, "no such type of map"),
+        ("map m has 4 8 1", 1, 6, "no such map type"),
         ("map m hash 4 8", 1, 14, "map NAME TYPE"),
         (
             "map m hash 4 8 1\nmap m hash 4 8 1",
             2,
             0,
-            "a map of this name",
+            "a map with this name",
         ),
-        ("r1 += 0xffffffff", 1, 6, "more than 32 bits"),
+        ("r1 += 0xffffffff", 1, 6, "32 signed bits"),
         ("r1 = 0x1ffffffffffffffff", 1, 5, "expected a number"),
-        ("r1 += w2", 1, 6, "of one kind"),
+        ("r1 += w2", 1, 6, "the same width"),
         ("r1 = -r2", 1, 7, "in place"),
         ("r1 = be16 r2", 1, 10, "in place"),
         ("*(u32 *)(r10 -40000) = r1", 1, 13, "offset"),
@@ -150,12 +154,14 @@ fn errors_have_a_place() {
     }
     let bytes = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(bytes(&[0; 9]).starts_with("byte 8: "));
-    assert!(bytes(&[0x18, 0x11, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("name a map"));
+    assert!(
+        bytes(&[0x18, 0x11, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).contains("refer to a map")
+    );
 }
 
-/// Every instruction that the listing can write is read again as it was.
+/// Any instruction that a listing can print parses back to itself.
 #[test]
-fn a_listing_is_read_again() {
+fn listings_round_trip() {
     let mut random = Random(1);
     for _ in 0..20_000 {
         let insn = random.insn();
@@ -184,7 +190,7 @@ fn a_listing_is_read_again() {
 }
 
 #[test]
-fn no_text_makes_it_panic() {
+fn random_text_never_panics() {
     let pieces = [
         "r1", "w0", " = ", " += ", "*(", "u32 *)", "(r10 -8)", "if ", "goto ", "+3", "end", ":",
         "\n", "exit", "call ", "map ", "hash", " 4", "0x", "-", "lock ", "skb[", "]", "\u{e9}",
@@ -230,7 +236,7 @@ impl Random {
         of[self.below(of.len() as u32) as usize]
     }
 
-    /// An instruction whose unused parts are zero.
+    /// Generates an instruction whose unused parts are zero.
     fn insn(&mut self) -> Insn {
         let (dst, src) = (self.below(11) as u8, self.below(11) as u8);
         let offset = self.next() as i16;

@@ -1,4 +1,4 @@
-//! Extended instructions as text, a line each.
+//! Parses extended instructions as text, one per line.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use super::line::{self, Line};
 use super::{Instructions, RawError};
 use crate::source::{Problem, Span, Spanned};
 
-/// More instructions than the kernel takes (`BPF_COMPLEXITY_LIMIT_INSNS`).
-const MOST: usize = 1_000_000;
-/// Maps of one program, at most.
-const MOST_MAPS: usize = 64;
+/// The kernel's instruction limit (`BPF_COMPLEXITY_LIMIT_INSNS`).
+const MAX_INSNS: usize = 1_000_000;
+/// Maximum number of maps in a program.
+const MAX_MAPS: usize = 64;
 
-/// A name that is used, with the instruction that uses it, and its line.
+/// A use of a name: the index of the instruction, its line and the name.
 type Use = (usize, u32, Spanned<String>);
 
-/// Reads all lines.
+/// Parses all lines.
 pub(super) fn read(text: &str) -> Result<Instructions, RawError> {
     let mut read = Instructions::default();
     let mut labels = HashMap::new();
@@ -34,9 +34,9 @@ pub(super) fn read(text: &str) -> Result<Instructions, RawError> {
             Line::Nothing => {}
             Line::Map(map) => {
                 let known = read.maps.iter().any(|known| known.name == map.node.name);
-                if known || read.maps.len() == MOST_MAPS {
+                if known || read.maps.len() == MAX_MAPS {
                     let text = if known {
-                        "there is a map of this name"
+                        "there is already a map with this name"
                     } else {
                         "a program has at most 64 maps"
                     };
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Instructions, RawError> {
             }
             Line::Label(label) => {
                 if labels.insert(label.node, read.insns.len()).is_some() {
-                    let text = "there is a label of this name";
+                    let text = "there is already a label with this name";
                     return Err(wrong(Problem::new(label.span, text)));
                 }
             }
@@ -63,7 +63,7 @@ pub(super) fn read(text: &str) -> Result<Instructions, RawError> {
                 }
             }
         }
-        if read.insns.len() > MOST {
+        if read.insns.len() > MAX_INSNS {
             let text = "a program has at most a million instructions";
             return Err(wrong(Problem::new(Span::new(0, 0), text)));
         }
