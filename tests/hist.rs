@@ -278,7 +278,7 @@ fn the_cgroups_of_a_container_are_one_row() {
     assert_eq!(rows(&answer, "cgroup"), expected, "{answer}");
     let (code, errors) = refused(&["sched:sched_switch", "keys=pod if pod == \"none\""]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("No pod has this name now"), "{errors}");
+    assert!(errors.contains("No pod has this name"), "{errors}");
 }
 
 /// Sleeps of this process are the events, so the time between is known from below and above.

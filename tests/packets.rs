@@ -272,11 +272,11 @@ fn what_is_wrong_with_packets_is_said() {
         (["socket:", "keys=len"], "has no interface"),
         (
             ["socket:lo", "keys=comm"],
-            "The thread that runs has nothing to do with this event",
+            "The current thread is unrelated to this event",
         ),
         (
             ["socket:lo", "keys=stacktrace"],
-            "The thread that runs has nothing to do with this event",
+            "The current thread is unrelated to this event",
         ),
         (["socket:lo", "keys=ip_scr"], "help: did you mean `ip_src`?"),
         (

@@ -1,8 +1,8 @@
-//! Names become what the event has: the tree of a command and the layout of an event give a
-//! [`Program`](crate::program::Program), or the list of what is wrong.
+//! Resolves names: turns the tree of a command and the layout of an event into a
+//! [`Program`](crate::program::Program) or a list of problems.
 //!
-//! The rules for types and constants are the kernel's, and so are the texts of the problems where the
-//! kernel has one.
+//! The rules for types and constants are the kernel's. So are the error texts, where the kernel has
+//! one.
 
 mod address;
 mod condition;
@@ -25,56 +25,55 @@ use crate::tree::{Expr, Name};
 pub use hist::{hist, latency};
 pub use linked::{Linkable, Resolved, linked};
 
-/// What is known of an event, and of the kernel.
+/// The environment of a command: the event and the kernel.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// Where the program runs.
     pub probe: Probe,
-    /// The layout of its records.
+    /// The layout of the event's records.
     pub format: &'a EventFormat,
-    /// The names of its fields' values.
+    /// Names for values of the event's fields.
     pub tables: &'a [FieldTable],
-    /// Start and size of a function of the kernel, if it has this one.
+    /// Returns start and size of a kernel function, if it exists.
     pub function: &'a dyn Fn(Function<'_>) -> Option<(u64, u64)>,
     /// The cgroups of the node.
     pub groups: &'a dyn Groups,
-    /// How many CPUs can be online: each has a row of its own for each key.
+    /// Number of possible CPUs. Each of them has its own row per key.
     pub cpus: usize,
 }
 
-/// How a filter names a function of the kernel.
+/// A reference to a kernel function in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function<'a> {
-    /// By its name.
+    /// By name.
     Named(&'a str),
-    /// By an address inside of it.
+    /// By an address inside the function.
     At(u64),
 }
 
-/// What is known of cgroups.
+/// Looks up cgroups.
 pub trait Groups {
-    /// The id of the thread's group, or why no program can know it.
+    /// Returns an expression for the cgroup id of the current thread.
     ///
     /// # Errors
     ///
-    /// The words say what is missing.
+    /// Returns the reason why programs cannot determine the id.
     fn current(&self) -> Result<Number, String>;
 
-    /// The ids of the groups whose owner fits, those that exist now.
+    /// Returns the ids of all existing cgroups whose owner matches.
     fn fitting(&self, identity: Identity, fits: Fits) -> Vec<u64>;
 }
 
-/// Which names are meant.
+/// A name or a pattern of names.
 #[derive(Clone, Debug)]
 pub enum Fits {
-    /// This one.
+    /// An exact name.
     Name(String),
-    /// All that match the pattern, which was given as this text.
+    /// A pattern, and its source text.
     Glob(Glob, String),
 }
 
 impl Fits {
-    /// Whether the name is meant.
+    /// Whether the name matches.
     pub fn fits(&self, name: &str) -> bool {
         match self {
             Self::Name(wanted) => name == wanted,
@@ -91,27 +90,27 @@ impl fmt::Display for Fits {
     }
 }
 
-/// The condition of a filter.
+/// Resolves a filter.
 ///
 /// # Errors
 ///
-/// What is wrong, in the order of the places.
+/// Returns all problems in source order.
 pub fn filter(expr: &Expr, scope: &Scope<'_>) -> Result<Condition, Vec<Problem>> {
     let mut resolver = Resolver::new(scope);
     let condition = resolver.condition(expr);
     resolver.finish(condition)
 }
 
-/// What is to be resolved, and what was wrong so far.
+/// A resolver with the problems so far.
 struct Resolver<'a> {
     scope: &'a Scope<'a>,
     problems: Vec<Problem>,
-    /// The event is the second of two.
+    /// Whether the event is the second of a pair.
     has_latency: bool,
-    /// What is resolved is compared: the sign of fields counts there. Keys and values are unsigned as the kernel's are;
-    /// its filters have no arithmetic.
+    /// Whether a comparison is being resolved, in which the sign of fields matters. In keys and
+    /// values, fields are unsigned, as in the kernel. The kernel's filters have no arithmetic.
     in_filter: bool,
-    /// Others that it can have to do with.
+    /// Links to other events of the command.
     links: Option<linked::Links<'a>>,
 }
 
@@ -128,7 +127,7 @@ impl<'a> Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// What was made if nothing was wrong.
+    /// Returns the result if there were no problems.
     fn finish<T>(mut self, made: Option<T>) -> Result<T, Vec<Problem>> {
         self.problems.sort_by_key(|problem| problem.span);
         match made {
@@ -153,7 +152,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// No field has this name.
+    /// Reports an unknown field.
     fn not_found<T>(&mut self, name: &Name, span: Span) -> Option<T> {
         let fields = self.scope.format.fields.iter();
         let near = fields

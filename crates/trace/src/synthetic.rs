@@ -1,22 +1,23 @@
-//! Synthetic events: records that other events make.
+//! Synthetic events, whose records other events generate.
 
 use crate::format::{EventFormat, Field, FieldKind};
 use crate::lex::is_word;
 use crate::program::TEXT_ROOM;
 use crate::source::{Problem, Span};
 
-/// A synthetic event.
+/// The definition of a synthetic event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synthetic {
-    /// Its name and fields.
+    /// Name and fields.
     pub format: EventFormat,
-    /// Bytes of its record; a multiple of eight.
+    /// Size of its record in bytes, a multiple of eight.
     pub size: usize,
 }
 
-/// Most fields, as in the kernel.
-const FIELDS: usize = 64;
-/// The kernel's own types, with their bytes; those that begin with `u` and `gfp_t` have no sign.
+/// Maximum number of fields, as in the kernel.
+const MAX_FIELDS: usize = 64;
+/// The kernel's types and their sizes in bytes. `gfp_t` and the types that begin with `u` are
+/// unsigned.
 const TYPES: [(&str, u32); 17] = [
     ("s64", 8),
     ("u64", 8),
@@ -36,17 +37,18 @@ const TYPES: [(&str, u32); 17] = [
     ("pid_t", 4),
     ("gfp_t", 4),
 ];
-/// No field lies in the first bytes of a record.
-const START: u32 = 8;
+/// Offset of the first field. Earlier bytes of a record hold no fields.
+const FIRST_OFFSET: u32 = 8;
 
 impl Synthetic {
-    /// Reads a definition as the kernel's `synthetic_events` takes it, with or without semicolons between fields:
-    /// `wakeup_latency u64 lat; pid_t pid; char comm[16]`; or as `dynamic_events` does, with `s:` or
-    /// `s:synthetic/` in front. `number`: a number that no other synthetic event of the command has.
+    /// Parses a definition in the syntax of the kernel's `synthetic_events`, with optional
+    /// semicolons between fields: `wakeup_latency u64 lat; pid_t pid; char comm[16]`. Also accepts
+    /// the syntax of `dynamic_events`, with the prefix `s:` or `s:synthetic/`. `number` must be
+    /// unique among the synthetic events of the command.
     ///
     /// # Errors
     ///
-    /// What is wrong, in the kernel's words.
+    /// Returns a problem with the kernel's text.
     pub fn parse(text: &str, number: u64) -> Result<Self, Problem> {
         let all = words(text, 0);
         let whole = Span::new(0, text.trim_end().len());
@@ -63,7 +65,7 @@ impl Synthetic {
             Some(name) => match name.split_once('/') {
                 None => name,
                 Some(("synthetic", name)) => name,
-                Some(_) => return Err(form("the group of a synthetic event is `synthetic`")),
+                Some(_) => return Err(form("the group of a synthetic event must be `synthetic`")),
             },
         };
         if !is_name(name) {
@@ -75,7 +77,7 @@ impl Synthetic {
                 id: number,
                 ..EventFormat::default()
             },
-            size: START as usize,
+            size: FIRST_OFFSET as usize,
         };
         let mut at = first.span().end;
         for part in text[at..].split(';') {
@@ -88,12 +90,12 @@ impl Synthetic {
         }
         match synthetic.format.fields.len() {
             0 => Err(form(example)),
-            1..=FIELDS => Ok(synthetic),
+            1..=MAX_FIELDS => Ok(synthetic),
             _ => Err(Problem::new(whole, "Too many fields")),
         }
     }
 
-    /// Adds the field that the words begin with behind the others; the words behind it.
+    /// Adds the field at the start of the words, and returns the remaining words.
     fn add<'a, 'b>(&mut self, words: &'b [Word<'a>]) -> Result<&'b [Word<'a>], Problem> {
         let has_prefix = words[0].text == "unsigned";
         let count = if has_prefix { 3 } else { 2 };
@@ -131,7 +133,7 @@ impl Synthetic {
         };
         let before = self.format.fields.last();
         let offset = before
-            .map_or(START, |field| field.offset + field.size)
+            .map_or(FIRST_OFFSET, |field| field.offset + field.size)
             .next_multiple_of(align);
         self.format.fields.push(Field {
             name: name.to_owned(),
@@ -150,7 +152,7 @@ impl Synthetic {
     }
 }
 
-/// A word and where it stands.
+/// A word with its position.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     text: &'a str,
@@ -163,7 +165,7 @@ impl Word<'_> {
     }
 }
 
-/// The words of a text that begins at this place.
+/// Splits a text that begins at this position into words.
 fn words(text: &str, at: usize) -> Vec<Word<'_>> {
     let place = |word: &str| word.as_ptr().addr() - text.as_ptr().addr();
     text.split_whitespace()
@@ -174,11 +176,11 @@ fn words(text: &str, at: usize) -> Vec<Word<'_>> {
         .collect()
 }
 
-/// The bytes of a type, its name, and whether it is text; else what helps.
+/// Returns size and name of a type, and whether it is text. On failure returns a help text.
 fn layout(kind: &str) -> Result<(u32, String, bool), String> {
     if kind.contains("long[") {
         return Err(
-            "a stack is a key only: `keys=stacktrace` in the trigger of an event".to_owned(),
+            "a stack can only be a key: `keys=stacktrace` in the trigger of an event".to_owned(),
         );
     }
     if let Some((known, size)) = TYPES.iter().find(|(known, _)| *known == kind) {
@@ -189,7 +191,7 @@ fn layout(kind: &str) -> Result<(u32, String, bool), String> {
             true => "only text can be an array: `char NAME[SIZE]`".to_owned(),
             false => {
                 let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
-                format!("there is {}, and char NAME[SIZE]", names.join(", "))
+                format!("use {}, or char NAME[SIZE]", names.join(", "))
             }
         });
     };
@@ -199,11 +201,12 @@ fn layout(kind: &str) -> Result<(u32, String, bool), String> {
     {
         Some(("", _)) => Ok((TEXT_ROOM as u32, "char[]".to_owned(), true)),
         Some((_, Ok(size @ 1..=256))) => Ok((size, format!("char[{size}]"), true)),
-        _ => Err("`char NAME[SIZE]` has 1 to 256 bytes".to_owned()),
+        _ => Err("`char NAME[SIZE]` can have 1 to 256 bytes".to_owned()),
     }
 }
 
-/// The kernel's rule for names (`is_good_name`), and what its own tests have besides: `-`, `+`.
+/// Follows the kernel's rule for names (`is_good_name`), plus `-` and `+`, which the kernel's own
+/// tests use.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_where_numbers_can_be_read() {
+    fn fields_are_aligned() {
         let text = " wakeup_latency u64 lat; pid_t pid;unsigned  char c ; char comm[16]; u16 x;";
         let synthetic = Synthetic::parse(text, 9).unwrap();
         let fields: Vec<_> = synthetic
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_that_the_kernel_takes_is_read() {
+    fn accepts_every_syntax_of_the_kernel() {
         let expected = Synthetic::parse("made u64 lat; pid_t pid; char comm[16]", 0).unwrap();
         for text in [
             "made u64 lat pid_t pid char comm[16]",
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_the_kernels_words() {
+    fn errors_have_the_kernels_texts() {
         let form = "Command must be of the form: <name> field[;field] ...";
         let cases = [
             ("", form, 0),

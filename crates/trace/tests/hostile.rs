@@ -1,6 +1,10 @@
-//! Hostile formats, records and objects: whatever they are made of, the answer is a value or an error.
+//! Tests hostile formats, records and objects: the result must be a value or an error, never a
+//! panic.
 
-#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not recognize test helpers as tests"
+)]
 
 #[path = "parse/random.rs"]
 mod random;
@@ -22,12 +26,12 @@ use noctule_trace::tree::EventName;
 
 use self::random::Random;
 
-/// Mutated formats, each with some triggers.
+/// Number of mutated formats; each is used with several triggers.
 const FORMATS: usize = 10_000;
-/// Mutated objects.
+/// Number of mutated objects.
 const OBJECTS: usize = 100_000;
 
-/// What triggers are made of, with `F` for a field.
+/// Templates of triggers; `F` is replaced by a field.
 const TRIGGERS: [&str; 12] = [
     "keys=F:vals=F.p99,F.max:sort=F.descending",
     "keys=F.log2,F.buckets=7,common_pid if F > 1 && F & 3 || F in {1, 2}",
@@ -43,7 +47,7 @@ const TRIGGERS: [&str; 12] = [
     "keys=number,text:vals=number.p50 if number > 3",
 ];
 
-/// Changes some bytes: others, more, fewer, copies, great numbers.
+/// Mutates bytes: changes, inserts, removes or copies some, or writes large numbers.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..1 + random.below(6) {
         if bytes.is_empty() {
@@ -116,9 +120,8 @@ fn formats(folder: &Path, all: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Resolves two triggers as those of two events of this format, and makes their instructions; how many
-/// programs there are.
-fn use_it(format: &EventFormat, random: &mut Random, synthetic: &[Synthetic]) -> usize {
+/// Resolves triggers for events of this format and compiles them. Returns the number of programs.
+fn compile_triggers(format: &EventFormat, random: &mut Random, synthetic: &[Synthetic]) -> usize {
     let tables = Print::parse(format)
         .map(|print| print.tables())
         .unwrap_or_default();
@@ -181,7 +184,7 @@ fn use_it(format: &EventFormat, random: &mut Random, synthetic: &[Synthetic]) ->
 }
 
 #[test]
-fn formats_of_any_kind_are_resolved_or_refused() {
+fn mutated_formats_never_panic() {
     let mut all = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
     formats(&root, &mut all);
@@ -197,7 +200,7 @@ fn formats_of_any_kind_are_resolved_or_refused() {
             continue;
         };
         read += 1;
-        made += use_it(&format, &mut random, &synthetic);
+        made += compile_triggers(&format, &mut random, &synthetic);
         if let Ok(print) = Print::parse(&format) {
             let record: Vec<u8> = (0..random.below(300))
                 .map(|_| random.next() as u8)
@@ -210,7 +213,7 @@ fn formats_of_any_kind_are_resolved_or_refused() {
 }
 
 #[test]
-fn objects_of_any_kind_are_read_or_refused() {
+fn mutated_objects_never_panic() {
     let object = include_bytes!("objects/legacy.o");
     assert!(read_legacy(object).is_ok(), "{:?}", read_legacy(object));
     let mut read = 0;
@@ -226,7 +229,7 @@ fn objects_of_any_kind_are_read_or_refused() {
 }
 
 #[test]
-fn definitions_of_any_kind_are_read_or_refused() {
+fn mutated_definitions_never_panic() {
     let text = "wakeup_latency u64 lat; pid_t pid; char comm[16]; unsigned long x";
     for seed in 0..FORMATS {
         let mut random = Random::new((seed as u64) << 8 | 0x99);

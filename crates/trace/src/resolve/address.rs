@@ -1,4 +1,4 @@
-//! Conditions on IP addresses.
+//! Resolves conditions on IP addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,8 +9,8 @@ use crate::source::Spanned;
 use crate::tree::{BinaryOp, Expr, ExprKind};
 
 impl Resolver<'_> {
-    /// An address against `"10.0.0.1"`, `"10.0.0.0/8"`, `"2001:db8::/32"`, or another address of the
-    /// record.
+    /// Compares an address with `"10.0.0.1"`, `"10.0.0.0/8"`, `"2001:db8::/32"`, or another address
+    /// of the record.
     pub(super) fn address(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -21,7 +21,8 @@ impl Resolver<'_> {
             ExprKind::Text(text) => {
                 let Some((address, mask)) = prefix(text) else {
                     let words = "Invalid IP address";
-                    let help = "an address or a prefix, such as \"10.0.0.0/8\" or \"2001:db8::1\"";
+                    let help =
+                        "use an address or a prefix, such as \"10.0.0.0/8\" or \"2001:db8::1\"";
                     return self.wrong_with(right.span, words, help);
                 };
                 [0, 8].map(|at| {
@@ -42,7 +43,7 @@ impl Resolver<'_> {
             },
             _ => {
                 let words = "Expecting an IP address";
-                let help = "in quotes, such as \"10.0.0.1\"";
+                let help = "use quotes, as in \"10.0.0.1\"";
                 return self.wrong_with(right.span, words, help);
             }
         };
@@ -73,15 +74,15 @@ fn field(offset: u32) -> Number {
     })
 }
 
-/// Eight bytes from there, as a program reads them.
+/// Returns eight bytes at this offset in the byte order in which a program reads them.
 fn half(bytes: u128, at: u32) -> u64 {
     let bytes = bytes.to_be_bytes();
     let (halves, _) = bytes.as_chunks();
     u64::from_ne_bytes(halves[at as usize / 8])
 }
 
-/// An address with its mask, both as 128 bits; those of IPv4 are mapped. Bits behind the prefix are
-/// allowed to be there, and have no meaning.
+/// Parses an address with an optional prefix length. Returns the address and its mask as 128-bit
+/// numbers. IPv4 addresses are mapped. Bits after the prefix are ignored.
 fn prefix(text: &str) -> Option<(u128, u128)> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_are_masks() {
+    fn parses_prefixes_as_masks() {
         let mapped = |v4: u32| 0xffff_0000_0000 | u128::from(v4);
         assert_eq!(prefix("10.0.0.1"), Some((mapped(0x0a00_0001), u128::MAX)));
         let ten = u128::MAX << 24;

@@ -1,4 +1,4 @@
-//! Conditions: who is compared with whom, and as what.
+//! Resolves conditions: the operands of comparisons and their types.
 
 use super::field::{Meaning, Typed};
 use super::{Fits, Function, Resolver};
@@ -9,7 +9,7 @@ use crate::source::{Span, Spanned};
 use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
 
 impl Resolver<'_> {
-    /// The condition that an expression stands for.
+    /// Resolves an expression to a condition.
     pub(super) fn condition(&mut self, expr: &Expr) -> Option<Condition> {
         let span = expr.span;
         let kind = match &expr.kind {
@@ -45,7 +45,7 @@ impl Resolver<'_> {
         Some(Condition { kind, span })
     }
 
-    /// The parts of `a && b && c`, in order, without recursion to the left.
+    /// Resolves the parts of `a && b && c` in order, without recursion into the left operand.
     fn flatten(&mut self, op: BinaryOp, expr: &Expr, all: &mut Vec<Condition>) -> Option<()> {
         let mut parts = Vec::new();
         let mut at = expr;
@@ -66,7 +66,7 @@ impl Resolver<'_> {
         complete
     }
 
-    /// `left op right`, which compares.
+    /// Resolves a comparison `left op right`.
     fn predicate(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -74,12 +74,12 @@ impl Resolver<'_> {
         right: &Expr,
     ) -> Option<ConditionKind> {
         let outside = std::mem::replace(&mut self.in_filter, true);
-        let kind = self.comparison_of(op, left, right);
+        let kind = self.resolve_comparison(op, left, right);
         self.in_filter = outside;
         kind
     }
 
-    fn comparison_of(
+    fn resolve_comparison(
         &mut self,
         op: &Spanned<BinaryOp>,
         left: &Expr,
@@ -124,7 +124,10 @@ impl Resolver<'_> {
         }
         let right = self.number(right)?;
         let signed = left.signed || (right.signed && !is_constant(&right));
-        let (left, right) = (narrowed(left, &right), narrowed(&right, left));
+        let (left, right) = (
+            truncate_constant(left, &right),
+            truncate_constant(&right, left),
+        );
         if op.node == BinaryOp::BitAnd {
             return Some(ConditionKind::AnyBit(left, right));
         }
@@ -143,7 +146,7 @@ impl Resolver<'_> {
         let value = match &right.kind {
             ExprKind::Text(value) => value,
             ExprKind::Name(name) if self.scope.format.field(&name.field).is_some() => {
-                let help = "two fields are compared only where both are numbers";
+                let help = "fields can only be compared if both are numbers";
                 return self.wrong_with(right.span, "Expecting a text in quotes", help);
             }
             ExprKind::Name(name) => {
@@ -189,7 +192,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The owner of the thread's cgroup against a name: the groups that have it are looked up now.
+    /// Compares the owner of the thread's cgroup with a name. The matching cgroups are looked up
+    /// now.
     fn owner(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -224,8 +228,8 @@ impl Resolver<'_> {
         };
         let ids = self.scope.groups.fitting(identity, fits);
         if is && ids.is_empty() {
-            let words = format!("No {identity} has this name now");
-            let help = format!("`noctule stat --by {identity}` shows those that there are");
+            let words = format!("No {identity} has this name");
+            let help = format!("`noctule stat --by {identity}` lists the existing ones");
             return self.wrong_with(span, words, help);
         }
         let kind = ConditionKind::OneOf(id, ids);
@@ -237,8 +241,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// `field.function == name`: the address lies in the function, or in the one of the address that is given.
-    /// `None`: it is something else.
+    /// Resolves `field.function == name`: whether the address lies in the named function, or in the
+    /// function at the given address. Returns `None` for any other comparison.
     fn function(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -271,7 +275,7 @@ impl Resolver<'_> {
         };
         let Some((start, size)) = wanted.and_then(|wanted| (self.scope.function)(wanted)) else {
             let words = "Function not found";
-            let help = "no function of the kernel has this address, or addresses are hidden from this user";
+            let help = "no kernel function contains this address, or this user may not see kernel addresses";
             return Some(match wanted {
                 Some(Function::At(_)) => self.wrong_with(right.span, words, help),
                 _ => self.wrong(right.span, words),
@@ -285,7 +289,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// A CPU against a list of CPUs.
+    /// Compares a CPU with a list of CPUs.
     fn cpu(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -301,7 +305,7 @@ impl Resolver<'_> {
             BinaryOp::BitAnd => false,
             BinaryOp::Equal if single => false,
             BinaryOp::NotEqual if single => true,
-            // A CPU is one: it is never a set of several.
+            // A single CPU never equals a set of several.
             BinaryOp::Equal => return Some(ConditionKind::Any(Vec::new())),
             BinaryOp::NotEqual => return Some(ConditionKind::All(Vec::new())),
             _ => return self.wrong(op.span, "Illegal operation for field type"),
@@ -310,7 +314,7 @@ impl Resolver<'_> {
             kind: within(typed.number.clone(), u64::from(first), u64::from(count)),
             span,
         };
-        let kind = ConditionKind::Any(stretches(&cpus).into_iter().map(one).collect());
+        let kind = ConditionKind::Any(ranges(&cpus).into_iter().map(one).collect());
         Some(if inverted {
             ConditionKind::Not(Box::new(Condition { kind, span }))
         } else {
@@ -318,7 +322,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// A set of CPUs in the record against a list of CPUs.
+    /// Compares a set of CPUs in the record with a list of CPUs.
     fn mask(
         &mut self,
         op: &Spanned<BinaryOp>,
@@ -373,12 +377,13 @@ impl Resolver<'_> {
     }
 }
 
-/// Words of 64 CPUs that a set is compared in.
+/// Number of 64-bit words that a set of CPUs is compared in.
 const MASK_WORDS: usize = 16;
-/// CPUs that a list can name.
+/// Highest CPU number that a list can contain.
 const MAX_CPU: u32 = 64 * MASK_WORDS as u32 - 1;
 
-/// Whether a number is one of so many from the first on. One comparison: what is less than the first is far above.
+/// Tests `first <= number < first + count` with one unsigned comparison: a smaller number wraps
+/// around.
 fn within(number: Number, first: u64, count: u64) -> ConditionKind {
     ConditionKind::Compare {
         how: Comparison::Less,
@@ -388,8 +393,8 @@ fn within(number: Number, first: u64, count: u64) -> ConditionKind {
     }
 }
 
-/// The CPUs of a list as the kernel's `cpulist_parse` reads it, in order; `None` for anything else, and for nothing.
-/// `cpus`: how many can be online.
+/// Parses a CPU list like the kernel's `cpulist_parse`, in order. Returns `None` for an invalid or
+/// empty list. `cpus` is the number of possible CPUs.
 pub(super) fn cpu_list(text: &str, cpus: usize) -> Option<Vec<u32>> {
     let last = u32::try_from(cpus).ok()?.checked_sub(1)?;
     let number = |text: &str| match text {
@@ -417,24 +422,25 @@ pub(super) fn cpu_list(text: &str, cpus: usize) -> Option<Vec<u32>> {
     (!list.is_empty()).then_some(list)
 }
 
-/// Each stretch of numbers without a gap: the first of it, and how many there are.
-pub(super) fn stretches(numbers: &[u32]) -> Vec<(u32, u32)> {
-    let mut stretches: Vec<(u32, u32)> = Vec::new();
+/// Splits numbers into consecutive ranges. Returns the first number and the length of each.
+pub(super) fn ranges(numbers: &[u32]) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
-        match stretches.last_mut() {
+        match ranges.last_mut() {
             Some((first, count)) if *first + *count == number => *count += 1,
-            _ => stretches.push((number, 1)),
+            _ => ranges.push((number, 1)),
         }
     }
-    stretches
+    ranges
 }
 
 fn is_constant(typed: &Typed) -> bool {
     matches!(typed.number, Number::Constant(_))
 }
 
-/// A constant as the other side's type has it: the kernel compares as many bytes as the field has.
-fn narrowed(typed: &Typed, other: &Typed) -> Number {
+/// Truncates a constant to the type of the other operand, because the kernel compares only as many
+/// bytes as the field has.
+fn truncate_constant(typed: &Typed, other: &Typed) -> Number {
     let Number::Constant(value) = typed.number else {
         return typed.number.clone();
     };

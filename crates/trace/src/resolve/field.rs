@@ -1,4 +1,4 @@
-//! What a bare word stands for.
+//! Resolves bare words.
 
 use super::Resolver;
 use crate::format::{Field, FieldKind};
@@ -7,34 +7,32 @@ use crate::program::{Context, FieldRead, Number, Text};
 use crate::source::Span;
 use crate::tree::{Expr, ExprKind, Modifier, Name};
 
-/// What a word stands for.
+/// The meaning of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A number.
     Number(Typed),
-    /// Text.
     Text(Text),
-    /// The owner of a cgroup, of which this is the id.
+    /// The owner of the cgroup with this id.
     Owner(Identity, Number),
     /// An IP address in the record.
     Address {
-        /// Bytes from the record's start.
+        /// Offset in the record.
         offset: u32,
     },
     /// A set of CPUs in the record.
     CpuMask {
-        /// The word with its offset and length.
+        /// Offset of the word that holds the set's offset and length.
         word: u32,
-        /// The offset counts from the end of the word.
+        /// Whether the set's offset counts from the end of the word.
         relative: bool,
     },
 }
 
-/// A number, with what is known of its range.
+/// A number with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Typed {
     pub(super) number: Number,
-    /// Bytes that it has in the record; a constant that it is compared with is cut to as many.
+    /// Size in the record, in bytes. Constants in comparisons are truncated to it.
     pub(super) size: u32,
     pub(super) signed: bool,
 }
@@ -49,8 +47,8 @@ impl Typed {
     }
 }
 
-/// Size and sign of an argument of a system call that takes less than the register in which it comes. The kernel's
-/// description has eight unsigned bytes, of which the upper half is whatever the caller left there.
+/// Returns size and sign of a system call argument that is shorter than its register. The kernel
+/// declares eight unsigned bytes, but the upper half holds whatever the caller left there.
 fn argument_type(field: &Field) -> Option<(u32, bool)> {
     if (field.size, field.signed) != (8, false) {
         return None;
@@ -63,20 +61,20 @@ fn argument_type(field: &Field) -> Option<(u32, bool)> {
             Some((4, false))
         }
         "umode_t" | "u16" | "__u16" => Some((2, false)),
-        // The kernel's enumerations of calls have no negative value.
+        // The kernel's enumerations of system calls have no negative values.
         _ if declared.starts_with("enum ") => Some((4, false)),
         _ => None,
     }
 }
 
 impl Resolver<'_> {
-    /// What a name stands for: a field of the event first, as in the kernel.
+    /// Resolves a name. As in the kernel, fields of the event come first.
     pub(super) fn name(&mut self, name: &Name, span: Span) -> Option<Meaning> {
         if let Some(event) = &name.event
             && event.event != self.scope.format.name
         {
             let own = &self.scope.format.name;
-            let help = format!("only fields of `{own}` are there");
+            let help = format!("only fields of `{own}` can be used here");
             return self.wrong_with(span, "Couldn't find event", help);
         }
         let fields = self.scope.format.fields.iter();
@@ -93,7 +91,7 @@ impl Resolver<'_> {
             }
             "common_timestamp" => self.known(Context::Time, 8, false, span),
             "comm" | "COMM" | "common_comm" => {
-                self.thread_is_known(span)?;
+                self.require_thread(span)?;
                 Some(Meaning::Text(Text::Comm))
             }
             "common_type" => {
@@ -104,12 +102,12 @@ impl Resolver<'_> {
                 self.wrong(span, format!("A BPF program cannot read `{}`", name.field))
             }
             "stacktrace" | "common_stacktrace" => {
-                let help = "`keys=stacktrace`, alone or among other keys";
-                self.wrong_with(span, "A stack is a key only", help)
+                let help = "use `keys=stacktrace`, alone or with other keys";
+                self.wrong_with(span, "A stack can only be a key", help)
             }
             word => match Identity::named(word).filter(|_| name.event.is_none()) {
                 Some(identity) => {
-                    self.thread_is_known(span)?;
+                    self.require_thread(span)?;
                     match self.scope.groups.current() {
                         Ok(id) => Some(Meaning::Owner(identity, id)),
                         Err(words) => self.wrong(span, words),
@@ -120,10 +118,10 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is known of every event, where the probe knows it.
+    /// Resolves a context value, if the probe provides it.
     fn known(&mut self, context: Context, size: u32, signed: bool, span: Span) -> Option<Meaning> {
         if matches!(context, Context::Pid | Context::Tgid) {
-            self.thread_is_known(span)?;
+            self.require_thread(span)?;
         }
         Some(Meaning::Number(Typed {
             number: Number::Context(context),
@@ -132,12 +130,12 @@ impl Resolver<'_> {
         }))
     }
 
-    /// The thread that runs has to do with the event.
-    pub(super) fn thread_is_known(&mut self, span: Span) -> Option<()> {
+    /// Reports a problem if the current thread is unrelated to the event.
+    pub(super) fn require_thread(&mut self, span: Span) -> Option<()> {
         if self.scope.probe.has_thread() {
             return Some(());
         }
-        let text = "The thread that runs has nothing to do with this event";
+        let text = "The current thread is unrelated to this event";
         self.wrong(span, text)
     }
 
@@ -180,14 +178,14 @@ impl Resolver<'_> {
                 relative,
             },
             FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {
-                let words = format!("`{}` is {}: not a number", field.name, field.declared);
+                let words = format!("`{}` is {}, not a number", field.name, field.declared);
                 return self.wrong(span, words);
             }
         })
     }
 
-    /// What an operand of a comparison stands for, if it is one word with or without a modifier;
-    /// the outer `None`: it is something else.
+    /// Resolves an operand of a comparison that is a single word, with or without a modifier.
+    /// Returns `None` if it is any other expression.
     pub(super) fn operand(&mut self, expr: &Expr) -> Option<Option<Meaning>> {
         match &expr.kind {
             ExprKind::Name(name) => Some(self.name(name, expr.span)),
@@ -206,7 +204,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Text behind the field, whatever its type says of that.
+    /// Resolves the text that a field points to, regardless of the field's type.
     pub(super) fn pointer(
         &mut self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! Histograms: what is counted by which key, and how it is shown.
+//! Resolves histograms: keys, values, and their columns.
 
 use super::field::{Meaning, Typed};
 use super::linked::Links;
@@ -13,25 +13,25 @@ use crate::table::{
 };
 use crate::tree::{BinaryOp, Expr, ExprKind, Hist, Modifier, Name};
 
-/// Entries of a table, unless `size` says another number.
-const SIZE: u32 = 2048;
-/// The least and the greatest size, as logarithms.
-const SIZES: std::ops::RangeInclusive<u32> = 7..=17;
-/// Fields that rows can be sorted by.
-const SORTS: usize = 2;
+/// Default number of entries in a table.
+const DEFAULT_SIZE: u32 = 2048;
+/// Binary logarithms of the allowed sizes.
+const SIZE_BITS: std::ops::RangeInclusive<u32> = 7..=17;
+/// Maximum number of sort fields.
+const MAX_SORT_FIELDS: usize = 2;
 
-/// The program and the table of a histogram.
+/// Resolves a histogram to its program and its table.
 ///
 /// # Errors
 ///
-/// What is wrong, in the order of the places.
+/// Returns all problems in source order.
 pub fn hist(hist: &Hist, scope: &Scope<'_>) -> Result<(Program, Table), Vec<Problem>> {
-    let made = hist_of(Resolver::new(scope), hist);
+    let made = resolve_hist(Resolver::new(scope), hist);
     made.map(|(program, table, _)| (program, table))
 }
 
-/// The same, with what it has to do with others.
-pub(super) fn hist_of<'a>(
+/// Resolves a histogram, and returns its links to other events too.
+pub(super) fn resolve_hist<'a>(
     mut resolver: Resolver<'a>,
     hist: &Hist,
 ) -> Result<(Program, Table, Option<Links<'a>>), Vec<Problem>> {
@@ -41,26 +41,26 @@ pub(super) fn hist_of<'a>(
     Ok((program, table, links))
 }
 
-/// The programs of two events that belong together by `on=`, and the table of the time between them.
-/// Keys, values and the filter are those of the second.
+/// Resolves a pair of events that belong together by `on=`, and the table of the latency between
+/// them. Keys, values and the filter refer to the second event.
 ///
 /// # Errors
 ///
-/// What is wrong, in the order of the places.
+/// Returns all problems in source order.
 pub fn latency(
     hist: &Hist,
     first: &Scope<'_>,
     second: &Scope<'_>,
 ) -> Result<([Program; 2], Table), Vec<Problem>> {
-    let made = pair_of(Resolver::new(second), hist, first);
+    let made = resolve_pair(Resolver::new(second), hist, first);
     made.map(|(programs, table, _)| (programs, table))
 }
 
-/// Two programs, the first event's first.
+/// The programs of the first and the second event, the table and the links.
 type PairMade<'a> = ([Program; 2], Table, Option<Links<'a>>);
 
-/// The same, with what the second has to do with others.
-pub(super) fn pair_of<'a>(
+/// Resolves a pair of events, and returns the second event's links to other events too.
+pub(super) fn resolve_pair<'a>(
     mut resolver: Resolver<'a>,
     hist: &Hist,
     first: &Scope<'_>,
@@ -83,7 +83,7 @@ pub(super) fn pair_of<'a>(
         .collect();
     if hist.on.is_empty() {
         let words = "Missing `on=`";
-        let help = "by what the two events belong together: `on=FIELD`, or `on=pid==next_pid`";
+        let help = "name the field that matches the events: `on=FIELD`, or `on=pid==next_pid`";
         let _: Option<()> = resolver.wrong_with(Span::new(0, 0), words, help);
     }
     resolver.problems.append(&mut early.problems);
@@ -105,23 +105,23 @@ pub(super) fn pair_of<'a>(
 }
 
 impl Resolver<'_> {
-    /// Parts of two keys that can be equal.
+    /// Checks that the parts of two keys can be equal.
     fn same_kind(&mut self, (left, right): (Part, Part), span: Span) -> Option<(Part, Part)> {
         match (&left, &right) {
             (Part::Number(_), Part::Number(_)) => Some((left, right)),
             (Part::Text(_), Part::Text(_)) if left.size() == right.size() => Some((left, right)),
             (Part::Text(_), Part::Text(_)) => {
-                self.wrong(span, "Both texts have to be fields of one size")
+                self.wrong(span, "Both text fields must have the same size")
             }
             _ => self.wrong(span, "These cannot be equal"),
         }
     }
 
     fn hist(&mut self, hist: &Hist) -> Option<(Program, Table)> {
-        self.refuse_what_is_not_there(hist);
+        self.reject_unsupported(hist);
         if let (Some(on), false) = (hist.on.first(), self.has_latency) {
-            let help = "`noctule hist FIRST..SECOND 'on=...'`";
-            let _: Option<()> = self.wrong_with(on.span, "`on=` is for two events", help);
+            let help = "use `noctule hist FIRST..SECOND 'on=...'`";
+            let _: Option<()> = self.wrong_with(on.span, "`on=` needs two events", help);
         }
         let mut program = Program {
             probe: self.scope.probe,
@@ -129,7 +129,8 @@ impl Resolver<'_> {
             ..Program::default()
         };
         for span in [hist.cont, hist.clear].into_iter().flatten() {
-            let help = "`--control FILE` takes `pause`, `cont` and `clear` while the table counts";
+            let help =
+                "`--control FILE` accepts `pause`, `cont` and `clear` while the table counts";
             let text = "Can't clear or continue a nonexistent hist trigger";
             let _: Option<()> = self.wrong_with(span, text, help);
         }
@@ -141,15 +142,15 @@ impl Resolver<'_> {
         for key in &hist.keys {
             if let Some((part, column)) = self.key(key) {
                 if part == Part::Stack && program.keys.contains(&part) {
-                    let _: Option<()> = self.wrong(key.span, "A key has one stack");
+                    let _: Option<()> = self.wrong(key.span, "A key can have only one stack");
                 }
                 program.keys.push(part);
                 table.keys.push(column);
             }
         }
-        self.keys_are(&program.keys);
+        self.set_link_keys(&program.keys);
         let sets = self.sets(hist);
-        // The hits are shown in front anyway.
+        // The hit count is always the first value.
         for value in hist.vals.iter().filter(|value| !is_hits(value)) {
             let column = self.with_variables(|one| one.value(value, &mut program.values));
             if let Some(column) = column {
@@ -163,21 +164,21 @@ impl Resolver<'_> {
         }
         table.sort = self.sort(hist, &table);
         self.actions(hist, &mut program, &mut table)?;
-        self.links_of(sets, &mut program);
+        self.finish_links(sets, &mut program);
         program.filter = match &hist.filter {
             Some(filter) => Some(self.condition(filter)?),
             None => None,
         };
         if hist.size.is_none() {
-            table.size = usual_size(&program, self.scope.cpus);
+            table.size = default_size(&program, self.scope.cpus);
         }
         table.info = info(hist, &table);
         Some((program, table))
     }
 
-    fn refuse_what_is_not_there(&mut self, hist: &Hist) {
-        let words = "Variables and actions need one event each";
-        let help = "not a pattern of events, nor a table that several share by `name=`";
+    fn reject_unsupported(&mut self, hist: &Hist) {
+        let words = "Variables and actions need a single event";
+        let help = "they do not work with a pattern of events or a table shared by `name=`";
         let variables = hist.vars.iter().map(|variable| variable.name.span);
         let actions = hist.actions.iter().map(|action| action.handler.span);
         for span in variables.chain(actions) {
@@ -190,7 +191,7 @@ impl Resolver<'_> {
             && clock.node != "global"
         {
             let words = "Unknown clock";
-            let help = "times are of CLOCK_MONOTONIC: `clock=mono`";
+            let help = "times are from CLOCK_MONOTONIC: `clock=mono`";
             let _: Option<()> = self.wrong_with(clock.span, words, help);
         }
     }
@@ -198,15 +199,15 @@ impl Resolver<'_> {
     fn size(&mut self, hist: &Hist) -> Option<u32> {
         let size = hist.size.as_ref()?;
         let rounded = u32::try_from(size.node).ok()?.checked_next_power_of_two();
-        let fits = rounded.filter(|size| SIZES.contains(&size.ilog2()));
+        let fits = rounded.filter(|size| SIZE_BITS.contains(&size.ilog2()));
         if fits.is_none() {
-            let help = "from 128 to 131072; a power of two, or the next one above";
+            let help = "use 128 to 131072; the size is rounded up to a power of two";
             return self.wrong_with(size.span, "Invalid size of the table", help);
         }
         fits
     }
 
-    /// A part of the key with its column.
+    /// Resolves a part of the key and its column.
     fn key(&mut self, expr: &Expr) -> Option<(Part, KeyColumn)> {
         let (operand, modifier) = match &expr.kind {
             ExprKind::Modified(inner, modifier) => (&**inner, Some(modifier)),
@@ -221,7 +222,7 @@ impl Resolver<'_> {
             {
                 return self.wrong(modifier.span, "Invalid field modifier");
             }
-            self.thread_is_known(operand.span)?;
+            self.require_thread(operand.span)?;
             return Some((Part::Stack, column(operand, KeyShow::Stack, 8, false)));
         }
         if let (ExprKind::Name(name), None) = (&operand.kind, modifier)
@@ -252,7 +253,7 @@ impl Resolver<'_> {
                 Some((Part::Address { offset }, shown))
             }
             (Some(Some(Meaning::CpuMask { .. })), _) => {
-                self.wrong(expr.span, "A set of CPUs is no key")
+                self.wrong(expr.span, "A set of CPUs cannot be a key")
             }
             (Some(Some(Meaning::Number(typed))), _) => {
                 let show = self.number_key(typed.signed);
@@ -272,8 +273,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The kernel shows numbers below zero as great ones. Its histograms have no functions: there they are
-    /// shown as they are.
+    /// Returns how a number is shown in a key. Like the kernel, noctule shows negative numbers as
+    /// large unsigned ones. The kernel has no histograms of functions, so those show the sign.
     fn number_key(&self, signed: bool) -> KeyShow {
         if signed && self.scope.probe.is_function() {
             KeyShow::Signed
@@ -313,16 +314,16 @@ impl Resolver<'_> {
                 number = microseconds(number);
                 KeyShow::Microseconds
             }
-            Modifier::Flags => KeyShow::Flags(self.table_of(operand, span)?),
+            Modifier::Flags => KeyShow::Flags(self.field_table(operand, span)?),
             _ => return self.wrong(span, "Invalid field modifier"),
         };
-        // Buckets are sorted as the unsigned numbers that they are.
+        // Buckets are sorted as unsigned numbers.
         let signed = typed.signed && !matches!(show, KeyShow::Log2 | KeyShow::Buckets(_));
         Some((Part::Number(number), column(operand, show, 8, signed)))
     }
 
-    /// The names that the event's print format has for a field.
-    fn table_of(&mut self, operand: &Expr, span: Span) -> Option<FieldTable> {
+    /// Returns the names that the event's print format has for a field.
+    fn field_table(&mut self, operand: &Expr, span: Span) -> Option<FieldTable> {
         let tables = self.scope.tables;
         let found = match &operand.kind {
             ExprKind::Name(name) => tables.iter().find(|table| table.field == name.field),
@@ -339,7 +340,7 @@ impl Resolver<'_> {
         found.cloned()
     }
 
-    /// A value with what has to be kept for it.
+    /// Resolves a value and the aggregate that it needs.
     fn value(&mut self, expr: &Expr, values: &mut Vec<Kept>) -> Option<ValueColumn> {
         let (operand, modifier) = match &expr.kind {
             ExprKind::Modified(inner, modifier) => (&**inner, Some(modifier)),
@@ -371,20 +372,20 @@ impl Resolver<'_> {
             };
             match modifier.map(|modifier| (&modifier.node, modifier.span)) {
                 Some((Modifier::Minimum, _)) => {
-                    show = number_of(signed);
+                    show = number_show(signed);
                     Figure::Kept(keep(typed.number, Aggregate::Minimum { signed }))
                 }
                 Some((Modifier::Maximum, _)) => {
-                    show = number_of(signed);
+                    show = number_show(signed);
                     Figure::Kept(keep(typed.number, Aggregate::Maximum { signed }))
                 }
                 Some((Modifier::Average, _)) => {
-                    show = number_of(signed);
+                    show = number_show(signed);
                     let kept = keep(typed.number, Aggregate::Sum);
                     Figure::Average { kept, signed }
                 }
                 Some((Modifier::Percentile(thousandths), _)) => {
-                    show = number_of(signed);
+                    show = number_show(signed);
                     Figure::Percentile {
                         kept: keep(typed.number, Aggregate::Buckets),
                         thousandths: *thousandths,
@@ -399,7 +400,7 @@ impl Resolver<'_> {
                 }
                 _ => {
                     if self.scope.probe.is_function() {
-                        show = number_of(signed);
+                        show = number_show(signed);
                     }
                     Figure::Kept(keep(typed.number, Aggregate::Sum))
                 }
@@ -413,10 +414,10 @@ impl Resolver<'_> {
     }
 
     fn sort(&mut self, hist: &Hist, table: &Table) -> Vec<SortKey> {
-        if let Some(third) = hist.sort.get(SORTS) {
+        if let Some(third) = hist.sort.get(MAX_SORT_FIELDS) {
             let _: Option<()> = self.wrong(third.span, "Too many sort fields (Max = 2)");
         }
-        let keys = hist.sort.iter().take(SORTS);
+        let keys = hist.sort.iter().take(MAX_SORT_FIELDS);
         keys.filter_map(|expr| self.sort_key(expr, hist, table))
             .collect()
     }
@@ -428,7 +429,7 @@ impl Resolver<'_> {
             ExprKind::Modified(inner, modifier) => match modifier.node {
                 Modifier::Ascending => (&**inner, false),
                 Modifier::Descending => (&**inner, true),
-                // A value with its modifier, as it was given.
+                // A value together with its modifier.
                 _ if position(&values, expr).is_some() => (expr, false),
                 _ => return self.wrong(modifier.span, "Invalid sort modifier"),
             },
@@ -447,7 +448,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Which of the expressions says the same, with its modifier or without.
+/// Returns the index of an equal expression, with or without its modifier.
 fn position(all: &[&Expr], wanted: &Expr) -> Option<usize> {
     let text = wanted.to_string();
     let bare = |expr: &Expr| match &expr.kind {
@@ -458,18 +459,18 @@ fn position(all: &[&Expr], wanted: &Expr) -> Option<usize> {
     whole.or_else(|| all.iter().position(|expr| bare(expr) == text))
 }
 
-/// `hitcount` without a modifier.
+/// Whether the expression is `hitcount` without a modifier.
 fn is_hits(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Name(name) if name.field == "hitcount" && name.event.is_none())
 }
 
-/// Nanoseconds as microseconds, rounded as the kernel does.
+/// Converts nanoseconds to microseconds, rounded like in the kernel.
 pub(super) fn microseconds(number: Number) -> Number {
     let half = super::number::fold(Operator::Plus, number, Number::Constant(500));
     super::number::fold(Operator::Divided, half, Number::Constant(1000))
 }
 
-const fn number_of(signed: bool) -> ValueShow {
+const fn number_show(signed: bool) -> ValueShow {
     if signed {
         ValueShow::Signed
     } else {
@@ -491,8 +492,8 @@ fn column(operand: &Expr, show: KeyShow, size: usize, signed: bool) -> KeyColumn
     }
 }
 
-/// The kernel prints the field alone; what is ours has its modifier in the name, since a field can
-/// have several.
+/// Returns the name of a value's column. The kernel prints only the field; columns of noctule's own
+/// modifiers include the modifier, because a field can have several.
 fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
     match modifier {
         Some(
@@ -508,19 +509,19 @@ fn value_name(operand: &Expr, modifier: Option<&Modifier>) -> String {
     }
 }
 
-/// The size of a table whose trigger has none: less where its rows, with percentiles on many CPUs, would take too
-/// much memory.
-fn usual_size(program: &Program, cpus: usize) -> u32 {
+/// Returns the default size of a table. It is smaller if the rows would take too much memory, as
+/// with percentiles on many CPUs.
+fn default_size(program: &Program, cpus: usize) -> u32 {
     let layout = layout(program);
     let is_too_large = |size: u32| table_bytes(&layout, size, cpus) > TABLE_BYTES;
-    let mut size = SIZE;
-    while size.ilog2() > *SIZES.start() && is_too_large(size) {
+    let mut size = DEFAULT_SIZE;
+    while size.ilog2() > *SIZE_BITS.start() && is_too_large(size) {
         size /= 2;
     }
     size
 }
 
-/// The trigger as the kernel repeats it.
+/// Formats the trigger like the kernel.
 fn info(hist: &Hist, table: &Table) -> String {
     let list = |all: &[Expr]| {
         all.iter()
@@ -562,7 +563,7 @@ fn info(hist: &Hist, table: &Table) -> String {
         vals.join(","),
         table.size
     );
-    // Times are of no other clock.
+    // The only clock.
     if format!("{keys},{},{vars}", vals.join(",")).contains("common_timestamp") {
         info += ":clock=mono";
     }
@@ -578,7 +579,7 @@ fn info(hist: &Hist, table: &Table) -> String {
     info
 }
 
-/// A field with the modifier that it has as key or value. Ascending is not said.
+/// Returns a sort field with its modifier. Ascending order is the default and not printed.
 fn sort_name(hist: &Hist, by: &SortKey) -> String {
     let mut values = hist.vals.iter().filter(|value| !is_hits(value));
     let field = match by.column {

@@ -1,7 +1,7 @@
-//! Events that have to do with each other: variables, and what is done beside counting.
+//! Resolves events that are linked: variables and actions.
 
 use super::field::{Meaning, Typed};
-use super::hist::{hist_of, pair_of};
+use super::hist::{resolve_hist, resolve_pair};
 use super::{Resolver, Scope};
 use crate::program::{
     Action, Aggregate, Emit, EmitField, Kept, Linked, Number, Part, Program, Read, Set, Source,
@@ -12,40 +12,40 @@ use crate::synthetic::Synthetic;
 use crate::table::{SavedColumn, SavedShow, Table, Tracked};
 use crate::tree::{self, EventName, Expr, ExprKind, Handler, Hist, Name};
 
-/// The kernel's texts.
+/// The kernel's error texts.
 const NOT_FOUND: &str = "Couldn't find variable";
 const NOT_UNIQUE: &str =
     "Variable name not unique, need to use fully qualified name (subsys.event.var) for variable";
 const NO_OPERAND: &str = "String type can not be an operand in expression";
 const NO_PARAM: &str = "Couldn't find param";
 
-/// Synthetic events that make others, and these more of them, up to so many.
+/// Maximum nesting of synthetic events.
 const LEVELS: usize = 4;
 
-/// A trigger among others that it can have to do with.
+/// A trigger that can be linked to the other triggers of its command.
 pub struct Linkable<'a> {
-    /// Its event, or the second of two.
+    /// The event, or the second event of a pair.
     pub event: EventName,
-    /// What was asked for.
     pub hist: &'a Hist,
-    /// What is known of the event.
+    /// The environment of the event.
     pub scope: Scope<'a>,
-    /// The first of two events.
+    /// The environment of the first event of a pair.
     pub first: Option<Scope<'a>>,
-    /// The number of the synthetic event that it counts.
+    /// Index of the synthetic event that the trigger counts.
     pub synthetic: Option<usize>,
 }
 
 /// The programs of a trigger, and its table.
 pub type Resolved = (Vec<Program>, Table);
 
-/// The programs of each trigger, the second of two events before the first, and its table. Those of
-/// synthetic events are inside of the programs that make them too. The number of a table is its place.
-/// `pausable`: all tables can be paused.
+/// Resolves the triggers of a command. Returns the programs and the table of each trigger; for a
+/// pair, the second event comes first. The programs of a synthetic event are also nested in the
+/// programs that generate it. Tables are numbered like their triggers. `pausable` makes all tables
+/// pausable.
 ///
 /// # Errors
 ///
-/// The number of the trigger and what is wrong with it.
+/// Returns the index of the first trigger with problems, and these problems.
 pub fn linked(
     all: &[Linkable<'_>],
     synthetic: &[Synthetic],
@@ -65,9 +65,9 @@ pub fn linked(
         let mut resolver = Resolver::new(&one.scope);
         resolver.links = Some(links);
         let resolved = match &one.first {
-            None => hist_of(resolver, one.hist)
+            None => resolve_hist(resolver, one.hist)
                 .map(|(program, table, links)| (vec![program], table, links)),
-            Some(first) => pair_of(resolver, one.hist, first)
+            Some(first) => resolve_pair(resolver, one.hist, first)
                 .map(|([early, late], table, links)| (vec![late, early], table, links)),
         };
         let (mut programs, table, back) = resolved.map_err(|problems| (at, problems))?;
@@ -87,7 +87,7 @@ pub fn linked(
     let programs: Vec<_> = links.done.into_iter().map(|done| done.program).collect();
     let whole = programs
         .iter()
-        .map(|program| with_inner(program, all, &programs, 0));
+        .map(|program| nest_synthetic(program, all, &programs, 0));
     let whole: Vec<_> = whole.collect();
     for ((behind, _), first) in made.iter_mut().zip(whole) {
         behind.insert(0, first);
@@ -95,8 +95,8 @@ pub fn linked(
     Ok(made)
 }
 
-/// The program with those of the synthetic events that it makes.
-fn with_inner(
+/// Nests the programs of generated synthetic events in the program.
+fn nest_synthetic(
     program: &Program,
     all: &[Linkable<'_>],
     programs: &[Program],
@@ -107,50 +107,50 @@ fn with_inner(
         let counted_by = all.iter().zip(programs);
         let counted_by = counted_by.filter(|(one, _)| one.synthetic == Some(emit.event));
         emit.programs = counted_by
-            // The emitter refuses what is deeper.
+            // The emitter rejects deeper nesting.
             .filter(|_| level <= LEVELS)
-            .map(|(_, inner)| with_inner(inner, all, programs, level + 1))
+            .map(|(_, inner)| nest_synthetic(inner, all, programs, level + 1))
             .collect();
     }
     whole
 }
 
-/// What is known of the triggers before this one, and what this one has to do with them.
+/// The triggers before the current one, and the links of the current one.
 pub(super) struct Links<'a> {
     all: &'a [Linkable<'a>],
     synthetic: &'a [Synthetic],
     done: Vec<Done>,
     own: Vec<Own>,
     reads: Vec<Read>,
-    /// The parts of this one's key.
+    /// The parts of the current trigger's key.
     keys: Vec<Part>,
-    /// A variable can stand where something is resolved now.
+    /// Whether variables are allowed in the expression being resolved.
     open: bool,
 }
 
-/// A trigger that was resolved.
+/// A resolved trigger.
 struct Done {
     program: Program,
     own: Vec<Own>,
 }
 
-/// A variable of a trigger; [`Linked::sets`] has the same order.
+/// A variable of a trigger, at the same index as in [`Linked::sets`].
 #[derive(Clone)]
 struct Own {
-    /// `None`: a field that another trigger asked for.
+    /// `None` for a field that another trigger reads.
     name: Option<String>,
     value: Source,
     signed: bool,
 }
 
-/// Where a variable is.
+/// The location of a variable.
 enum Found {
     Own(usize),
     Other { table: usize, set: usize },
 }
 
 impl Links<'_> {
-    /// The table of the event, the last one before this.
+    /// Returns the latest previous table of the event.
     fn table_of(&self, event: &EventName) -> Option<usize> {
         let before = self.all.iter().take(self.done.len());
         before
@@ -160,7 +160,7 @@ impl Links<'_> {
             .next_back()
     }
 
-    /// The variables of this name.
+    /// Returns the variables with this name.
     fn named(&self, name: &Name) -> Vec<Found> {
         let is = |own: &Own| own.name.as_ref() == Some(&name.field);
         let current = self.all.get(self.done.len()).map(|one| &one.event);
@@ -179,7 +179,7 @@ impl Links<'_> {
         found
     }
 
-    /// Reads a variable of another table: its place among those that are read, and what it is.
+    /// Reads a variable of another table. Returns its index in `reads`, and the variable.
     fn read(&mut self, table: usize, set: usize, once: bool) -> (usize, Own) {
         let done = &mut self.done[table];
         let own = done.own[set].clone();
@@ -202,28 +202,27 @@ impl Links<'_> {
             });
             self.reads.len() - 1
         });
-        // Text is not an operand, and stays.
+        // Text is not an operand and is never unset.
         self.reads[index].once |= once && matches!(own.value, Source::Number(_));
         (index, own)
     }
 
-    /// What the others have set, for help.
-    fn names(&self) -> String {
+    /// Formats the variables that are set so far, for a help text.
+    fn variables_help(&self) -> String {
         let all = self.done.iter().flat_map(|done| &done.own).chain(&self.own);
         let names: Vec<_> = all
             .filter_map(|own| own.name.as_ref())
             .map(|name| format!("${name}"))
             .collect();
         match names.as_slice() {
-            [] => "set it in the trigger of an event before this one: `keys=...:NAME=FIELD`"
-                .to_owned(),
-            names => format!("the triggers before this place set {}", names.join(", ")),
+            [] => "set it in an earlier trigger: `keys=...:NAME=FIELD`".to_owned(),
+            names => format!("the triggers so far set {}", names.join(", ")),
         }
     }
 }
 
 impl<'a> Resolver<'a> {
-    /// Variables can stand in what is resolved inside.
+    /// Allows or forbids variables in the expressions that `inside` resolves.
     fn open<T>(&mut self, open: bool, inside: impl FnOnce(&mut Self) -> T) -> T {
         if let Some(links) = &mut self.links {
             links.open = open;
@@ -235,7 +234,7 @@ impl<'a> Resolver<'a> {
         made
     }
 
-    /// The number of a variable. `once`: it is an operand.
+    /// Resolves a variable to a number. `once` is set if it is an operand.
     pub(super) fn variable(&mut self, name: &Name, span: Span, once: bool) -> Option<Typed> {
         let (source, signed) = self.variable_source(name, span, once, None)?;
         match source {
@@ -244,7 +243,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The value of a variable. `of`: the table whose variables go before those of others.
+    /// Resolves a variable to its value. If several tables have the variable, the one of table `of`
+    /// is used.
     fn variable_source(
         &mut self,
         name: &Name,
@@ -253,9 +253,9 @@ impl<'a> Resolver<'a> {
         of: Option<usize>,
     ) -> Option<(Source, bool)> {
         let Some(links) = self.links.as_mut().filter(|links| links.open) else {
-            let help = "variables stand in values, in other variables and in actions; filter the synthetic \
-                        event that they go into";
-            return self.wrong_with(span, "A variable cannot stand here", help);
+            let help = "variables can be used in values, in other variables and in actions; filter the synthetic \
+                        event that receives them";
+            return self.wrong_with(span, "A variable cannot be used here", help);
         };
         let mut found = links.named(name);
         if let (Some(of), true) = (of, found.len() > 1) {
@@ -264,7 +264,7 @@ impl<'a> Resolver<'a> {
         let one = match found.as_slice() {
             [one] => one,
             [] => {
-                let help = links.names();
+                let help = links.variables_help();
                 return self.wrong_with(span, NOT_FOUND, help);
             }
             _ => return self.wrong(span, NOT_UNIQUE),
@@ -274,7 +274,7 @@ impl<'a> Resolver<'a> {
                 let own = links.own[index].clone();
                 Some(match own.value {
                     Source::Number(_) => (Source::Number(Number::Own(index)), own.signed),
-                    // Text can be read again.
+                    // Text cannot be copied from the variable, so it is read from the record again.
                     text @ Source::Text(_) => (text, false),
                 })
             }
@@ -282,16 +282,17 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Reads what another trigger has stored for the same key.
+    /// Reads a value that another trigger has stored for the same key.
     fn read(&mut self, table: usize, set: usize, once: bool, span: Span) -> Option<(Source, bool)> {
         let links = self.links.as_mut()?;
         let sizes = |keys: &[Part]| keys.iter().map(Part::size).collect::<Vec<_>>();
         if sizes(&links.keys) != sizes(&links.done[table].program.keys) {
             let event = &links.all[table].event;
-            let text =
-                format!("The keys of `{event}` are others: no variable can be found by these");
+            let text = format!(
+                "`{event}` has different keys, so its variables cannot be looked up from here"
+            );
             let help =
-                "both triggers need as many keys, numbers or text of one size in the same order";
+                "both triggers need the same number of keys, with the same sizes in the same order";
             return self.wrong_with(span, text, help);
         }
         let (index, own) = links.read(table, set, once);
@@ -304,14 +305,14 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// The keys are known, by which variables are found.
-    pub(super) fn keys_are(&mut self, keys: &[Part]) {
+    /// Sets the keys by which variables are looked up.
+    pub(super) fn set_link_keys(&mut self, keys: &[Part]) {
         if let Some(links) = &mut self.links {
             links.keys = keys.to_vec();
         }
     }
 
-    /// The event's own variables.
+    /// Resolves the event's own variables.
     pub(super) fn sets(&mut self, hist: &Hist) -> Vec<Set> {
         self.open(true, |resolver| {
             for variable in &hist.vars {
@@ -346,7 +347,7 @@ impl<'a> Resolver<'a> {
         Some(())
     }
 
-    /// A number or text.
+    /// Resolves an expression to a number or text.
     fn source(&mut self, expr: &Expr) -> Option<(Source, bool)> {
         if let ExprKind::Variable(name) = &expr.kind {
             return self.variable_source(name, expr.span, false, None);
@@ -367,12 +368,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A value in which variables can stand.
+    /// Resolves a value that may contain variables.
     pub(super) fn with_variables<T>(&mut self, inside: impl FnOnce(&mut Self) -> T) -> T {
         self.open(true, inside)
     }
 
-    /// What is done beside counting. `values` and the table get what is saved.
+    /// Resolves the actions. Adds saved data to the program's values and the table.
     pub(super) fn actions(
         &mut self,
         hist: &Hist,
@@ -408,7 +409,7 @@ impl<'a> Resolver<'a> {
                 let links = self.links.as_ref()?;
                 let Some(of) = links.table_of(event) else {
                     let text = "Matching event histogram not found";
-                    let help = "its trigger stands before this one";
+                    let help = "its trigger must come before this one";
                     return self.wrong_with(action.handler.span, text, help);
                 };
                 return Some(Action::Emit(self.emit(action, Some(of))?));
@@ -431,7 +432,7 @@ impl<'a> Resolver<'a> {
         });
         let Some(index) = number else {
             let text = "Couldn't find onmax or onchange variable";
-            let help = format!("the trigger itself sets it: `{variable}=FIELD`");
+            let help = format!("set it in this trigger: `{variable}=FIELD`");
             return self.wrong_with(action.handler.span, text, help);
         };
         let (mut fields, mut columns, mut emit) = (Vec::new(), Vec::new(), None);
@@ -466,7 +467,8 @@ impl<'a> Resolver<'a> {
             fields: columns,
             is_snapshot,
         });
-        // The greatest of all CPUs is found when they are read, unless something is to be done at once.
+        // The maximum of all CPUs is determined when the table is read. Only actions that run
+        // immediately need a shared value.
         let is_shared = when == When::Other || emit.is_some();
         let at = is_shared.then(|| {
             let at = program.linked.kept;
@@ -483,7 +485,8 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// The synthetic event that an action makes. `of`: the table of the event that has to match.
+    /// Resolves the synthetic event that an action generates. `of` is the table of the matching
+    /// event.
     fn emit(&mut self, action: &tree::Action, of: Option<usize>) -> Option<Emit> {
         let mut params = action.params.as_slice();
         let (mut name, mut span) = (action.name.node.as_str(), action.name.span);
@@ -532,7 +535,8 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// A parameter of an action: a variable, a field of this event, or one of the event that has to match.
+    /// Resolves a parameter of an action: a variable, a field of this event, or a field of the
+    /// matching event.
     fn param(&mut self, param: &Expr, of: Option<usize>) -> Option<(Source, bool)> {
         match &param.kind {
             ExprKind::Variable(name) => self.variable_source(name, param.span, false, of),
@@ -551,15 +555,15 @@ impl<'a> Resolver<'a> {
                 };
                 match other {
                     None => self.source(&own_name(param, name)),
-                    Some(table) => self.field_of(table, name, param.span),
+                    Some(table) => self.stored_field(table, name, param.span),
                 }
             }
             _ => self.source(param),
         }
     }
 
-    /// The field of another event, which that one stores from now on.
-    fn field_of(&mut self, table: usize, name: &Name, span: Span) -> Option<(Source, bool)> {
+    /// Resolves a field of another event. That event's program is extended to store the field.
+    fn stored_field(&mut self, table: usize, name: &Name, span: Span) -> Option<(Source, bool)> {
         let links = self.links.as_ref()?;
         let one = &links.all[table];
         let expr = own_name(
@@ -596,8 +600,8 @@ impl<'a> Resolver<'a> {
         self.read(table, set, false, span)
     }
 
-    /// What the program has to do with others, without its actions.
-    pub(super) fn links_of(&mut self, sets: Vec<Set>, program: &mut Program) {
+    /// Moves the collected links to the program and keeps its actions.
+    pub(super) fn finish_links(&mut self, sets: Vec<Set>, program: &mut Program) {
         if let Some(links) = &mut self.links {
             let Linked { actions, kept, .. } = std::mem::take(&mut program.linked);
             program.linked = Linked {
@@ -611,7 +615,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The name without its event, which is the one of the scope.
+/// Returns the name without its event, which is the event of the scope.
 fn own_name(param: &Expr, name: &Name) -> Expr {
     Expr {
         kind: ExprKind::Name(Name {

@@ -1,4 +1,4 @@
-//! Numbers: constants, fields and what is computed of them.
+//! Resolves numbers: constants, fields and arithmetic.
 
 use super::Resolver;
 use super::field::{Meaning, Typed};
@@ -8,7 +8,7 @@ use crate::source::Span;
 use crate::tree::{BinaryOp, Expr, ExprKind, Modifier, UnaryOp};
 
 impl Resolver<'_> {
-    /// The number that an expression stands for.
+    /// Resolves an expression to a number.
     pub(super) fn number(&mut self, expr: &Expr) -> Option<Typed> {
         match &expr.kind {
             ExprKind::Number(value) => self.constant(*value, expr.span),
@@ -68,12 +68,12 @@ impl Resolver<'_> {
             ExprKind::Unary(UnaryOp::Not, _) | ExprKind::Cpus(_) | ExprKind::In(..) => {
                 self.wrong(expr.span, "Illegal integer value")
             }
-            // The parser has said it.
+            // The parser has reported this part.
             ExprKind::Wrong => None,
         }
     }
 
-    /// The number of an operand: a variable there can be read once.
+    /// Resolves an operand of an operator. As an operand, a variable can be read only once.
     fn operand_number(&mut self, expr: &Expr) -> Option<Typed> {
         match &expr.kind {
             ExprKind::Variable(name) => self.variable(name, expr.span, true),
@@ -81,7 +81,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A constant; below zero as two's complement.
+    /// Resolves a constant; negative numbers in two's complement.
     fn constant(&mut self, value: i128, span: Span) -> Option<Typed> {
         let unsigned = u64::try_from(value);
         let number = unsigned.or_else(|_| i64::try_from(value).map(i64::cast_unsigned));
@@ -108,7 +108,7 @@ const fn operator(op: BinaryOp) -> Option<Operator> {
     })
 }
 
-/// The result of an operator; a constant if both sides are.
+/// Applies an operator, at compile time if both operands are constant.
 pub(super) fn fold(operator: Operator, left: Number, right: Number) -> Number {
     let (Number::Constant(a), Number::Constant(b)) = (&left, &right) else {
         return Number::Binary(operator, Box::new(left), Box::new(right));
@@ -123,7 +123,7 @@ pub(super) fn fold(operator: Operator, left: Number, right: Number) -> Number {
         Operator::And => a & b,
         Operator::Or => a | b,
         Operator::Xor => a ^ b,
-        // The low six bits count, as with a number that is not known before.
+        // Only the low six bits count, as at run time.
         Operator::ShiftLeft => a << (b & 63),
         Operator::ShiftRight => a >> (b & 63),
         Operator::SignedDivided | Operator::SignedRemainder if b == 0 => u64::MAX,

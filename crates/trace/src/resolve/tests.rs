@@ -1,4 +1,4 @@
-//! The kernel's own rules, on a format that has every kind of field.
+//! Tests the kernel's rules with a format that has every kind of field.
 
 mod linked;
 
@@ -22,7 +22,7 @@ const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:int dfd;\toffset:64;\tsize:8;\tsigned:0;\n\n\
 print fmt: \"%s\", __print_flags(REC->bits, \"|\", {1, \"A\"}, {2, \"B\"})\n";
 
-/// Two containers, one of them of two cgroups.
+/// A node with two containers, one of which has two cgroups.
 struct Node;
 
 impl Groups for Node {
@@ -66,15 +66,15 @@ fn filter_of(text: &str) -> Result<Condition, Vec<Problem>> {
     with_scope(|scope| filter(&expr, scope))
 }
 
-/// Text and byte of the first problem.
+/// Returns text and position of the first problem.
 fn problem(text: &str) -> (String, usize) {
     let problems = filter_of(text).unwrap_err();
     (problems[0].text.clone(), problems[0].span.start)
 }
 
 #[test]
-fn filters_that_the_kernel_takes() {
-    let taken = [
+fn accepts_filters_of_the_kernel() {
+    let accepted = [
         "comm_now ~ \"b[a-c]sh?\"",
         "!(pid > 3)",
         "bits & 3",
@@ -97,14 +97,14 @@ fn filters_that_the_kernel_takes() {
         "name in {\"a\", \"b\"}",
         "common_tgid == 1 && common_cpu == 0",
     ];
-    for text in taken {
+    for text in accepted {
         assert!(filter_of(text).is_ok(), "{text}: {:?}", filter_of(text));
     }
 }
 
 #[test]
-fn filters_that_the_kernel_refuses_with_its_own_words() {
-    let refused = [
+fn rejects_filters_with_the_kernels_texts() {
+    let rejected = [
         ("pdi == 1", "Field not found", 0),
         ("comm == bash", "Invalid value (did you forget quotes)?", 8),
         ("pid == bash", "Invalid value (did you forget quotes)?", 7),
@@ -115,7 +115,7 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
         ("site.function == none", "Function not found", 17),
         ("site.function == 0x1040", "Function not found", 17),
         ("site.function == -1", "Function not found", 17),
-        ("stacktrace == 1", "A stack is a key only", 0),
+        ("stacktrace == 1", "A stack can only be a key", 0),
         (
             "bits.function == schedule",
             "Illegal operation for field type",
@@ -136,10 +136,10 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
             "A BPF program cannot read `common_flags`",
             0,
         ),
-        ("mac == 1", "`mac` is u8[6]: not a number", 0),
+        ("mac == 1", "`mac` is u8[6], not a number", 0),
         ("pid == 1 && pdi == 2", "Field not found", 12),
     ];
-    for (text, words, at) in refused {
+    for (text, words, at) in rejected {
         assert_eq!(problem(text), (words.to_owned(), at), "{text}");
     }
     let near = filter_of("pdi == 1").unwrap_err();
@@ -147,7 +147,7 @@ fn filters_that_the_kernel_refuses_with_its_own_words() {
 }
 
 #[test]
-fn an_address_stands_for_its_function() {
+fn an_address_means_its_function() {
     let kind = |text: &str| filter_of(text).unwrap().kind;
     let named = kind("site.function == schedule");
     assert_eq!(kind("site.function == 0x1000"), named);
@@ -159,7 +159,7 @@ fn an_address_stands_for_its_function() {
 }
 
 #[test]
-fn constants_have_the_fields_type() {
+fn constants_are_truncated_to_the_field() {
     let constant = |text: &str| match filter_of(text).unwrap().kind {
         ConditionKind::Compare { right, signed, .. } => (right, signed),
         other => panic!("{other:?}"),
@@ -174,9 +174,9 @@ fn constants_have_the_fields_type() {
     assert_eq!(constant("site == -1"), (all, false));
 }
 
-/// The kernel describes eight unsigned bytes, the register; the call takes four, signed.
+/// The format declares eight unsigned bytes, the register. The system call takes four signed bytes.
 #[test]
-fn arguments_of_system_calls_are_compared_as_the_call_takes_them() {
+fn compares_system_call_arguments_with_their_real_type() {
     let filter = filter_of("dfd == -100").unwrap();
     let ConditionKind::Compare {
         left: Number::Field(field),
@@ -192,7 +192,7 @@ fn arguments_of_system_calls_are_compared_as_the_call_takes_them() {
 }
 
 #[test]
-fn arguments_have_the_sizes_of_what_they_are_declared_as() {
+fn argument_sizes_follow_their_declared_type() {
     let cases = [
         ("umode_t", 2, false),
         ("const clockid_t", 4, true),
@@ -218,7 +218,7 @@ fn arguments_have_the_sizes_of_what_they_are_declared_as() {
 }
 
 #[test]
-fn lists_of_cpus_are_those_of_the_kernel() {
+fn parses_cpu_lists_like_the_kernel() {
     let of = |list: &str| condition::cpu_list(list, 8);
     assert_eq!(of("all"), Some((0..8).collect()));
     assert_eq!(of("6-N,1"), Some(vec![1, 6, 7]));
@@ -228,25 +228,25 @@ fn lists_of_cpus_are_those_of_the_kernel() {
         assert_eq!(of(wrong), None, "{wrong}");
     }
     assert_eq!(
-        condition::stretches(&[0, 1, 2, 5, 7, 8]),
+        condition::ranges(&[0, 1, 2, 5, 7, 8]),
         [(0, 3), (5, 1), (7, 2)]
     );
 }
 
 #[test]
-fn two_texts_are_not_compared_and_no_quotes_are_advised() {
+fn text_comparison_errors_suggest_quotes() {
     let problems = filter_of("comm == name").unwrap_err();
     let help = problems[0].help.as_deref();
     assert_eq!(
         help,
-        Some("two fields are compared only where both are numbers")
+        Some("fields can only be compared if both are numbers")
     );
     let problems = filter_of("comm == bash").unwrap_err();
     assert_eq!(problems[0].help.as_deref(), Some("write \"bash\""));
 }
 
 #[test]
-fn arithmetic_of_filters_keeps_the_sign() {
+fn filter_arithmetic_keeps_the_sign() {
     let of = |text: &str| match filter_of(text).unwrap().kind {
         ConditionKind::Compare {
             left: Number::Binary(operator, ..),
@@ -269,7 +269,7 @@ fn arithmetic_of_filters_keeps_the_sign() {
 }
 
 #[test]
-fn owners_become_the_cgroups_that_they_have() {
+fn owners_resolve_to_their_cgroups() {
     let ids = |text: &str| match filter_of(text).unwrap().kind {
         ConditionKind::OneOf(_, ids) => (true, ids),
         ConditionKind::Not(inner) => match inner.kind {
@@ -283,8 +283,8 @@ fn owners_become_the_cgroups_that_they_have() {
     assert_eq!(ids("container ~ \"*b\""), (true, vec![1, 2, 3]));
     assert_eq!(ids("container ~ \"!w*\""), (false, vec![1, 2]));
     assert_eq!(ids("pod != \"none\""), (false, vec![]));
-    let refused = [
-        ("unit == \"none\"", "No unit has this name now", 8),
+    let rejected = [
+        ("unit == \"none\"", "No unit has this name", 8),
         (
             "container == web",
             "Invalid value (did you forget quotes)?",
@@ -298,7 +298,7 @@ fn owners_become_the_cgroups_that_they_have() {
         ("container == 3", "Expecting string field", 13),
         ("container + 1 == 3", "Expecting numeric field", 0),
     ];
-    for (text, words, at) in refused {
+    for (text, words, at) in rejected {
         assert_eq!(problem(text), (words.to_owned(), at), "{text}");
     }
     let info = hist_of("keys=pod,container:sort=pod").unwrap().1.info;
@@ -315,19 +315,19 @@ fn hist_of(text: &str) -> Result<(crate::program::Program, crate::table::Table),
 }
 
 #[test]
-fn a_key_has_one_stack() {
+fn a_key_can_have_only_one_stack() {
     let problems = hist_of("keys=pid,stacktrace,common_stacktrace").unwrap_err();
     let [problem] = problems.as_slice() else {
         panic!("{problems:?}");
     };
     assert_eq!(
         (problem.text.as_str(), problem.span.start),
-        ("A key has one stack", 20)
+        ("A key can have only one stack", 20)
     );
 }
 
 #[test]
-fn histograms_repeat_themselves_as_the_kernel_does() {
+fn trigger_info_follows_the_kernels_format() {
     let cases = [
         (
             "keys=pid",
@@ -352,7 +352,7 @@ fn histograms_repeat_themselves_as_the_kernel_does() {
 }
 
 #[test]
-fn a_shared_table_has_one_order_and_one_size() {
+fn shared_tables_need_equal_sort_and_size() {
     use crate::table::Clause;
     let joined = |first: &str, second: &str| {
         let (first, _) = parse::hist(first);
@@ -395,7 +395,7 @@ fn a_shared_table_has_one_order_and_one_size() {
 }
 
 #[test]
-fn percentiles_on_many_cpus_have_fewer_keys_unless_the_user_says_how_many() {
+fn percentiles_on_many_cpus_reduce_the_default_size() {
     let size = |text: &str, cpus| {
         let (tree, problems) = parse::hist(text);
         assert_eq!(problems, []);
@@ -412,7 +412,7 @@ fn percentiles_on_many_cpus_have_fewer_keys_unless_the_user_says_how_many() {
 }
 
 #[test]
-fn a_sum_that_is_wanted_twice_is_kept_once() {
+fn equal_aggregates_are_stored_once() {
     let (program, table) = hist_of("keys=pid:vals=bits,bits.avg,bits.max").unwrap();
     assert_eq!(program.values.len(), 2);
     let names: Vec<_> = table
@@ -424,8 +424,8 @@ fn a_sum_that_is_wanted_twice_is_kept_once() {
 }
 
 #[test]
-fn histograms_that_the_kernel_refuses() {
-    let refused = [
+fn rejects_histograms_with_the_kernels_texts() {
+    let rejected = [
         (
             "keys=pid:sort=bits",
             "Sort field must be a key or a val",
@@ -444,15 +444,15 @@ fn histograms_that_the_kernel_refuses() {
         ("keys=pid:vals=comm_now", "Expecting numeric field", 14),
         ("keys=pid:size=64", "Invalid size of the table", 14),
         ("keys=hitcount", "Field not found", 5),
-        ("keys=pid:vals=stacktrace", "A stack is a key only", 14),
-        ("keys=common_stacktrace+1", "A stack is a key only", 5),
+        ("keys=pid:vals=stacktrace", "A stack can only be a key", 14),
+        ("keys=common_stacktrace+1", "A stack can only be a key", 5),
         (
             "keys=pid:nohitcount",
             "Can't set nohitcount without another value",
             9,
         ),
     ];
-    for (text, words, at) in refused {
+    for (text, words, at) in rejected {
         let problems = hist_of(text).unwrap_err();
         let first = (problems[0].text.as_str(), problems[0].span.start);
         assert_eq!(first, (words, at), "{text}");
@@ -466,7 +466,7 @@ fn latency_of(text: &str) -> Result<([crate::program::Program; 2], String), Vec<
 }
 
 #[test]
-fn two_events_belong_together_by_what_both_have() {
+fn events_are_paired_by_a_common_key() {
     use crate::program::{Context, Pair};
     let text = "on=pid==bits,comm:keys=latency.log2:vals=latency.p99,latency.usecs if latency > 5";
     let ([first, second], info) = latency_of(text).unwrap();
@@ -482,23 +482,23 @@ fn two_events_belong_together_by_what_both_have() {
     let expected = "hist:on=pid == bits,comm:keys=latency.log2:vals=hitcount,latency.p99,latency.usecs\
                     :sort=hitcount:size=2048 if latency > 5";
     assert_eq!(info, expected);
-    let refused = [
+    let rejected = [
         ("keys=pid", "Missing `on=`", 0),
         ("on=pid==name:keys=pid", "These cannot be equal", 3),
         (
             "on=comm_now==name:keys=pid",
-            "Both texts have to be fields of one size",
+            "Both text fields must have the same size",
             3,
         ),
         ("on=none:keys=pid", "Field not found", 3),
         ("on=latency:keys=pid", "Field not found", 3),
     ];
-    for (text, words, at) in refused {
+    for (text, words, at) in rejected {
         let problems = latency_of(text).unwrap_err();
         let first = (problems[0].text.as_str(), problems[0].span.start);
         assert_eq!(first, (words, at), "{text}");
     }
     let alone = hist_of("on=pid:keys=pid").unwrap_err();
-    assert_eq!(alone[0].text, "`on=` is for two events");
+    assert_eq!(alone[0].text, "`on=` needs two events");
     assert!(hist_of("keys=latency").is_err());
 }

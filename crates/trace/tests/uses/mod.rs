@@ -1,5 +1,5 @@
-//! What each field of an event can be used for. The tests of the binary have it too, for all events of
-//! the kernel that they run on.
+//! Checks the possible uses of each field of an event. The binary's tests include this module for
+//! all events of the running kernel.
 
 use noctule_trace::emit::emit;
 use noctule_trace::format::{EventFormat, FieldKind};
@@ -22,7 +22,7 @@ impl Groups for NoGroups {
     }
 }
 
-/// Why a trigger is not compiled; `Ok`: it is.
+/// Compiles a trigger, or returns the reason why it is rejected.
 fn compile(format: &EventFormat, trigger: &str) -> Result<(), String> {
     let (tree, problems) = parse::hist(trigger);
     assert_eq!(problems, [], "{}: {trigger}", format.name);
@@ -42,9 +42,9 @@ fn compile(format: &EventFormat, trigger: &str) -> Result<(), String> {
     emit(&program).map(drop).map_err(|error| error.to_string())
 }
 
-/// One trigger with every field that a program can read: numbers as values, text as keys (two of it,
-/// which are long), both in the filter.
-#[allow(dead_code, reason = "of the tests of the binary")]
+/// Builds a trigger that uses every readable field: numbers as values, two texts as keys, and both
+/// in the filter.
+#[allow(dead_code, reason = "used by the tests of the binary")]
 pub(crate) fn trigger(format: &EventFormat) -> String {
     let (mut keys, mut values) = (vec!["common_pid".to_owned()], Vec::new());
     let mut filter = vec!["common_cpu >= 0".to_owned()];
@@ -75,26 +75,27 @@ pub(crate) fn trigger(format: &EventFormat) -> String {
     format!("keys={}{values} if {}", keys.join(","), filter.join(" || "))
 }
 
-/// Checks each field as key, value and in a filter; how many of these are compiled and refused.
+/// Checks each field as a key, as a value and in a filter. Returns the numbers of accepted and
+/// rejected triggers.
 pub(crate) fn check(format: &EventFormat) -> (usize, usize) {
     let mut counts = (0, 0);
     for field in &format.fields {
         let name = &field.name;
-        let not_a_number = format!("`{name}` is {}: not a number", field.declared);
+        let not_a_number = format!("`{name}` is {}, not a number", field.declared);
         let text = "Expecting numeric field";
-        // The reason against a key, a value and a filter, and a filter of this type.
+        // Expected reasons for a key, a value and a filter, and a filter for this type.
         let (key, value, filter, condition) = match field.kind {
             FieldKind::Number => ("", "", "", format!("{name} > 1 && {name} & 3")),
             FieldKind::Text | FieldKind::DynamicText { .. } | FieldKind::TextPointer => {
                 ("", text, "", format!("{name} == \"x\" || {name} ~ \"*x\""))
             }
             FieldKind::CpuMask { .. } => (
-                "A set of CPUs is no key",
+                "A set of CPUs cannot be a key",
                 text,
                 "",
                 format!("{name} & CPUS{{0-3}}"),
             ),
-            // No tracepoint has one.
+            // Tracepoints have no such field.
             FieldKind::Address => panic!("{name}"),
             FieldKind::Array { .. } | FieldKind::DynamicArray { .. } | FieldKind::Bytes => {
                 let reason = not_a_number.as_str();
@@ -107,8 +108,8 @@ pub(crate) fn check(format: &EventFormat) -> (usize, usize) {
             (filter, format!("keys=common_pid if {condition}")),
         ];
         for (reason, trigger) in triggers {
-            let said = compile(format, &trigger).err().unwrap_or_default();
-            assert_eq!(said, reason, "{}: {trigger}", format.name);
+            let actual = compile(format, &trigger).err().unwrap_or_default();
+            assert_eq!(actual, reason, "{}: {trigger}", format.name);
             if reason.is_empty() {
                 counts.0 += 1;
             } else {

@@ -1,11 +1,11 @@
-//! Triggers of several events: what is read, what is stored, and what is wrong.
+//! Tests triggers of several events: what they read and store, and their problems.
 
 use super::*;
 use crate::program::{Action, Linked, Read, Source, Text, When};
 use crate::synthetic::Synthetic;
 use crate::tree::EventName;
 
-/// Triggers of `one.first`, `one.second` and so on, and of the synthetic event `made`.
+/// Resolves triggers of `one.first`, `one.second`, and the synthetic event `made`.
 fn resolve(triggers: &[&str]) -> Result<Vec<Linked>, (usize, String, usize)> {
     let synthetic = [Synthetic::parse("made u64 lat; pid_t pid; char comm[16]", 9).unwrap()];
     let trees: Vec<_> = triggers
@@ -54,7 +54,7 @@ fn resolve(triggers: &[&str]) -> Result<Vec<Linked>, (usize, String, usize)> {
 const SET: &str = "keys=pid:ts0=common_timestamp.usecs,text=comm_now,other=bits";
 
 #[test]
-fn only_what_another_reads_is_stored() {
+fn only_variables_that_are_read_are_stored() {
     let made = resolve(&[
         SET,
         "keys=pid:lat=common_timestamp.usecs-$ts0:onmatch(one.first).made($lat,pid,one.first.comm_now)",
@@ -65,7 +65,7 @@ fn only_what_another_reads_is_stored() {
         panic!("{made:?}");
     };
     let stored: Vec<_> = first.sets.iter().map(|set| set.at).collect();
-    // The time, and the field that the action names: `text` is not asked for.
+    // The time, and the field that the action refers to; nothing reads `text`.
     assert_eq!(stored, [Some(0), None, None, Some(8)]);
     assert_eq!(first.kept, 8 + 8 + 16);
     let read = |at, text, once| Read {
@@ -89,13 +89,13 @@ fn only_what_another_reads_is_stored() {
         .collect();
     assert_eq!(values[0], Source::Number(Number::Own(0)));
     assert_eq!(values[2], Source::Text(Text::Read { index: 1, room: 16 }));
-    // The one that counts it is inside.
+    // The program that counts the synthetic event is nested.
     assert_eq!(emit.programs.len(), 1);
     assert_eq!(emit.programs[0].linked.table, 2);
 }
 
 #[test]
-fn a_greatest_number_is_shared_where_something_is_done_at_once() {
+fn immediate_actions_share_the_maximum_between_cpus() {
     let made = resolve(&[
         "keys=comm:c=bits:onmax($c).save(pid,comm_now):onmax($c).made($c,pid,comm):onchange($c).save2()",
     ]);
@@ -122,15 +122,15 @@ fn a_greatest_number_is_shared_where_something_is_done_at_once() {
 }
 
 #[test]
-fn a_stack_is_no_variable() {
+fn a_stack_cannot_be_a_variable() {
     let made = resolve(&["keys=pid:st=common_stacktrace"]);
-    assert_eq!(made, Err((0, "A stack is a key only".to_owned(), 12)));
+    assert_eq!(made, Err((0, "A stack can only be a key".to_owned(), 12)));
 }
 
 #[test]
-fn problems_of_several_triggers_have_the_kernels_words() {
-    let others = "The keys of `one.first` are others: no variable can be found by these";
-    // The triggers, which of them is wrong, why, and what stands there.
+fn trigger_problems_have_the_kernels_texts() {
+    let others = "`one.first` has different keys, so its variables cannot be looked up from here";
+    // The triggers, the index of the wrong one, the reason and the source at that position.
     let cases: [(&[&str], usize, &str, &str); 13] = [
         (&["keys=pid:a=$b"], 0, "Couldn't find variable", "$b"),
         (
@@ -162,7 +162,7 @@ fn problems_of_several_triggers_have_the_kernels_words() {
         (
             &[SET, "keys=pid if $ts0 > 1"],
             1,
-            "A variable cannot stand here",
+            "A variable cannot be used here",
             "$ts0 > 1",
         ),
         (
@@ -202,7 +202,7 @@ fn problems_of_several_triggers_have_the_kernels_words() {
         assert_eq!(wrong, (which, words.to_owned(), at), "{triggers:?}");
         assert!(triggers[which].ends_with(place), "{place}");
     }
-    // Both set it.
+    // Both triggers set the variable.
     let both = resolve(&[SET, "keys=pid:ts0=bits", "keys=lat:x=$ts0"]);
     assert!(both.is_err_and(|(at, words, _)| at == 2 && words.contains("not unique")));
     let one = resolve(&[SET, "keys=pid:ts0=bits", "keys=lat:x=one.second.$ts0"]);
