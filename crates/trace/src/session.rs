@@ -1,4 +1,4 @@
-//! A histogram that runs: its maps, its program, and what it has counted.
+//! Runs a histogram: creates its maps, loads and attaches its programs, and reads its counts.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,34 +17,33 @@ use crate::program::{Aggregate, FRAMES, Program};
 use crate::source::Span;
 use crate::table::Row;
 
-/// First events that can wait for their second ones.
+/// Maximum number of first events that wait for their second event.
 const FIRSTS: u32 = 65_536;
-/// Of a full table of first events the kernel keeps up to so many places free on each CPU.
-const FREE_OF_A_CPU: usize = 128;
-/// All rows together have so many bytes at most: they are there from the start, on each CPU.
+/// Upper limit of the free slots per CPU that the kernel keeps in a full table of first events.
+const FREE_PER_CPU: usize = 128;
+/// Maximum size of all rows in bytes. They are preallocated for each CPU.
 pub(crate) const TABLE_BYTES: usize = 256 << 20;
 
-/// Why a histogram does not run.
+/// The reason why a histogram cannot run.
 #[derive(Debug)]
 pub enum SessionError {
-    /// No instructions could be made.
+    /// The program could not be compiled.
     Emit(EmitError),
-    /// The kernel refuses a map, the program or to attach it.
+    /// The kernel rejected a map, the program or the attachment.
     Kernel(Error),
-    /// The verifier refuses the program.
+    /// The verifier rejected the program.
     Refused {
-        /// What the system said.
         error: Error,
-        /// The number of the system's error.
+        /// The system's error number.
         errno: i32,
-        /// What asked for the instruction that was refused, if the log says which one that was.
+        /// Source of the rejected instruction, if the log identifies it.
         origin: Option<Span>,
-        /// What the verifier wrote.
+        /// Log of the verifier.
         log: String,
     },
-    /// The table needs more memory than is taken without being asked.
+    /// The table exceeds the memory limit.
     TooLarge {
-        /// How many bytes all rows would have, on all CPUs.
+        /// Size of all rows on all CPUs in bytes.
         bytes: usize,
     },
 }
@@ -55,14 +54,18 @@ impl fmt::Display for SessionError {
             Self::Emit(error) => error.fmt(f),
             Self::Kernel(error) => error.fmt(f),
             Self::Refused { error, log, .. } => {
-                // The last line but one says what is wrong; the last ones are figures.
-                let figures = |line: &&str| line.starts_with("processed ") || line.is_empty();
-                let reason = log.lines().rev().find(|line| !figures(line));
-                write!(f, "{error}: {}", reason.unwrap_or("without a word"))
+                // The reason is the last line before the statistics.
+                let statistics = |line: &&str| line.starts_with("processed ") || line.is_empty();
+                let reason = log.lines().rev().find(|line| !statistics(line));
+                write!(
+                    f,
+                    "{error}: {}",
+                    reason.unwrap_or("the verifier gave no reason")
+                )
             }
             Self::TooLarge { bytes } => write!(
                 f,
-                "the table would take {} MiB, and may take {}: choose a smaller size=, or fewer percentiles",
+                "the table would need {} MiB, but the limit is {} MiB: choose a smaller size= or fewer percentiles",
                 bytes >> 20,
                 TABLE_BYTES >> 20
             ),
@@ -74,7 +77,7 @@ impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Kernel(error) | Self::Refused { error, .. } => std::error::Error::source(error),
-            // Its words are those of this one.
+            // This error already prints the inner error.
             Self::Emit(_) | Self::TooLarge { .. } => None,
         }
     }
@@ -86,86 +89,90 @@ impl From<Error> for SessionError {
     }
 }
 
-/// What has been counted up to now.
+/// The counts so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// A row for each key, in no order. Of a stack the key has the number in eight bytes.
+    /// One row per key, in no particular order. A stack in a key is replaced by its eight-byte id.
     pub rows: Vec<Row>,
-    /// Hits that found no room in the table; variables, too, that found no room.
+    /// Hits that were dropped because the table was full, including those whose variables did not
+    /// fit.
     pub dropped: u64,
-    /// The addresses of each stack that is in a key, by its number; not of the one without any.
+    /// The addresses of each stack that occurs in a key, by id. The id of a missing stack is not
+    /// included.
     pub stacks: HashMap<u64, Vec<u64>>,
-    /// What the rows keep.
+    /// The aggregates of the rows.
     pub kept: Vec<Aggregate>,
 }
 
-/// Attaches a loaded program to its event.
+/// A function that attaches a loaded program to its event.
 pub type Attach<'a> = Box<dyn FnOnce(&LoadedProgram) -> Result<AttachedProgram, Error> + 'a>;
 
-/// Lets the programs of a command count in one and the same window. To attach or detach takes the kernel up to
-/// some 70 ms for each event: without a gate the first ones of many events count for longer than the last.
+/// Lets all programs of a command count in the same time window. The kernel needs up to about 70 ms
+/// to attach or detach an event. Without a gate, the first of many events would count longer than
+/// the last.
 #[derive(Debug)]
 pub struct Gate(PlainMap);
 
 impl Gate {
-    /// One that is closed.
+    /// Creates a closed gate.
     ///
     /// # Errors
     ///
-    /// The kernel refuses the map.
+    /// The kernel rejects the map.
     pub fn closed() -> Result<Self, Error> {
         PlainMap::create(PlainMapKind::Array, "hist_gate", 4, 8, 1).map(Self)
     }
 
-    /// From now on the programs count, or do not any more.
+    /// Opens or closes the gate.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects the update.
     pub fn open(&self, open: bool) -> Result<(), Error> {
         self.0.set(0, &u64::from(open).to_ne_bytes())
     }
 }
 
-/// A table whose programs are attached to their events; detached when it is dropped.
+/// A table whose programs are attached to their events. Dropping it detaches them.
 #[derive(Debug)]
 pub struct Session {
     maps: Vec<Option<PlainMap>>,
     kept: Vec<Aggregate>,
-    /// Where the addresses of a stack lie in the key.
+    /// Offset of a stack's addresses in the key.
     stack: Option<usize>,
-    /// The numbers of stacks, which they keep from one reading to the next.
-    numbers: RefCell<HashMap<Vec<u64>, u64>>,
-    /// It has no table, and turns others on or off.
+    /// Ids of stacks, which stay the same from one read to the next.
+    stack_ids: RefCell<HashMap<Vec<u64>, u64>>,
+    /// Whether the event only pauses or resumes other tables.
     switches: bool,
     attached: Vec<AttachedProgram>,
-    /// For how long what was attached counted.
+    /// How long the detached programs counted.
     time: CountedTime,
     programs: Vec<LoadedProgram>,
 }
 
-/// A table that is to be started.
+/// A table to be started.
 pub struct Start<'a> {
-    /// The programs that count into it, with what they are attached to. The table has the layout of the
-    /// first. Of the two of a [`Pair`] the second comes first, so that no first event misses its second
-    /// one.
+    /// The programs that count into the table, with their attach functions. The first program
+    /// determines the layout. The second event of a [`Pair`] is attached before the first, so that
+    /// it misses none of its first events.
     pub programs: Vec<(&'a Program, Attach<'a>)>,
-    /// The layout, where other programs count into it: it is one of a synthetic event.
+    /// Program that determines the layout, if the table belongs to a synthetic event and other
+    /// programs count into it.
     pub layout: Option<&'a Program>,
-    /// Entries of the table.
+    /// Maximum number of entries.
     pub size: u32,
-    /// Nothing is counted until [`Session::pause`] says so.
+    /// Whether the table starts paused, until [`Session::pause`] resumes it.
     pub paused: bool,
 }
 
 impl Session {
-    /// Loads the programs of tables that have to do with each other, and attaches them: the number of a table
-    /// is its place here. They are attached from the last to the first, so that no event misses what one
-    /// before it leaves for it. `cpus`: how many can be online. `gate`: what the programs that are `gated` ask.
+    /// Loads and attaches the programs of linked tables, which are numbered by their position here.
+    /// Attaches the last table first, so that no event misses what an earlier one stores for it.
+    /// `cpus` is the number of possible CPUs. Programs with `gated` set ask `gate`.
     ///
     /// # Errors
     ///
-    /// The number of the table, and why it cannot be started.
+    /// Returns the number of the table that could not be started, and the reason.
     pub fn start_all(
         tables: Vec<Start<'_>>,
         cpus: usize,
@@ -184,7 +191,7 @@ impl Session {
         Ok(sessions)
     }
 
-    /// The table, into which nobody counts yet.
+    /// Creates the maps of a table.
     fn with_maps(table: &Start<'_>, cpus: usize) -> Result<Self, SessionError> {
         let first = table.programs.first().map(|(program, _)| *program);
         let program = table.layout.or(first);
@@ -192,8 +199,8 @@ impl Session {
         let session = Self {
             maps: maps(&layout(program), table.size, cpus)?,
             kept: program.values.iter().map(|kept| kept.what).collect(),
-            stack: stack_at(program),
-            numbers: RefCell::default(),
+            stack: stack_offset(program),
+            stack_ids: RefCell::default(),
             switches: program.switch.is_some(),
             attached: Vec::new(),
             time: CountedTime::default(),
@@ -207,7 +214,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Loads programs, and then attaches them.
+    /// Loads programs, then attaches them.
     fn load_all(
         all: &[Self],
         gate: &Gate,
@@ -227,12 +234,11 @@ impl Session {
         Ok((loaded, attached))
     }
 
-    /// From now on nothing is counted, or all is again. It does nothing where the programs cannot be
-    /// paused.
+    /// Pauses or resumes the table. Does nothing if the programs cannot be paused.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects the update.
     pub fn pause(&self, paused: bool) -> Result<(), SessionError> {
         if let (false, Some(state)) = (self.switches, self.map(MapUse::Paused)) {
             state.set(0, &u64::from(paused).to_ne_bytes())?;
@@ -240,11 +246,11 @@ impl Session {
         Ok(())
     }
 
-    /// Whether nothing is counted at the moment. Events can change it, too.
+    /// Returns whether the table is paused. Events can pause it too.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects the lookup.
     pub fn is_paused(&self) -> Result<bool, SessionError> {
         let Some(state) = self.map(MapUse::Paused).filter(|_| !self.switches) else {
             return Ok(false);
@@ -252,12 +258,13 @@ impl Session {
         Ok(state.get(0)?.is_some_and(|state| first_word(&state) != 0))
     }
 
-    /// Removes all rows, and what was dropped. Nothing is counted meanwhile, for some milliseconds: a
-    /// program that has found its row could write to it when it is another's already.
+    /// Removes all rows and resets the dropped counts. The table is paused meanwhile, for some
+    /// milliseconds. Otherwise a running program could write to a row that already belongs to
+    /// another key.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects an update.
     pub fn clear(&self) -> Result<(), SessionError> {
         let before = self.is_paused()?;
         self.pause(true)?;
@@ -275,22 +282,22 @@ impl Session {
         self.pause(before)
     }
 
-    /// How often the kernel did not run a program because another one ran on that CPU: hits, whether or not
-    /// the filter would have held. Counted since Linux 6.7.
+    /// Returns how often the kernel skipped a program because another one was running on the CPU.
+    /// This counts hits before the filter. Available since Linux 6.7.
     pub fn skipped(&self) -> u64 {
         self.programs.iter().map(LoadedProgram::skipped).sum()
     }
 
-    /// Whether so many first events waited for their second ones that the oldest were forgotten.
+    /// Returns whether the map of first events is full. The kernel then evicts the oldest ones.
     pub fn forgets(&self) -> bool {
         let all = FIRSTS as usize;
-        let free = FREE_OF_A_CPU * TraceEvents::possible_cpus();
+        let free = FREE_PER_CPU * TraceEvents::possible_cpus();
         let full = all - free.clamp(all / 8, all / 2);
         self.map(MapUse::Firsts)
             .is_some_and(|firsts| firsts.count() >= full)
     }
 
-    /// Detaches the programs, one by one. Those of several events count in one window only if the gate was
+    /// Detaches the programs one by one. They count in the same time window only if the gate was
     /// closed before.
     pub fn stop(&mut self) {
         for mut attached in self.attached.drain(..) {
@@ -298,16 +305,17 @@ impl Session {
         }
     }
 
-    /// The part of the time in which the perf events of a table that was stopped counted; `None`: all of it.
+    /// Returns the part of the time during which the perf events of a stopped table counted. `None`
+    /// means all of the time.
     pub fn counted_part(&self) -> Option<f64> {
         self.time.part()
     }
 
-    /// What has been counted up to now. A program that is attached goes on counting meanwhile.
+    /// Reads the counts so far. Attached programs continue to count meanwhile.
     ///
     /// # Errors
     ///
-    /// The kernel refuses to read a map.
+    /// The kernel rejects reading a map.
     pub fn read(&self) -> Result<Counted, SessionError> {
         let mut counted = Counted {
             kept: self.kept.clone(),
@@ -316,13 +324,13 @@ impl Session {
         if let Some(table) = self.map(MapUse::Table) {
             for (mut key, per_cpu) in table.per_cpu_entries()? {
                 if let Some(at) = self.stack {
-                    let mut numbers = self.numbers.borrow_mut();
-                    let stack = number_stack(&mut key, at, &mut numbers);
+                    let mut ids = self.stack_ids.borrow_mut();
+                    let stack = replace_stack(&mut key, at, &mut ids);
                     counted.stacks.extend(stack);
                 }
                 let per_cpu = per_cpu.iter().map(Vec::as_slice);
                 let row = Row::merge(key, per_cpu, &self.kept);
-                // An array has its row from the start.
+                // An array always has its row.
                 if row.hits > 0 {
                     counted.rows.push(row);
                 }
@@ -349,7 +357,8 @@ fn first_word(bytes: &[u8]) -> u64 {
     word.map_or(0, u64::from_ne_bytes)
 }
 
-/// Loads a program with these maps. `INVALID` is what a kernel without atomic exchange says to it.
+/// Loads a program with these maps. A kernel without atomic exchange rejects it with `INVALID`; the
+/// fallback does not use atomics.
 fn load(program: &Program, maps: &[Option<&PlainMap>]) -> Result<LoadedProgram, SessionError> {
     const INVALID: i32 = 22;
     let emitted = emit_for(program, true).map_err(SessionError::Emit)?;
@@ -367,8 +376,9 @@ fn load_emitted(
     emitted: &Emitted,
     maps: &[Option<&PlainMap>],
 ) -> Result<LoadedProgram, SessionError> {
-    // Memory is a program's own: that of a socket can be interrupted by that of a tracepoint, and that of
-    // a file's function by itself, in another thread. The kernel keeps the maps as long as the program.
+    // The scratch memory belongs to a single program. A socket's program can be interrupted by a
+    // tracepoint's, and a file function's program by itself in another thread. The kernel keeps the
+    // maps alive as long as the program.
     let (memory, globs) = (memory(emitted)?, globs(&emitted.globs)?);
     let mut maps = maps.to_vec();
     maps[MapUse::Memory as usize] = memory.as_ref();
@@ -387,7 +397,8 @@ fn load_emitted(
         maps: &maps,
     };
     plain.load().map_err(|refused| {
-        let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
+        let origin =
+            last_verified_insn(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
         SessionError::Refused {
             error: refused.error,
             errno: refused.errno,
@@ -397,13 +408,13 @@ fn load_emitted(
     })
 }
 
-/// Bytes of so many rows on so many CPUs.
+/// Returns the size of `rows` rows on `cpus` CPUs in bytes.
 pub(crate) fn table_bytes(emitted: &Emitted, rows: u32, cpus: usize) -> usize {
     let row = emitted.key_size + emitted.value_size.saturating_mul(cpus);
     row.saturating_mul(rows as usize)
 }
 
-/// The maps that all programs of a table have, in the order of their numbers.
+/// Creates the maps that all programs of a table share, by number.
 fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap>>, SessionError> {
     let is_array = emitted.key_size == 0;
     let entries = if is_array { 1 } else { size };
@@ -442,8 +453,8 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
     make(MapUse::Dropped, per_cpu, "hist_dropped", 4, 8, 1)?;
     let hash = PlainMapKind::Hash;
     if emitted.pair_size > 0 {
-        // Some first events never have a second one (a thread that exits never leaves its system call), and the
-        // oldest of those make room.
+        // Some first events never get a second event: a thread that exits never leaves its system
+        // call. The map evicts the oldest of those.
         let (key, kind) = (emitted.pair_size, PlainMapKind::LruHash);
         make(MapUse::Firsts, kind, "hist_firsts", key, 8, FIRSTS)?;
     }
@@ -467,7 +478,7 @@ fn maps(emitted: &Emitted, size: u32, cpus: usize) -> Result<Vec<Option<PlainMap
     Ok(maps)
 }
 
-/// The memory of a program; `None`: it needs none.
+/// Creates the scratch memory of a program, if it needs any.
 fn memory(emitted: &Emitted) -> Result<Option<PlainMap>, Error> {
     if emitted.memory_size == 0 {
         return Ok(None);
@@ -477,7 +488,7 @@ fn memory(emitted: &Emitted) -> Result<Option<PlainMap>, Error> {
     PlainMap::create(kind, "hist_memory", 4, size, count).map(Some)
 }
 
-/// The patterns of a program's filters; `None`: it has none.
+/// Creates the map of glob patterns, if the program has any.
 pub(crate) fn globs(globs: &[[u64; 256]]) -> Result<Option<PlainMap>, Error> {
     if globs.is_empty() {
         return Ok(None);
@@ -491,29 +502,29 @@ pub(crate) fn globs(globs: &[[u64; 256]]) -> Result<Option<PlainMap>, Error> {
     Ok(Some(map))
 }
 
-/// Puts the number of the stack into the key, in place of its addresses from this byte on. The number and
-/// the addresses; `None`: there are none, and the number has no stack.
-fn number_stack(
+/// Replaces the addresses of the stack in the key by an id. Returns the id and the addresses, or
+/// `None` if the stack is missing.
+fn replace_stack(
     key: &mut Vec<u8>,
     at: usize,
-    numbers: &mut HashMap<Vec<u64>, u64>,
+    ids: &mut HashMap<Vec<u64>, u64>,
 ) -> Option<(u64, Vec<u64>)> {
     let begin = at.min(key.len());
     let end = (begin + 8 * FRAMES).min(key.len());
     let words = key[begin..end].as_chunks().0.iter();
     let words = words.map(|word| u64::from_ne_bytes(*word));
     let frames: Vec<u64> = words.take_while(|address| *address != 0).collect();
-    let next = numbers.len() as u64;
+    let next = ids.len() as u64;
     let number = match frames.is_empty() {
         true => u64::MAX,
-        false => *numbers.entry(frames.clone()).or_insert(next),
+        false => *ids.entry(frames.clone()).or_insert(next),
     };
     key.splice(begin..end, number.to_ne_bytes());
     (!frames.is_empty()).then_some((number, frames))
 }
 
-/// Where the addresses of a stack lie in the key.
-fn stack_at(program: &Program) -> Option<usize> {
+/// Returns the offset of the stack's addresses in the key.
+fn stack_offset(program: &Program) -> Option<usize> {
     let mut at = 0;
     for part in &program.keys {
         if matches!(part, crate::program::Part::Stack) {
@@ -524,8 +535,8 @@ fn stack_at(program: &Program) -> Option<usize> {
     None
 }
 
-/// The number of the instruction that the verifier looked at last: `12: (61) r7 = ...`.
-pub(crate) fn refused_at(log: &str) -> Option<usize> {
+/// Returns the index of the last instruction in the verifier's log: `12: (61) r7 = ...`.
+pub(crate) fn last_verified_insn(log: &str) -> Option<usize> {
     let number = |line: &str| {
         line.split_once(": (")
             .and_then(|(at, _)| at.trim().parse().ok())
@@ -538,13 +549,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stack_of_keys_has_its_number() {
+    fn each_stack_gets_a_stable_id() {
         let mut numbers = HashMap::new();
         let mut numbered = |frames: &[u64], last: u8| {
             let mut key = vec![7];
             key.extend((0..FRAMES).flat_map(|at| frames.get(at).unwrap_or(&0).to_ne_bytes()));
             key.push(last);
-            let stack = number_stack(&mut key, 1, &mut numbers);
+            let stack = replace_stack(&mut key, 1, &mut numbers);
             let number = u64::from_ne_bytes(*key[1..].first_chunk().unwrap());
             assert_eq!((key[0], key[9], key.len()), (7, last, 10));
             assert_eq!(
@@ -559,11 +570,11 @@ mod tests {
     }
 
     #[test]
-    fn the_log_says_which_instruction_was_refused() {
+    fn finds_the_rejected_instruction_in_the_log() {
         let log = "0: R1=ctx() R10=fp0\n0: (bf) r6 = r1\n; a note\n12: (61) r7 = *(u32 *)(r6 +4)\n\
                    invalid bpf_context access off=4 size=4\nprocessed 13 insns\n";
-        assert_eq!(refused_at(log), Some(12));
-        assert_eq!(refused_at("no line of this kind"), None);
+        assert_eq!(last_verified_insn(log), Some(12));
+        assert_eq!(last_verified_insn("no line of this kind"), None);
         let error = Error::new(noctule_kernel::ErrorKind::Kernel, "loading");
         let refused = SessionError::Refused {
             error,

@@ -1,8 +1,7 @@
-//! What one command does at its events: the records that it shows, and its triggers.
+//! Watches events: which records a command shows, and its triggers.
 //!
-//! [`Watch`] is what happens at one event, without a word about instructions
-//! ([`emit::watch`](crate::emit::watch) makes them). [`Arrivals`] puts what the programs of all CPUs
-//! sent into the order of time; [`WatchSession`] runs them.
+//! [`Watch`] describes the handling of one event. [`emit::watch`](crate::emit::watch) compiles it.
+//! [`WatchSession`] runs the programs, and [`Arrivals`] sorts the messages of all CPUs by time.
 
 mod arrivals;
 mod session;
@@ -13,31 +12,32 @@ use crate::program::Condition;
 pub use arrivals::{Arrival, Arrivals, FRAMES, HEAD, STACK_ROOM};
 pub use session::{Losses, Plan, WatchSession};
 
-/// The kernel makes no longer records (`PERF_MAX_TRACE_SIZE`).
+/// The kernel's limit for records (`PERF_MAX_TRACE_SIZE`).
 pub const LONGEST_RECORD: u32 = 8192;
 
-/// What happens at one event.
+/// The handling of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// How much of the record is sent.
+    /// Which part of the record is sent.
     pub shape: Shape,
-    /// The event itself is shown.
+    /// Set if the event itself is shown.
     pub shown: Option<Shown>,
-    /// Its triggers, in the order in which they were given.
+    /// The triggers in the order given.
     pub triggers: Vec<Trigger>,
 }
 
-/// How long the records of an event are.
+/// Determines the length of an event's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes up to the end of the last field that is in the record itself.
+    /// End of the last field with a fixed offset, in bytes.
     pub fixed: u32,
-    /// Where the words of dynamic fields lie, and whether their offsets count from the end of the word.
+    /// Offsets of the words of dynamic fields, and whether the locations in them count from the end
+    /// of the word.
     pub dynamic: Vec<(u32, bool)>,
 }
 
 impl Shape {
-    /// The shape of an event's records, by the fields that a program gets
+    /// Returns the shape of an event's records for the fields that a program can read
     /// ([`EventFormat::parse_of`]).
     pub fn of(format: &EventFormat) -> Self {
         let mut shape = Self {
@@ -54,52 +54,49 @@ impl Shape {
     }
 }
 
-/// When an event is shown.
+/// The conditions for showing an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Switches that have to be on.
+    /// Switches that must all be on.
     pub switches: Vec<u32>,
-    /// Has to hold.
     pub filter: Option<Condition>,
 }
 
 /// A trigger of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// Its number in the command, by which its arrivals and its count are found.
+    /// Number of the trigger in the command, which identifies its messages and its count.
     pub number: u16,
-    /// What it does.
     pub action: Action,
-    /// It has a count.
+    /// Whether the trigger has a count.
     pub counted: bool,
-    /// Has to hold.
     pub filter: Option<Condition>,
 }
 
-/// What a trigger does.
+/// The action of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Sends the kernel's stack, while this switch is on if there is one. The count is used up also while
-    /// it is off, as the kernel's.
+    /// Sends the kernel stack, if the switch is on or absent. As in the kernel, the count decreases
+    /// even while the switch is off.
     Stack {
-        /// The number of the switch.
+        /// Number of the switch.
         switch: Option<u32>,
     },
-    /// Sends a mark: what was seen up to now is to be kept.
+    /// Sends a mark: user space keeps the events so far.
     Mark,
-    /// Turns a switch on or off, and says so if that changed it.
+    /// Sets a switch, and sends a message if that changed it.
     Switch {
-        /// Its number.
+        /// Number of the switch.
         switch: u32,
-        /// On.
         on: bool,
-        /// After the event is shown, as the kernel's `traceoff`.
+        /// Whether it acts after the event is shown, like the kernel's `traceoff`.
         after: bool,
     },
 }
 
 impl Action {
-    /// It comes after the event is shown, as the kernel's triggers of that kind.
+    /// Whether the action takes place after the event is shown, as for the corresponding kernel
+    /// triggers.
     pub const fn is_after(self) -> bool {
         match self {
             Self::Stack { .. } => true,
@@ -114,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shape_is_the_formats() {
+    fn the_shape_follows_the_format() {
         let text = "name: a\nID: 1\n\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n\
                     \tfield:__data_loc char[] b;\toffset:12;\tsize:4;\tsigned:0;\n\
                     \tfield:__rel_loc char[] c;\toffset:16;\tsize:4;\tsigned:0;\n";

@@ -1,55 +1,54 @@
-//! What the programs sent: read from bytes, and put into the order of time.
+//! Decodes the messages of the programs and sorts them by time.
 
 use std::collections::{BinaryHeap, HashMap};
 
-/// Bytes in front of a record.
+/// Size of the head before a record in bytes.
 pub const HEAD: usize = 64;
-/// Addresses of a stack that are kept, as many as the kernel's own stack traces have.
+/// Maximum number of stack addresses, the same as in the kernel's stack traces.
 pub const FRAMES: i32 = 126;
-/// Bytes between head and record that a stack takes.
+/// Bytes reserved for a stack between head and record.
 pub const STACK_ROOM: usize = 1024;
 
-/// An event that was shown, or a trigger that did what it does.
+/// A shown event or an executed trigger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The process id.
     pub tgid: u32,
-    /// The thread's id.
+    /// Thread id.
     pub pid: u32,
-    /// The CPU.
     pub cpu: u32,
-    /// The number of the event in its command.
+    /// Number of the event in its command.
     pub event: u16,
-    /// The number of the trigger; `None`: the event itself is shown.
+    /// Number of the trigger; `None` if the event itself is shown.
     pub trigger: Option<u16>,
-    /// What the ring had no room for on this CPU since the one before.
+    /// Messages of this CPU that were lost since its previous one because the ring was full.
     pub lost: u64,
-    /// The number of the thread's cgroup in the unified hierarchy.
+    /// Id of the thread's cgroup in the unified hierarchy.
     pub cgroup: u64,
-    /// The thread's name, up to its first NUL.
+    /// Name of the thread, up to its first NUL.
     pub comm: Vec<u8>,
-    /// The record, with its common fields.
+    /// The record including its common fields.
     pub record: Vec<u8>,
-    /// The addresses of the kernel's stack, the innermost first.
+    /// Addresses of the kernel stack, innermost first.
     pub stack: Vec<u64>,
 }
 
-/// What has arrived and is not shown yet.
+/// Received messages that have not been shown yet.
 ///
-/// The ring has what all CPUs sent in the order in which they found room, which is nearly the order of
-/// time. An arrival is held until everything before it must have come.
+/// The ring buffer holds the messages of all CPUs in the order in which they reserved space. This
+/// is nearly, but not exactly, the order of time. A message is therefore held until all earlier
+/// ones must have arrived.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     held: BinaryHeap<Held>,
-    /// How many came so far.
+    /// Number of messages received.
     count: u64,
-    /// What each CPU had lost when it sent last.
+    /// Lost count in the last message of each CPU.
     lost: HashMap<u32, u64>,
 }
 
-/// The earliest is the greatest; of the same time what came first.
+/// Ordered so that the earliest message is the greatest; of equal times, the first received.
 #[derive(Debug)]
 struct Held {
     order: (u64, u64),
@@ -77,8 +76,8 @@ impl Ord for Held {
 }
 
 impl Arrivals {
-    /// Takes what a program sent. `kinds`: the type number of each event of the command, for the first
-    /// bytes of the record, which programs cannot read. What is too short to be anything is left out.
+    /// Decodes a message. `kinds` has the type id of each event of the command, which replaces the
+    /// bytes of the record that programs cannot read. Ignores messages that are too short.
     pub fn take(&mut self, bytes: &[u8], kinds: &[u64]) {
         let Some(mut arrival) = read(bytes) else {
             return;
@@ -94,7 +93,7 @@ impl Arrivals {
         });
     }
 
-    /// The next one in the order of time, if it happened before this moment.
+    /// Returns the next message in time order, if it is older than this time.
     pub fn next_before(&mut self, time_ns: u64) -> Option<Arrival> {
         if self.held.peek()?.order.0 >= time_ns {
             return None;
@@ -102,15 +101,15 @@ impl Arrivals {
         self.held.pop().map(|held| held.arrival)
     }
 
-    /// What each CPU has lost in all, of which nothing was said yet.
-    pub fn unsaid(&self, lost: &[u64]) -> u64 {
-        let said = |cpu: usize| {
+    /// Returns the losses of all CPUs that no message has reported yet.
+    pub fn unreported(&self, lost: &[u64]) -> u64 {
+        let reported = |cpu: usize| {
             let cpu = u32::try_from(cpu).ok();
             cpu.and_then(|cpu| self.lost.get(&cpu))
                 .copied()
                 .unwrap_or(0)
         };
-        let missing = |(cpu, lost): (usize, &u64)| lost.saturating_sub(said(cpu));
+        let missing = |(cpu, lost): (usize, &u64)| lost.saturating_sub(reported(cpu));
         lost.iter().enumerate().map(missing).sum()
     }
 }
@@ -139,7 +138,7 @@ fn read(bytes: &[u8]) -> Option<Arrival> {
         .iter()
         .position(|byte| *byte == 0)
         .unwrap_or(comm.len());
-    // The record comes last; in front of it is room for a stack, or none.
+    // The record comes last. Room for a stack may precede it.
     let length = u32_at(bytes, 56)? as usize;
     let record = bytes.len().checked_sub(length).filter(|at| *at >= HEAD)?;
     let stack = u32_at(bytes, 60)? as usize;
@@ -167,7 +166,7 @@ fn read(bytes: &[u8]) -> Option<Arrival> {
     })
 }
 
-/// The common fields that are known: number of the event and thread.
+/// Fills in the known common fields: event type and thread id.
 fn common(arrival: &mut Arrival, kind: u64) {
     if let Some(common) = arrival.record.first_chunk_mut::<8>() {
         let [k0, k1, ..] = (kind as u16).to_ne_bytes();
@@ -180,8 +179,8 @@ fn common(arrival: &mut Arrival, kind: u64) {
 mod tests {
     use super::*;
 
-    /// What a program of event 3 sends.
-    fn sent(time: u64, cpu: u32, what: u32, lost: u64, stack: Option<&[u64]>) -> Vec<u8> {
+    /// Encodes a message of event 3.
+    fn message(time: u64, cpu: u32, what: u32, lost: u64, stack: Option<&[u64]>) -> Vec<u8> {
         let mut bytes = time.to_ne_bytes().to_vec();
         bytes.extend((7_u64 << 32 | 8).to_ne_bytes());
         bytes.extend(cpu.to_ne_bytes());
@@ -210,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_read_with_its_common_fields() {
+    fn messages_are_decoded_with_common_fields() {
         let mut arrivals = Arrivals::default();
-        arrivals.take(&sent(5, 1, 0, 0, None), &[0, 0, 0, 0x0102]);
-        arrivals.take(&sent(6, 1, 2, 0, Some(&[10, 11])), &[0, 0, 0, 0x0102]);
+        arrivals.take(&message(5, 1, 0, 0, None), &[0, 0, 0, 0x0102]);
+        arrivals.take(&message(6, 1, 2, 0, Some(&[10, 11])), &[0, 0, 0, 0x0102]);
         let [shown, stack] = &all(&mut arrivals, 9)[..] else {
             panic!("two");
         };
@@ -234,43 +233,43 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_time_and_then_of_arrival() {
+    fn messages_are_sorted_by_time_then_arrival() {
         let mut arrivals = Arrivals::default();
         for (time, cpu) in [(20, 0), (10, 1), (30, 0), (10, 2), (25, 1)] {
-            arrivals.take(&sent(time, cpu, 0, 0, None), &[]);
+            arrivals.take(&message(time, cpu, 0, 0, None), &[]);
         }
         let shown = |arrivals: Vec<Arrival>| -> Vec<_> {
             arrivals.iter().map(|one| (one.time_ns, one.cpu)).collect()
         };
         let first = all(&mut arrivals, 25);
         assert_eq!(shown(first), [(10, 1), (10, 2), (20, 0)]);
-        arrivals.take(&sent(24, 3, 0, 0, None), &[]);
+        arrivals.take(&message(24, 3, 0, 0, None), &[]);
         let rest = all(&mut arrivals, u64::MAX);
         assert_eq!(shown(rest), [(24, 3), (25, 1), (30, 0)]);
     }
 
     #[test]
-    fn what_was_lost_stands_before_what_came_next_on_that_cpu() {
+    fn losses_are_reported_with_the_next_message() {
         let mut arrivals = Arrivals::default();
         for (time, cpu, lost) in [(1, 0, 0), (2, 1, 4), (3, 0, 2), (4, 1, 4), (5, 0, 7)] {
-            arrivals.take(&sent(time, cpu, 0, lost, None), &[]);
+            arrivals.take(&message(time, cpu, 0, lost, None), &[]);
         }
         let lost: Vec<_> = all(&mut arrivals, 9).iter().map(|one| one.lost).collect();
         assert_eq!(lost, [0, 4, 2, 0, 5]);
-        assert_eq!(arrivals.unsaid(&[7, 6, 3]), 5);
+        assert_eq!(arrivals.unreported(&[7, 6, 3]), 5);
     }
 
     #[test]
-    fn bytes_that_are_nothing_are_left_out() {
+    fn invalid_messages_are_ignored() {
         let mut arrivals = Arrivals::default();
-        let whole = sent(1, 0, 2, 0, Some(&[1]));
+        let whole = message(1, 0, 2, 0, Some(&[1]));
         for end in 0..HEAD + 12 {
             arrivals.take(&whole[..end], &[]);
         }
-        let mut long = sent(1, 0, 0, 0, None);
+        let mut long = message(1, 0, 0, 0, None);
         long[56] = 0xff;
         arrivals.take(&long, &[]);
-        let mut deep = sent(1, 0, 0, 0, None);
+        let mut deep = message(1, 0, 0, 0, None);
         deep[60] = 0xf8;
         arrivals.take(&deep, &[]);
         assert_eq!(arrivals.next_before(u64::MAX), None);

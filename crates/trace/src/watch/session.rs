@@ -1,4 +1,4 @@
-//! The programs of a command that watches events, and what they sent.
+//! Runs the programs of a command that watches events, and reads their messages.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,39 +10,39 @@ use noctule_kernel::{
 use super::{Arrival, Arrivals, Watch};
 use crate::emit::MapUse;
 use crate::emit::watch::{EmittedWatch, MAPS, WatchMap, token, watch};
-use crate::session::{SessionError, globs, refused_at};
+use crate::session::{SessionError, globs, last_verified_insn};
 
-/// What is watched, and how.
+/// The events to watch, and the initial state.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// The number of each event in the kernel, and what happens at it.
+    /// Kernel id and handling of each event.
     pub events: &'a [(u64, Watch)],
-    /// How each switch stands at first.
+    /// Initial state of each switch.
     pub switches: &'a [bool],
-    /// The count of each trigger; `None`: without end.
+    /// Count of each trigger; `None` for no limit.
     pub counts: &'a [Option<u64>],
-    /// Bytes of the ring: a power of two of pages.
+    /// Size of the ring buffer in bytes: a power of two of pages.
     pub ring: u32,
 }
 
-/// What was not seen.
+/// Messages and hits that were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// The ring had no room for these since the last arrival of their CPU.
+    /// Messages lost since the last message of their CPU because the ring was full.
     pub lost: u64,
-    /// Hits at which the kernel did not run the program, because another one ran on that CPU. It counts
-    /// them since Linux 6.7, whether or not their filter would have held.
+    /// Hits for which the kernel skipped the program because another one was running on the CPU.
+    /// Counted before the filter, since Linux 6.7.
     pub skipped: u64,
 }
 
-/// Programs that are attached to their events; detached when this is dropped.
+/// Programs that are attached to their events. Dropping the session detaches them.
 #[derive(Debug)]
 pub struct WatchSession {
     ring: PlainRing,
     lost: PlainMap,
     kinds: Vec<u64>,
     arrivals: Arrivals,
-    /// When the ring was read last: what happened before that has come by now.
+    /// Time of the last complete read. All earlier messages have arrived by now.
     read_at: u64,
     attached: Vec<AttachedProgram>,
     programs: Vec<LoadedProgram>,
@@ -50,17 +50,17 @@ pub struct WatchSession {
 }
 
 impl WatchSession {
-    /// Loads a program for each event, and attaches all when all are loaded.
+    /// Loads a program for each event, then attaches all of them.
     ///
     /// # Errors
     ///
-    /// See [`SessionError`]; with the place of the event in the plan. Nothing stays loaded then.
+    /// See [`SessionError`]; includes the index of the event in the plan. No program stays loaded.
     pub fn start(events: &TraceEvents, plan: &Plan<'_>) -> Result<Self, (usize, SessionError)> {
-        let of_all = |error: SessionError| (0, error);
-        let shared = Shared::make(plan).map_err(of_all)?;
+        let for_first = |error: SessionError| (0, error);
+        let shared = Shared::make(plan).map_err(for_first)?;
         let programs = load(plan, &shared)?;
         let mut session = Self {
-            ring: PlainRing::new(&shared.ring).map_err(|error| of_all(error.into()))?,
+            ring: PlainRing::new(&shared.ring).map_err(|error| for_first(error.into()))?,
             lost: shared.lost,
             kinds: plan.events.iter().map(|(id, _)| *id).collect(),
             arrivals: Arrivals::default(),
@@ -69,31 +69,32 @@ impl WatchSession {
             programs,
             _shared: vec![shared.ring, shared.switches, shared.tokens, shared.counts],
         };
-        // Those that switch others are attached last, so that nothing is switched before all are there.
+        // Events with triggers are attached last, so that no switch changes before all events are
+        // attached.
         let mut order: Vec<_> = (0..plan.events.len()).collect();
-        order.sort_by_key(|place| !plan.events[*place].1.triggers.is_empty());
-        for place in order {
-            let attached = events.attach(&session.programs[place], plan.events[place].0);
-            let attached = attached.map_err(|error| (place, error.into()))?;
+        order.sort_by_key(|at| !plan.events[*at].1.triggers.is_empty());
+        for at in order {
+            let attached = events.attach(&session.programs[at], plan.events[at].0);
+            let attached = attached.map_err(|error| (at, error.into()))?;
             session.attached.push(attached);
         }
         Ok(session)
     }
 
-    /// Becomes readable when a quarter of the ring is full.
+    /// Returns a descriptor that becomes readable when a quarter of the ring is full.
     pub fn wakes(&self) -> BorrowedFd<'_> {
         self.ring.wakes()
     }
 
-    /// Reads the ring. `now_ns`: the time of `CLOCK_MONOTONIC`. What happened before the last reading
-    /// is given in the order of time; the rest is held until the next one.
+    /// Reads the ring at the time `now_ns` of `CLOCK_MONOTONIC`. Passes messages from before the
+    /// previous read to `show`, sorted by time. Newer messages are held until the next read.
     ///
     /// # Errors
     ///
-    /// The kernel refuses to give the ring.
+    /// The kernel refuses access to the ring.
     pub fn read(&mut self, now_ns: u64, mut show: impl FnMut(Arrival)) -> Result<(), SessionError> {
         let until = self.read_at;
-        // Where the ring was not read to its end, what is left in it can be as old.
+        // If the ring was not read completely, the remaining messages can be older than `now_ns`.
         if self.drain()? {
             self.read_at = now_ns;
         }
@@ -103,18 +104,20 @@ impl WatchSession {
         Ok(())
     }
 
-    /// Detaches the programs, and gives all that is left and came before this time of `CLOCK_MONOTONIC`.
+    /// Detaches the programs and passes all remaining messages from before this time of
+    /// `CLOCK_MONOTONIC` to `show`.
     ///
     /// # Errors
     ///
-    /// As of [`Self::read`].
+    /// See [`Self::read`].
     pub fn stop(
         &mut self,
         now_ns: u64,
         mut show: impl FnMut(Arrival),
     ) -> Result<Losses, SessionError> {
-        // It takes some 40 ms for each event: the kernel waits until no CPU runs the program, one by one. The
-        // others go on meanwhile, and the ring is not to be full of what comes too late.
+        // Detaching takes about 40 ms per event, because the kernel waits until no CPU runs the
+        // program. The other programs continue meanwhile, so the ring is drained to keep late
+        // messages from filling it.
         while self.attached.pop().is_some() {
             while !self.drain()? {}
         }
@@ -126,7 +129,7 @@ impl WatchSession {
         let word = |bytes: &Vec<u8>| bytes.first_chunk().copied().map_or(0, u64::from_ne_bytes);
         let lost: Vec<_> = lost.iter().flatten().map(word).collect();
         Ok(Losses {
-            lost: self.arrivals.unsaid(&lost),
+            lost: self.arrivals.unreported(&lost),
             skipped: self.programs.iter().map(LoadedProgram::skipped).sum(),
         })
     }
@@ -137,7 +140,7 @@ impl WatchSession {
     }
 }
 
-/// The maps that all programs of a command use.
+/// The maps that all programs of a command share.
 struct Shared {
     ring: PlainMap,
     lost: PlainMap,
@@ -151,7 +154,7 @@ impl Shared {
         let entries = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
         let words = |name, count| PlainMap::create(PlainMapKind::Array, name, 4, 8, entries(count));
         let switches = words("watch_switches", plan.switches.len())?;
-        // Of each switch one is there at a time.
+        // One of the two tokens of each switch exists at a time.
         let count = entries(2 * plan.switches.len());
         let tokens = PlainMap::create(PlainMapKind::Hash, "watch_tokens", 4, 4, count)?;
         for (number, &on) in (0..).zip(plan.switches) {
@@ -198,7 +201,8 @@ impl Shared {
             maps: &maps,
         };
         program.load().map_err(|refused| {
-            let origin = refused_at(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
+            let origin =
+                last_verified_insn(&refused.log).and_then(|at| *emitted.code.origins.get(at)?);
             SessionError::Refused {
                 error: refused.error,
                 errno: refused.errno,
@@ -209,8 +213,8 @@ impl Shared {
     }
 }
 
-/// Loads a program for each event. They share one piece of memory for each CPU: the kernel does not run
-/// a program of a tracepoint while another one runs on that CPU.
+/// Loads a program for each event. All programs share one scratch memory per CPU, because the
+/// kernel does not run a tracepoint program while another one runs on the CPU.
 fn load(plan: &Plan<'_>, shared: &Shared) -> Result<Vec<LoadedProgram>, (usize, SessionError)> {
     let mut all = Vec::new();
     for (place, (_, what)) in plan.events.iter().enumerate() {
@@ -227,7 +231,7 @@ fn load(plan: &Plan<'_>, shared: &Shared) -> Result<Vec<LoadedProgram>, (usize, 
     let memory = memory.map_err(|error| (0, error.into()))?;
     let loaded = |(place, (emitted, older)): (usize, &(EmittedWatch, EmittedWatch))| {
         let loaded = match shared.load(emitted, &memory) {
-            // Linux before 5.11 has no such function.
+            // Linux before 5.11 lacks the helper for task stacks.
             Err(SessionError::Refused { .. }) if emitted.code != older.code => {
                 shared.load(older, &memory)
             }
