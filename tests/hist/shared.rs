@@ -161,17 +161,17 @@ fn tables_that_cannot_be_shared_are_refused() {
         (
             "sched:sched_switch",
             "name=a:keys=prev_comm",
-            "the values are not the same",
+            "the values differ",
         ),
         (
             "sched:sched_switch",
             "name=a:keys=prev_pid:vals=prev_prio",
-            "a key has another size",
+            "the size of a key differs",
         ),
         (
             "sched:sched_switch",
             "name=a:keys=next_comm:vals=prev_prio",
-            "the keys have other names",
+            "the names of the keys differ",
         ),
     ];
     for (event, trigger, why) in cases {
@@ -188,7 +188,7 @@ fn tables_that_cannot_be_shared_are_refused() {
     let (code, errors) = refused(&[&first[..], &more].concat());
     assert_eq!(code, Some(2), "{errors}");
     let words = format!(
-        "  {trigger}\n{}^\nhelp: the sizes are not the same\nthe first trigger of this name is that of \
+        "  {trigger}\n{}^\nhelp: the sizes differ\nthe first trigger of this name is that of \
          sched:sched_switch:\n  {}\n       ^\n",
         " ".repeat(trigger.find("256").expect("it is there") + 2),
         first[1]

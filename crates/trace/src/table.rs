@@ -1,8 +1,8 @@
-//! The table of a histogram: its columns, its rows, and the forms in which it is shown.
+//! The table of a histogram: its columns, its rows and its output formats.
 //!
-//! A program counts into rows, one for each key and CPU. [`Row::merge`] makes one row of those of all
-//! CPUs. What the bytes of a key and the numbers of a row mean stands in the columns of [`Table`],
-//! which are plain data.
+//! A program counts into rows, one per key and CPU. [`Row::merge`] combines the rows of all CPUs.
+//! The columns of [`Table`] are plain data that define the meaning of the bytes of a key and of the
+//! numbers of a row.
 
 mod cells;
 mod draw;
@@ -30,48 +30,47 @@ pub use names::NodeNames;
 pub use row::{Merged, Row};
 pub use saved::{SavedColumn, SavedShow, Taken, Tracked};
 
-/// The columns of a histogram, and how it is shown.
+/// The columns of a histogram and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// The trigger as the kernel repeats it behind `# trigger info: `, without the final ` [active]`.
+    /// The trigger as the kernel prints it after `# trigger info: `, without the final ` [active]`.
     pub info: String,
-    /// The same of other events that count into it, where it differs.
+    /// The triggers of other events that count into the table, where they differ.
     pub more_info: Vec<String>,
-    /// The parts of the key, in the order of the program.
+    /// The parts of the key, in the program's order.
     pub keys: Vec<KeyColumn>,
-    /// The values behind the count of hits, which is not one of them.
+    /// The values, without the hit count.
     pub values: Vec<ValueColumn>,
-    /// What is kept by `onmax` and `onchange`, shown behind the values.
+    /// The numbers that `onmax` and `onchange` track, shown after the values.
     pub tracked: Vec<Tracked>,
-    /// The order of the rows; without any they are sorted by hits, ascending.
+    /// Sort keys. If empty, rows are sorted by hits, ascending.
     pub sort: Vec<SortKey>,
-    /// Most rows that the table can have.
+    /// Maximum number of rows.
     pub size: u32,
-    /// The count of hits is not shown.
+    /// Whether the hit count is hidden.
     pub nohitcount: bool,
 }
 
 /// A part of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyColumn {
-    /// The name as the kernel prints it: `call_site`, `common_pid`, `common_stacktrace`.
+    /// The kernel's name: `call_site`, `common_pid`, `common_stacktrace`.
     pub name: String,
-    /// How it is shown.
     pub show: KeyShow,
-    /// Rows are sorted by it as by a signed number, which the kernel does for signed fields. The text
-    /// does not depend on it.
+    /// Whether rows are sorted by this part as a signed number, as the kernel does for signed
+    /// fields. Does not affect how the number is printed.
     pub signed: bool,
-    /// Bytes in the key: [`crate::program::Part::size`].
+    /// Size in the key in bytes: [`crate::program::Part::size`].
     pub size: usize,
 }
 
-/// How a part of the key is shown.
+/// How a part of the key is shown. Variants marked as extensions do not exist in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyShow {
-    /// An unsigned number, also where the field is signed: the kernel prints -1 as
+    /// An unsigned number, even if the field is signed: the kernel prints -1 as
     /// 18446744073709551615.
     Number,
-    /// A signed number (ours).
+    /// A signed number (extension).
     Signed,
     /// `.hex`.
     Hex,
@@ -79,61 +78,59 @@ pub enum KeyShow {
     Symbol,
     /// `.sym-offset`.
     SymbolOffset,
-    /// `.execname`: a thread's id, with its name.
+    /// `.execname`: a thread id with the thread's name.
     ExecName,
     /// `.syscall`.
     Syscall,
-    /// `.log2`: the program has taken the logarithm.
+    /// `.log2`: the program has computed the logarithm.
     Log2,
     /// `.buckets=N`: the program has rounded down to a multiple of N.
     Buckets(u64),
-    /// `.usecs`: microseconds, by which the program has divided.
+    /// `.usecs`: the program has converted to microseconds.
     Microseconds,
     /// Text up to its first NUL.
     Text,
-    /// An IP address of 16 bytes, `-` where there is none (ours).
+    /// An IP address in 16 bytes, or `-` for a missing one (extension).
     Address,
-    /// The number of a stack, below zero where there is none.
+    /// The id of a stack; negative for a missing stack.
     Stack,
-    /// `.flags`: the names that the event's print format has for the number (ours).
+    /// `.flags`: the names from the event's print format (extension).
     Flags(FieldTable),
-    /// The owner of the cgroup with this id (ours).
+    /// The owner of the cgroup with this id (extension).
     Owner(Identity),
 }
 
-/// A value of the rows.
+/// A value column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueColumn {
-    /// The name as the kernel prints it: `bytes_req`, `hitcount`.
+    /// The kernel's name: `bytes_req`, `hitcount`.
     pub name: String,
-    /// Which number of the row it is.
     pub figure: Figure,
-    /// How it is shown.
     pub show: ValueShow,
 }
 
-/// A number of a row.
+/// A number that is derived from a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Figure {
-    /// How many hits there were.
+    /// The hit count.
     Hits,
-    /// What the program keeps at this index of [`crate::program::Program::values`]: a sum, the least or
-    /// the greatest number.
+    /// The value at this index of [`crate::program::Program::values`]: a sum, minimum or maximum.
     Kept(usize),
-    /// The sum at this index, divided by the hits; rounded towards zero.
+    /// The sum at this index divided by the hits, rounded towards zero.
     Average {
         /// Index of the sum.
         kept: usize,
-        /// The sum is a signed number.
+        /// Whether the sum is signed.
         signed: bool,
     },
-    /// A percentile from the buckets at this index.
+    /// A percentile of the buckets at this index.
     Percentile {
         /// Index of the buckets.
         kept: usize,
-        /// 500 is the median.
+        /// The percentile in thousandths; 500 is the median.
         thousandths: u16,
-        /// Of signed numbers; the buckets of those below zero are wide, and the result is -1 for all of them.
+        /// Whether the numbers are signed. Buckets of negative numbers are wide, so the result is
+        /// -1 for all of them.
         signed: bool,
     },
 }
@@ -141,55 +138,55 @@ pub enum Figure {
 /// How a value is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueShow {
-    /// An unsigned number, as the kernel shows all sums.
+    /// An unsigned number; the kernel shows all sums this way.
     Number,
-    /// A signed number (ours).
+    /// A signed number (extension).
     Signed,
     /// `.hex`.
     Hex,
     /// `.percent`: the share of the sum of all rows.
     Percent,
-    /// `.graph`: a bar, the longest for the greatest of all rows.
+    /// `.graph`: a bar; the row with the maximum has the longest one.
     Graph,
 }
 
-/// An order of rows.
+/// A sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SortKey {
-    /// By what.
     pub column: SortColumn,
-    /// The greatest first.
+    /// Whether the largest value comes first.
     pub descending: bool,
 }
 
-/// What rows are sorted by.
+/// The column that rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SortColumn {
-    /// A part of the key: an index of [`Table::keys`].
+    /// A part of the key, by its index in [`Table::keys`].
     Key(usize),
-    /// A value: an index of [`Table::values`].
+    /// A value, by its index in [`Table::values`].
     Value(usize),
-    /// The count of hits.
+    /// The hit count.
     Hits,
 }
 
-/// What a table holds at one time.
+/// The content of a table at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Snapshot<'a> {
     /// The rows, in any order.
     pub rows: &'a [Row],
-    /// Hits that found no room for their row.
+    /// Hits that were dropped because the table was full.
     pub dropped: u64,
-    /// Hits for which the kernel did not run the program, whether or not the filter would have held.
+    /// Hits for which the kernel skipped the program, counted before the filter.
     pub skipped: u64,
-    /// The part of the time in which a counter of the processor counted the event; `None`: all of it.
+    /// The part of the time during which a hardware counter counted the event. `None` means all of
+    /// the time.
     pub counted_part: Option<f64>,
-    /// The table does not count at the moment.
+    /// Whether the table is paused.
     pub paused: bool,
 }
 
 impl Snapshot<'_> {
-    /// The hits of all rows; those that were dropped are not among them.
+    /// Returns the hits of all rows, without dropped ones.
     pub fn hits(&self) -> u64 {
         let hits = self.rows.iter().map(|row| row.hits);
         hits.fold(0, u64::wrapping_add)

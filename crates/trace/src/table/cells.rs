@@ -1,4 +1,4 @@
-//! Rows as typed cells, from which other formats are made.
+//! Converts rows to typed cells, from which other formats are generated.
 
 use std::net::IpAddr;
 
@@ -8,56 +8,49 @@ use super::{
     Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, Tracked, ValueShow, key, share,
 };
 
-/// One value of a row.
+/// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// A number.
     Number(u64),
     /// A signed number.
     Signed(i64),
-    /// A number that has a name: an address, a thread, a system call, flags.
+    /// A number with a name: an address, a thread, a system call, flags.
     Named {
-        /// The number.
         number: u64,
-        /// Its name, escaped.
+        /// The escaped name.
         name: Option<String>,
     },
     /// The numbers of a bucket.
-    Range {
-        /// The least.
-        first: u64,
-        /// The greatest.
-        last: u64,
-    },
-    /// A share of all rows in hundredths of a percent; `None` if their sum has wrapped.
+    Range { first: u64, last: u64 },
+    /// A share of all rows in hundredths of a percent; `None` if their sum overflowed.
     Percent(Option<u32>),
-    /// Text, escaped.
+    /// Escaped text.
     Text(String),
     /// An IP address; `None` for a packet without one.
     Address(Option<IpAddr>),
-    /// The number that `onmax` or `onchange` keeps, and what was saved with it.
+    /// The number that `onmax` or `onchange` tracks, and the fields saved with it.
     Saved {
-        /// The number.
         value: u64,
-        /// Names and values.
+        /// Names and values of the saved fields.
         fields: Vec<(String, Cell)>,
     },
-    /// A stack, the innermost frame first; `None` if the kernel could not keep it.
+    /// A stack, innermost frame first; `None` if the kernel could not capture it.
     Stack(Option<Vec<Frame>>),
 }
 
-/// One address of a stack.
+/// An address of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The address.
     pub address: u64,
-    /// `name+0x10/0x20 [module]`, escaped; the address in hex if no function has it.
+    /// `name+0x10/0x20 [module]`, escaped, or the address in hex if no function contains it.
     pub symbol: String,
 }
 
 impl Table {
-    /// The names of the columns in [`Self::cells`]: the key, the hits unless they are hidden, the
-    /// values. Each is there once: a share is `hitcount (%)`, and a name that comes again has a number.
+    /// Returns the column titles for [`Self::cells`]: the key, the hits unless hidden, and the
+    /// values. Titles are unique: a share is titled `hitcount (%)`, and a repeated name gets a
+    /// number.
     pub fn titles(&self) -> Vec<String> {
         let keys = self.keys.iter().map(|column| column.name.clone());
         let hits = (!self.nohitcount).then(|| "hitcount".to_owned());
@@ -79,15 +72,16 @@ impl Table {
         titles
     }
 
-    /// The cells of each row in the table's order, as many as [`Self::titles`].
+    /// Returns the cells of each row in the table's order. Each row has one cell per title in
+    /// [`Self::titles`].
     pub fn cells(&self, now: &Snapshot<'_>, names: &dyn NodeNames) -> Vec<Vec<Cell>> {
         let whole = share::wholes(self, now.rows);
         let sorted = self.sorted(now.rows, names).into_iter();
-        let cells = sorted.map(|row| self.cells_of(row, &whole, Shown(names)));
+        let cells = sorted.map(|row| self.row_cells(row, &whole, Shown(names)));
         cells.collect()
     }
 
-    fn cells_of(&self, row: &Row, whole: &[u64], names: Shown<'_>) -> Vec<Cell> {
+    fn row_cells(&self, row: &Row, whole: &[u64], names: Shown<'_>) -> Vec<Cell> {
         let keys = self.keys.iter().enumerate();
         let mut cells: Vec<Cell> = keys
             .map(|(index, column)| part(column, self.part(row, index), names))
@@ -115,7 +109,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> Cell {
     let number = key::number(bytes);
     let named = |name| Cell::Named { number, name };
     match &column.show {
-        // The kernel prints it without a sign, JSON is for programs.
+        // The kernel prints it unsigned, but JSON output keeps the sign.
         KeyShow::Number if column.signed => Cell::Signed(number.cast_signed()),
         KeyShow::Number | KeyShow::Hex | KeyShow::Microseconds => Cell::Number(number),
         KeyShow::Signed => Cell::Signed(number.cast_signed()),

@@ -1,27 +1,27 @@
-//! A table for a terminal.
+//! Draws a table for a terminal.
 
 use super::names::Shown;
 use super::range::Range;
 use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, SortColumn, SortKey, Table};
 use super::{ValueShow, key, share};
 
-/// Characters of a bar.
+/// Maximum length of a bar in characters.
 const BAR: usize = 20;
-/// Blanks between columns.
+/// Number of spaces between columns.
 const GAP: usize = 2;
-/// Columns of text are not made narrower than that.
-const NARROW: usize = 8;
+/// Minimum width of text columns.
+const MIN_WIDTH: usize = 8;
 
-/// The room for a table.
+/// The available area for a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Characters of a line.
+    /// Characters per line.
     pub width: usize,
-    /// Rows that are shown; the head and the line about those that are not come on top.
+    /// Number of rows. The header and the line about omitted rows are not included.
     pub rows: usize,
 }
 
-/// A column with the text of its rows.
+/// A column and the text of its rows.
 struct Column {
     title: String,
     is_number: bool,
@@ -30,10 +30,10 @@ struct Column {
 }
 
 impl Table {
-    /// The first rows as columns with a head, without colours. Without an order of its own the table is
-    /// sorted by hits, descending. Text that is too long ends with `…`, and so does a line.
+    /// Draws the first rows as columns with a header, without colors. A table without a sort order
+    /// is sorted by hits, descending. Cells and lines that are too long end with `…`.
     ///
-    /// The width counts characters: a terminal draws some of them two cells wide.
+    /// Widths are in characters, although a terminal draws some of them two cells wide.
     pub fn draw(&self, now: &Snapshot<'_>, names: &dyn NodeNames, area: Area) -> String {
         const MOST_HITS: &[SortKey] = &[SortKey {
             column: SortColumn::Hits,
@@ -58,9 +58,9 @@ impl Table {
                 &mut out,
             );
         }
-        let rest = rest(now.rows.len() - rows.len(), now.dropped);
-        if !rest.is_empty() {
-            out.push_str(&cut(&rest, area.width));
+        let omitted = omitted_line(now.rows.len() - rows.len(), now.dropped);
+        if !omitted.is_empty() {
+            out.push_str(&cut(&omitted, area.width));
             out.push('\n');
         }
         out
@@ -125,7 +125,7 @@ fn is_number(show: &KeyShow) -> bool {
     }
 }
 
-/// A part of the key.
+/// Formats a part of the key.
 pub(super) fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>) -> String {
     let number = key::number(bytes);
     match &column.show {
@@ -170,7 +170,7 @@ fn value(show: ValueShow, number: u64, whole: u64) -> String {
     }
 }
 
-/// Makes columns of text narrower until the line has room for all, the widest first.
+/// Narrows text columns until the line fits, the widest first.
 fn fit(columns: &mut [Column], width: usize) {
     loop {
         let gaps = GAP * columns.len().saturating_sub(1);
@@ -180,12 +180,12 @@ fn fit(columns: &mut [Column], width: usize) {
             return;
         };
         let over = all.saturating_sub(width);
-        if over == 0 || widest.width <= NARROW {
+        if over == 0 || widest.width <= MIN_WIDTH {
             return;
         }
-        // A part of it, so that others of this width are made narrower too.
+        // Only a step at a time, so that columns of equal width shrink evenly.
         let step = over.min(widest.width.div_ceil(8));
-        widest.width = widest.width.saturating_sub(step).max(NARROW);
+        widest.width = widest.width.saturating_sub(step).max(MIN_WIDTH);
     }
 }
 
@@ -209,7 +209,7 @@ fn line(columns: &[Column], text: impl Fn(&Column) -> &str, width: usize, out: &
     out.push('\n');
 }
 
-/// The text, or its beginning and `…`.
+/// Returns the text, truncated with `…` if it is too wide.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -221,8 +221,8 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// The line about what is not shown.
-fn rest(rows: usize, dropped: u64) -> String {
+/// Formats the line about omitted rows.
+fn omitted_line(rows: usize, dropped: u64) -> String {
     let rows = match rows {
         0 => String::new(),
         1 => "1 more row".to_owned(),

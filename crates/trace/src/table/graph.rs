@@ -1,4 +1,4 @@
-//! Histograms drawn with lines.
+//! Draws histograms with text bars.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,38 +9,38 @@ use super::range::Range;
 use super::{Figure, KeyShow, Merged, NodeNames, Row, Snapshot, Table, key};
 use crate::buckets;
 
-/// Most characters of a bar.
+/// Maximum length of a bar in characters.
 const BAR: usize = 52;
-/// Fewest characters of a bar, also where the line has no room for them.
+/// Minimum length of a bar in characters, even if the line is too short.
 const SHORT_BAR: usize = 8;
-/// Lines without hits in one place; a longer gap is one line.
-const GAP: u64 = 64;
+/// Maximum number of consecutive lines without hits. A longer gap is drawn as one line.
+const MAX_GAP: u64 = 64;
 
-/// The counts of one histogram. No count: a gap that is not drawn.
+/// The lines of a histogram. A line without a count is a gap that is not drawn.
 struct Histogram {
     title: String,
     lines: Vec<(String, Option<u64>)>,
 }
 
-/// What the lines of a histogram are.
+/// The source of a histogram's lines.
 enum Axis {
     /// The buckets of a part of the key.
     Key(usize),
-    /// Those of what a row keeps for percentiles.
+    /// The buckets that a row keeps for percentiles.
     Value(usize),
 }
 
 impl Table {
-    /// A histogram for each key: of its last part that is a `.log2` or `.buckets`, with the hits of each
-    /// bucket. Without such a part, of the first value that is a percentile, for each row. `None` if the
-    /// table has neither.
+    /// Draws a histogram for each key. The lines are the buckets of the last `.log2` or `.buckets`
+    /// part of the key, with their hits. Without such a part, draws the distribution of the first
+    /// percentile value of each row. Returns `None` if the table has neither.
     ///
-    /// Histograms of several keys are sorted by hits, ascending. Buckets without hits between others
-    /// are drawn too.
+    /// Histograms of several keys are sorted by hits, ascending. Empty buckets between others are
+    /// drawn too.
     pub fn graph(&self, now: &Snapshot<'_>, names: &dyn NodeNames, width: usize) -> Option<String> {
         let histograms = match self.axis()? {
-            Axis::Key(index) => self.of_key(index, now, Shown(names)),
-            Axis::Value(kept) => self.of_value(kept, now, Shown(names)),
+            Axis::Key(index) => self.key_histograms(index, now, Shown(names)),
+            Axis::Value(kept) => self.value_histograms(kept, now, Shown(names)),
         };
         let mut out = String::new();
         for (index, histogram) in histograms.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Table {
         Some(out)
     }
 
-    /// Whether there is something to be drawn as histograms.
+    /// Whether the table can be drawn as histograms.
     pub fn has_graph(&self) -> bool {
         self.axis().is_some()
     }
@@ -67,8 +67,8 @@ impl Table {
         key.map(Axis::Key).or(percentile)
     }
 
-    /// Histograms of a part of the key, for each value of the other parts.
-    fn of_key(&self, axis: usize, now: &Snapshot<'_>, names: Shown<'_>) -> Vec<Histogram> {
+    /// Returns histograms of a part of the key, for each value of the other parts.
+    fn key_histograms(&self, axis: usize, now: &Snapshot<'_>, names: Shown<'_>) -> Vec<Histogram> {
         let mut groups: BTreeMap<Vec<&[u8]>, BTreeMap<u64, u64>> = BTreeMap::new();
         let mut examples = BTreeMap::new();
         for row in now.rows {
@@ -88,13 +88,18 @@ impl Table {
             title: examples
                 .get(&group)
                 .map_or_else(String::new, |row| self.title(row, Some(axis), names)),
-            lines: filled(&self.keys[axis].show, &counts),
+            lines: fill_gaps(&self.keys[axis].show, &counts),
         });
         histograms.collect()
     }
 
-    /// Histograms of the buckets that rows keep for a percentile, by powers of two.
-    fn of_value(&self, kept: usize, now: &Snapshot<'_>, names: Shown<'_>) -> Vec<Histogram> {
+    /// Returns histograms of the buckets that rows keep for a percentile, by powers of two.
+    fn value_histograms(
+        &self,
+        kept: usize,
+        now: &Snapshot<'_>,
+        names: Shown<'_>,
+    ) -> Vec<Histogram> {
         let rows = self.sorted(now.rows, names.0).into_iter();
         let histograms = rows.filter_map(|row| match row.kept.get(kept) {
             Some(Merged::Buckets(counts)) => Some(Histogram {
@@ -106,7 +111,7 @@ impl Table {
         histograms.collect()
     }
 
-    /// `name: value, name: value` of the key, without one of its parts.
+    /// Formats the key without one of its parts as `name: value, name: value`.
     fn title(&self, row: &Row, without: Option<usize>, names: Shown<'_>) -> String {
         let mut title = String::new();
         for (index, column) in self.keys.iter().enumerate() {
@@ -115,15 +120,15 @@ impl Table {
             }
             let between = if title.is_empty() { "" } else { ", " };
             let part = part(column, self.part(row, index), names);
-            // Writing to a string does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(title, "{between}{}: {part}", column.name);
         }
         title
     }
 }
 
-/// The counts with those that are zero between them.
-fn filled(show: &KeyShow, counts: &BTreeMap<u64, u64>) -> Vec<(String, Option<u64>)> {
+/// Returns the lines, including empty buckets between others.
+fn fill_gaps(show: &KeyShow, counts: &BTreeMap<u64, u64>) -> Vec<(String, Option<u64>)> {
     let step = match show {
         KeyShow::Buckets(width) => (*width).max(1),
         _ => 1,
@@ -133,7 +138,7 @@ fn filled(show: &KeyShow, counts: &BTreeMap<u64, u64>) -> Vec<(String, Option<u6
     let mut next: Option<u64> = None;
     for (number, count) in counts {
         let gap = next.map_or(0, |next| number.saturating_sub(next) / step);
-        if gap > GAP {
+        if gap > MAX_GAP {
             lines.push(("...".to_owned(), None));
         } else if let Some(next) = next {
             let missing = (0..gap).map(|index| next + index * step);
@@ -145,7 +150,7 @@ fn filled(show: &KeyShow, counts: &BTreeMap<u64, u64>) -> Vec<(String, Option<u6
     lines
 }
 
-/// The counts between each power of two and the next.
+/// Returns the counts between consecutive powers of two.
 fn octaves(counts: &[u64]) -> Vec<(String, Option<u64>)> {
     let mut octaves = [0_u64; 65];
     for (index, count) in counts.iter().enumerate().take(buckets::COUNT) {
@@ -196,7 +201,7 @@ fn draw(histogram: &Histogram, width: usize, out: &mut String) {
         };
         let length = u128::from(*count) * bar as u128 / u128::from(most.max(1));
         let drawn = "@".repeat(length as usize);
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(out, "{label:labels$} {count:numbers$} |{drawn:bar$}|");
     }
 }

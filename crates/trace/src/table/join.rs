@@ -1,21 +1,20 @@
-//! Tables of several events: one for all of them.
+//! Merges the tables of several events into a shared one.
 
 use super::{KeyShow, SortColumn, SortKey, Table};
 use crate::program::{Part, Program};
 
-/// Why a table cannot be shared.
+/// The reason why a table cannot be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What of the trigger it is.
+    /// The differing clause of the trigger.
     pub clause: Clause,
-    /// In words.
     pub why: &'static str,
 }
 
-/// What of two triggers differs.
+/// A clause in which two triggers can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clause {
-    /// What a row is: keys or values.
+    /// Keys or values, which determine the layout of a row.
     Rows,
     /// `sort=`.
     Sort,
@@ -24,12 +23,12 @@ pub enum Clause {
 }
 
 impl Table {
-    /// Counts another event into this table: `program` is the one that made the table, `other` that of the
-    /// event, with the table that it would have alone.
+    /// Extends this table to count another event. `program` is the program of this table; `other`
+    /// and `table` belong to the other event.
     ///
     /// # Errors
     ///
-    /// What differs in the layout of the rows, in their order, or in how many there can be.
+    /// Returns the difference in the layout, the order or the number of rows.
     pub fn join(
         &mut self,
         program: &Program,
@@ -41,11 +40,11 @@ impl Table {
             why,
         };
         if self.keys.len() != table.keys.len() {
-            return Err(rows("the keys are not as many"));
+            return Err(rows("the number of keys differs"));
         }
         let sizes = |program: &Program| program.keys.iter().map(Part::size).collect::<Vec<_>>();
         if sizes(program) != sizes(other) {
-            return Err(rows("a key has another size"));
+            return Err(rows("the size of a key differs"));
         }
         let aggregates = |program: &Program| {
             let all = program.values.iter().map(|kept| kept.what);
@@ -55,14 +54,14 @@ impl Table {
             || self.nohitcount != table.nohitcount
             || aggregates(program) != aggregates(other)
         {
-            return Err(rows("the values are not the same"));
+            return Err(rows("the values differ"));
         }
         for (own, key) in self.keys.iter_mut().zip(table.keys) {
             if own.name != key.name {
-                return Err(rows("the keys have other names"));
+                return Err(rows("the names of the keys differ"));
             }
             match (&mut own.show, key.show) {
-                // The names of the events themselves.
+                // Names of the events themselves.
                 (KeyShow::Flags(names), KeyShow::Flags(more)) if own.name == "event" => {
                     for entry in more.entries {
                         if !names.entries.contains(&entry) {
@@ -71,19 +70,19 @@ impl Table {
                     }
                 }
                 (own, other) if *own == other => {}
-                _ => return Err(rows("a key is shown in another way")),
+                _ => return Err(rows("the format of a key differs")),
             }
         }
         if order(&self.sort) != order(&table.sort) {
             return Err(Mismatch {
                 clause: Clause::Sort,
-                why: "the orders are not the same",
+                why: "the sort orders differ",
             });
         }
         if self.size != table.size {
             return Err(Mismatch {
                 clause: Clause::Size,
-                why: "the sizes are not the same",
+                why: "the sizes differ",
             });
         }
         if self.info != table.info && !self.more_info.contains(&table.info) {
@@ -93,11 +92,11 @@ impl Table {
     }
 }
 
-/// The order of the rows, also where nothing was said about it.
+/// Returns the order of the rows, or the default order.
 fn order(sort: &[SortKey]) -> &[SortKey] {
-    const USUAL: &[SortKey] = &[SortKey {
+    const DEFAULT: &[SortKey] = &[SortKey {
         column: SortColumn::Hits,
         descending: false,
     }];
-    if sort.is_empty() { USUAL } else { sort }
+    if sort.is_empty() { DEFAULT } else { sort }
 }

@@ -1,8 +1,8 @@
-//! The text of a table, exactly as the kernel's file `hist` has it (Linux 6.3 and later, which have
-//! `.percent` and `.graph`; all else is the same since 6.1).
+//! Formats a table exactly like the kernel's `hist` file. `.percent` and `.graph` need Linux 6.3;
+//! everything else is the same since 6.1.
 //!
-//! It differs where the kernel prints bytes as they are: text is escaped. `Skipped` is ours, and there where
-//! it is not 0.
+//! There are two differences: text is escaped, where the kernel prints raw bytes, and a line
+//! `Skipped` is added if the count is not 0.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,15 @@ use super::names::Shown;
 use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, Snapshot, Table, ValueColumn, ValueShow};
 use super::{key, share};
 
-/// Characters of a bar.
+/// Maximum length of a bar in characters.
 const BAR: usize = 20;
 
 impl Table {
-    /// The whole text: header, a line for each row, totals.
+    /// Returns the whole text: header, one line per row, totals.
     pub fn kernel_text(&self, now: &Snapshot<'_>, names: &dyn NodeNames) -> String {
         let mut out = String::new();
         let state = if now.paused { "paused" } else { "active" };
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         out.push_str("# event histogram\n#\n");
         for info in [&self.info].into_iter().chain(&self.more_info) {
             let _ = writeln!(out, "# trigger info: {info} [{state}]");
@@ -46,7 +46,7 @@ impl Table {
         out
     }
 
-    /// `{ key: value, key: value }`.
+    /// Appends `{ key: value, key: value }`.
     pub(super) fn key_text(&self, row: &Row, names: Shown<'_>, out: &mut String) {
         out.push_str("{ ");
         for (index, column) in self.keys.iter().enumerate() {
@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// A part of the key behind its name and colon.
+/// Appends a part of the key, after its name and colon.
 fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
     let number = key::number(bytes);
     let written = match &column.show {
@@ -111,7 +111,7 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
             return padded(&names.owner(*identity, number), 50, out);
         }
         KeyShow::Address => match key::address(bytes) {
-            // As wide as the longest of IPv6.
+            // Padded to the longest IPv6 address.
             Some(address) => write!(out, " {:39}", address.to_string()),
             None => write!(out, " {:39}", "-"),
         },
@@ -125,11 +125,11 @@ fn part(column: &KeyColumn, bytes: &[u8], names: Shown<'_>, out: &mut String) {
             return stack(number, names, out);
         }
     };
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = written;
 }
 
-/// A line for each frame. The kernel's tables have no stack without frames.
+/// Appends one line per frame. The kernel's tables never have a stack without frames.
 fn stack(number: u64, names: Shown<'_>, out: &mut String) {
     match names.0.stack(number) {
         None => out.push_str("         [no stack]\n"),
@@ -141,7 +141,7 @@ fn stack(number: u64, names: Shown<'_>, out: &mut String) {
     }
 }
 
-/// The name of a value and the value.
+/// Appends the name of a value and the value.
 fn value(column: &ValueColumn, number: u64, whole: u64, out: &mut String) {
     let name = &column.name;
     let written = match column.show {
@@ -160,11 +160,11 @@ fn value(column: &ValueColumn, number: u64, whole: u64, out: &mut String) {
             }
         },
     };
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = written;
 }
 
-/// The text, and blanks up to a width that counts bytes, as the kernel's does.
+/// Appends text, padded to a width in bytes, as in the kernel.
 fn padded(text: &str, width: usize, out: &mut String) {
     out.push_str(text);
     for _ in text.len()..width {

@@ -1,53 +1,53 @@
-//! What only the node knows.
+//! Names that depend on the node.
 
 use std::borrow::Cow;
 
 use crate::identity::Identity;
 use crate::print::{Symbols, symbol_text};
 
-/// Names of the numbers in a table, and the escapes for text of strangers.
+/// Resolves the numbers in a table to names, and escapes untrusted text.
 pub trait NodeNames: Symbols {
-    /// The name of the thread with this id. The kernel keeps the name that the thread had at its
-    /// first hit; one that is read when the table is shown may be a later one, or of a later thread.
+    /// Returns the name of a thread. The kernel keeps the thread's name at its first hit. A name
+    /// that is looked up later may have changed or belong to a newer thread.
     fn thread(&self, id: u64) -> Option<Cow<'_, [u8]>>;
 
-    /// The name of a system call: `sys_read` of 0 on x86-64.
+    /// Returns the name of a system call, such as `sys_read` for 0 on x86-64.
     fn syscall(&self, number: u64) -> Option<Cow<'_, str>>;
 
-    /// The addresses of a stack, the innermost first.
+    /// Returns the addresses of a stack, innermost first.
     fn stack(&self, number: u64) -> Option<Cow<'_, [u64]>>;
 
-    /// The name of the owner of the cgroup with this id, or of the cgroup itself.
+    /// Returns the name of the cgroup's owner, or of the cgroup itself.
     fn owner(&self, identity: Identity, cgroup: u64) -> String;
 
-    /// The bytes as text that is safe to print: control characters, and what is not UTF-8, are
-    /// visible escapes. All text that strangers choose goes through it.
+    /// Makes untrusted bytes safe to print: control characters and invalid UTF-8 become visible
+    /// escapes.
     fn escape(&self, bytes: &[u8]) -> String;
 }
 
-/// Names as they are shown.
+/// Looks up and escapes names for display.
 #[derive(Clone, Copy)]
 pub(super) struct Shown<'a>(pub(super) &'a dyn NodeNames);
 
 impl Shown<'_> {
-    /// `name [module]`, or the address in hex.
+    /// Returns `name [module]`, or the address in hex.
     pub(super) fn symbol(self, address: u64, with_offset: bool) -> String {
         self.text(symbol_text(address, with_offset, 0, self.0).as_bytes())
     }
 
-    /// The same; `None` if no function has the address.
+    /// Like [`Self::symbol`], but returns `None` if no function contains the address.
     pub(super) fn known_symbol(self, address: u64, with_offset: bool) -> Option<String> {
         let known = self.0.symbol(address).is_some();
         known.then(|| self.symbol(address, with_offset))
     }
 
-    /// The name of a thread; without one `<...>`, as in the kernel's trace file.
+    /// Returns the name of a thread, or `<...>` for an unknown one, like the kernel's trace file.
     pub(super) fn thread(self, id: u64) -> String {
         let known = self.known_thread(id);
         known.unwrap_or_else(|| "<...>".to_owned())
     }
 
-    /// The name of a thread. Thread 0 is the idle one of each CPU.
+    /// Returns the name of a thread. Thread 0 is the idle thread of each CPU.
     pub(super) fn known_thread(self, id: u64) -> Option<String> {
         match id {
             0 => Some("<idle>".to_owned()),

@@ -1,4 +1,4 @@
-//! Rows of the cgroups of one owner, made into one.
+//! Merges rows whose cgroups have the same owner.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,11 @@ use crate::identity::Identity;
 use crate::program::Aggregate;
 
 impl Table {
-    /// Makes one row of those whose keys differ only in cgroups that have the same owner. `first`: one
-    /// cgroup that stands for all of the owner's. `kept`: what the program keeps.
+    /// Merges rows whose keys differ only in cgroups of the same owner. `first` returns the
+    /// representative cgroup of an owner; `kept` lists the program's aggregates.
     ///
-    /// Nothing is lost by it: sums, extremes and buckets of several rows are those of all their hits.
+    /// The merge is exact: the sums, extremes and buckets of the merged row equal those of all
+    /// hits.
     pub fn by_owner(
         &self,
         rows: Vec<Row>,
@@ -53,7 +54,7 @@ mod tests {
     use crate::table::{KeyColumn, Merged};
 
     #[test]
-    fn rows_of_one_owner_are_one_row() {
+    fn rows_of_one_owner_are_merged() {
         let column = |show| KeyColumn {
             name: String::new(),
             show,

@@ -1,8 +1,8 @@
-//! The numbers that one part of a key stands for.
+//! The range of numbers that a part of a key represents.
 
 use super::KeyShow;
 
-/// Numbers from the first to the last, both included.
+/// An inclusive range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u64,
@@ -10,19 +10,19 @@ pub(super) struct Range {
     shape: Shape,
 }
 
-/// Which ends are in the text of a range.
+/// The notation of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// `[0, 1]`.
     Closed,
     /// `[32, 64)`.
     Lower,
-    /// `(4, 8]`: the kernel's logarithm rounds up.
+    /// `(4, 8]`, because the kernel's logarithm rounds up.
     Upper,
 }
 
 impl Range {
-    /// The range of a key; `None` if the column has none.
+    /// Returns the range of a key, or `None` if the column has no ranges.
     pub(super) fn of(show: &KeyShow, number: u64) -> Option<Self> {
         match show {
             KeyShow::Log2 => Some(Self::log2(number)),
@@ -35,7 +35,7 @@ impl Range {
         }
     }
 
-    /// What lies between two powers of two, the lower one included.
+    /// Creates the range between two powers of two, including the lower one.
     pub(super) fn octave(first: u64, last: u64) -> Self {
         Self {
             first,
@@ -44,7 +44,7 @@ impl Range {
         }
     }
 
-    /// The numbers whose logarithm, rounded up, is this: 0 and 1 for 0, 5 to 8 for 3.
+    /// Returns the numbers whose logarithm, rounded up, is `number`: 0 and 1 for 0, 5 to 8 for 3.
     fn log2(number: u64) -> Self {
         let power = |exponent: u64| 1_u64.checked_shl(u32::try_from(exponent).unwrap_or(64));
         let last = power(number).unwrap_or(u64::MAX);
@@ -63,23 +63,24 @@ impl Range {
         }
     }
 
-    /// `(4, 8]` of a logarithm, `[32, 64)` of others. Multiples of 1024 have a unit: `[1K, 2K)`.
+    /// Formats the range: `(4, 8]` for a logarithm, `[32, 64)` otherwise. Multiples of 1024 get a
+    /// unit: `[1K, 2K)`.
     pub(super) fn text(self) -> String {
         let (first, last) = (u128::from(self.first), u128::from(self.last));
         match self.shape {
             Shape::Closed => format!("[{first}, {last}]"),
-            Shape::Lower => format!("[{}, {})", short(first), short(last + 1)),
+            Shape::Lower => format!("[{}, {})", with_unit(first), with_unit(last + 1)),
             Shape::Upper => {
-                // The last number there is lies below its power of two.
+                // In the topmost range, `last` is one below its power of two.
                 let end = last.next_multiple_of(2);
-                format!("({}, {}]", short(first - 1), short(end))
+                format!("({}, {}]", with_unit(first - 1), with_unit(end))
             }
         }
     }
 }
 
-/// The number with a unit, if it is a multiple of one.
-fn short(number: u128) -> String {
+/// Formats a number with a binary unit, if it is a multiple of one.
+fn with_unit(number: u128) -> String {
     let mut number = number;
     let mut unit = "";
     for larger in ["K", "M", "G", "T", "P", "E"] {
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_and_their_text() {
+    fn formats_ranges() {
         let log2 = KeyShow::Log2;
         let by_32 = KeyShow::Buckets(32);
         let cases = [

@@ -1,44 +1,43 @@
-//! Rows: what the CPUs have counted for one key, made into one.
+//! Merges the counts of all CPUs for a key into a row.
 
 use super::Figure;
 use crate::buckets;
 use crate::emit::size_of_kept;
 use crate::program::{Aggregate, When};
 
-/// The sign bit: signed extremes are stored with it turned over.
+/// The sign bit, which is inverted in stored signed extremes.
 const SIGN: u64 = 1 << 63;
 
-/// A key with what all CPUs have counted for it.
+/// A key and the merged counts of all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The bytes of the key.
     pub key: Vec<u8>,
-    /// How many hits there were.
+    /// Number of hits.
     pub hits: u64,
-    /// What was kept, in the order of the program.
+    /// The aggregates, in the program's order.
     pub kept: Vec<Merged>,
 }
 
-/// What was kept of a number.
+/// A merged aggregate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// The sum, the least or the greatest number; two's complement where it is signed.
+    /// A sum, minimum or maximum; signed numbers in two's complement.
     Number(u64),
-    /// The count of each bucket of [`crate::buckets`].
+    /// The hit count of each bucket of [`crate::buckets`].
     Buckets(Vec<u64>),
-    /// When a number was kept last, the number, and the words that were saved with it; all zeros if it
-    /// never was.
+    /// The time of the last kept number, the number, and the words saved with it. All zeros if
+    /// nothing was kept.
     Saved(Vec<u64>),
 }
 
 impl Row {
-    /// Makes one row of those of each CPU. Sums wrap, as the kernel's do.
+    /// Merges the rows of all CPUs. Sums wrap, as in the kernel.
     ///
-    /// A CPU without a hit has a row of zeros, which changes nothing; so does one whose bytes are too
-    /// few. The least number without any hit is 0, and so is the greatest.
+    /// A CPU without hits has a row of zeros, which changes nothing; neither does a row that is too
+    /// short. Without any hit, minimum and maximum are 0.
     ///
-    /// The kernel writes while the rows are read: a row may have the hit and not yet its number, so
-    /// that the least one of a single hit can show as the greatest that there is.
+    /// The kernel writes while the rows are read. A row can already have the hit but not yet its
+    /// number. The minimum of a single hit can then show as the largest possible number.
     pub fn merge<'a>(
         key: Vec<u8>,
         per_cpu: impl Iterator<Item = &'a [u8]>,
@@ -55,7 +54,7 @@ impl Row {
             for (what, stored) in kept.iter().zip(&mut stored) {
                 if let Aggregate::Saved { when, .. } = what {
                     let other: Vec<u64> = words.by_ref().take(stored.len()).collect();
-                    if counts_before(*when, &other, stored) {
+                    if takes_precedence(*when, &other, stored) {
                         *stored = other;
                     }
                     continue;
@@ -66,7 +65,7 @@ impl Row {
             }
         }
         let all = kept.iter().zip(stored);
-        let kept = all.map(|(what, words)| finish(*what, hits, words));
+        let kept = all.map(|(what, words)| decode(*what, hits, words));
         Self {
             key,
             hits,
@@ -74,12 +73,14 @@ impl Row {
         }
     }
 
-    /// Adds another row, of which the program keeps the same.
+    /// Adds another row with the same aggregates.
     pub(super) fn add(&mut self, other: &Self, kept: &[Aggregate]) {
         self.hits = self.hits.wrapping_add(other.hits);
         for ((what, sum), more) in kept.iter().zip(&mut self.kept).zip(&other.kept) {
             match (sum, more) {
-                (Merged::Number(sum), Merged::Number(more)) => *sum = both(*what, *sum, *more),
+                (Merged::Number(sum), Merged::Number(more)) => {
+                    *sum = combine_merged(*what, *sum, *more)
+                }
                 (Merged::Buckets(sum), Merged::Buckets(more)) => {
                     for (sum, more) in sum.iter_mut().zip(more) {
                         *sum = sum.wrapping_add(*more);
@@ -87,7 +88,7 @@ impl Row {
                 }
                 (Merged::Saved(saved), Merged::Saved(other)) => {
                     if let Aggregate::Saved { when, .. } = what
-                        && counts_before(*when, other, saved)
+                        && takes_precedence(*when, other, saved)
                     {
                         saved.clone_from(other);
                     }
@@ -97,7 +98,7 @@ impl Row {
         }
     }
 
-    /// What was saved last at this index: the number, and the words behind it.
+    /// Returns the last saved number at this index, and the words after it.
     pub(super) fn saved(&self, index: usize) -> (u64, &[u64]) {
         match self.kept.get(index) {
             Some(Merged::Saved(words)) => match words.as_slice() {
@@ -108,7 +109,7 @@ impl Row {
         }
     }
 
-    /// When a number was saved last at this index, and the number; `None`: never.
+    /// Returns time and value of the last saved number at this index, or `None` if there is none.
     pub(super) fn saved_at(&self, index: usize) -> Option<(u64, u64)> {
         match self.kept.get(index)? {
             Merged::Saved(words) => match words.as_slice() {
@@ -119,7 +120,7 @@ impl Row {
         }
     }
 
-    /// A number of the row; 0 if the row does not have it.
+    /// Returns a number of the row, or 0 if the row does not have it.
     pub fn figure(&self, figure: Figure) -> u64 {
         match figure {
             Figure::Hits => self.hits,
@@ -144,9 +145,9 @@ impl Row {
     }
 }
 
-/// Whether what one CPU has saved counts, and not what another has. Of two equal maxima that is the
-/// first one, as where one CPU finds both.
-fn counts_before(when: When, words: &[u64], other: &[u64]) -> bool {
+/// Whether the data saved by one CPU takes precedence over that of another. Of two equal maxima,
+/// the earlier one wins, as it would on a single CPU.
+fn takes_precedence(when: When, words: &[u64], other: &[u64]) -> bool {
     let [time, number, ..] = *words else {
         return false;
     };
@@ -162,18 +163,18 @@ fn counts_before(when: When, words: &[u64], other: &[u64]) -> bool {
     }
 }
 
-/// Adds what one CPU has stored. Extremes are stored so that the greatest one counts.
+/// Combines the values that two CPUs have stored. Extremes are stored so that the larger word wins.
 fn combine(what: Aggregate, sum: u64, word: u64) -> u64 {
     match what {
         Aggregate::Sum | Aggregate::Buckets => sum.wrapping_add(word),
         Aggregate::Minimum { .. } | Aggregate::Maximum { .. } => sum.max(word),
-        // All of its words belong together.
+        // Its words belong together and are merged elsewhere.
         Aggregate::Saved { .. } => sum,
     }
 }
 
-/// What two rows with hits have kept of a number.
-fn both(what: Aggregate, one: u64, other: u64) -> u64 {
+/// Combines an aggregate of two rows, both of which have hits.
+fn combine_merged(what: Aggregate, one: u64, other: u64) -> u64 {
     let (signed, least) = match what {
         Aggregate::Sum | Aggregate::Buckets => return one.wrapping_add(other),
         Aggregate::Saved { .. } => return one,
@@ -185,8 +186,8 @@ fn both(what: Aggregate, one: u64, other: u64) -> u64 {
     if first { one } else { other }
 }
 
-/// The number of what is stored: see `emit/table.rs`.
-fn finish(what: Aggregate, hits: u64, words: Vec<u64>) -> Merged {
+/// Decodes the stored form of an aggregate, see `emit/table.rs`.
+fn decode(what: Aggregate, hits: u64, words: Vec<u64>) -> Merged {
     let (signed, least) = match what {
         Aggregate::Buckets => return Merged::Buckets(words),
         Aggregate::Saved { .. } => return Merged::Saved(words),
@@ -202,8 +203,8 @@ fn finish(what: Aggregate, hits: u64, words: Vec<u64>) -> Merged {
     Merged::Number(if signed { number ^ SIGN } else { number })
 }
 
-/// The sum divided by the hits, rounded towards zero. The sum has 64 bits: one that has wrapped gives
-/// no average.
+/// Returns the sum divided by the hits, rounded towards zero. If the 64-bit sum has overflowed, the
+/// result is wrong.
 fn average(sum: u64, hits: u64, signed: bool) -> u64 {
     if hits == 0 {
         return 0;
@@ -215,10 +216,10 @@ fn average(sum: u64, hits: u64, signed: bool) -> u64 {
     (sum.cast_signed() / hits).cast_unsigned()
 }
 
-/// The number of which this share of all numbers is not greater: the middle of the bucket with the
-/// number at rank `ceil(share * count)`. A bucket is at most one eighth as wide as its least number, so
-/// the result is off by at most one sixteenth of the exact one; numbers below 16 are exact. Signed numbers below 0
-/// are in the buckets of the greatest unsigned ones, too wide to tell more of them than that.
+/// Returns a percentile: the middle of the bucket that contains the number at rank `ceil(share *
+/// count)`. A bucket is at most one eighth as wide as its smallest number, so the error is at most
+/// one sixteenth. Numbers below 16 are exact. Negative numbers are in the buckets of the largest
+/// unsigned numbers, which are too wide to tell them apart.
 fn percentile(counts: &[u64], thousandths: u16, signed: bool) -> u64 {
     let counts = counts.iter().enumerate().take(buckets::COUNT);
     let all: u128 = counts.clone().map(|(_, count)| u128::from(*count)).sum();

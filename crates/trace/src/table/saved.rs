@@ -1,4 +1,4 @@
-//! What `onmax` and `onchange` keep of a row.
+//! The numbers that `onmax` and `onchange` track in a row.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -8,71 +8,69 @@ use super::names::{NodeNames, Shown};
 use super::{Row, Table, key};
 use crate::program::When;
 
-/// A number that is kept where it is the greatest or another one, with what was saved then.
+/// A tracked number and the fields saved with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracked {
-    /// The index of it in [`crate::program::Program::values`].
+    /// Its index in [`crate::program::Program::values`].
     pub saved: usize,
-    /// The variable, without `$`.
+    /// Name of the variable, without `$`.
     pub name: String,
-    /// When it is kept.
+    /// Condition for keeping a new value.
     pub when: When,
-    /// What was saved with it.
+    /// Fields that are saved with the number.
     pub fields: Vec<SavedColumn>,
-    /// The events before it are kept (`snapshot()`), and it is no column of the rows.
+    /// Whether the action is `snapshot()`, which keeps the preceding events and is not a column.
     pub is_snapshot: bool,
 }
 
-/// What a `snapshot()` was taken for.
+/// The cause of a `snapshot()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken<'a> {
-    /// The number that was kept.
+    /// The tracked number.
     pub tracked: &'a Tracked,
-    /// When it was, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The number.
+    /// Value of the number.
     pub value: u64,
-    /// The row of its key.
+    /// Row of its key.
     pub row: &'a Row,
 }
 
-/// A field that was saved.
+/// A saved field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedColumn {
-    /// Its name.
     pub name: String,
-    /// Bytes of it; a multiple of eight.
+    /// Size in bytes, a multiple of eight.
     pub size: usize,
-    /// How it is shown.
     pub show: SavedShow,
 }
 
-/// How a field that was saved is shown.
+/// How a saved field is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SavedShow {
     /// An unsigned number.
     Number,
-    /// A number that can be below zero; the kernel shows those as great ones.
+    /// A signed number. The kernel shows negative ones as large unsigned numbers.
     Signed,
     /// Text up to its first NUL.
     Text,
 }
 
 impl Tracked {
-    /// `max($lat)`.
+    /// Returns `max($lat)`.
     pub(super) fn title(&self) -> String {
-        format!("{}(${})", self.word(), self.name)
+        format!("{}(${})", self.label(), self.name)
     }
 
-    /// The kernel's word for it.
-    const fn word(&self) -> &'static str {
+    /// Returns the kernel's label.
+    const fn label(&self) -> &'static str {
         match self.when {
             When::Greater => "max",
             When::Other => "changed",
         }
     }
 
-    /// The kernel's word for when it is kept.
+    /// Returns the kernel's name of the handler.
     pub const fn handler(&self) -> &'static str {
         match self.when {
             When::Greater => "onmax",
@@ -97,13 +95,13 @@ impl Tracked {
         }
     }
 
-    /// In one line: the number, and the fields with their names.
+    /// Formats the number and the named fields in one line.
     pub(super) fn text(&self, row: &Row, names: Shown<'_>) -> String {
         let (value, words) = row.saved(self.saved);
         let mut text = value.to_string();
         for (column, bytes) in self.values(words) {
             let number = key::number(&bytes);
-            // Writing to a string does not fail.
+            // Writing to a `String` cannot fail.
             let _ = match column.show {
                 SavedShow::Number => write!(text, " {}={number}", column.name),
                 SavedShow::Signed => write!(text, " {}={}", column.name, number.cast_signed()),
@@ -115,7 +113,7 @@ impl Tracked {
         text
     }
 
-    /// Each field with its bytes, which are zero where nothing was saved.
+    /// Returns each field with its bytes, which are zero if nothing was saved.
     fn values(&self, words: &[u64]) -> impl Iterator<Item = (&SavedColumn, Vec<u8>)> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let mut at = 0;
@@ -128,13 +126,13 @@ impl Tracked {
 }
 
 impl Table {
-    /// Those that are columns of the rows.
+    /// Returns the tracked numbers that are columns.
     pub(super) fn tracked_columns(&self) -> impl Iterator<Item = &Tracked> {
         self.tracked.iter().filter(|tracked| !tracked.is_snapshot)
     }
 
-    /// What the snapshot of these rows is of: the greatest number of all keys, of equal ones the first,
-    /// or the last that was another one. `None`: there is none, or the table has no `snapshot()`.
+    /// Returns the cause of the snapshot: the maximum over all keys (the first of equal ones), or
+    /// the latest change. Returns `None` if nothing was kept or the table has no `snapshot()`.
     pub fn taken<'a>(&'a self, rows: &'a [Row]) -> Option<Taken<'a>> {
         let tracked = self.tracked.iter().find(|tracked| tracked.is_snapshot)?;
         let taken = rows.iter().filter_map(|row| {
@@ -152,7 +150,7 @@ impl Table {
         }
     }
 
-    /// The lines that the kernel has behind the rows of a table whose snapshot was taken.
+    /// Returns the lines that the kernel prints after the rows if a snapshot was taken.
     pub fn taken_text(&self, taken: &Taken<'_>, names: &dyn NodeNames) -> String {
         let (handler, name) = (taken.tracked.handler(), &taken.tracked.name);
         let mut text = format!(
@@ -165,12 +163,12 @@ impl Table {
         text
     }
 
-    /// As the kernel prints them, on a line for each.
+    /// Appends the tracked numbers like the kernel, one per line.
     pub(super) fn tracked_text(&self, row: &Row, names: Shown<'_>, out: &mut String) {
         for tracked in self.tracked_columns() {
             let (value, words) = row.saved(tracked.saved);
-            // Writing to a string does not fail.
-            let _ = write!(out, "\n\t{}: {value:10}", tracked.word());
+            // Writing to a `String` cannot fail.
+            let _ = write!(out, "\n\t{}: {value:10}", tracked.label());
             for (column, bytes) in tracked.values(words) {
                 let _ = match column.show {
                     SavedShow::Text => {

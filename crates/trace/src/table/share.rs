@@ -1,9 +1,9 @@
-//! Values as shares of all rows.
+//! Values as shares of the total.
 
 use super::{Row, Table, ValueShow};
 
-/// For each value column: the sum of all rows if it is shown in percent, the greatest if it is shown
-/// as a bar.
+/// Returns the reference of each value column: the sum of all rows if it is shown in percent, the
+/// maximum if it is shown as a bar.
 pub(super) fn wholes(table: &Table, rows: &[Row]) -> Vec<u64> {
     let whole = |column: &super::ValueColumn| {
         let numbers = rows.iter().map(|row| row.figure(column.figure));
@@ -16,8 +16,8 @@ pub(super) fn wholes(table: &Table, rows: &[Row]) -> Vec<u64> {
     table.values.iter().map(whole).collect()
 }
 
-/// The share in hundredths of a percent; `None` where the kernel prints an error, because the sum of
-/// all rows has wrapped to a small number. Great numbers lose digits, as they do in the kernel.
+/// Returns the share in hundredths of a percent. Returns `None` where the kernel prints an error,
+/// because the sum of all rows has overflowed. As in the kernel, large numbers lose precision.
 pub(super) fn hundredths(number: u64, whole: u64) -> Option<u32> {
     let share = if whole == 0 {
         return (number == 0).then_some(0);
@@ -26,7 +26,7 @@ pub(super) fn hundredths(number: u64, whole: u64) -> Option<u32> {
     } else {
         number.checked_div(whole / 10_000)?
     };
-    // The kernel cuts the share to 32 bits, and has the greatest number for its error.
+    // The kernel truncates the share to 32 bits and uses the largest number to mark an error.
     let share = share as u32;
     (share != u32::MAX).then_some(share)
 }

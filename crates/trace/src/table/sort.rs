@@ -1,25 +1,26 @@
-//! The order of rows.
+//! Sorts rows.
 
 use std::cmp::Ordering;
 
 use super::{Figure, KeyColumn, KeyShow, NodeNames, Row, SortColumn, SortKey, Table};
 use super::{ValueShow, key};
 
-/// What a row is compared by.
+/// The value by which a row is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank<'a> {
-    /// All rows are alike.
+    /// Equal for all rows.
     None,
-    /// Moved up by 2^63 where it is signed.
+    /// Shifted by 2^63 if signed.
     Number(u64),
     Bytes(&'a [u8]),
     Name(String),
 }
 
 impl Table {
-    /// The rows in the order of the table, as the kernel compares them: numbers of the key by the sign
-    /// of their field, text by its bytes, owners by their names, values as unsigned numbers (ours may be signed); stacks are
-    /// all alike. The kernel leaves the order of equal rows open; here their keys decide.
+    /// Returns the rows in the order of the table. Numbers of the key are compared by the sign of
+    /// their field, text by its bytes, owners by name, and values as unsigned numbers, except for
+    /// noctule's signed ones. Stacks compare equal. The kernel does not define the order of equal
+    /// rows; here their keys decide.
     pub fn sorted<'a>(&self, rows: &'a [Row], names: &dyn NodeNames) -> Vec<&'a Row> {
         const HITS: &[SortKey] = &[SortKey {
             column: SortColumn::Hits,
@@ -33,7 +34,7 @@ impl Table {
         self.sorted_by(rows, by, names)
     }
 
-    /// The rows in another order.
+    /// Returns the rows in another order.
     pub(super) fn sorted_by<'a>(
         &self,
         rows: &'a [Row],
@@ -51,19 +52,19 @@ impl Table {
                 let one = left.cmp(right);
                 order = order.then(if sort.descending { one.reverse() } else { one });
             }
-            order.then_with(|| self.by_key(left_row, right_row, names))
+            order.then_with(|| self.cmp_keys(left_row, right_row, names))
         });
         ranked.into_iter().map(|(_, row)| row).collect()
     }
 
-    fn by_key(&self, left: &Row, right: &Row, names: &dyn NodeNames) -> Ordering {
+    fn cmp_keys(&self, left: &Row, right: &Row, names: &dyn NodeNames) -> Ordering {
         let parts = 0..self.keys.len();
         let ranks = |row| {
             parts
                 .clone()
                 .map(move |index| self.rank(row, SortColumn::Key(index), names))
         };
-        // Stacks have no rank: their numbers are the last resort.
+        // Stacks have no rank, so their ids are compared last.
         ranks(left)
             .cmp(ranks(right))
             .then_with(|| left.key.cmp(&right.key))
@@ -74,7 +75,9 @@ impl Table {
             SortColumn::Hits => Rank::Number(row.figure(Figure::Hits)),
             SortColumn::Value(index) => match self.values.get(index) {
                 None => Rank::None,
-                Some(value) => signed(row.figure(value.figure), value.show == ValueShow::Signed),
+                Some(value) => {
+                    number_rank(row.figure(value.figure), value.show == ValueShow::Signed)
+                }
             },
             SortColumn::Key(index) => match self.keys.get(index) {
                 None => Rank::None,
@@ -87,13 +90,13 @@ impl Table {
                 Some(column) if column.show == KeyShow::Address => {
                     Rank::Bytes(self.part(row, index))
                 }
-                Some(column) => signed(key::number(self.part(row, index)), column.signed),
+                Some(column) => number_rank(key::number(self.part(row, index)), column.signed),
             },
         }
     }
 }
 
-fn signed(number: u64, is_signed: bool) -> Rank<'static> {
+fn number_rank(number: u64, is_signed: bool) -> Rank<'static> {
     Rank::Number(if is_signed {
         number ^ (1 << 63)
     } else {

@@ -1,4 +1,4 @@
-//! Tables whose text is known.
+//! Tests tables against known output.
 
 mod cells;
 mod draw;
@@ -16,7 +16,7 @@ use super::{SortColumn, SortKey, ValueShow};
 use crate::identity::Identity;
 use crate::print::{Symbol, Symbols};
 
-/// xorshift64*: random numbers that are the same each time.
+/// A deterministic random number generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -27,14 +27,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number of any length.
+    /// Returns a number of random length.
     fn number(&mut self) -> u64 {
         let shift = self.next() >> 58;
         self.next() >> shift
     }
 }
 
-/// A node with a function of the kernel, one of a module, two threads and two system calls.
+/// A node with a kernel function, a module function, two threads and two system calls.
 struct Node;
 
 impl Symbols for Node {
@@ -117,7 +117,7 @@ fn sort(column: SortColumn, descending: bool) -> SortKey {
     SortKey { column, descending }
 }
 
-/// A key of numbers, the hits, and numbers that were kept.
+/// Creates a row from numbers of the key, hits and aggregates.
 fn row(key: &[u64], hits: u64, kept: &[u64]) -> Row {
     Row {
         key: key.iter().flat_map(|number| number.to_ne_bytes()).collect(),
@@ -126,14 +126,14 @@ fn row(key: &[u64], hits: u64, kept: &[u64]) -> Row {
     }
 }
 
-/// Text of 16 bytes as a key.
+/// Creates a 16-byte text key.
 fn text(text: &[u8]) -> Vec<u8> {
     let mut key = text.to_vec();
     key.resize(16, 0);
     key
 }
 
-/// The kernel's text of the rows, without header and totals.
+/// Returns the kernel's text of the rows, without header and totals.
 fn lines(table: &Table, rows: &[Row]) -> String {
     let now = Snapshot {
         rows,

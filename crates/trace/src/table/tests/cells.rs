@@ -1,10 +1,10 @@
-//! Rows as typed cells.
+//! Tests rows as typed cells.
 
 use super::{Figure, KeyShow, Node, Row, Snapshot, Table, ValueShow, key, row, text, value};
 use crate::print::{FieldTable, TableKind};
 use crate::table::{Cell, Frame};
 
-/// The cells of a row with one number as its key.
+/// Returns the cells of a row whose key is one number.
 fn cells(show: KeyShow, number: u64) -> Vec<Cell> {
     let table = Table {
         keys: vec![key("k", show)],
@@ -84,7 +84,7 @@ fn stacks_have_addresses_and_symbols() {
 }
 
 #[test]
-fn each_title_has_a_cell_in_each_row() {
+fn every_row_has_a_cell_per_title() {
     let mut table = Table {
         keys: vec![key("comm", KeyShow::Text)],
         values: vec![

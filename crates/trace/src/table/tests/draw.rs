@@ -1,4 +1,4 @@
-//! The table for a terminal.
+//! Tests the table for a terminal.
 
 use super::{
     Figure, KeyShow, Node, Row, Snapshot, SortColumn, Table, ValueShow, key, row, sort, text, value,
@@ -22,7 +22,7 @@ const WIDE: Area = Area {
 };
 
 #[test]
-fn the_most_hits_come_first() {
+fn rows_with_most_hits_come_first() {
     let mut table = Table {
         keys: vec![
             key("common_pid", KeyShow::ExecName),
@@ -61,7 +61,7 @@ systemd (1)  (4, 8]   ff   30
 }
 
 #[test]
-fn text_is_cut_before_numbers_are() {
+fn text_columns_are_truncated_before_numbers() {
     let table = Table {
         keys: vec![
             key("comm", KeyShow::Text),
@@ -101,7 +101,7 @@ fn text_is_cut_before_numbers_are() {
 }
 
 #[test]
-fn a_table_without_rows_is_its_head() {
+fn an_empty_table_has_only_a_header() {
     let table = Table {
         keys: vec![key("comm", KeyShow::Text)],
         ..Table::default()

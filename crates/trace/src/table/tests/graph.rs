@@ -1,4 +1,4 @@
-//! Histograms drawn with lines.
+//! Tests histograms with text bars.
 
 use super::{Figure, KeyShow, Merged, Node, Row, Snapshot, Table, ValueShow, key, row, value};
 use crate::buckets;
@@ -12,7 +12,7 @@ fn graph(table: &Table, rows: &[Row], width: usize) -> Option<String> {
 }
 
 #[test]
-fn buckets_without_hits_are_lines_too() {
+fn empty_buckets_are_drawn() {
     let mut table = Table {
         keys: vec![key("bytes", KeyShow::Log2)],
         ..Table::default()
@@ -42,7 +42,7 @@ fn buckets_without_hits_are_lines_too() {
 }
 
 #[test]
-fn other_parts_of_the_key_are_titles() {
+fn other_key_parts_become_titles() {
     let table = Table {
         keys: vec![
             key("pid", KeyShow::ExecName),
@@ -68,7 +68,7 @@ pid: systemd (1), cpu: 0
 }
 
 #[test]
-fn a_percentile_shows_the_buckets_behind_it() {
+fn a_percentile_is_drawn_as_its_buckets() {
     let mut counts = vec![0; buckets::COUNT];
     for number in [0, 1, 1, 5, 6, 7, 4, 40] {
         counts[buckets::index(number)] += 1;

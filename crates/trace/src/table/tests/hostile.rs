@@ -1,4 +1,5 @@
-//! Keys and rows of any bytes: every form shows them, and none lets a control character through.
+//! Tests random bytes in keys and rows: every format must handle them and escape control
+//! characters.
 
 use super::{
     Figure, KeyShow, Merged, Node, Random, Row, Snapshot, SortColumn, Table, ValueShow, key, sort,
@@ -38,7 +39,7 @@ fn shows() -> Vec<KeyShow> {
     ]
 }
 
-/// A table of any columns; indices can lead nowhere.
+/// Generates a random table, whose indices can be out of range.
 fn table(random: &mut Random) -> Table {
     let shows = shows();
     let mut any = |end: usize| (random.next() >> 33) as usize % end;
@@ -114,7 +115,7 @@ fn is_safe(text: &str) -> bool {
 }
 
 #[test]
-fn any_bytes_are_shown_without_control_characters() {
+fn random_bytes_are_shown_without_control_characters() {
     let mut random = Random(17);
     for _ in 0..1500 {
         let table = table(&mut random);

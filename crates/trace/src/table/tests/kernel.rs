@@ -1,4 +1,4 @@
-//! The kernel's text: each rendering of a key as data. The widths are those of its documentation
+//! Tests each format of a key in the kernel's text. The widths are from the kernel's documentation
 //! (Documentation/trace/histogram.rst).
 
 use super::{Figure, KeyShow, Node, Row, Snapshot, Table, ValueShow, key, lines, row, text, value};
@@ -8,7 +8,7 @@ const LEAF: u64 = 0xffff_ffff_8100_0010;
 const MODULE: u64 = 0xffff_ffff_a000_0004;
 
 #[test]
-fn the_whole_text() {
+fn formats_the_whole_table() {
     let table = Table {
         info: "hist:keys=common_pid:vals=hitcount,bytes_req:sort=hitcount:size=2048".to_owned(),
         keys: vec![key("common_pid", KeyShow::Number)],
@@ -39,12 +39,12 @@ Totals:
     Dropped: 3
 ";
     assert_eq!(table.kernel_text(&now, &Node), expected);
-    let in_turns = Snapshot {
+    let multiplexed = Snapshot {
         counted_part: Some(0.634),
         ..now
     };
     let expected = format!("{expected}    Counted: 63.4% of the time\n");
-    assert_eq!(table.kernel_text(&in_turns, &Node), expected);
+    assert_eq!(table.kernel_text(&multiplexed, &Node), expected);
     let paused = Snapshot {
         paused: true,
         ..Snapshot::default()
@@ -64,7 +64,7 @@ Totals:
     assert_eq!(table.kernel_text(&paused, &Node), expected);
 }
 
-/// `gfp_flags` with the names of two bits.
+/// Shows `gfp_flags` with the names of two bits.
 fn flags() -> KeyShow {
     KeyShow::Flags(FieldTable {
         field: "gfp_flags".to_owned(),
@@ -79,7 +79,7 @@ fn flags() -> KeyShow {
 }
 
 #[test]
-fn numbers_of_a_key() {
+fn formats_numbers_of_a_key() {
     let cases = [
         (KeyShow::Number, 1234, "k:       1234"),
         (KeyShow::Number, u64::MAX, "k: 18446744073709551615"),
@@ -122,7 +122,7 @@ fn numbers_of_a_key() {
 }
 
 #[test]
-fn names_of_a_key_are_padded() {
+fn key_names_are_padded() {
     let cases = [
         (
             KeyShow::Symbol,
@@ -168,7 +168,7 @@ fn names_of_a_key_are_padded() {
 }
 
 #[test]
-fn text_of_a_key_is_escaped_and_padded() {
+fn key_text_is_escaped_and_padded() {
     let table = Table {
         keys: vec![key("comm", KeyShow::Text), key("cpu", KeyShow::Number)],
         ..Table::default()
@@ -191,7 +191,7 @@ fn text_of_a_key_is_escaped_and_padded() {
 }
 
 #[test]
-fn a_stack_has_a_line_for_each_frame() {
+fn a_stack_has_one_line_per_frame() {
     let stack = key("common_stacktrace", KeyShow::Stack);
     let mut table = Table {
         keys: vec![stack],

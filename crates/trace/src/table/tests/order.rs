@@ -1,4 +1,4 @@
-//! The order of rows.
+//! Tests the order of rows.
 
 use super::Node;
 use super::{
@@ -6,7 +6,7 @@ use super::{
     value,
 };
 
-/// The first number of the keys in the table's order.
+/// Returns the first number of each key in the table's order.
 fn order(table: &Table, rows: &[Row]) -> Vec<u64> {
     let sorted = table.sorted(rows, &Node);
     sorted
@@ -28,7 +28,7 @@ fn table(sort: Vec<SortKey>) -> Table {
 }
 
 #[test]
-fn rows_are_sorted_by_hits_unless_told_otherwise() {
+fn rows_are_sorted_by_hits_by_default() {
     let minus = u64::MAX;
     let rows = [
         row(&[1, 9], 5, &[2]),
@@ -51,7 +51,7 @@ fn rows_are_sorted_by_hits_unless_told_otherwise() {
             vec![sort(SortColumn::Hits, down), sort(SortColumn::Value(0), up)],
             [3, 1, 4, 2],
         ),
-        // There is no such column.
+        // The column does not exist.
         (vec![sort(SortColumn::Key(9), down)], [1, 2, 3, 4]),
         (vec![sort(SortColumn::Value(9), up)], [1, 2, 3, 4]),
     ];
@@ -61,7 +61,7 @@ fn rows_are_sorted_by_hits_unless_told_otherwise() {
 }
 
 #[test]
-fn numbers_of_the_key_are_compared_by_the_sign_of_their_field() {
+fn key_numbers_sort_by_their_fields_sign() {
     let minus = u64::MAX;
     let rows = [row(&[minus], 1, &[]), row(&[0], 1, &[]), row(&[5], 1, &[])];
     let mut table = Table {
@@ -75,7 +75,7 @@ fn numbers_of_the_key_are_compared_by_the_sign_of_their_field() {
 }
 
 #[test]
-fn text_is_compared_by_bytes_up_to_its_end() {
+fn text_sorts_by_bytes_up_to_the_nul() {
     let table = Table {
         keys: vec![key("comm", KeyShow::Text)],
         sort: vec![sort(SortColumn::Key(0), true)],
@@ -93,7 +93,7 @@ fn text_is_compared_by_bytes_up_to_its_end() {
 }
 
 #[test]
-fn the_order_does_not_depend_on_the_order_of_the_rows() {
+fn sorting_ignores_the_input_order() {
     let mut random = Random(3);
     let stack = key("common_stacktrace", KeyShow::Stack);
     let table = Table {

@@ -1,4 +1,4 @@
-//! Rows of several CPUs against the numbers that went into them.
+//! Tests the merging of rows against the numbers that went into them.
 
 use super::Random;
 use crate::buckets;
@@ -15,8 +15,8 @@ const ALL: [Aggregate; 6] = [
     Aggregate::Maximum { signed: true },
 ];
 
-/// A row as the program of a CPU writes it.
-fn counted(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
+/// Encodes a row like the program of a CPU writes it.
+fn encode_row(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
     let mut words = vec![numbers.len() as u64];
     for what in kept {
         let greatest = |stored: fn(u64) -> u64| numbers.iter().copied().map(stored).max();
@@ -42,7 +42,10 @@ fn counted(kept: &[Aggregate], numbers: &[u64]) -> Vec<u8> {
 }
 
 fn merged(cpus: &[&[u64]]) -> Row {
-    let rows: Vec<Vec<u8>> = cpus.iter().map(|numbers| counted(&ALL, numbers)).collect();
+    let rows: Vec<Vec<u8>> = cpus
+        .iter()
+        .map(|numbers| encode_row(&ALL, numbers))
+        .collect();
     Row::merge(Vec::new(), rows.iter().map(Vec::as_slice), &ALL)
 }
 
@@ -51,11 +54,11 @@ fn figures(row: &Row) -> [u64; 5] {
 }
 
 #[test]
-fn numbers_of_all_cpus_become_one() {
+fn rows_of_all_cpus_are_merged() {
     let minus = |number: i64| number.cast_unsigned();
     let cases: [(&[&[u64]], [u64; 5]); 6] = [
         (&[&[5, 7], &[3]], [15, 3, 7, 3, 7]),
-        // A CPU without a hit has zeros, which are no least number.
+        // A CPU without hits has zeros, which do not count as a minimum.
         (&[&[], &[3], &[]], [3, 3, 3, 3, 3]),
         (&[&[0], &[u64::MAX]], [u64::MAX, 0, u64::MAX, u64::MAX, 0]),
         (&[&[u64::MAX, 2]], [1, 2, u64::MAX, u64::MAX, 2]),
@@ -73,8 +76,8 @@ fn numbers_of_all_cpus_become_one() {
 }
 
 #[test]
-fn rows_that_are_too_short_add_what_they_have() {
-    let full = counted(&ALL, &[9]);
+fn short_rows_add_the_words_they_have() {
+    let full = encode_row(&ALL, &[9]);
     for length in 0..full.len().min(40) {
         let rows = [full.as_slice(), &full[..length]];
         let row = Row::merge(vec![1], rows.into_iter(), &ALL);
@@ -106,7 +109,7 @@ fn averages_divide_the_sum() {
 }
 
 #[test]
-fn percentiles_are_off_by_one_sixteenth_at_most() {
+fn percentiles_are_within_one_sixteenth() {
     let mut random = Random(1);
     for round in 0..200 {
         let count = 1 + (random.next() % 300) as usize;
@@ -130,9 +133,9 @@ fn percentiles_are_off_by_one_sixteenth_at_most() {
     }
 }
 
-/// Three of ten reads fail.
+/// Three of ten numbers are negative, such as the results of failed reads.
 #[test]
-fn signed_percentiles_have_numbers_below_zero_first() {
+fn signed_percentiles_rank_negative_numbers_first() {
     let numbers = [-11, 100, 200, -4, 300, 400, 500, -11, 600, 700];
     let numbers = numbers.map(i64::cast_unsigned);
     let row = merged(&[&numbers]);
@@ -147,21 +150,21 @@ fn signed_percentiles_have_numbers_below_zero_first() {
     assert_eq!([100, 300].map(|part| of(part, true)), [-1, -1]);
     assert!(
         (98..108).contains(&of(310, true)),
-        "the fourth: {}",
+        "fourth number: {}",
         of(310, true)
     );
     assert!(
         (190..210).contains(&of(500, true)),
-        "the fifth: {}",
+        "fifth number: {}",
         of(500, true)
     );
     assert!((660..740).contains(&of(990, true)), "{}", of(990, true));
-    // As unsigned numbers they are the greatest.
+    // As unsigned numbers, they are the largest.
     assert!(of(990, false) < -1);
 }
 
 #[test]
-fn a_percentile_of_nothing_is_zero() {
+fn percentiles_of_extreme_inputs() {
     let figure = Figure::Percentile {
         kept: 3,
         thousandths: 500,
@@ -172,9 +175,9 @@ fn a_percentile_of_nothing_is_zero() {
     assert_eq!(merged(&[&[u64::MAX]]).figure(figure) >> 60, 15);
 }
 
-/// The words of each CPU: when, the number, what was saved.
+/// The words of each CPU: time, number, saved field.
 #[test]
-fn what_was_saved_last_or_with_the_greatest_counts() {
+fn saved_data_of_the_winning_cpu_is_kept() {
     use crate::program::When;
     let row = |hits: u64, words: [u64; 3]| -> Vec<u8> {
         let all = [hits].into_iter().chain(words);

@@ -1,5 +1,5 @@
-//! Values in the kernel's text. The widths of `.percent` and `.graph` are those of the kernel's changes
-//! that brought them, in Linux 6.3.
+//! Tests values in the kernel's text. The widths of `.percent` and `.graph` are from the kernel
+//! changes that added them in Linux 6.3.
 
 use super::{
     Figure, KeyShow, Merged, Row, SortColumn, Table, ValueShow, key, lines, row, sort, value,
@@ -7,7 +7,7 @@ use super::{
 use crate::buckets;
 
 #[test]
-fn values_of_a_row() {
+fn formats_values_of_a_row() {
     let cases = [
         (ValueShow::Number, 176, "v:        176"),
         (ValueShow::Number, u64::MAX, "v: 18446744073709551615"),
@@ -33,9 +33,10 @@ fn values_of_a_row() {
     }
 }
 
-/// The example of the change that brought `.graph`: hits in percent and as bars, sorted by key.
+/// The example of the kernel change that added `.graph`: hits in percent and as bars, sorted by
+/// key.
 #[test]
-fn shares_of_all_rows() {
+fn formats_shares_of_all_rows() {
     let table = Table {
         keys: vec![key("pid", KeyShow::Number)],
         values: vec![
@@ -69,7 +70,7 @@ fn shares_of_all_rows() {
 }
 
 #[test]
-fn shares_of_a_sum_that_has_wrapped() {
+fn shares_of_an_overflowed_sum_are_errors() {
     let table = Table {
         keys: vec![key("k", KeyShow::Hex)],
         values: vec![value("v", Figure::Kept(0), ValueShow::Percent)],
@@ -90,7 +91,7 @@ fn shares_of_a_sum_that_has_wrapped() {
 }
 
 #[test]
-fn averages_and_percentiles_are_values_too() {
+fn formats_averages_and_percentiles() {
     let numbers = [10_u64, 10, 10, 1000];
     let mut counts = vec![0; buckets::COUNT];
     for number in numbers {
