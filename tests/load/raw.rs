@@ -129,13 +129,13 @@ fn what_is_wrong_with_instructions_is_said_with_its_place() {
             "2,6 0 0 0",
             &["--raw"],
             Some(1),
-            &["instruction 1: there are not as many"],
+            &["instruction 1: the number of instructions differs"],
         ),
         (
             "r0 = 0\nexit\n",
             &[],
             Some(1),
-            &["plain instructions need --raw", "is no ELF file"],
+            &["plain instructions need --raw", "is not an ELF file"],
         ),
         (
             "# the number of a function is no address\ncall bpf_get_smp_processor_id\nr1 = *(u64 *)(r0 +0)\nexit\n",
@@ -172,7 +172,7 @@ fn the_licence_is_passed_on() {
     ];
     let (code, errors) = object.refused(&kind);
     assert_eq!(code, Some(1), "{errors}");
-    assert!(errors.contains("licence: "), "{errors}");
+    assert!(errors.contains("license: "), "{errors}");
     let more = ["--license", "GPL", "--kernel-version", "4.14.0"];
     let (code, errors) = object.refused(&[&kind[..], &more].concat());
     assert_eq!(code, Some(0), "{errors}");

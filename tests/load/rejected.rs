@@ -30,11 +30,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "too_long",
         "program too complex: the verifier gave up: too many steps",
         // Before Linux 6.4 its reason is all that there is room for.
-        "use fewer rounds",
+        "use fewer iterations",
     ),
     (
         "uninitialised",
-        "uninitialised data: R7 is read before anything was written to it",
+        "uninitialized data: R7 is read before anything was written to it",
         "r7",
     ),
     (
@@ -44,7 +44,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         "unbounded_index",
-        "a number without bounds is added to a pointer",
+        "an unbounded number is added to a pointer",
         "return value->numbers[index];",
     ),
     (
@@ -54,17 +54,17 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         "behind_packet",
-        "packet access: the packet may be shorter than what is read",
+        "packet access: the access may be past the end of the packet",
         "return data[14];",
     ),
     (
         "behind_context",
-        "context access: the context of this kind of program has nothing",
+        "context access: the context of this program type has no accessible field",
         "ctx)[100]",
     ),
     (
         "not_released",
-        "reference leak: something is acquired and not given back",
+        "reference leak: a reference is acquired but not released",
         "at: ",
     ),
     ("released_twice", "memory access: R", "*record = 1;"),
@@ -86,27 +86,27 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("lock_refused", "lock: ", "help: "),
     (
         "writes_constant",
-        "memory access: a map is written to that programs may only read",
+        "memory access: a write to a map that is read-only for programs",
         "constant = 2;",
     ),
     (
         "wrong_return",
-        "return value: the program returns what this kind may not return",
+        "return value: the program returns a value that is invalid for its type",
         "at: ",
     ),
     (
         "wrong_argument",
-        "argument: R1 is of the wrong kind for this function",
+        "argument: R1 has the wrong type for this function",
         "argument 1 of bpf_map_lookup_elem",
     ),
     (
         "large_stack",
-        "stack: written outside of the stack",
+        "stack: a write is outside of the stack",
         "r10 -520",
     ),
     (
         "divided_pointer",
-        "pointer arithmetic: R1 may not be computed with",
+        "pointer arithmetic: arithmetic on R1 is not allowed",
         "r1 *= 3",
     ),
 ];
@@ -143,7 +143,7 @@ fn a_licence_and_a_section_of_nobodys_are_named() {
     let (code, errors) = object.refused(&["--program", "not_gpl"]);
     assert_eq!(code, Some(1), "{errors}");
     assert!(
-        errors.contains("licence: a function is called that only GPL programs may call"),
+        errors.contains("license: the called function is restricted to GPL programs"),
         "{errors}"
     );
     let (code, errors) = object.refused(&["--program", "misspelt"]);

@@ -1,7 +1,8 @@
-//! Why the verifier refuses a program, in words: the problem, the reason, the place and what to do.
+//! Explains why the verifier rejected a program: the problem, the reason, the position and a
+//! suggestion.
 //!
-//! From the text of its log alone, so that it is tested without a kernel. Linux 7.3 begins to say it
-//! itself; then its own words are shown.
+//! The explanation is derived only from the log's text, so it can be tested without a kernel. Linux
+//! 7.3 adds its own explanations, which then take precedence.
 
 mod rules;
 #[cfg(test)]
@@ -11,57 +12,55 @@ use std::fmt;
 
 use self::rules::{RULES, Rule};
 
-/// What is known of a refusal.
+/// The explanation of a rejected program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The kind of problem.
+    /// Kind of the problem.
     pub category: String,
-    /// What is wrong.
     pub problem: String,
-    /// Why it is.
     pub reason: String,
     /// The instruction at which the verifier stopped.
     pub at: Option<At>,
-    /// What can be done; empty: nothing is known.
+    /// What the user can do; empty if unknown.
     pub suggestion: String,
-    /// The verifier's own line.
+    /// The verifier's own message.
     pub message: String,
 }
 
-/// An instruction, and the line of source that it was made of.
+/// An instruction and its source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct At {
-    /// Its number, from 0.
+    /// Index of the instruction, from 0.
     pub instruction: u32,
-    /// Its text, as the verifier prints it.
+    /// The instruction as the verifier prints it.
     pub text: String,
-    /// The line of source; `None`: the program has no BTF with lines.
+    /// Source line; `None` if the program has no line information in BTF.
     pub source: Option<Source>,
 }
 
-/// A line of source.
+/// A source line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The line itself.
+    /// Text of the line.
     pub text: String,
-    /// File and number, where the kernel says them (Linux 6.8).
+    /// File and line number, if the kernel prints them (Linux 6.8).
     pub place: Option<(String, u32)>,
 }
 
-/// Explains a refusal by its log and the number of the system's error. The log may be empty.
+/// Explains a rejection by its log, which may be empty, and the system's error number.
 pub fn explain(log: &str, errno: i32) -> Explanation {
     let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
     if let Some(native) = native(&lines) {
         return native;
     }
-    // The last message is the reason, the one before it may be more exact (offset and size).
-    let said = lines
+    // The last message is the reason. The preceding one may be more precise, with offset and size.
+    let messages = lines
         .iter()
         .enumerate()
         .rev()
         .filter(|(_, line)| is_message(line));
     let mut last = None;
-    for (index, line) in said.take(4) {
+    for (index, line) in messages.take(4) {
         last = last.or(Some((index, *line)));
         if let Some((rule, parts)) = RULES.iter().find_map(|r| Some((r, fit(r.pattern, line)?))) {
             return by_rule(rule, &parts, line, at(&lines[..index]));
@@ -71,9 +70,9 @@ pub fn explain(log: &str, errno: i32) -> Explanation {
         Some((index, line)) => Explanation {
             category: "verifier".to_owned(),
             problem: line.to_owned(),
-            reason: "the verifier's own words; there is no explanation of them here".to_owned(),
+            reason: "noctule has no explanation for this message of the verifier".to_owned(),
             at: at(&lines[..index]),
-            suggestion: "the whole log (-v) shows what the verifier knew at each step".to_owned(),
+            suggestion: "the whole log (-v) shows the verifier's state at each step".to_owned(),
             message: line.to_owned(),
         },
         None => without_log(errno),
@@ -90,7 +89,7 @@ fn by_rule(rule: &Rule, parts: &[&str], line: &str, at: Option<At>) -> Explanati
     };
     let mut reason = fill(rule.reason);
     if let Some(words) = at.as_ref().and_then(|at| argument(at, parts.first()?)) {
-        reason += &format!("; it is {words}");
+        reason += &format!("; {words}");
     }
     Explanation {
         category: rule.category.to_owned(),
@@ -102,17 +101,18 @@ fn by_rule(rule: &Rule, parts: &[&str], line: &str, at: Option<At>) -> Explanati
     }
 }
 
-/// `R2` at a call is the second argument.
+/// Describes a register at a call as an argument: `R2` is the second argument.
 fn argument(at: &At, register: &str) -> Option<String> {
     let number: u32 = register.strip_prefix('R')?.parse().ok()?;
     let called = at.text.split_once("call ")?.1;
     let called = called.split_once('#').map_or(called, |(name, _)| name);
     (1..=5)
         .contains(&number)
-        .then(|| format!("argument {number} of {called}"))
+        .then(|| format!("this is argument {number} of {called}"))
 }
 
-/// The parts of a line for which `{}` stands; `None`: it does not fit.
+/// Returns the parts of the line that match `{}` in the pattern, or `None` if the line does not
+/// match.
 fn fit<'a>(pattern: &str, line: &'a str) -> Option<Vec<&'a str>> {
     let mut pieces = pattern.split("{}");
     let mut rest = line.strip_prefix(pieces.next()?)?;
@@ -120,7 +120,7 @@ fn fit<'a>(pattern: &str, line: &'a str) -> Option<Vec<&'a str>> {
     let mut pieces = pieces.peekable();
     while let Some(piece) = pieces.next() {
         if pieces.peek().is_none() {
-            // The last piece stands at the end.
+            // The last piece must match the end of the line.
             parts.push(rest.strip_suffix(piece)?);
             return Some(parts);
         }
@@ -131,9 +131,10 @@ fn fit<'a>(pattern: &str, line: &'a str) -> Option<Vec<&'a str>> {
     rest.is_empty().then_some(parts)
 }
 
-/// Whether a line is neither an instruction, a state, source, a figure nor the way there.
+/// Whether a line is a message, and not an instruction, register state, source line, statistic or
+/// backtrace.
 fn is_message(line: &str) -> bool {
-    let figures = [
+    let statistics = [
         "processed ",
         "verification time ",
         "stack depth ",
@@ -159,7 +160,7 @@ fn is_message(line: &str) -> bool {
         || line.starts_with(';')
         || numbered
         || registers
-        || figures
+        || statistics
             .iter()
             .chain(&states)
             .any(|begin| line.starts_with(begin))
@@ -169,13 +170,13 @@ fn is_message(line: &str) -> bool {
         || line.contains("frame1:"))
 }
 
-/// The last instruction of these lines, with the source that stands before it.
+/// Finds the last instruction in these lines, and the source line before it.
 fn at(lines: &[&str]) -> Option<At> {
     let (index, mut found) = lines.iter().enumerate().rev().find_map(|(index, line)| {
         let (number, rest) = line.split_once(": (")?;
         let instruction = number.parse().ok()?;
         let (_, text) = rest.split_once(") ")?;
-        // Behind the instruction stands what the verifier knows of the registers.
+        // The register state follows the instruction.
         let text = text.split(" ; ").next().unwrap_or(text).trim_end();
         let text = text.split("\t;").next().unwrap_or(text).trim_end();
         Some((
@@ -191,7 +192,7 @@ fn at(lines: &[&str]) -> Option<At> {
     Some(found)
 }
 
-/// `; return *value; @ file.c:14`, or without the place.
+/// Parses `; return *value; @ file.c:14`; the position is optional.
 fn source(line: &str) -> Option<Source> {
     let text = line.strip_prefix("; ")?;
     let place = text.rsplit_once(" @ ").and_then(|(_, place)| {
@@ -208,7 +209,7 @@ fn source(line: &str) -> Option<Source> {
     })
 }
 
-/// The kernel's own explanation (Linux 7.3).
+/// Parses the kernel's own explanation (Linux 7.3).
 fn native(lines: &[&str]) -> Option<Explanation> {
     let begin = lines
         .iter()
@@ -229,39 +230,39 @@ fn native(lines: &[&str]) -> Option<Explanation> {
     })
 }
 
-/// The kernel refused it before the verifier looked at it.
+/// Explains an error that the kernel returned before verification.
 fn without_log(errno: i32) -> Explanation {
     let (problem, reason, suggestion) = match errno {
         1 | 13 => (
             "this process may not load this kind of program",
-            "EPERM: a right is missing, or the kernel is locked down and has no such programs",
+            "EPERM: a capability is missing, or kernel lockdown forbids such programs",
             "run as root, or with CAP_BPF, CAP_PERFMON and, for network programs, CAP_NET_ADMIN; \
-             noctule doctor says what this kernel allows",
+             noctule doctor shows what this kernel allows",
         ),
         7 => (
             "the program has too many instructions",
-            "E2BIG: more than a million, or than 4,096 without CAP_BPF",
-            "split it by tail calls",
+            "E2BIG: more than a million instructions, or more than 4,096 without CAP_BPF",
+            "split it with tail calls",
         ),
         12 => (
             "there is not enough memory",
-            "ENOMEM: also the limit of the cgroup and, before Linux 5.11, RLIMIT_MEMLOCK",
+            "ENOMEM: this includes the cgroup's limit and, before Linux 5.11, RLIMIT_MEMLOCK",
             "raise the limit: ulimit -l unlimited",
         ),
         22 => (
-            "this kernel does not have this kind of program, or not with these options",
-            "EINVAL: program type, attach type, flags or an instruction field that it does not know",
-            "bpftool feature probe lists the kinds that this kernel has",
+            "this kernel does not support this program type or these options",
+            "EINVAL: unknown program type, attach type, flag or instruction field",
+            "bpftool feature probe lists the program types of this kernel",
         ),
         524 => (
-            "this kernel does not support what the program asks for",
-            "ENOTSUPP: mostly a target without a trampoline on this architecture",
+            "this kernel does not support a feature of the program",
+            "ENOTSUPP: usually the architecture has no trampoline for this target",
             "use a kprobe or a tracepoint instead",
         ),
         _ => (
-            "the kernel refused the program",
-            "without a word from the verifier",
-            "dmesg may say more",
+            "the kernel rejected the program",
+            "the verifier gave no reason",
+            "dmesg may have details",
         ),
     };
     Explanation {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn parts_of_a_line_are_found() {
+fn patterns_extract_parts_of_a_line() {
     assert_eq!(
         fit(
             "{} invalid mem access '{}'",
