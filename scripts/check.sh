@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 # A stage that leaves something out adds a line to the first; tests that failed and passed when they ran
 # again alone are lines of the second.
-export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_UNSTEADY=$scratch/unsteady
+export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_FLAKY=$scratch/flaky
 declare -A running=()
 # The kernels to boot, those that were booted, and whether the soak runs.
 KERNELS=() KERNELS_RUN='' SOAK=''
@@ -176,4 +176,4 @@ esac
 # A title, and the lines of a file.
 remark() { [ ! -s "$2" ] || printf '; %s: %s' "$1" "$(paste -sd ';' "$2" | sed 's/;/; /g')"; }
 printf '\nall passed in %s%s%s%s\n' "$(seconds_since "$began")" \
-    "${KERNELS_RUN:+; kernels: $KERNELS_RUN}" "$(remark unsteady "$NOCTULE_UNSTEADY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"
+    "${KERNELS_RUN:+; kernels: $KERNELS_RUN}" "$(remark flaky "$NOCTULE_FLAKY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"

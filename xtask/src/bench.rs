@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: the harness is a program of its own, so that the other tasks are built
-//! without libbpf.
+//! Implements `cargo xtask bench`. The harness is a separate program, so that the other tasks are
+//! built without libbpf.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use crate::cargo;
 
-/// Becomes the harness: a signal reaches it, and its exit status is the task's.
+/// Replaces this process with the harness, so that signals and the exit status pass through.
 pub(crate) fn run(root: &Path, options: &[OsString]) -> Result<ExitCode> {
     let mut command = cargo::command();
     command.args(["run", "--quiet", "--locked", "--manifest-path"]);

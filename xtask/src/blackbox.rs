@@ -1,8 +1,9 @@
-//! `cargo xtask blackbox`: the tests of the binary on this machine, each in a process of its own.
+//! Implements `cargo xtask blackbox`: runs the tests of the binary on this machine, each in its own
+//! process.
 //!
-//! Each test says what it needs of the machine (`tests/support/machine.rs`). Those that can run beside
-//! others do, some at a time; then those that need the machine alone, one after the other. The few that
-//! failed run once more then, alone: one that passes is unsteady, and is named as such.
+//! Each test declares its needs (`tests/support/machine.rs`). Tests that can share the machine run
+//! in parallel; tests that need it alone follow one by one. If only a few tests fail, they run once
+//! more, alone. A test that passes then is reported as flaky.
 
 use std::env;
 use std::fs::{self, File};
@@ -23,16 +24,16 @@ use queue::{Queue, Test};
 
 /// Run the tests of the binary on this machine, as root
 ///
-/// Those that can run beside others do so; those that need the machine alone follow. Tests of
-/// another tree, which keep to the same locks, are waited for. A single test may as well be run by
-/// `cargo test`. Up to eight tests that fail are run again, alone: those that pass then are listed as
-/// unsteady and do not fail the run.
+/// Tests that can share the machine run in parallel. Tests that need it alone follow one by one.
+/// Waits for tests of other source trees, which use the same locks. A single test can also be run
+/// with `cargo test`. Up to eight failed tests run again, alone. Those that pass then are reported
+/// as flaky and do not fail the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many tests run at the same time, of those that can
+    /// Number of tests to run in parallel
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// Words in the names of tests; without any, all run
+    /// Run only tests whose names contain one of these words
     #[arg(value_name = "TEST")]
     tests: Vec<String>,
 }
@@ -40,27 +41,27 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let began = Instant::now();
     let runner = Runner {
-        binary: cargo::tests_of_the_binary(root)?.named("blackbox")?,
+        binary: cargo::build_blackbox_tests(root)?.named("blackbox")?,
         folder: root.join("crates/noctule"),
         root: rustix::process::geteuid().is_root(),
         scratch: env::temp_dir().join(format!("noctule-blackbox-{}", std::process::id())),
     };
-    fs::create_dir_all(&runner.scratch).context("a folder for what the tests say")?;
-    let reports = runner.all(args);
-    // What stays is only space.
+    fs::create_dir_all(&runner.scratch).context("creating a folder for test output")?;
+    let reports = runner.run_all(args);
+    // A leftover folder only wastes space.
     let _ = fs::remove_dir_all(&runner.scratch);
     let reports = reports?;
     let count = |fits: fn(&Outcome) -> bool| reports.iter().filter(|r| fits(&r.outcome)).count();
     let failed = count(|o| *o == Outcome::Failed);
     let skipped = count(|o| matches!(o, Outcome::Skipped(_)));
-    let unsteady: Vec<&str> = (reports.iter().filter(|r| r.unsteady))
+    let flaky: Vec<&str> = (reports.iter().filter(|r| r.flaky))
         .map(|r| r.name.as_str())
         .collect();
     for report in reports.iter().filter(|r| r.outcome == Outcome::Failed) {
         say(&format!("FAILED: {}", report.name));
     }
-    for name in &unsteady {
-        say(&format!("unsteady: {name}"));
+    for name in &flaky {
+        say(&format!("flaky: {name}"));
     }
     say(&format!(
         "{} passed, {failed} failed, {skipped} not run, in {:.1} s",
@@ -70,77 +71,85 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if skipped > 0 {
         notes::not_run(&reasons(&reports))?;
     }
-    if !unsteady.is_empty() {
-        notes::unsteady(&unsteady.join(", "))?;
+    if !flaky.is_empty() {
+        notes::flaky(&flaky.join(", "))?;
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// How a test ended.
+/// The result of a test.
 struct Report {
     name: String,
     outcome: Outcome,
-    /// It failed first, and passed when it ran again alone.
-    unsteady: bool,
+    /// Whether the test failed first and passed when it ran again alone.
+    flaky: bool,
 }
 
-/// So many that failed run again. More are no accident.
-const SECOND_RUNS: usize = 8;
+/// Maximum number of failed tests that run again. More failures are not a coincidence.
+const MAX_RERUNS: usize = 8;
 
-/// Runs the few tests that failed once more.
-fn second_runs(reports: &mut [Report], mut run: impl FnMut(&str) -> Result<Outcome>) -> Result<()> {
+/// Runs the failed tests once more, if they are few.
+fn rerun_failed(
+    reports: &mut [Report],
+    mut run: impl FnMut(&str) -> Result<Outcome>,
+) -> Result<()> {
     let mut failed: Vec<&mut Report> = reports
         .iter_mut()
         .filter(|report| report.outcome == Outcome::Failed)
         .collect();
-    if failed.is_empty() || failed.len() > SECOND_RUNS {
+    if failed.is_empty() || failed.len() > MAX_RERUNS {
         return Ok(());
     }
-    say(&format!("{} failed; run again, alone:", failed.len()));
+    say(&format!(
+        "{} failed; running them again, alone:",
+        failed.len()
+    ));
     for report in &mut failed {
         report.outcome = run(&report.name)?;
-        report.unsteady = report.outcome == Outcome::Passed;
+        report.flaky = report.outcome == Outcome::Passed;
     }
     Ok(())
 }
 
-/// How tests are run.
+/// Runs tests.
 struct Runner {
     binary: PathBuf,
-    /// Where cargo runs them.
+    /// The working directory that cargo uses for them.
     folder: PathBuf,
-    /// Whether this is root; else they are run by sudo.
+    /// Whether this process is root; otherwise tests run with sudo.
     root: bool,
     scratch: PathBuf,
 }
 
 impl Runner {
-    /// Runs all that are wanted.
-    fn all(&self, args: &Args) -> Result<Vec<Report>> {
-        let (alone, shared): (Vec<_>, Vec<_>) =
-            self.tests(args)?.into_iter().partition(|test| test.alone);
+    /// Runs the selected tests.
+    fn run_all(&self, args: &Args) -> Result<Vec<Report>> {
+        let (alone, shared): (Vec<_>, Vec<_>) = self
+            .select_tests(args)?
+            .into_iter()
+            .partition(|test| test.alone);
         say(&format!(
-            "{} tests, {} at a time, then {} alone",
+            "{} tests, {} in parallel, then {} alone",
             shared.len(),
             args.jobs,
             alone.len()
         ));
-        let mut reports = self.several(shared, args.jobs)?;
+        let mut reports = self.run_tests(shared, args.jobs)?;
         if !alone.is_empty() {
-            say("waiting until nothing else runs that shares the machine");
+            say("waiting for other tests on this machine");
         }
-        reports.extend(self.several(alone, 1)?);
-        second_runs(&mut reports, |name| Ok(self.one(name)?.outcome))?;
+        reports.extend(self.run_tests(alone, 1)?);
+        rerun_failed(&mut reports, |name| Ok(self.run_one(name)?.outcome))?;
         Ok(reports)
     }
 
-    fn several(&self, tests: Vec<Test>, jobs: u8) -> Result<Vec<Report>> {
+    fn run_tests(&self, tests: Vec<Test>, jobs: u8) -> Result<Vec<Report>> {
         let queue = Queue::new(tests);
         let worker = || {
             let mut reports = Vec::new();
             while let Some(test) = queue.take() {
-                let report = self.one(&test.name);
-                queue.give_back(&test);
+                let report = self.run_one(&test.name);
+                queue.release(&test);
                 reports.push(report?);
             }
             Ok(reports)
@@ -153,8 +162,8 @@ impl Runner {
         Ok(reports.into_iter().flatten().collect())
     }
 
-    /// The tests that are wanted, and what each needs.
-    fn tests(&self, args: &Args) -> Result<Vec<Test>> {
+    /// Returns the selected tests with their needs.
+    fn select_tests(&self, args: &Args) -> Result<Vec<Test>> {
         let mut command = self.command(&["--list", "--format", "terse"], &[]);
         let output = command.output().context("starting the tests")?;
         let text = String::from_utf8(output.stdout).context("names of tests")?;
@@ -164,7 +173,7 @@ impl Runner {
             .collect();
         for word in &args.tests {
             if !names.iter().any(|name| name.contains(word.as_str())) {
-                bail!("no test has {word} in its name");
+                bail!("no test name contains {word}");
             }
         }
         let wanted = |name: &&&str| {
@@ -172,30 +181,30 @@ impl Runner {
             args.tests.is_empty() || args.tests.iter().any(has)
         };
         let wanted = names.iter().filter(wanted);
-        wanted.map(|name| self.ask(name)).collect()
+        wanted.map(|name| self.query_needs(name)).collect()
     }
 
-    /// Asks a test what it needs of the machine.
-    fn ask(&self, name: &str) -> Result<Test> {
+    /// Asks a test for its needs.
+    fn query_needs(&self, name: &str) -> Result<Test> {
         let test = ["--exact", name, "--test-threads=1", "--nocapture"];
         let mut command = self.command(&test, &["NOCTULE_ASK=1"]);
         let output = command.output().context("starting a test")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let mut lines = text.lines();
-        // The harness writes the name before it, on the same line.
+        // The harness prints the name of the test on the same line.
         let wants = lines.find_map(|line| Some(line.split_once("machine: ")?.1));
-        let wants = wants.with_context(|| format!("{name} does not say what it needs"))?;
+        let wants = wants.with_context(|| format!("{name} does not declare its needs"))?;
         Test::new(name, wants)
     }
 
-    /// Runs a test, and shows what it said if it failed.
-    fn one(&self, name: &str) -> Result<Report> {
+    /// Runs a test, and prints its output if it failed.
+    fn run_one(&self, name: &str) -> Result<Report> {
         let file = |what: &str| {
             let name = format!("{}.{what}", name.replace(':', "-"));
             self.scratch.join(name)
         };
-        let (said, skipped) = (file("said"), file("skipped"));
-        let output = File::create(&said).context("a file for what a test says")?;
+        let (output_path, skipped) = (file("output"), file("skipped"));
+        let output = File::create(&output_path).context("creating a file for test output")?;
         let began = Instant::now();
         let status = self
             .command(
@@ -215,18 +224,18 @@ impl Runner {
         };
         let mut text = format!("{name}: {outcome} ({seconds:.1} s)");
         if outcome == Outcome::Failed {
-            let said = fs::read(&said).unwrap_or_default();
-            text = format!("{text}: {status}\n{}", String::from_utf8_lossy(&said));
+            let output = fs::read(&output_path).unwrap_or_default();
+            text = format!("{text}: {status}\n{}", String::from_utf8_lossy(&output));
         }
         say(&text);
         Ok(Report {
             name: name.to_owned(),
             outcome,
-            unsteady: false,
+            flaky: false,
         })
     }
 
-    /// The tests' binary as root, with these arguments and variables.
+    /// Returns a command that runs the test binary as root with these arguments and variables.
     fn command(&self, args: &[&str], variables: &[&str]) -> Command {
         let program = if self.root { "env" } else { "sudo" };
         let mut command = Command::new(program);
@@ -239,7 +248,7 @@ impl Runner {
     }
 }
 
-/// The reasons for which tests were not run, with how many each kept.
+/// Lists the reasons why tests were skipped, with the number of tests each.
 fn reasons(reports: &[Report]) -> String {
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for report in reports {
@@ -254,7 +263,7 @@ fn reasons(reports: &[Report]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Progress. Nobody may be listening any more; that is no reason to stop.
+/// Prints progress. A closed stdout must not stop the tests.
 fn say(text: &str) {
     let _ = writeln!(stdout().lock(), "{text}");
 }
@@ -263,8 +272,8 @@ fn say(text: &str) {
 mod tests {
     use super::*;
 
-    /// Reports of tests whose names say how they end: the first and the second time.
-    fn after_second_runs(names: &[&str]) -> Vec<(Outcome, bool)> {
+    /// Runs tests whose names state the outcomes of the first and the second run.
+    fn outcomes_after_reruns(names: &[&str]) -> Vec<(Outcome, bool)> {
         let outcome = |fails: bool| match fails {
             true => Outcome::Failed,
             false => Outcome::Passed,
@@ -274,20 +283,17 @@ mod tests {
             .map(|name| Report {
                 name: (*name).to_owned(),
                 outcome: outcome(name.starts_with("fails")),
-                unsteady: false,
+                flaky: false,
             })
             .collect();
-        second_runs(&mut reports, |name| Ok(outcome(name.ends_with("fails")))).expect("no error");
-        reports
-            .into_iter()
-            .map(|r| (r.outcome, r.unsteady))
-            .collect()
+        rerun_failed(&mut reports, |name| Ok(outcome(name.ends_with("fails")))).expect("no error");
+        reports.into_iter().map(|r| (r.outcome, r.flaky)).collect()
     }
 
     #[test]
-    fn a_test_that_passes_alone_is_unsteady_and_one_that_fails_again_failed() {
+    fn only_tests_that_pass_alone_are_flaky() {
         assert_eq!(
-            after_second_runs(&["passes", "fails, passes", "fails, fails"]),
+            outcomes_after_reruns(&["passes", "fails, passes", "fails, fails"]),
             [
                 (Outcome::Passed, false),
                 (Outcome::Passed, true),
@@ -297,8 +303,8 @@ mod tests {
     }
 
     #[test]
-    fn many_failures_are_no_accident() {
-        let ended = after_second_runs(&["fails, passes"; SECOND_RUNS + 1]);
-        assert_eq!(ended, vec![(Outcome::Failed, false); SECOND_RUNS + 1]);
+    fn many_failures_are_not_rerun() {
+        let ended = outcomes_after_reruns(&["fails, passes"; MAX_RERUNS + 1]);
+        assert_eq!(ended, vec![(Outcome::Failed, false); MAX_RERUNS + 1]);
     }
 }

@@ -1,4 +1,4 @@
-//! Cargo, as somebody would start it by hand.
+//! Runs Cargo as a user would from a shell.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,22 +8,22 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// The cargo that runs this program, or that of the path.
+/// Returns the cargo that runs this program, or the one in the path.
 pub(crate) fn program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// A command that starts it.
+/// Returns a command that starts cargo.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(program());
-    forget_our_package(&mut command);
+    remove_package_variables(&mut command);
     command
 }
 
-/// Takes away what cargo says to a program that it runs of the program's own package. Some build
-/// scripts ask for these names (that of `ring`): they would run again whenever cargo is started
-/// from here after it was started by hand, and all that depends on them would be built anew.
-pub(crate) fn forget_our_package(command: &mut Command) {
+/// Removes the variables that describe xtask's own package. Some build scripts, such as that of
+/// `ring`, depend on these variables. They would run again whenever cargo starts from here after a
+/// manual start, and everything that depends on them would be rebuilt.
+pub(crate) fn remove_package_variables(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -32,23 +32,24 @@ pub(crate) fn forget_our_package(command: &mut Command) {
     }
 }
 
-/// The tests of the binary, and the binary, with the features of the whole workspace, as `make test` has built them.
-pub(crate) fn tests_of_the_binary(root: &Path) -> Result<Executables> {
+/// Builds the tests of the binary and the binary itself, with the features of the whole workspace
+/// like `make test`.
+pub(crate) fn build_blackbox_tests(root: &Path) -> Result<Executables> {
     let mut command = command();
     command
         .args(["test", "--workspace", "--test=blackbox", "--locked"])
         .arg("--no-run")
         .current_dir(root);
-    Executables::build(&mut command).context("the tests of the binary")
+    Executables::build(&mut command).context("building the tests of the binary")
 }
 
-/// What a command of cargo has built.
+/// The output of a cargo build.
 pub(crate) struct Executables {
     messages: String,
 }
 
 impl Executables {
-    /// Runs a command of cargo that builds, of which this adds the last option.
+    /// Runs a build command of cargo, and adds the last option.
     pub(crate) fn build(command: &mut Command) -> Result<Self> {
         let output = command
             .arg("--message-format=json-render-diagnostics")
@@ -56,13 +57,13 @@ impl Executables {
             .output()
             .context("starting cargo")?;
         if !output.status.success() {
-            bail!("cargo cannot build it");
+            bail!("cargo build failed");
         }
-        let messages = String::from_utf8(output.stdout).context("cargo")?;
+        let messages = String::from_utf8(output.stdout).context("decoding the output of cargo")?;
         Ok(Self { messages })
     }
 
-    /// Where that of this target is.
+    /// Returns the path of this target's executable.
     pub(crate) fn named(&self, target: &str) -> Result<PathBuf> {
         let executable = |line: &str| {
             let message: Value = serde_json::from_str(line).ok()?;
@@ -71,6 +72,6 @@ impl Executables {
             Some(PathBuf::from(path))
         };
         let found = self.messages.lines().find_map(executable);
-        found.with_context(|| format!("cargo does not report where {target} is"))
+        found.with_context(|| format!("cargo did not report the executable of {target}"))
     }
 }

@@ -1,4 +1,4 @@
-//! Notes for the last line of `scripts/check.sh`.
+//! Records notes for the last line of `scripts/check.sh`.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -6,25 +6,25 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
 
-/// Notes what was not run, and why.
+/// Records skipped tests and the reasons.
 pub(crate) fn not_run(text: &str) -> Result<()> {
     note("NOCTULE_NOT_RUN", text)
 }
 
-/// Notes tests that failed beside others and passed when they ran again alone.
-pub(crate) fn unsteady(names: &str) -> Result<()> {
-    note("NOCTULE_UNSTEADY", names)
+/// Records tests that failed together with others and passed alone.
+pub(crate) fn flaky(names: &str) -> Result<()> {
+    note("NOCTULE_FLAKY", names)
 }
 
-/// Adds a line to the file that this variable names, if somebody collects it.
+/// Appends a line to the file that the variable names, if it is set.
 fn note(variable: &str, text: &str) -> Result<()> {
     let Some(path) = env::var_os(variable) else {
         return Ok(());
     };
     let mut options = OpenOptions::new();
     let file = options.append(true).create(true).open(path);
-    let mut file = file.with_context(|| format!("the file of {variable}"))?;
-    // At once: other stages write to it, too.
+    let mut file = file.with_context(|| format!("opening the file of {variable}"))?;
+    // A single write, because other stages append to the file too.
     file.write_all(format!("{text}\n").as_bytes())
-        .with_context(|| format!("the file of {variable}"))
+        .with_context(|| format!("writing the file of {variable}"))
 }

@@ -1,28 +1,28 @@
-//! Which test is next.
+//! Selects the next test to run.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 
-/// A test, and what it needs of the machine.
+/// A test and its needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
     pub(super) name: String,
-    /// Nothing else may run.
+    /// Whether no other test may run meanwhile.
     pub(super) alone: bool,
-    /// Parts of the machine that it has for itself.
+    /// Parts of the machine that the test needs exclusively.
     parts: BTreeSet<String>,
 }
 
 impl Test {
-    /// As the test says it: `alone`, or `shared` with names of parts.
+    /// Parses the needs that a test declares: `alone`, or `shared` followed by names of parts.
     pub(super) fn new(name: &str, wants: &str) -> Result<Self> {
         let mut words = wants.split(' ');
         let alone = match words.next() {
             Some("alone") => true,
             Some("shared") => false,
-            _ => bail!("{name} wants the machine {wants}: neither alone nor shared"),
+            _ => bail!("{name} declares `{wants}`: expected `alone` or `shared`"),
         };
         Ok(Self {
             name: name.to_owned(),
@@ -32,10 +32,10 @@ impl Test {
     }
 }
 
-/// Tests that wait, and the parts of the machine that those have that run.
+/// Waiting tests, and the parts of the machine that running tests hold.
 pub(super) struct Queue {
     state: Mutex<State>,
-    given_back: Condvar,
+    released: Condvar,
 }
 
 struct State {
@@ -44,8 +44,8 @@ struct State {
 }
 
 impl Queue {
-    /// Those that need a part for themselves come first: they are the ones that wait for each other,
-    /// and the others fill the gaps.
+    /// Creates a queue. Tests that need a part exclusively come first, because they wait for each
+    /// other; the remaining tests fill the gaps.
     pub(super) fn new(mut tests: Vec<Test>) -> Self {
         tests.sort_by_key(|test| test.parts.is_empty());
         let state = State {
@@ -54,11 +54,11 @@ impl Queue {
         };
         Self {
             state: Mutex::new(state),
-            given_back: Condvar::new(),
+            released: Condvar::new(),
         }
     }
 
-    /// The next test whose parts are free, once there is one; none when no test is left.
+    /// Waits for a test whose parts are free and returns it. Returns `None` if no tests are left.
     pub(super) fn take(&self) -> Option<Test> {
         let mut state = self.state();
         loop {
@@ -72,15 +72,15 @@ impl Queue {
                 state.taken.extend(test.parts.iter().cloned());
                 return Some(test);
             }
-            let waiting = self.given_back.wait(state);
+            let waiting = self.released.wait(state);
             state = waiting.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// The test has ended.
-    pub(super) fn give_back(&self, test: &Test) {
+    /// Releases the parts of a finished test.
+    pub(super) fn release(&self, test: &Test) {
         self.state().taken.retain(|part| !test.parts.contains(part));
-        self.given_back.notify_all();
+        self.released.notify_all();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_need_the_same_part_wait_for_each_other_and_others_do_not() {
+    fn tests_wait_only_for_parts_they_need() {
         let queue = Queue::new(vec![
             test("other", "shared"),
             test("first", "shared cpu"),
@@ -110,29 +110,29 @@ mod tests {
         ]);
         let first = taken(&queue);
         assert_eq!(first.name, "first");
-        // "both" waits for the first, and keeps nobody else waiting.
+        // "both" waits for "first" and does not block other tests.
         let groups = taken(&queue);
         assert_eq!(groups.name, "groups");
         assert_eq!(taken(&queue).name, "other");
-        queue.give_back(&first);
-        queue.give_back(&groups);
+        queue.release(&first);
+        queue.release(&groups);
         assert_eq!(taken(&queue).name, "both");
         assert_eq!(queue.take(), None);
     }
 
     #[test]
-    fn a_test_waits_in_another_thread_until_its_part_is_given_back() {
+    fn a_test_waits_until_its_part_is_released() {
         let queue = Queue::new(vec![test("a", "shared cpu"), test("b", "shared cpu")]);
         let first = taken(&queue);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| taken(&queue));
-            queue.give_back(&first);
+            queue.release(&first);
             assert_eq!(second.join().expect("no panic").name, "b");
         });
     }
 
     #[test]
-    fn a_test_that_says_neither_is_an_error() {
+    fn unknown_needs_are_an_error() {
         let error = Test::new("a", "somehow").expect_err("a wrong word");
         assert!(error.to_string().contains("somehow"), "{error}");
     }

@@ -1,5 +1,5 @@
-//! What of ours runs in a machine. One of this architecture has the programs that `make test` tests here, with
-//! their libraries; for another they are built, without libraries.
+//! The programs that run in a machine. For the host's architecture, they are the programs of `make
+//! test` with their libraries. For other architectures, static programs are built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,23 +16,23 @@ use crate::cargo::{self, Executables};
 const FIRST: &str = "noctule-vm-init";
 const TESTS: &str = "blackbox";
 
-/// A program that needs no library of the machine.
+/// Builds a program that needs no shared libraries.
 const STATIC: &str = "RUSTFLAGS=-C target-feature=+crt-static";
 
-/// Programs, and where each is.
+/// Paths of the programs.
 pub(super) struct Programs {
-    /// The first process: it runs before the disk is there, and has no libraries.
+    /// The first process, which is static because it runs before the disk is mounted.
     pub(super) init: PathBuf,
     pub(super) agent: PathBuf,
     pub(super) tests: PathBuf,
-    /// Where the tests look for the agent.
+    /// Path at which the tests expect the agent.
     pub(super) agent_of_tests: PathBuf,
-    /// What agent and tests need, their loader included.
+    /// Libraries of the agent and the tests, including the loader.
     pub(super) libraries: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Builds them. Those without what debuggers need are in the folder.
+    /// Builds the programs and stores copies without debug information in the folder.
     pub(super) fn build(
         root: &Path,
         architecture: &Architecture,
@@ -44,35 +44,35 @@ impl Programs {
             architecture.debian
         ));
         match architecture.is_native()? {
-            true => Self::ours(root, architecture, folder),
-            false => Self::foreign(root, architecture, cache),
+            true => Self::build_native(root, architecture, folder),
+            false => Self::build_static(root, architecture, cache),
         }
     }
 
-    fn ours(root: &Path, architecture: &Architecture, folder: &Path) -> Result<Self> {
+    fn build_native(root: &Path, architecture: &Architecture, folder: &Path) -> Result<Self> {
         let mut init = Command::new("env");
-        cargo::forget_our_package(&mut init);
-        // With a target, build scripts are built apart, and stay dynamic.
+        cargo::remove_package_variables(&mut init);
+        // With an explicit target, build scripts are not affected by the flags and stay dynamic.
         init.arg(STATIC)
             .arg(cargo::program())
             .args(["build", "--locked", "--target", architecture.target])
             .args(["--package=noctule-vm", "--bins"])
             .current_dir(root);
-        let init = Executables::build(&mut init).context("the first process")?;
-        let built = cargo::tests_of_the_binary(root)?;
+        let init = Executables::build(&mut init).context("building the first process")?;
+        let built = cargo::build_blackbox_tests(root)?;
         let agent_of_tests = built.named("noctule")?;
         let mut libraries = needed(&agent_of_tests)?;
         libraries.extend(needed(&built.named(TESTS)?)?);
         Ok(Self {
             init: init.named(FIRST)?,
-            agent: slim(&agent_of_tests, folder)?,
-            tests: slim(&built.named(TESTS)?, folder)?,
+            agent: copy_stripped(&agent_of_tests, folder)?,
+            tests: copy_stripped(&built.named(TESTS)?, folder)?,
             agent_of_tests,
             libraries,
         })
     }
 
-    fn foreign(root: &Path, architecture: &Architecture, cache: &Path) -> Result<Self> {
+    fn build_static(root: &Path, architecture: &Architecture, cache: &Path) -> Result<Self> {
         let toolchain = Toolchain::get(architecture, cache)?;
         let mut command = toolchain.cargo(root)?;
         command
@@ -83,8 +83,8 @@ impl Programs {
             .args(["--package=noctule", "--package=noctule-vm"])
             .args(["--features=noctule/static", "--bins", "--test=blackbox"])
             .current_dir(root);
-        let built = Executables::build(&mut command).context("the static programs")?;
-        let named = |name| Ok::<_, anyhow::Error>(toolchain.outside(&built.named(name)?, root));
+        let built = Executables::build(&mut command).context("building the static programs")?;
+        let named = |name| Ok::<_, anyhow::Error>(toolchain.host_path(&built.named(name)?, root));
         Ok(Self {
             init: named(FIRST)?,
             agent: named("noctule")?,
@@ -95,9 +95,9 @@ impl Programs {
     }
 }
 
-/// A copy without what debuggers need, which is most of it.
-fn slim(program: &Path, folder: &Path) -> Result<PathBuf> {
-    let name = program.file_name().context("a program has a name")?;
+/// Copies a program without its debug information, which is most of its size.
+fn copy_stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let name = program.file_name().context("the program has no name")?;
     let copy = folder.join(name);
     let mut strip = Command::new("strip");
     quiet(strip.args(["--strip-debug", "-o"]).arg(&copy).arg(program))?;
