@@ -1,8 +1,8 @@
-//! `cargo xtask faults`: the agent, of which one system call fails in each run.
+//! Implements `cargo xtask faults`: runs the agent and lets one system call fail in each run.
 //!
-//! strace says which system calls a start and some ticks make, and lets single ones fail with an error that the
-//! kernel has for them. The agent may end with a message and a code, or go on; it must not panic, be killed, hang,
-//! or leave anything in the kernel.
+//! strace records the system calls of a start and several ticks, and injects single errors that the
+//! kernel can return for them. The agent may exit with a message and a code, or continue. It must
+//! not panic, be killed, hang, or leave anything in the kernel.
 
 use std::fs::{self, File};
 use std::io::{Write as _, stdout};
@@ -27,43 +27,43 @@ use verdict::{Outcome, Verdict};
 
 /// Let each system call of the agent fail once
 ///
-/// Runs `noctule run` with everything switched on again and again, and lets one system call fail in each run: the
-/// first few of its kind in each thread, and some by chance. Prints what came of it, and fails if the agent
-/// panicked, was killed, hung, gave no figures, or left programs
-/// in the kernel. Needs root, strace and bpftool.
+/// Runs `noctule run` with all features enabled repeatedly, and lets one system call fail in each
+/// run: the first few of its kind in each thread, and some random later ones. Prints the outcomes.
+/// Fails if the agent panicked, was killed, hung, exported no metrics, or left programs in the
+/// kernel. Needs root, strace and bpftool.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The binary
+    /// Path of the binary
     #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
     binary: PathBuf,
-    /// Only these system calls [default: all that the agent makes]
+    /// Only test these system calls [default: all that the agent makes]
     #[arg(value_name = "NAME")]
     calls: Vec<String>,
-    /// Begin with this one, in the order of the alphabet
+    /// Start with this system call in alphabetical order
     #[arg(long, value_name = "NAME", default_value = "")]
     from: String,
-    /// So many calls of each kind fail, from the first one on
+    /// Number of first calls of each kind to fail
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     first: u64,
-    /// And so many later ones, by chance
+    /// Number of random later calls of each kind to fail
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     random: u64,
-    /// Chooses these
+    /// Seed for selecting random calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Between two batches: a run has several, and is short.
+/// Interval between batches; short, so that a run has several.
 const INTERVAL: &str = "200ms";
 
-/// How long the agent goes on with its fault: some ticks.
+/// How long the agent continues after the fault: several ticks.
 const TICKS: Duration = Duration::from_millis(700);
 
-/// Longer than a start takes under strace on a machine that has other loads; then it hangs.
+/// Longer than a start under strace takes on a busy machine. An agent that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    ensure!(geteuid().is_root(), "it needs root");
+    ensure!(geteuid().is_root(), "this command needs root");
     for (tool, package) in [("strace", "strace"), ("bpftool", "bpftool")] {
         let found = Command::new(tool).arg("-V").output();
         ensure!(
@@ -86,20 +86,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for fault in faults {
         let verdict = try_one(args, &folder, fault, &usual)?;
         writeln!(stdout(), "{fault}: {verdict}")?;
-        counts[verdict.place()] += 1;
-        if verdict.is_wrong() {
+        counts[verdict.index()] += 1;
+        if verdict.is_failure() {
             wrong.push(format!("{fault}: {verdict}"));
         }
     }
     writeln!(
         stdout(),
-        "{} went on, {} ended with a message, {} wrong",
+        "{} continued, {} exited with a message, {} failed",
         counts[0],
         counts[1],
         counts[2]
     )?;
     for words in &wrong {
-        writeln!(stdout(), "wrong: {words}")?;
+        writeln!(stdout(), "failed: {words}")?;
     }
     Ok(match wrong.is_empty() {
         true => ExitCode::SUCCESS,
@@ -107,15 +107,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// The system calls of a run without a fault, which has to be right, and what it says about its features.
+/// Runs the agent without a fault, which must succeed. Returns its system calls and its reported
+/// features.
 fn survey(args: &Args, folder: &Folder) -> Result<(Survey, String)> {
     let table = folder.0.join("calls");
     let options = ["-f", "-c", "-o", path(&table)?].map(str::to_owned);
     let residue = Residue::now()?;
     let outcome = Run::start(&args.binary, folder, &options)?.watch()?;
-    let verdict = verdict::of(&outcome, &outcome.features, &residue.left()?);
+    let verdict = verdict::judge(&outcome, &outcome.features, &residue.left()?);
     ensure!(
-        !verdict.is_wrong() && outcome.answered,
+        !verdict.is_failure() && outcome.answered,
         "without a fault: {verdict}"
     );
     let survey = Survey::parse(&fs::read_to_string(&table)?)?;
@@ -126,12 +127,14 @@ fn try_one(args: &Args, folder: &Folder, fault: &Fault, usual: &str) -> Result<V
     let residue = Residue::now()?;
     let options = fault.options();
     let outcome = Run::start(&args.binary, folder, &options)?.watch()?;
-    let verdict = verdict::of(&outcome, usual, &residue.left()?);
+    let verdict = verdict::judge(&outcome, usual, &residue.left()?);
     let code = outcome.status.unwrap_or_default();
-    Ok(match errors::whose(&fault.call, &verdict.to_string()) {
-        Some(whose) if verdict.is_wrong() => Verdict::Ended(code, whose.to_owned()),
-        _ => verdict,
-    })
+    Ok(
+        match errors::known_cause(&fault.call, &verdict.to_string()) {
+            Some(cause) if verdict.is_failure() => Verdict::Ended(code, cause.to_owned()),
+            _ => verdict,
+        },
+    )
 }
 
 /// A run of the agent under strace.
@@ -147,7 +150,7 @@ impl Run {
         let address = http::free_address()?;
         let [output, errors] = ["output", "errors"].map(|name| folder.0.join(name));
         let tape = folder.0.join("tape");
-        // A tape is continued; each run is to begin one.
+        // The agent appends to an existing tape, but each run must start a new one.
         if tape.exists() {
             fs::remove_dir_all(&tape)?;
         }
@@ -174,18 +177,18 @@ impl Run {
         })
     }
 
-    /// Waits until it answers, lets it go on for some ticks, and ends it.
+    /// Waits until the agent answers, lets it run for several ticks, and stops it.
     fn watch(mut self) -> Result<Outcome> {
-        let mut status = self.until(PATIENCE, |run| run.scrape().is_ok())?;
+        let mut status = self.wait_until(PATIENCE, |run| run.scrape().is_ok())?;
         let mut answered = false;
         let mut hung = false;
         if status.is_none() {
             thread::sleep(TICKS);
-            // The fault may be one of this connection; then the next has the figures.
+            // The fault may affect this connection, so a second attempt is allowed.
             answered = self.scrape().or_else(|_| self.scrape()).is_ok();
-            // An end by itself is seen here, too.
+            // This also detects that the agent exited by itself.
             self.signal(Signal::TERM);
-            status = self.until(PATIENCE, |_| false)?;
+            status = self.wait_until(PATIENCE, |_| false)?;
             hung = status.is_none();
         }
         if hung {
@@ -196,12 +199,12 @@ impl Run {
             status: status.filter(|_| !hung).map(code),
             answered,
             features: fs::read_to_string(&self.output)?,
-            said: fs::read_to_string(&self.errors)?,
+            errors: fs::read_to_string(&self.errors)?,
         })
     }
 
-    /// Until it has ended, or `done`, or nothing of both comes within that time.
-    fn until(
+    /// Waits until the agent has exited, `done` returns true, or the time is over.
+    fn wait_until(
         &mut self,
         patience: Duration,
         done: impl Fn(&Self) -> bool,
@@ -223,24 +226,24 @@ impl Run {
         let page = http::get(&self.address, "/metrics")?;
         match page.contains("noctule_self_build_info") {
             true => Ok(()),
-            false => bail!("not the figures"),
+            false => bail!("the answer has no metrics"),
         }
     }
 
-    /// To the agent; strace ends after it, in the same way.
+    /// Sends a signal to the agent. strace exits after it, with the same status.
     fn signal(&self, signal: Signal) {
         let strace = self.strace.id();
         let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
         let children = children.unwrap_or_default();
         let pids = children.split_whitespace().flat_map(str::parse);
         for pid in pids.filter_map(Pid::from_raw) {
-            // It may have ended.
+            // The agent may have exited.
             let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// The code of the end, or of the signal with 128 more, as a shell has it.
+/// Returns the exit code, or 128 plus the signal number, as in a shell.
 fn code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     let signal = status.signal().map_or(-1, |signal| 128 + signal);
@@ -248,19 +251,19 @@ fn code(status: ExitStatus) -> i32 {
 }
 
 fn path(path: &Path) -> Result<&str> {
-    path.to_str().context("a path in UTF-8")
+    path.to_str().context("the path is not valid UTF-8")
 }
 
-/// What the runs write; removed at the end.
+/// A temporary folder for the files of the runs.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
         let name = format!("noctule-faults-{}", std::process::id());
         let folder = Self(std::env::temp_dir().join(name));
-        fs::create_dir(&folder.0).context("a folder")?;
-        let everything = "[metrics]\nprocesses = true\n[events]\nfiles = true\ndns = true\n";
-        fs::write(folder.configuration(), everything)?;
+        fs::create_dir(&folder.0).context("creating a temporary folder")?;
+        let configuration = "[metrics]\nprocesses = true\n[events]\nfiles = true\ndns = true\n";
+        fs::write(folder.configuration(), configuration)?;
         Ok(folder)
     }
 
@@ -271,7 +274,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays is only space.
+        // A leftover folder only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

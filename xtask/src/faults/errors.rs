@@ -1,35 +1,38 @@
-//! Errors that the kernel has for a system call.
+//! Errors that the kernel can return for a system call.
 
-/// What is not let fail, and why.
-const SPARED: &[(&str, &str)] = &[
-    ("arch_prctl", "of the C library, before the program"),
-    ("brk", "returns where the heap ends in place of an error"),
-    ("clock_gettime", "fails only for a clock that is none"),
-    ("execve", "the begin of the program"),
-    ("exit", "has no error"),
-    ("exit_group", "has no error"),
+/// System calls that never get a fault, and the reason.
+const EXCLUDED: &[(&str, &str)] = &[
+    (
+        "arch_prctl",
+        "called by the C library before the program starts",
+    ),
+    ("brk", "returns the end of the heap instead of an error"),
+    ("clock_gettime", "fails only for an invalid clock"),
+    ("execve", "starts the program"),
+    ("exit", "cannot fail"),
+    ("exit_group", "cannot fail"),
     (
         "futex",
-        "a wake-up that is lost is a fault that the kernel has not",
+        "an injected fault would lose a wake-up, which the kernel never does",
     ),
-    ("getpid", "has no error"),
-    ("gettid", "has no error"),
-    ("geteuid", "has no error"),
-    ("getuid", "has no error"),
-    ("restart_syscall", "goes on with another one"),
-    ("rseq", "of the C library, before the program"),
+    ("getpid", "cannot fail"),
+    ("gettid", "cannot fail"),
+    ("geteuid", "cannot fail"),
+    ("getuid", "cannot fail"),
+    ("restart_syscall", "continues another system call"),
+    ("rseq", "called by the C library before the program starts"),
+    ("rt_sigaction", "fails only for an invalid signal number"),
+    ("rt_sigreturn", "cannot fail"),
     (
-        "rt_sigaction",
-        "fails only for a number that is no signal's",
+        "set_robust_list",
+        "called by the C library before the program starts",
     ),
-    ("rt_sigreturn", "has no error"),
-    ("set_robust_list", "of the C library, before the program"),
-    ("set_tid_address", "has no error"),
-    ("uname", "has no error"),
-    ("sched_yield", "has no error"),
+    ("set_tid_address", "cannot fail"),
+    ("uname", "cannot fail"),
+    ("sched_yield", "cannot fail"),
 ];
 
-/// Of each the first is the most likely one; a call that is not here gets those of [`USUAL`].
+/// Errors of each call, the most likely first. Calls that are not listed get [`DEFAULT_ERRORS`].
 const ERRORS: &[(&str, &[&str])] = &[
     ("accept4", &["EMFILE", "ECONNABORTED"]),
     ("bind", &["EADDRINUSE", "EACCES"]),
@@ -91,55 +94,55 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("writev", &["EPIPE", "EINTR"]),
 ];
 
-const USUAL: &[&str] = &["ENOMEM", "EPERM"];
+const DEFAULT_ERRORS: &[&str] = &["ENOMEM", "EPERM"];
 
-/// Ends that are not the agent's: the system call, a part of the verdict, and whose it is.
-const OF_OTHERS: &[(&str, &str, &str)] = &[
+/// Failures caused by other software: the system call, a part of the verdict, and the cause.
+const FOREIGN_FAILURES: &[(&str, &str, &str)] = &[
     (
         "clone",
         "crates/web/src/server.rs",
-        "tokio has no error for a thread that does not start, and panics; then the agent ends with a message",
+        "tokio panics if a thread cannot be started; the agent then exits with a message",
     ),
     (
         "close",
         "library/std/src/sys/fs",
-        "the runtime of Rust: a folder that cannot be closed",
+        "the Rust runtime: a directory cannot be closed",
     ),
     (
         "sendto",
-        "it hung",
-        "signal-hook: the byte that reports SIGTERM, into a socket whose other end the agent holds: it has no error",
+        "the agent hung",
+        "signal-hook: it reports SIGTERM by a byte in a socket pair and ignores errors",
     ),
     (
         "write",
         "runtime/io/driver.rs",
-        "tokio: a wake-up by eventfd, which the kernel takes",
+        "tokio: a wake-up through an eventfd, which never fails in practice",
     ),
     (
         "mmap",
         "signal 11",
-        "the dynamic loader, before the program",
+        "the dynamic loader, before the program starts",
     ),
     (
         "mmap",
         "stack_overflow.rs",
-        "the runtime of Rust: no stack for the signals of a new thread",
+        "the Rust runtime: no signal stack for a new thread",
     ),
 ];
 
-/// Whose end it is, if it is not the agent's.
-pub(super) fn whose(call: &str, verdict: &str) -> Option<&'static str> {
-    let known = OF_OTHERS
+/// Returns the cause of a failure that is not the agent's fault.
+pub(super) fn known_cause(call: &str, verdict: &str) -> Option<&'static str> {
+    let known = FOREIGN_FAILURES
         .iter()
         .find(|(name, part, _)| *name == call && verdict.contains(part));
-    known.map(|(_, _, whose)| *whose)
+    known.map(|(_, _, cause)| *cause)
 }
 
-/// The errors with which a call is let fail; none: it is not.
-pub(super) fn of(call: &str) -> &'static [&'static str] {
-    if SPARED.iter().any(|(spared, _)| *spared == call) {
+/// Returns the errors to inject for a call; empty for excluded calls.
+pub(super) fn errors_of(call: &str) -> &'static [&'static str] {
+    if EXCLUDED.iter().any(|(excluded, _)| *excluded == call) {
         return &[];
     }
     let known = ERRORS.iter().find(|(name, _)| *name == call);
-    known.map_or(USUAL, |(_, errors)| errors)
+    known.map_or(DEFAULT_ERRORS, |(_, errors)| errors)
 }

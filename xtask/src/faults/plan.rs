@@ -1,4 +1,4 @@
-//! Which calls are to fail.
+//! Selects the calls that fail.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,35 +7,38 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::errors;
 
-/// How often the agent made each system call, all its threads together.
+/// Number of calls of each system call by all threads of the agent.
 pub(super) struct Survey(BTreeMap<String, u64>);
 
 impl Survey {
-    /// Reads the table of `strace -c`.
+    /// Parses the table of `strace -c`.
     pub(super) fn parse(table: &str) -> Result<Self> {
         let mut calls = BTreeMap::new();
         for line in table.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // Share, seconds, microseconds of each, calls, perhaps errors, name.
+            // Columns: share, seconds, microseconds per call, calls, optional errors, name.
             let (Some(share), Some(name)) = (words.first(), words.last()) else {
                 continue;
             };
             if share.parse::<f64>().is_err() || *name == "total" {
                 continue;
             }
-            let count = words.get(3).context("a line without a count")?;
-            calls.insert((*name).to_owned(), count.parse().context("a count")?);
+            let count = words.get(3).context("a line of strace has no count")?;
+            calls.insert(
+                (*name).to_owned(),
+                count.parse().context("invalid count of strace")?,
+            );
         }
-        ensure!(!calls.is_empty(), "strace saw no system call");
+        ensure!(!calls.is_empty(), "strace recorded no system call");
         Ok(Self(calls))
     }
 }
 
-/// One call that fails.
+/// A call that fails.
 pub(super) struct Fault {
     pub(super) call: String,
     error: &'static str,
-    /// Which one of its kind in each thread; from 1.
+    /// Number of the call among those of its kind in each thread, from 1.
     number: u64,
 }
 
@@ -46,7 +49,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// How strace lets it fail. Other system calls do not stop the agent.
+    /// Returns strace's options for the fault. Other system calls run without being stopped.
     pub(super) fn options(&self) -> Vec<String> {
         let Self {
             call,
@@ -64,12 +67,13 @@ impl Fault {
     }
 }
 
-/// The first ones of each kind, and some later ones, each with the errors in turn.
+/// Returns faults for the first calls of each kind and some random later ones, cycling through the
+/// errors.
 pub(super) fn faults(survey: &Survey, first: u64, random: u64, seed: u64) -> Vec<Fault> {
     let mut dice = Dice(seed);
     let mut all = Vec::new();
     for (call, count) in &survey.0 {
-        let errors = errors::of(call);
+        let errors = errors::errors_of(call);
         let later = (0..random).filter(|_| *count > first);
         let later: Vec<u64> = later
             .map(|_| first + 1 + dice.below(count - first))
@@ -85,7 +89,7 @@ pub(super) fn faults(survey: &Survey, first: u64, random: u64, seed: u64) -> Vec
     all
 }
 
-/// Numbers that depend on the seed alone (splitmix64).
+/// A random number generator that depends only on the seed (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -113,7 +117,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_first_of_each_kind_and_some_later_ones_fail() {
+    fn first_and_some_later_calls_fail() {
         let survey = Survey::parse(TABLE).expect("a table");
         let plan = |seed| {
             let all = faults(&survey, 2, 1, seed);

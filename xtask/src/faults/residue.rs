@@ -1,4 +1,4 @@
-//! What a run left in the kernel.
+//! Detects programs and links that a run left in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// The kernel frees programs some time after their process.
-const LOOKS: u32 = 50;
+/// The kernel frees programs some time after their process has exited.
+const RETRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
 const KINDS: [&str; 2] = ["prog", "link"];
 
-/// Programs and links that no process has open, by the number of each, as there were before the run.
+/// Ids of the programs and links that no process held open before the run.
 pub(super) struct Residue(BTreeSet<(&'static str, u64)>);
 
 impl Residue {
@@ -28,26 +28,29 @@ impl Residue {
                 .output()
                 .context("starting bpftool")?;
             ensure!(output.status.success(), "bpftool {kind} show failed");
-            let list: Value = serde_json::from_slice(&output.stdout).context("bpftool's JSON")?;
-            let list = list.as_array().context("a list")?.iter();
+            let list: Value =
+                serde_json::from_slice(&output.stdout).context("parsing the JSON of bpftool")?;
+            let list = list.as_array().context("bpftool printed no list")?.iter();
             found.extend(list.filter_map(|it| Some((kind, it["id"].as_u64()?))));
         }
-        // After the list, so that what somebody makes meanwhile is not taken for nobody's.
+        // Processes are listed after the programs, so that concurrently created programs are not
+        // counted as residue.
         let held = held();
         found.retain(|it| !held.contains(it));
         Ok(Self(found))
     }
 
-    /// What is there since, and nobody's, also after a while.
+    /// Returns the programs and links that have appeared since and that no process holds open, even
+    /// after a while.
     pub(super) fn left(&self) -> Result<Vec<String>> {
-        let mut left = self.more()?;
-        for _ in 0..LOOKS {
+        let mut left = self.new_items()?;
+        for _ in 0..RETRIES {
             if left.is_empty() {
                 break;
             }
             thread::sleep(PAUSE);
-            // One of another process, which began and ended meanwhile, is no longer there either.
-            let still = self.more()?;
+            // This excludes programs of another process that started and ended meanwhile.
+            let still = self.new_items()?;
             left.retain(|it| still.contains(it));
         }
         Ok(left
@@ -56,12 +59,12 @@ impl Residue {
             .collect())
     }
 
-    fn more(&self) -> Result<Vec<(&'static str, u64)>> {
+    fn new_items(&self) -> Result<Vec<(&'static str, u64)>> {
         Ok(Self::now()?.0.difference(&self.0).copied().collect())
     }
 }
 
-/// What processes have open. A link holds its program, too.
+/// Returns the programs and links that processes hold open. A link also holds its program.
 fn held() -> BTreeSet<(&'static str, u64)> {
     let mut held = BTreeSet::new();
     for process in entries(Path::new("/proc")) {
@@ -69,21 +72,21 @@ fn held() -> BTreeSet<(&'static str, u64)> {
             let target = fs::read_link(&descriptor).unwrap_or_default();
             let name = descriptor.file_name().unwrap_or_default();
             if target.to_string_lossy().contains("bpf") {
-                let said = fs::read_to_string(process.join("fdinfo").join(name));
-                held.extend(ids(&said.unwrap_or_default()));
+                let info = fs::read_to_string(process.join("fdinfo").join(name));
+                held.extend(ids(&info.unwrap_or_default()));
             }
         }
     }
     held
 }
 
-/// A process may have ended meanwhile: then there are none.
+/// Lists a directory. Returns nothing if the process has exited meanwhile.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Lines such as `prog_id: 12`.
+/// Parses lines such as `prog_id: 12`.
 fn ids(text: &str) -> impl Iterator<Item = (&'static str, u64)> {
     text.lines().filter_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_holds_itself_and_its_program() {
+    fn a_link_holds_its_program() {
         let text =
             "pos:\t0\nlink_type:\traw_tracepoint\nlink_id:\t7\nprog_tag:\tab\nprog_id:\t12\n";
         let ids: Vec<_> = ids(text).collect();

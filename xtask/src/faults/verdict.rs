@@ -1,89 +1,92 @@
-//! What came of a fault.
+//! Judges the outcome of a fault.
 
 use std::fmt;
 
-/// How a run went.
+/// The outcome of a run.
 pub(super) struct Outcome {
-    /// With which code it ended; `None`: it had to be killed.
+    /// Exit code; `None` if the agent had to be killed.
     pub(super) status: Option<i32>,
-    /// It gave figures until it was told to end.
+    /// Whether the agent served metrics until it was stopped.
     pub(super) answered: bool,
-    /// On standard output: which features are on, degraded, or off, and why.
+    /// Standard output: which features are on, degraded or off, with reasons.
     pub(super) features: String,
-    /// On standard error.
-    pub(super) said: String,
+    /// Standard error.
+    pub(super) errors: String,
 }
 
-/// A verdict, with the words that belong to it.
+/// A verdict with its description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It gave figures, and ended when it was told so; with its first words, if it said something.
-    WentOn(String),
-    /// It ended with a code and a message.
+    /// The agent served metrics and exited when it was stopped. Holds its first message, if any.
+    Continued(String),
+    /// The agent exited with a code and a message.
     Ended(i32, String),
-    Wrong(String),
+    Failed(String),
 }
 
 impl Verdict {
     pub(super) const COUNT: usize = 3;
 
-    pub(super) fn place(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         match self {
-            Self::WentOn(_) => 0,
+            Self::Continued(_) => 0,
             Self::Ended(..) => 1,
-            Self::Wrong(_) => 2,
+            Self::Failed(_) => 2,
         }
     }
 
-    pub(super) fn is_wrong(&self) -> bool {
-        matches!(self, Self::Wrong(_))
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WentOn(said) if said.is_empty() => write!(f, "went on"),
-            Self::WentOn(said) => write!(f, "went on: {said}"),
-            Self::Ended(code, said) => write!(f, "ended with {code}: {said}"),
-            Self::Wrong(words) => write!(f, "WRONG: {words}"),
+            Self::Continued(message) if message.is_empty() => write!(f, "continued"),
+            Self::Continued(message) => write!(f, "continued: {message}"),
+            Self::Ended(code, message) => write!(f, "exited with {code}: {message}"),
+            Self::Failed(reason) => write!(f, "FAILED: {reason}"),
         }
     }
 }
 
-/// `usual`: what it says of its features without a fault; `left`: what it left in the kernel.
-pub(super) fn of(outcome: &Outcome, usual: &str, left: &[String]) -> Verdict {
-    let said = outcome.said.trim();
+/// Judges an outcome. `usual` is the agent's output without a fault; `left` lists the residue in
+/// the kernel.
+pub(super) fn judge(outcome: &Outcome, usual: &str, left: &[String]) -> Verdict {
+    let errors = outcome.errors.trim();
     let mut features = outcome.features.lines();
     let unusual = features.find(|line| {
         let missing = line.starts_with("off: ") || line.starts_with("degraded: ");
         missing && !usual.lines().any(|known| known == *line)
     });
-    let first = said
+    let first = errors
         .lines()
         .next()
         .or(unusual)
         .unwrap_or_default()
         .to_owned();
-    if let Some(panic) = said.lines().find(|line| line.contains("panicked at")) {
-        return Verdict::Wrong(panic.to_owned());
+    if let Some(panic) = errors.lines().find(|line| line.contains("panicked at")) {
+        return Verdict::Failed(panic.to_owned());
     }
-    // Then the agent was not tried.
+    // strace failed, so the agent was not tested.
     if first.starts_with("strace:") {
-        return Verdict::Wrong(first);
+        return Verdict::Failed(first);
     }
     if !left.is_empty() {
-        return Verdict::Wrong(format!("left in the kernel: {}", left.join(", ")));
+        return Verdict::Failed(format!("left in the kernel: {}", left.join(", ")));
     }
     match outcome.status {
-        None => Verdict::Wrong(format!("it hung: {first}")),
-        Some(0) if outcome.answered => Verdict::WentOn(first),
-        Some(0) => Verdict::Wrong(format!("it gave no figures: {first}")),
-        // Told to end before it listens for that.
+        None => Verdict::Failed(format!("the agent hung: {first}")),
+        Some(0) if outcome.answered => Verdict::Continued(first),
+        Some(0) => Verdict::Failed(format!("no metrics: {first}")),
+        // A fatal signal. SIGTERM can be one, if it arrives before the agent handles it.
         Some(code) if !(0..=128).contains(&code) => {
-            Verdict::Wrong(format!("signal {}: {first}", code - 128))
+            Verdict::Failed(format!("signal {}: {first}", code - 128))
         }
-        Some(code) if said.is_empty() => Verdict::Wrong(format!("code {code} without a word")),
+        Some(code) if errors.is_empty() => {
+            Verdict::Failed(format!("code {code} without a message"))
+        }
         Some(code) => Verdict::Ended(code, first),
     }
 }
@@ -95,45 +98,45 @@ mod tests {
     const USUAL: &str = "on http://127.0.0.1:2\non: cpu_time\n";
 
     #[test]
-    fn each_end_has_its_verdict() {
+    fn judges_each_outcome() {
         let cases = [
-            ((Some(0), true, ""), "went on"),
+            ((Some(0), true, ""), "continued"),
             (
                 (Some(0), true, "WARN no counters\n"),
-                "went on: WARN no counters",
+                "continued: WARN no counters",
             ),
             (
                 (Some(1), false, "noctule: no memory\nhint\n"),
-                "ended with 1: noctule: no memory",
+                "exited with 1: noctule: no memory",
             ),
-            ((Some(1), false, ""), "WRONG: code 1 without a word"),
-            ((Some(0), false, ""), "WRONG: it gave no figures: "),
-            ((None, true, ""), "WRONG: it hung: "),
-            ((Some(134), false, "aborted"), "WRONG: signal 6: aborted"),
-            ((Some(1), false, "strace: no\n"), "WRONG: strace: no"),
+            ((Some(1), false, ""), "FAILED: code 1 without a message"),
+            ((Some(0), false, ""), "FAILED: no metrics: "),
+            ((None, true, ""), "FAILED: the agent hung: "),
+            ((Some(134), false, "aborted"), "FAILED: signal 6: aborted"),
+            ((Some(1), false, "strace: no\n"), "FAILED: strace: no"),
             (
                 (Some(0), true, "x\nthread 'a' panicked at b\n"),
-                "WRONG: thread 'a' panicked at b",
+                "FAILED: thread 'a' panicked at b",
             ),
         ];
-        for ((status, answered, said), expected) in cases {
+        for ((status, answered, errors), expected) in cases {
             let outcome = Outcome {
                 status,
                 answered,
                 features: "on http://127.0.0.1:1\non: cpu_time\n".to_owned(),
-                said: said.to_owned(),
+                errors: errors.to_owned(),
             };
-            assert_eq!(of(&outcome, USUAL, &[]).to_string(), expected);
+            assert_eq!(judge(&outcome, USUAL, &[]).to_string(), expected);
         }
         let fine = Outcome {
             status: Some(0),
             answered: true,
             features: "on http://127.0.0.1:1\non: cpu_time\noff: waits: no memory\n".to_owned(),
-            said: String::new(),
+            errors: String::new(),
         };
-        let told = of(&fine, USUAL, &[]);
-        assert_eq!(told.to_string(), "went on: off: waits: no memory");
-        let left = of(&fine, USUAL, &["prog 7".to_owned()]);
-        assert_eq!(left.to_string(), "WRONG: left in the kernel: prog 7");
+        let verdict = judge(&fine, USUAL, &[]);
+        assert_eq!(verdict.to_string(), "continued: off: waits: no memory");
+        let left = judge(&fine, USUAL, &["prog 7".to_owned()]);
+        assert_eq!(left.to_string(), "FAILED: left in the kernel: prog 7");
     }
 }
