@@ -1,8 +1,10 @@
-//! `cargo xtask fleet`: many nodes, derived from one, before a real VictoriaMetrics.
+//! Implements `cargo xtask fleet`: simulates many nodes, derived from a recorded one, with a real
+//! VictoriaMetrics.
 //!
-//! The page of `/metrics` of a recording is read at two moments. Each simulated node has its series, under names of
-//! its own where a name belongs to one node, and grows as the recorded node did, faster or slower by a factor of its
-//! own. On each third node one unit makes another wait. The rules of `deploy/fleet` must find it.
+//! The page `/metrics` of a recording is read at two times. Each simulated node has the same
+//! series. Names that belong to one node are changed per node. The counters of a node grow like
+//! those of the recorded node, multiplied by a factor per node. On every third node, one unit slows
+//! down another. The rules of `deploy/fleet` must find it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,32 +21,33 @@ mod node;
 
 use node::{Nodes, Template};
 
-/// Simulate a fleet before VictoriaMetrics, and print what it costs and answers
+/// Simulate a fleet with VictoriaMetrics, and print its cost and answers
 ///
-/// The nodes are derived from a recording of at least 90 seconds (`noctule record`). Needs victoria-metrics and
-/// vmalert (Debian: victoria-metrics).
+/// The nodes are derived from a recording of at least 90 seconds (`noctule record`). Needs
+/// victoria-metrics and vmalert (Debian: victoria-metrics).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Simulated nodes; the alert wants one culprit on more than five of them, and each third has it
+    /// Number of simulated nodes. The alert needs one culprit on more than five nodes; every third
+    /// node has it
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(16..=10_000))]
     nodes: u32,
-    /// Seconds that the fleet is scraped, each node once in 15 seconds
+    /// Duration of scraping in seconds; each node is scraped every 15 seconds
     #[arg(long, default_value_t = 180)]
     seconds: u64,
-    /// The recording that the nodes are derived from
+    /// The recording from which the nodes are derived
     #[arg(long, value_name = "DIR")]
     tape: PathBuf,
-    /// Containers, units and other groups (each) of a node with series of their own
+    /// Number of containers, units and other groups (each) per node with their own series
     #[arg(long, default_value_t = 12)]
     rows: u32,
-    /// The binary that reads it
+    /// The noctule binary that reads the recording
     #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
     binary: PathBuf,
 }
 
 const SCRAPE_SECONDS: u64 = 15;
 
-/// A process that ends with this.
+/// A child process that is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -58,13 +61,14 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let folder = std::env::temp_dir().join(format!("noctule-fleet-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let figures = simulate(root, args, &folder);
-    // What stays is only space.
+    // A leftover folder only wastes space.
     let _ = fs::remove_dir_all(&folder);
     figures?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// From the last minute of the recording. Both parts have the same begin, so that the same rows have series.
+/// Builds the template from the last minute of the recording. Both pages start at the same time, so
+/// that the same rows have series.
 fn template(args: &Args, folder: &Path) -> Result<Template> {
     let config = folder.join("noctule.toml");
     fs::write(
@@ -76,7 +80,8 @@ fn template(args: &Args, folder: &Path) -> Result<Template> {
     Ok(Template::new(&first, &second, 60.0))
 }
 
-/// `/metrics` as it was that many seconds after the moment 90 seconds before the end.
+/// Returns `/metrics` as of that many seconds after the moment 90 seconds before the end of the
+/// recording.
 fn recorded_page(args: &Args, config: &Path, seconds: u32) -> Result<String> {
     let address = http::free_address()?;
     let mut command = Command::new(&args.binary);
@@ -87,8 +92,9 @@ fn recorded_page(args: &Args, config: &Path, seconds: u32) -> Result<String> {
         .arg(config)
         .arg("--from")
         .arg(&args.tape);
-    let _agent = start(command, "build noctule, or name it with --binary")?;
-    wait(&address, "/livez").with_context(|| format!("reading {}", args.tape.display()))?;
+    let _agent = start(command, "build noctule, or pass its path with --binary")?;
+    wait_until_ready(&address, "/livez")
+        .with_context(|| format!("reading {}", args.tape.display()))?;
     get(&address, "/metrics")
 }
 
@@ -96,7 +102,7 @@ fn simulate(root: &Path, args: &Args, folder: &Path) -> Result<()> {
     let template = template(args, folder)?;
     let series = template.series();
     say(&format!(
-        "a node: {series} series, {} of them grow",
+        "a node has {series} series, of which {} grow",
         template.growing()
     ));
     let nodes = Nodes::serve(template, args.nodes)?;
@@ -104,7 +110,7 @@ fn simulate(root: &Path, args: &Args, folder: &Path) -> Result<()> {
     fs::write(&scrape, nodes.scrape_configuration(SCRAPE_SECONDS))?;
     let rules = fs::read_to_string(root.join("deploy/fleet/rules.yml"))?;
     let rules_file = folder.join("rules.yml");
-    // Often enough for a short run.
+    // Evaluate often enough for a short run.
     fs::write(
         &rules_file,
         rules
@@ -113,22 +119,22 @@ fn simulate(root: &Path, args: &Args, folder: &Path) -> Result<()> {
     )?;
     let (store, alert) = (http::free_address()?, http::free_address()?);
     let flag = |name: &str, value: &dyn std::fmt::Display| format!("-{name}={value}");
-    let _store = debian(
+    let _store = start_debian(
         "victoria-metrics",
         &[
             flag("storageDataPath", &folder.join("data").display()),
             flag("httpListenAddr", &store),
             flag("promscrape.config", &scrape.display()),
             flag("search.latencyOffset", &"1s"),
-            // A query over all series of all nodes needs more than the 300,000 that it allows itself.
+            // A query over all series of all nodes exceeds the default limit of 300,000.
             flag("search.maxUniqueTimeseries", &10_000_000),
             flag("search.maxQueryDuration", &"10m"),
             flag("loggerLevel", &"ERROR"),
         ],
     )?;
-    wait(&store, "/health")?;
+    wait_until_ready(&store, "/health")?;
     let url = format!("http://{store}");
-    let _alert = debian(
+    let _alert = start_debian(
         "vmalert",
         &[
             flag("rule", &rules_file.display()),
@@ -140,43 +146,48 @@ fn simulate(root: &Path, args: &Args, folder: &Path) -> Result<()> {
         ],
     )?;
     thread::sleep(Duration::from_secs(args.seconds));
-    cost(&store, args)?;
-    answers(&store, nodes.hurt())?;
-    ensure!(nodes.alerted(), "no alert names the culprit");
+    print_cost(&store, args)?;
+    check_answers(&store, nodes.culprit_nodes())?;
+    ensure!(nodes.has_alerted(), "no alert names the culprit");
     say("the alert NoctuleFleetNoisyNeighbour was sent");
     Ok(())
 }
 
-fn debian(program: &str, args: &[String]) -> Result<Running> {
+fn start_debian(program: &str, args: &[String]) -> Result<Running> {
     let mut command = Command::new(program);
     command.args(args);
     start(command, "apt install victoria-metrics")
 }
 
-fn start(mut command: Command, mend: &str) -> Result<Running> {
+fn start(mut command: Command, hint: &str) -> Result<Running> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
     let program = command.get_program().to_string_lossy();
-    let child = child.with_context(|| format!("{program}: {mend}"))?;
+    let child = child.with_context(|| format!("{program}: {hint}"))?;
     Ok(Running(child))
 }
 
-fn wait(address: &str, path: &str) -> Result<()> {
+fn wait_until_ready(address: &str, path: &str) -> Result<()> {
     for _ in 0..600 {
         if get(address, path).is_ok() {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(100));
     }
-    bail!("nobody answers on {address}")
+    bail!("no answer from {address}")
 }
 
-/// Rows of an answer: labels and value.
+/// Runs a query. Returns labels and value of each row, and the duration.
 fn query(address: &str, query: &str) -> Result<(Vec<(Value, f64)>, Duration)> {
     let began = Instant::now();
-    let path = format!("/api/v1/query?nocache=1&query={}", http::encoded(query));
+    let path = format!(
+        "/api/v1/query?nocache=1&query={}",
+        http::percent_encode(query)
+    );
     let answer: Value = serde_json::from_str(&get(address, &path)?)?;
     let took = began.elapsed();
-    let rows = answer["data"]["result"].as_array().context("no result")?;
+    let rows = answer["data"]["result"]
+        .as_array()
+        .context("the answer has no result")?;
     let row = |row: &Value| {
         let value = row["value"][1].as_str()?.parse().ok()?;
         Some((row["metric"].clone(), value))
@@ -186,11 +197,13 @@ fn query(address: &str, query: &str) -> Result<(Vec<(Value, f64)>, Duration)> {
 
 fn single(address: &str, text: &str) -> Result<f64> {
     let (rows, _) = query(address, text)?;
-    let row = rows.first().with_context(|| format!("{text}: no answer"))?;
+    let row = rows
+        .first()
+        .with_context(|| format!("{text}: empty result"))?;
     Ok(row.1)
 }
 
-fn cost(store: &str, args: &Args) -> Result<()> {
+fn print_cost(store: &str, args: &Args) -> Result<()> {
     let up = single(store, "count(up{job=\"noctule\"} == 1)")?;
     let samples = single(store, "sum(scrape_samples_scraped{job=\"noctule\"})")?;
     let longest = single(store, "max(scrape_duration_seconds{job=\"noctule\"})")?;
@@ -209,8 +222,8 @@ fn cost(store: &str, args: &Args) -> Result<()> {
     let rows = sum("vm_rows{", "storage/");
     let bytes = sum("vm_data_size_bytes{", "storage/");
     let index = sum("vm_data_size_bytes{", "indexdb");
-    say(&format!("nodes: {up} of {} answer", args.nodes));
-    // A node has one sample of each series.
+    say(&format!("nodes: {up} of {} are up", args.nodes));
+    // Each series has one sample per node.
     say(&format!("series: {samples}; longest scrape {longest:.3} s"));
     say(&format!(
         "samples: {:.0} per second",
@@ -230,14 +243,14 @@ fn cost(store: &str, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What the rules say, and how long the same takes without them.
-fn answers(store: &str, hurt: usize) -> Result<()> {
+/// Prints the results of the rules, and the duration of the same queries without rules.
+fn check_answers(store: &str, hurt: usize) -> Result<()> {
     let (rows, took) = query(
         store,
         "topk(3, fleet:noctule_culprit_nodes:count{culprit_kind!=\"kernel\"})",
     )?;
     say(&format!(
-        "who hurts others on the most nodes (recorded, {took:.1?}):"
+        "culprits on the most nodes (recorded, {took:.1?}):"
     ));
     for (labels, value) in &rows {
         say(&format!("  {value} nodes: {labels}"));
@@ -245,8 +258,11 @@ fn answers(store: &str, hurt: usize) -> Result<()> {
     let found = rows
         .iter()
         .find(|(labels, _)| labels["culprit_unit"] == node::CULPRIT);
-    let (_, nodes) = found.context("the rules did not find the culprit that was put there")?;
-    ensure!(*nodes as usize == hurt, "{nodes} of {hurt} nodes");
+    let (_, nodes) = found.context("the rules did not find the simulated culprit")?;
+    ensure!(
+        *nodes as usize == hurt,
+        "the rules found {nodes} of {hurt} nodes"
+    );
     let recorded = |level: &str| {
         single(
             store,
@@ -254,7 +270,7 @@ fn answers(store: &str, hurt: usize) -> Result<()> {
         )
     };
     say(&format!(
-        "recorded series: {} of single nodes, {} of the fleet",
+        "recorded series: {} per node, {} of the fleet",
         recorded("instance")?,
         recorded("fleet")?
     ));
@@ -262,18 +278,18 @@ fn answers(store: &str, hurt: usize) -> Result<()> {
         (rate({__name__=~\"noctule_(container|unit|cgroup)_sched_blame_seconds_total\", \
         culprit_kind!=\"other\"}[5m])))";
     let (_, took) = query(store, direct)?;
-    say(&format!("the same from the nodes' series: {took:.1?}"));
+    say(&format!("the same query on the nodes' series: {took:.1?}"));
     let worst = "topk(5, sum by (instance) (rate(noctule_node_sched_wait_seconds_total[5m])))";
     let (_, took) = query(store, worst)?;
     say(&format!("worst nodes: {took:.1?}"));
     let cpu = "topk(10, sum by (unit) (rate({__name__=~\"noctule_(container|unit|cgroup)_cpu_seconds_total\"}[5m])))";
     let (_, took) = query(store, cpu)?;
-    say(&format!("CPU time of units over the fleet: {took:.1?}"));
+    say(&format!("CPU time of units in the fleet: {took:.1?}"));
     Ok(())
 }
 
 fn say(line: &str) {
     use std::io::Write as _;
-    // Nobody may read it.
+    // Stdout may be closed.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

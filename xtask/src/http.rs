@@ -1,4 +1,4 @@
-//! A client of one request, and what a server needs.
+//! A minimal HTTP client, and a helper for servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The body of an answer with status 200. HTTP/1.0, so that no server splits it up.
+/// Returns the body of a response with status 200. Uses HTTP/1.0 so that servers do not send
+/// chunks.
 pub(crate) fn get(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("not an HTTP response")?;
     if !head
         .lines()
         .next()
@@ -27,13 +30,13 @@ pub(crate) fn get(address: &str, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// An address at which nobody listens.
+/// Returns a free local address.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// For a query in an address.
-pub(crate) fn encoded(text: &str) -> String {
+/// Percent-encodes text for a query string.
+pub(crate) fn percent_encode(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
     let encoded = text.bytes().map(|b| match plain(b) {
         true => char::from(b).to_string(),

@@ -1,7 +1,9 @@
-//! `cargo xtask soak`: an agent with everything switched on, beside churn, for a long time.
+//! Implements `cargo xtask soak`: runs an agent with all features enabled under churn for a long
+//! time.
 //!
-//! What it holds must not grow: memory, descriptors, threads, entries of its tables. Some of it fills in the
-//! first minutes by design (the page remembers a quarter of an hour), so the first third is not judged.
+//! Memory, descriptors, threads and map entries must not grow. Some of them fill by design in the
+//! first minutes, because the web page shows the last 15 minutes. The first third of the run is
+//! therefore not judged.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,64 +21,70 @@ mod server;
 
 use server::Prometheus;
 
-/// Run the agent with everything switched on beside churn, and see whether it grows
+/// Run the agent with all features enabled under churn, and check for growth
 ///
-/// Processes, cgroups and connections come and go all the time; the agent writes events and a recording,
-/// exposes each process, and is scraped. Prints memory, descriptors, threads and entries of tables over time,
-/// and fails if one of them grows, an answer fails or the agent ends. Needs root.
+/// Processes, cgroups and connections come and go continuously. The agent writes events and a
+/// recording, exports each process, and is scraped. Prints memory, descriptors, threads and map
+/// entries over time. Fails if one of them grows, a scrape fails or the agent exits. Needs root.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long, in seconds [default: 7200, or 60 of the short form]
+    /// Duration in seconds [default: 7200, or 60 with --short]
     #[arg(long = "for", value_name = "SECONDS")]
     seconds: Option<u64>,
-    /// A minute, of an agent that forgets within seconds: no loss, and memory below a bound
+    /// Run for a minute with an agent that forgets within seconds; fail on losses or too much
+    /// memory
     #[arg(long)]
     short: bool,
-    /// The binary
+    /// Path of the binary
     #[arg(long, value_name = "FILE", default_value = "target/release/noctule")]
     binary: PathBuf,
-    /// Let a real Prometheus scrape it: it must find no counter reset, no sample twice and none out of order
+    /// Let a real Prometheus scrape the agent, and fail on counter resets and on duplicate or
+    /// out-of-order samples
     #[arg(long)]
     prometheus: bool,
 }
 
-/// Series that end stay in the memory of Prometheus for hours: fewer rows have series at a time.
+/// Prometheus keeps ended series in memory for hours, so fewer rows get series.
 const FEW_ROWS: &str = "subject_rows = 500\nprocess_rows = 200\n";
 
-/// What ended is forgotten within seconds, so that tables are as full after some as they are ever.
+/// Makes the agent forget ended processes and groups within seconds, so that maps quickly reach
+/// their final size.
 const SHORT_MEMORY: &str = "grace_seconds = 5.0\n[collect]\ndead_cgroup_memory_seconds = 5.0\n";
 
 const SECONDS: u64 = 7200;
 const SHORT_SECONDS: u64 = 60;
 
-/// Growth is not judged of a shorter run: what is remembered for a quarter of an hour is still filling.
+/// Minimum duration for judging growth. In a shorter run, the 15-minute history is still filling.
 const LEAST_SECONDS: u64 = 3600;
 
-/// Twice what an unoptimised build had in a minute (277 MiB). It goes up and down by 100 MiB, as the recording
-/// keeps rows for ten seconds, so growth of memory says nothing there.
+/// Memory limit of a short run: twice the use of an unoptimized build in a minute (277 MiB). Memory
+/// varies by 100 MiB, because the recording keeps rows for ten seconds. Growth of memory is
+/// therefore meaningless in a short run.
 const MOST_MEMORY_MIB: f64 = 512.0;
 
-/// From Linux 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated.
-const BEGINS_OF_WAITS: &str = "noctule_self_losses_total{kind=\"wait_start\"";
+/// Since Linux 6.12, the start of a wait is occasionally lost when a sleeping task is migrated.
+const LOST_WAIT_STARTS: &str = "noctule_self_losses_total{kind=\"wait_start\"";
 
 const LOST: &str = "noctule_self_losses_total{";
 
-/// That of the tests of the binary, which may run beside it: the agent is to get most of a CPU.
+/// The same priority as the tests of the binary, which may run at the same time. The agent needs
+/// most of a CPU.
 const NICE: i32 = -10;
 
-/// Lines of the table.
+/// Number of lines in the table.
 const SAMPLES: u64 = 24;
 
-/// Growth of memory from the second third to the last that is noise: of what there is, and at least so much.
+/// Growth of memory from the second to the last third that counts as noise: a share, and at least a
+/// minimum.
 const MEMORY_SHARE: f64 = 0.05;
 const MEMORY_MIB: f64 = 4.0;
-/// The same of descriptors and threads: an answer is under way.
-const FEW: f64 = 4.0;
+/// Growth of descriptors and threads that counts as noise, because a response may be in progress.
+const COUNT_NOISE: f64 = 4.0;
 
-/// What the agent holds at a moment.
+/// Resource use of the agent at one time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Since the start.
+    /// Time since the start.
     hours: f64,
     memory_mib: f64,
     descriptors: f64,
@@ -86,9 +94,12 @@ struct Sample {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    ensure!(rustix::process::geteuid().is_root(), "it needs root");
-    // Inherited by what it starts.
-    rustix::process::setpriority_process(None, NICE).context("its priority")?;
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "this command needs root"
+    );
+    // Inherited by child processes.
+    rustix::process::setpriority_process(None, NICE).context("setting the priority")?;
     let folder = Folder::new()?;
     let config = folder.0.join("noctule.toml");
     let usual = if args.short { SHORT_SECONDS } else { SECONDS };
@@ -96,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     fs::write(&config, configuration(args))?;
     let mut agent = Agent::start(&args.binary, &config, &folder.0)?;
     let server = match args.prometheus {
-        true => Some(Prometheus::scraping(&agent.address, &folder.0)?),
+        true => Some(Prometheus::start(&agent.address, &folder.0)?),
         false => None,
     };
     let (stop, churned) = (AtomicBool::new(false), Churned::default());
@@ -110,14 +121,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         stop.store(true, Ordering::Relaxed);
         samples
     })?;
-    let mut told = String::new();
-    let judged_samples = server.map(|server| server.judge(&mut told)).transpose()?;
-    agent.end()?;
+    let mut summary = String::new();
+    let judged_samples = server
+        .map(|server| server.judge(&mut summary))
+        .transpose()?;
+    agent.stop()?;
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let judged = args.short || seconds >= LEAST_SECONDS;
     let grown = match args.short {
-        true => grown_in_a_minute(&samples),
-        false if judged => grown(&samples),
+        true => find_short_growth(&samples),
+        false if judged => find_growth(&samples),
         false => Vec::new(),
     };
     let wrong = judged_samples.unwrap_or_default();
@@ -130,10 +143,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     );
     for (name, of, unit) in SLOPES {
         if let Some((slope, error)) = slope(&samples, of) {
-            writeln!(out, "{name}: {slope:+.2} ± {error:.2} {unit} in an hour")?;
+            writeln!(out, "{name}: {slope:+.2} ± {error:.2} {unit} per hour")?;
         }
     }
-    out.push_str(&told);
+    out.push_str(&summary);
     for words in &wrong {
         writeln!(out, "wrong: {words}")?;
     }
@@ -146,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match (judged, grown.is_empty()) {
         (true, true) => out.push_str("nothing grew\n"),
         (true, false) => {}
-        (false, _) => writeln!(out, "growth is judged from {LEAST_SECONDS} s on")?,
+        (false, _) => writeln!(out, "growth is only judged after {LEAST_SECONDS} s")?,
     }
     stdout().write_all(out.as_bytes())?;
     Ok(match grown.is_empty() && wrong.is_empty() {
@@ -155,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Everything is on.
+/// Returns a configuration with all features enabled.
 fn configuration(args: &Args) -> String {
     let rows = if args.prometheus || args.short {
         FEW_ROWS
@@ -166,7 +179,7 @@ fn configuration(args: &Args) -> String {
     format!("[metrics]\nprocesses = true\n{rows}{memory}[events]\nfiles = true\n")
 }
 
-/// A line of the table now and then, and a scrape each second.
+/// Scrapes every second, and regularly prints a line of the table.
 fn watch(agent: &mut Agent, seconds: u64) -> Result<Vec<Sample>> {
     let begun = Instant::now();
     let every = Duration::from_secs_f64(seconds as f64 / SAMPLES as f64);
@@ -200,18 +213,18 @@ fn watch(agent: &mut Agent, seconds: u64) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// A figure of a sample, with its name and its unit.
+/// A value of a sample, with its name and its unit.
 type Slope = (&'static str, fn(&Sample) -> f64, &'static str);
 
 const SLOPES: [Slope; 4] = [
     ("memory", |it| it.memory_mib, "MiB"),
     ("descriptors", |it| it.descriptors, "descriptors"),
     ("threads", |it| it.threads, "threads"),
-    ("entries of tables", |it| it.entries, "entries"),
+    ("map entries", |it| it.entries, "entries"),
 ];
 
-/// How a figure grows in an hour by the line through the last two thirds, and the standard error of that; none of
-/// fewer than three samples.
+/// Fits a line through the last two thirds. Returns the growth per hour and its standard error, or
+/// `None` for fewer than three samples.
 fn slope(samples: &[Sample], of: fn(&Sample) -> f64) -> Option<(f64, f64)> {
     let part = &samples[samples.len() / 3..];
     let count = part.len() as f64;
@@ -219,24 +232,25 @@ fn slope(samples: &[Sample], of: fn(&Sample) -> f64) -> Option<(f64, f64)> {
         return None;
     }
     let mean = |of: &dyn Fn(&Sample) -> f64| part.iter().map(of).sum::<f64>() / count;
-    let (hours, figure) = (mean(&|it| it.hours), mean(&of));
+    let (hours, value) = (mean(&|it| it.hours), mean(&of));
     let spread: f64 = part.iter().map(|it| (it.hours - hours).powi(2)).sum();
-    let both = |it: &Sample| (it.hours - hours) * (of(it) - figure);
+    let both = |it: &Sample| (it.hours - hours) * (of(it) - value);
     let slope = part.iter().map(both).sum::<f64>() / spread;
-    let off = |it: &Sample| (of(it) - figure - slope * (it.hours - hours)).powi(2);
+    let off = |it: &Sample| (of(it) - value - slope * (it.hours - hours)).powi(2);
     let rest: f64 = part.iter().map(off).sum();
     Some((slope, (rest / (count - 2.0) / spread).sqrt()))
 }
 
-/// What is more in the last third than in the second.
-fn grown(samples: &[Sample]) -> Vec<String> {
-    grown_of(&FIGURES, samples)
+/// Returns what grew from the second to the last third.
+fn find_growth(samples: &[Sample]) -> Vec<String> {
+    growth_of(&FIGURES, samples)
 }
 
-/// The same of what is level within seconds; losses, of which there are to be none more; and too much memory.
-fn grown_in_a_minute(samples: &[Sample]) -> Vec<String> {
-    let mut grown = grown_of(&FIGURES[1..], samples);
-    grown.extend(grown_of(&[LOSSES], samples));
+/// Like [`find_growth`] for values that stabilize within seconds. Also returns new losses and
+/// excessive memory.
+fn find_short_growth(samples: &[Sample]) -> Vec<String> {
+    let mut grown = growth_of(&FIGURES[1..], samples);
+    grown.extend(growth_of(&[LOSSES], samples));
     let most = samples.iter().map(|it| it.memory_mib).fold(0.0, f64::max);
     if most > MOST_MEMORY_MIB {
         grown.push(format!("memory (MiB): {most} of {MOST_MEMORY_MIB}"));
@@ -244,20 +258,21 @@ fn grown_in_a_minute(samples: &[Sample]) -> Vec<String> {
     grown
 }
 
-/// A figure of a sample, and how much more of it is noise: a share of what there is, and at least so much.
+/// A value of a sample, and the growth that counts as noise: a share of the value, and at least a
+/// minimum.
 type Figure = (&'static str, fn(&Sample) -> f64, f64, f64);
 
 const FIGURES: [Figure; 4] = [
     ("memory (MiB)", |it| it.memory_mib, MEMORY_SHARE, MEMORY_MIB),
-    ("descriptors", |it| it.descriptors, 0.0, FEW),
-    ("threads", |it| it.threads, 0.0, FEW),
+    ("descriptors", |it| it.descriptors, 0.0, COUNT_NOISE),
+    ("threads", |it| it.threads, 0.0, COUNT_NOISE),
     // Groups come and go in bursts.
-    ("entries of tables", |it| it.entries, 0.25, 200.0),
+    ("map entries", |it| it.entries, 0.25, 200.0),
 ];
 
 const LOSSES: Figure = ("losses", |it| it.losses, 0.0, 0.0);
 
-fn grown_of(figures: &[Figure], samples: &[Sample]) -> Vec<String> {
+fn growth_of(figures: &[Figure], samples: &[Sample]) -> Vec<String> {
     let third = samples.len() / 3;
     let median = |part: &[Sample], of: fn(&Sample) -> f64| {
         let mut values: Vec<f64> = part.iter().map(of).collect();
@@ -275,21 +290,21 @@ fn grown_of(figures: &[Figure], samples: &[Sample]) -> Vec<String> {
     grown
 }
 
-/// A folder for what the agent writes.
+/// A temporary folder for the agent's files.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
         let name = format!("noctule-soak-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).context("a folder")?;
+        fs::create_dir(&folder).context("creating a temporary folder")?;
         Ok(Self(folder))
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays is only space.
+        // A leftover folder only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -298,7 +313,7 @@ struct Agent {
     child: Child,
     address: String,
     scrapes: u64,
-    /// The series of losses that are not 0, as of the last sample.
+    /// Loss series of the last sample that are not 0.
     lost: Vec<String>,
 }
 
@@ -324,20 +339,20 @@ impl Agent {
         };
         let begun = Instant::now();
         while agent.get().is_err() {
-            agent.alive()?;
+            agent.check_alive()?;
             ensure!(
                 begun.elapsed() < Duration::from_secs(60),
-                "it never answers"
+                "the agent does not answer"
             );
             thread::sleep(Duration::from_millis(100));
         }
         Ok(agent)
     }
 
-    fn alive(&mut self) -> Result<()> {
+    fn check_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => bail!("the agent has ended: {status}"),
+            Some(status) => bail!("the agent exited: {status}"),
         }
     }
 
@@ -352,8 +367,8 @@ impl Agent {
     }
 
     fn scrape(&mut self) -> Result<String> {
-        self.alive()?;
-        let page = self.get().context("a scrape failed")?;
+        self.check_alive()?;
+        let page = self.get().context("scraping the agent")?;
         self.scrapes += 1;
         Ok(page)
     }
@@ -364,7 +379,7 @@ impl Agent {
         let number = |key: &str| -> Result<f64> {
             let line = status.lines().find_map(|line| line.strip_prefix(key));
             let word = line.and_then(|line| line.split_whitespace().next());
-            Ok(word.context("a line of status")?.parse()?)
+            Ok(word.context("/proc/PID/status lacks a line")?.parse()?)
         };
         let sum = |name: &str| -> f64 {
             let lines = page.lines().filter(|line| line.starts_with(name));
@@ -382,28 +397,28 @@ impl Agent {
             descriptors: fs::read_dir(process.join("fd"))?.count() as f64,
             threads: number("Threads:")?,
             entries: sum("noctule_self_map_entries{"),
-            losses: sum(LOST) - sum(BEGINS_OF_WAITS),
+            losses: sum(LOST) - sum(LOST_WAIT_STARTS),
         })
     }
 
-    fn end(&mut self) -> Result<()> {
+    fn stop(&mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let status = self.child.wait()?;
-        ensure!(status.success(), "it ended with {status}");
+        ensure!(status.success(), "the agent exited with {status}");
         Ok(())
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended.
+        // The agent may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What came and went.
+/// Counts of created and removed objects.
 #[derive(Default)]
 struct Churned {
     processes: AtomicU64,
@@ -411,7 +426,7 @@ struct Churned {
     connections: AtomicU64,
 }
 
-/// Between two of a kind: a hundred in a second are many for a node.
+/// Pause between objects of a kind. A hundred per second is a high rate for a node.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Churned {
@@ -432,7 +447,7 @@ impl Churned {
             }
             let group = mount.join(format!("{name}-{number}"));
             if fs::create_dir(&group).is_ok() {
-                // A process runs in it for a moment.
+                // A process runs in the group briefly.
                 let script = format!("echo $$ >{}/cgroup.procs", group.display());
                 let _ = Command::new("sh").args(["-c", &script]).status();
                 while fs::remove_dir(&group).is_err() && group.exists() {
@@ -460,7 +475,8 @@ impl Churned {
     }
 }
 
-/// The mount of the hierarchy that is counted: that of the controller `cpu` of v1, or v2.
+/// Returns the mount point of the hierarchy that noctule measures: v1 with the controller `cpu`, or
+/// v2.
 fn hierarchy() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     let find = |kind: &str, option: &str| {
@@ -479,7 +495,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_of_a_line_is_exact_and_that_of_noise_has_an_error() {
+    fn slopes_have_a_standard_error() {
         let at = |n: u32, memory_mib| Sample {
             hours: f64::from(n) / 10.0,
             memory_mib,
@@ -495,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_after_the_first_third_is_named() {
+    fn growth_after_the_first_third_is_reported() {
         let at = |memory_mib, threads| Sample {
             memory_mib,
             threads,
@@ -504,13 +520,13 @@ mod tests {
         let filling: Vec<Sample> = (0..24)
             .map(|n| at(if n < 8 { 20.0 + f64::from(n) } else { 40.0 }, 9.0))
             .collect();
-        assert!(grown(&filling).is_empty());
+        assert!(find_growth(&filling).is_empty());
         let leaking: Vec<Sample> = (0..24).map(|n| at(20.0 + f64::from(n), 9.0)).collect();
-        assert_eq!(grown(&leaking), ["memory (MiB): 32 to 40"]);
+        assert_eq!(find_growth(&leaking), ["memory (MiB): 32 to 40"]);
     }
 
     #[test]
-    fn a_minute_has_no_loss_and_a_bound_of_memory() {
+    fn short_runs_report_losses_and_excess_memory() {
         let samples = |most_mib, loses: bool| -> Vec<Sample> {
             let at = |n: u32| Sample {
                 memory_mib: most_mib * f64::from(n) / 24.0,
@@ -519,8 +535,8 @@ mod tests {
             };
             (1..=24).map(at).collect()
         };
-        assert!(grown_in_a_minute(&samples(200.0, false)).is_empty());
-        let wrong = grown_in_a_minute(&samples(600.0, true));
+        assert!(find_short_growth(&samples(200.0, false)).is_empty());
+        let wrong = find_short_growth(&samples(600.0, true));
         assert_eq!(wrong, ["losses: 0 to 1", "memory (MiB): 600 of 512"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Simulated nodes.
+//! Simulates nodes.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,44 +11,44 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-/// The unit that makes another one wait on each third node.
+/// The unit that slows down another one on every third node.
 pub(super) const CULPRIT: &str = "noisy.service";
 
-/// How long the other waits behind it, in seconds for each second.
+/// Blame of the culprit, in seconds per second.
 const BLAME: f64 = 0.4;
 
-/// One series of the agent.
+/// A series of the agent.
 struct Series {
-    /// Name and labels; `\u{1}` stands where the node is named.
+    /// Name and labels; `\u{1}` marks where the name of the node is inserted.
     text: String,
     value: f64,
-    /// For each second; 0 for what does not only go up.
+    /// Growth per second; 0 for series that are not counters.
     rate: f64,
 }
 
-/// What a node has.
+/// The series of a node.
 pub(super) struct Template {
     series: Vec<Series>,
 }
 
 impl Template {
-    /// From two pages in the text format, that many seconds apart.
+    /// Creates a template from two pages in the text format that are that many seconds apart.
     pub(super) fn new(first: &str, second: &str, seconds: f64) -> Self {
         let before: HashMap<&str, f64> = samples(first).collect();
-        let rises = |text: &str| {
+        let is_counter = |text: &str| {
             let name = text.split('{').next().unwrap_or_default();
             let ends = ["_total", "_bucket", "_count", "_sum"];
             ends.iter().any(|end| name.ends_with(end))
         };
         let series = samples(second).map(|(text, value)| {
             let was = before.get(text).copied().unwrap_or(value);
-            let rate = if rises(text) {
+            let rate = if is_counter(text) {
                 (value - was).max(0.0) / seconds
             } else {
                 0.0
             };
             Series {
-                text: named(text),
+                text: mark_node_labels(text),
                 value,
                 rate,
             }
@@ -69,19 +69,19 @@ impl Template {
             .count()
     }
 
-    /// The page of a node after that many seconds.
+    /// Returns the page of a node after that many seconds.
     fn page(&self, node: u32, seconds: f64) -> String {
-        // 0.5 to 1.5 of the agent's load.
+        // 0.5 to 1.5 times the agent's load.
         let factor = 0.5 + f64::from(node.wrapping_mul(2_654_435_761) >> 16 & 1023) / 1023.0;
         let mut page = String::with_capacity(self.series.len() * 160);
         let suffix = format!("-n{node}");
         for series in &self.series {
             let value = series.value + series.rate * factor * seconds;
             let text = series.text.replace('\u{1}', &suffix);
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(page, "{text} {value}");
         }
-        if is_hurt(node) {
+        if has_culprit(node) {
             let _ = writeln!(
                 page,
                 "noctule_unit_sched_blame_seconds_total{{unit=\"web.service\",culprit=\"unit:{CULPRIT}\",\
@@ -93,11 +93,11 @@ impl Template {
     }
 }
 
-fn is_hurt(node: u32) -> bool {
+fn has_culprit(node: u32) -> bool {
     node.is_multiple_of(3)
 }
 
-/// Name with labels, and value, of each sample.
+/// Returns name with labels, and value, of each sample.
 fn samples(page: &str) -> impl Iterator<Item = (&str, f64)> {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
@@ -106,8 +106,8 @@ fn samples(page: &str) -> impl Iterator<Item = (&str, f64)> {
     })
 }
 
-/// Marks the ends of the labels that belong to one node: ids and pods.
-fn named(text: &str) -> String {
+/// Marks the labels that are specific to a node: ids and pods.
+fn mark_node_labels(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = ["container_id=\"", "pod=\"", "pod_uid=\""]
@@ -124,7 +124,7 @@ fn named(text: &str) -> String {
     out
 }
 
-/// The nodes, each at a path of one server, which also takes the alerts of the rules.
+/// The nodes, each of which is a path of one server. The server also receives the alerts.
 pub(super) struct Nodes {
     address: String,
     count: u32,
@@ -132,7 +132,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Answers on threads of its own until the process ends.
+    /// Starts a server on its own threads that runs until the process ends.
     pub(super) fn serve(template: Template, count: u32) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
@@ -145,7 +145,7 @@ impl Nodes {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = server.clone();
-                // A scraper that goes away costs its answer.
+                // An error affects only the answer to this scraper.
                 thread::spawn(move || server.answer(stream).ok());
             }
         });
@@ -156,22 +156,22 @@ impl Nodes {
         })
     }
 
-    /// Where alerts are to be sent.
+    /// Returns the address for alerts.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
     /// Whether an alert names the culprit.
-    pub(super) fn alerted(&self) -> bool {
+    pub(super) fn has_alerted(&self) -> bool {
         self.alerted.load(Ordering::Relaxed)
     }
 
-    /// How many nodes have the culprit.
-    pub(super) fn hurt(&self) -> usize {
-        (0..self.count).filter(|node| is_hurt(*node)).count()
+    /// Returns the number of nodes with the culprit.
+    pub(super) fn culprit_nodes(&self) -> usize {
+        (0..self.count).filter(|node| has_culprit(*node)).count()
     }
 
-    /// For the server that scrapes them.
+    /// Returns the scrape configuration of the Prometheus server.
     pub(super) fn scrape_configuration(&self, seconds: u64) -> String {
         let mut text = format!(
             "global: {{scrape_interval: {seconds}s}}\nscrape_configs:\n- job_name: noctule\n  \
@@ -237,7 +237,7 @@ mod tests {
         "a_total{container_id=\"c\",op=\"r\"} 30\ng{pod=\"p\",pod_uid=\"u\"} 5\nnew_total 7\n";
 
     #[test]
-    fn a_node_grows_as_the_agent_did_under_names_of_its_own() {
+    fn nodes_grow_like_the_recording_under_own_names() {
         let template = Template::new(FIRST, SECOND, 10.0);
         assert_eq!((template.series(), template.growing()), (3, 1));
         let page = template.page(1, 0.0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn each_third_node_has_the_culprit() {
+    fn every_third_node_has_the_culprit() {
         let template = Template::new(FIRST, SECOND, 10.0);
         for node in 0..9 {
             let page = template.page(node, 10.0);

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes the agent meanwhile, and what it says of the samples.
+//! Runs a real Prometheus that scrapes the agent, and checks the samples that it received.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::http::{encoded, free_address, get};
+use crate::http::{free_address, get, percent_encode};
 
-/// Between two scrapes.
+/// Scrape interval.
 const SCRAPE_SECONDS: u64 = 5;
 
-/// The server; ended when it is dropped.
+/// A Prometheus server that is killed on drop.
 pub(super) struct Prometheus {
     child: Child,
     address: String,
@@ -23,8 +23,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes this agent.
-    pub(super) fn scraping(agent: &str, folder: &Path) -> Result<Self> {
+    /// Starts a server that scrapes this agent.
+    pub(super) fn start(agent: &str, folder: &Path) -> Result<Self> {
         let config = folder.join("prometheus.yml");
         fs::write(
             &config,
@@ -44,7 +44,7 @@ impl Prometheus {
             .arg("--log.level=error")
             .stdin(Stdio::null())
             .spawn()
-            .context("prometheus (Debian: apt install prometheus)")?;
+            .context("starting prometheus (Debian: apt install prometheus)")?;
         let this = Self {
             child,
             address,
@@ -59,29 +59,33 @@ impl Prometheus {
         bail!("Prometheus is not ready after a minute")
     }
 
-    /// What is wrong with the samples that it got, a line for each; `told` gets what they were.
-    pub(super) fn judge(&self, told: &mut String) -> Result<Vec<String>> {
+    /// Returns one line per problem with the received samples, and appends statistics to `summary`.
+    pub(super) fn judge(&self, summary: &mut String) -> Result<Vec<String>> {
         let span = format!("{}s", self.began.elapsed().as_secs());
         let mut wrong = Vec::new();
-        // What it refused of a scrape, by its own counters.
+        // Rejected samples, according to Prometheus's own counters.
         let own = get(&self.address, "/metrics")?;
-        for refused in [
+        for rejected in [
             "prometheus_target_scrapes_sample_duplicate_timestamp_total",
             "prometheus_target_scrapes_sample_out_of_order_total",
             "prometheus_target_scrapes_sample_out_of_bounds_total",
         ] {
-            let line = own.lines().find_map(|line| line.strip_prefix(refused));
+            let line = own.lines().find_map(|line| line.strip_prefix(rejected));
             let count: f64 = line
-                .with_context(|| format!("no {refused}"))?
+                .with_context(|| format!("no metric {rejected}"))?
                 .trim()
                 .parse()?;
             if count > 0.0 {
-                wrong.push(format!("{refused}: {count}"));
+                wrong.push(format!("{rejected}: {count}"));
             }
         }
         let counters = self.counters()?;
-        ensure!(counters.len() > 20, "{} counters arrived", counters.len());
-        // One query for each: all series at once are more samples than one query may have.
+        ensure!(
+            counters.len() > 20,
+            "only {} counters arrived",
+            counters.len()
+        );
+        // One query per counter, because all series together exceed the sample limit of a query.
         for name in &counters {
             let resets = self.number(&format!("sum(resets({name}{{job=\"noctule\"}}[{span}]))"))?;
             if resets > 0.0 {
@@ -97,7 +101,7 @@ impl Prometheus {
         let samples = format!("sum_over_time(scrape_samples_scraped{{job=\"noctule\"}}[{span}])");
         let added = format!("sum_over_time(scrape_series_added{{job=\"noctule\"}}[{span}])");
         writeln!(
-            told,
+            summary,
             "Prometheus: {good} of {scrapes} scrapes, {} samples of {} series, {} names of counters",
             self.number(&samples)?,
             self.number(&added)?,
@@ -106,15 +110,18 @@ impl Prometheus {
         Ok(wrong)
     }
 
-    /// The names of the samples of counters and histograms.
+    /// Returns the sample names of counters and histograms.
     fn counters(&self) -> Result<Vec<String>> {
         let path = "/api/v1/label/__name__/values?match[]=";
         let answer = get(
             &self.address,
-            &format!("{path}{}", encoded("{job=\"noctule\"}")),
+            &format!("{path}{}", percent_encode("{job=\"noctule\"}")),
         )?;
         let answer: Value = serde_json::from_str(&answer)?;
-        let names = answer["data"].as_array().context("no names")?.iter();
+        let names = answer["data"]
+            .as_array()
+            .context("the answer has no names")?
+            .iter();
         let names = names.filter_map(|name| name.as_str().map(str::to_owned));
         let ends = ["_total", "_bucket", "_count", "_sum"];
         Ok(names
@@ -122,19 +129,19 @@ impl Prometheus {
             .collect())
     }
 
-    /// The only number of an answer.
+    /// Returns the single number of a query result.
     fn number(&self, query: &str) -> Result<f64> {
-        let path = format!("/api/v1/query?query={}", encoded(query));
+        let path = format!("/api/v1/query?query={}", percent_encode(query));
         let answer: Value = serde_json::from_str(&get(&self.address, &path)?)?;
         let value = answer["data"]["result"][0]["value"][1].as_str();
-        let value = value.with_context(|| format!("{query}: no answer"))?;
+        let value = value.with_context(|| format!("{query}: empty result"))?;
         Ok(value.parse()?)
     }
 }
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // Its data goes with the folder. It may have ended.
+        // The data is removed with the folder. The server may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
