@@ -1,4 +1,4 @@
-//! Tasks of the project that are not `cargo build`: `cargo xtask --help` lists them.
+//! Project tasks beyond `cargo build`; `cargo xtask --help` lists them.
 
 mod bench;
 mod blackbox;
@@ -33,14 +33,14 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Check the rules of the tree that neither the compiler nor clippy knows
+    /// Check project rules that neither the compiler nor clippy checks
     Tidy,
-    /// Write the files that are made from tables in the code
+    /// Generate files from tables in the code
     Gen(generate::Args),
-    /// Measure what the agent costs, beside other tools (the harness in `bench/`)
+    /// Measure the cost of the agent in comparison with other tools (the harness in `bench/`)
     #[command(disable_help_flag = true)]
     Bench {
-        /// Options of the harness
+        /// Options for the harness
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
@@ -54,14 +54,14 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    let done = match scenes::run_if_asked() {
+    let done = match scenes::run_if_requested() {
         Some(done) => done.map(|()| ExitCode::SUCCESS),
         None => run(&Args::parse().task),
     };
     match done {
         Ok(code) => code,
         Err(error) => {
-            // Standard error may be closed: the error cannot be printed.
+            // Stderr may be closed.
             let _ = writeln!(std::io::stderr(), "cargo xtask: {error:#}");
             ExitCode::FAILURE
         }

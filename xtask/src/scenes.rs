@@ -1,9 +1,9 @@
-//! `cargo xtask scenes`: scenes of which it is known what is the matter, played with real cgroups on the
-//! last CPU, and what `noctule waits`, `why` and `top` say of them.
+//! Implements `cargo xtask scenes`: plays scenes with a known cause in real cgroups on the last
+//! CPU, and checks the answers of `noctule waits`, `why` and `top`.
 //!
-//! Each scene is drawn with a seed or is the plainest of its kind. Beside it the kernel's own account of the
-//! scene's groups is read: where others had the CPU, the truth is not that of the scene, and it is played
-//! again. That is counted, too.
+//! A scene is either drawn with a seed or the plain form of its kind. The kernel's own accounting
+//! of the scene's groups is read too. If it shows that other processes used the CPU, the known
+//! cause does not apply. The scene is then counted as disturbed and played again.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,47 +18,48 @@ mod load;
 mod play;
 
 use draw::{Dice, KINDS, REMOVAL, Scene};
-pub(crate) use load::run_if_asked;
+pub(crate) use load::run_if_requested;
 use play::{Played, Stage};
 
-/// Play scenes of which it is known what is the matter, as root, and compare what noctule says
+/// Play scenes with a known cause, as root, and compare the answers of noctule
 ///
-/// Prints each scene that is judged wrongly, and the table of truths and verdicts.
+/// Prints each wrongly judged scene, and a table of causes and verdicts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Draw scenes with this seed
+    /// Seed for drawing scenes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// So many of them
+    /// Number of scenes to draw
     #[arg(long, value_name = "N", default_value_t = 60)]
     count: usize,
-    /// Before that, the plainest scene of each kind so many times
+    /// Number of plain scenes of each kind to play before that
     #[arg(long, value_name = "N", default_value_t = 0)]
     each: usize,
-    /// Length of the window
+    /// Length of the measurement window
     #[arg(long = "for", value_name = "DURATION", default_value = "1s")]
     window: String,
-    /// Also look at the screen of `noctule top` (tmux), which takes some seconds for each
+    /// Also check the screen of `noctule top` (needs tmux and several seconds per scene)
     #[arg(long)]
     top: bool,
-    /// Only scenes of this kind, or of those that have this in their names
+    /// Only play scenes whose kind contains this word
     ///
-    /// With the name of a kind so many of that kind are drawn. `quota_or_neighbour` is played only then: when noctule
-    /// has answered, the neighbour is removed, and the verdict is to be the quota's where the victim gains less than 10 %.
+    /// If the word is the full name of a kind, `--count` scenes of that kind are drawn.
+    /// `quota_or_neighbour` is only played this way: after noctule has answered, the neighbour is
+    /// removed. The verdict must be the quota if the victim then gains less than 10%.
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
-    /// The binary [default: target/debug/noctule]
+    /// Path of noctule [default: target/debug/noctule]
     #[arg(long, value_name = "FILE")]
     noctule: Option<PathBuf>,
 }
 
-/// How often a scene may be disturbed.
+/// Maximum number of times that a disturbed scene is repeated.
 const TRIES: usize = 10;
 
-/// What came of all scenes.
+/// The results of all scenes.
 #[derive(Default)]
 struct Outcome {
-    /// Truth and verdict, and how often.
+    /// Number of scenes by cause and verdict.
     confusion: BTreeMap<(String, String), usize>,
     wrong: usize,
     disturbed: usize,
@@ -67,7 +68,7 @@ struct Outcome {
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
-        bail!("scenes are made of cgroups: run it as root");
+        bail!("scenes need cgroups: run as root");
     }
     let noctule = match &args.noctule {
         Some(path) => path.clone(),
@@ -118,12 +119,14 @@ impl Outcome {
             return Ok(());
         }
         self.given_up += 1;
-        say(&format!("{scene}: disturbed {TRIES} times"));
+        say(&format!(
+            "{scene}: given up after {TRIES} disturbed attempts"
+        ));
         Ok(())
     }
 
     fn note(&mut self, scene: &Scene, played: &Played) {
-        let verdict = (played.truth.clone(), played.kind.clone());
+        let verdict = (played.cause.clone(), played.kind.clone());
         *self.confusion.entry(verdict).or_default() += 1;
         self.wrong += usize::from(!played.wrong.is_empty());
         match played.wrong.is_empty() {
@@ -137,23 +140,23 @@ impl Outcome {
 
     fn show(&self) {
         say(&format!("\n{:24} {:24} {:>5}", "scene", "verdict", "times"));
-        for ((truth, verdict), times) in &self.confusion {
-            say(&format!("{truth:24} {verdict:24} {times:>5}"));
+        for ((cause, verdict), times) in &self.confusion {
+            say(&format!("{cause:24} {verdict:24} {times:>5}"));
         }
         let played: usize = self.confusion.values().sum();
         say(&format!(
-            "{played} scenes, {} wrong; played again because others had the CPU: {}; given up: {}",
+            "{played} scenes, {} wrong; repeated because of disturbance: {}; given up: {}",
             self.wrong, self.disturbed, self.given_up
         ));
     }
 }
 
 fn say(words: &str) {
-    // Standard output may be closed: the words cannot be printed.
+    // Stdout may be closed.
     let _ = writeln!(std::io::stdout(), "{words}");
 }
 
-/// The output of a command that must succeed.
+/// Returns the output of a command that must succeed.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().context("starting a command")?;
     let errors = String::from_utf8_lossy(&output.stderr);

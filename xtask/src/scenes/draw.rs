@@ -1,8 +1,8 @@
-//! The scenes: what runs in each, and what is to be said of it.
+//! Defines the scenes: their processes, and the expected answers.
 
 use std::fmt;
 
-/// Every kind of scene.
+/// All kinds of scenes.
 pub(super) const KINDS: [&str; 13] = [
     "quiet",
     "neighbour",
@@ -19,27 +19,28 @@ pub(super) const KINDS: [&str; 13] = [
     "starved",
 ];
 
-/// The kind whose truth is measured: the neighbours are removed. It is played only where it is asked for by its name.
+/// The kind whose cause is measured by removing the neighbours. It is only played if requested by
+/// name.
 pub(super) const REMOVAL: &str = "quota_or_neighbour";
 
 /// A scene.
 pub(super) struct Scene {
     pub(super) kind: &'static str,
-    /// Threads of the victim.
+    /// Number of threads of the victim.
     pub(super) threads: u64,
-    /// CPUs that the quota allows, in hundredths; 0: there is none.
+    /// CPU quota in hundredths; 0 for none.
     pub(super) quota: u64,
-    /// The quota is that of the group above.
+    /// Whether the quota belongs to the parent group.
     pub(super) nested: bool,
-    /// Weight of the victim, and of each neighbour.
+    /// Weights of the victim and of each neighbour.
     pub(super) weights: (u64, u64),
-    /// What neighbours do.
+    /// Loads of the neighbours.
     pub(super) neighbours: Vec<String>,
-    /// The victim has the policy SCHED_IDLE.
+    /// Whether the victim has the policy SCHED_IDLE.
     pub(super) idle: bool,
 }
 
-/// A seed's numbers (SplitMix64).
+/// A random number generator that depends only on the seed (SplitMix64).
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -47,7 +48,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// One of `from..=to`.
+    /// Returns a number in `from..=to`.
     fn roll(&mut self, from: u64, to: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -58,18 +59,18 @@ impl Dice {
 }
 
 impl Scene {
-    /// The plainest of a kind.
+    /// Creates the plain scene of a kind.
     pub(super) fn plain(kind: &'static str) -> Self {
         Self::with(kind, u64::midpoint)
     }
 
-    /// One of any kind.
+    /// Draws a scene of any kind.
     pub(super) fn drawn(dice: &mut Dice) -> Self {
         let kind = KINDS[dice.roll(0, KINDS.len() as u64 - 1) as usize];
         Self::drawn_of(kind, dice)
     }
 
-    /// One of this kind.
+    /// Draws a scene of this kind.
     pub(super) fn drawn_of(kind: &'static str, dice: &mut Dice) -> Self {
         Self::with(kind, |from, to| dice.roll(from, to))
     }
@@ -101,27 +102,30 @@ impl Scene {
                 scene.threads = choose(1, 2);
                 scene.nested = true;
             }
-            // It gets the whole of its quota beside the neighbour, and no more without it.
+            // The victim gets its whole quota next to the neighbour, and would not get more without
+            // it.
             "quota_beside_neighbour" => {
                 scene.quota = choose(20, 30);
                 scene.weights = (10_000, 5000);
                 scene.neighbours = vec![spin(1)];
             }
-            // While the neighbour sleeps, the quota runs out; while it runs, the quota lasts.
+            // The quota runs out while the neighbour sleeps, and lasts while the neighbour runs.
             "quota_and_neighbour" => {
                 scene.quota = choose(25, 35);
                 scene.weights = (400, 10_000);
                 let length = choose(250, 350) * 1000;
                 scene.neighbours = vec![format!("bursts {length} {length}")];
             }
-            // A victim of 1024 shares beside a neighbour of 256 to 4096, and more of all beside others.
+            // The victim has 1024 shares and the neighbour 256 to 4096; other groups have less
+            // weight.
             REMOVAL => {
                 scene.quota = choose(20, 80);
                 scene.weights = (2500, choose(256, 4096) * 10_000 / 4096);
                 scene.neighbours = vec![spin(1)];
             }
             "own_threads" => scene.threads = choose(2, 8),
-            // Threads of the kernel are in the root group. The sender has another CPU, which is everybody's.
+            // Kernel threads are in the root group. The sender runs on another CPU, which is
+            // shared.
             "kernel" => {
                 scene.weights = (100, 300);
                 scene.neighbours = vec!["flood".into()];
@@ -137,8 +141,8 @@ impl Scene {
         scene
     }
 
-    /// The verdict.
-    pub(super) fn truth(&self) -> &'static str {
+    /// Returns the expected verdict.
+    pub(super) fn expected_verdict(&self) -> &'static str {
         match self.kind {
             "neighbour" | "pinned" | "short_jobs" | "starved" => "hurt_by_neighbour",
             "three_neighbours" => "hurt_by_neighbours",
@@ -152,8 +156,9 @@ impl Scene {
         }
     }
 
-    /// Parts of the answer, in order. `{parent}` and `{neighbour}` are paths.
-    pub(super) fn words(&self) -> Vec<String> {
+    /// Returns the expected parts of the answer in order. `{parent}` and `{neighbour}` stand for
+    /// paths.
+    pub(super) fn expected_words(&self) -> Vec<String> {
         let limit = limit(self.quota);
         let words: Vec<String> = match self.kind {
             "neighbour" => vec!["hurt by {neighbour}: runnable but not running ".into()],
@@ -161,7 +166,7 @@ impl Scene {
                 "hurt by {neighbour}: runnable but not running ".into(),
                 "; may run on CPU ".into(),
                 " only; ".into(),
-                // A CPU, or none that was idle.
+                // Continues with an idle CPU or with "none was idle".
                 "CPU ".into(),
             ],
             "three_neighbours" => vec!["hurt by several: {neighbour}".into()],
@@ -185,7 +190,7 @@ impl Scene {
             ],
             "own_threads" => vec![
                 format!("its own {} runnable threads share 1 CPU", self.threads),
-                // Another CPU for them where that was idle, else fewer threads.
+                // The suggestion is another CPU if one is idle, otherwise fewer threads.
                 "Try: ".into(),
             ],
             "kernel" => vec![
@@ -199,24 +204,25 @@ impl Scene {
                 "; 1 thread has waited for ".into(),
                 " and still waits".into(),
             ],
-            // The verdict is known, not the parts.
+            // The verdict is known, but not the parts.
             REMOVAL => Vec::new(),
             _ => vec!["not hurt".into()],
         };
         words
     }
 
-    /// The same of the details in `top`, which read the settings of a group only for themselves.
-    pub(super) fn words_of_top(&self) -> Vec<String> {
+    /// Returns the expected parts of the details in `top`, which does not show another group's
+    /// settings.
+    pub(super) fn expected_words_in_top(&self) -> Vec<String> {
         match self.kind {
-            "pinned" => self.words().drain(..1).collect(),
+            "pinned" => self.expected_words().drain(..1).collect(),
             "kernel" => vec!["kernel threads had its CPU ".into()],
-            _ => self.words(),
+            _ => self.expected_words(),
         }
     }
 }
 
-/// As noctule writes a number of CPUs below 1.
+/// Formats a number of CPUs below 1 like noctule.
 fn limit(hundredths: u64) -> String {
     let digits = format!("0.{hundredths:02}");
     format!("{} CPU", digits.trim_end_matches('0'))

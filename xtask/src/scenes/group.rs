@@ -1,4 +1,4 @@
-//! Cgroups of a scene, in the hierarchy that noctule counts.
+//! Creates the cgroups of a scene in the hierarchy that noctule measures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,34 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// A group; removed when it is dropped, with what runs in it.
+/// A group that is removed on drop, after its processes are killed.
 pub(super) struct Group {
-    /// As noctule shows it.
+    /// Path in noctule's notation.
     pub(super) path: String,
-    /// In the hierarchy that is counted.
+    /// Folder in the measured hierarchy.
     folder: PathBuf,
-    /// Where CPU time is accounted; on v1 that can be another hierarchy.
-    accounted: PathBuf,
+    /// Folder of CPU accounting, which can be in another hierarchy in cgroup v1.
+    accounting: PathBuf,
 }
 
-/// The hierarchy that noctule counts, v1 with the cpu controller or v2, and that with CPU time.
+/// The hierarchy that noctule measures (v2, or v1 with the cpu controller), and the one with CPU
+/// accounting.
 pub(super) struct Hierarchies {
-    counted: PathBuf,
-    accounted: PathBuf,
+    measured: PathBuf,
+    accounting: PathBuf,
 }
 
 impl Group {
     pub(super) fn new(roots: &Hierarchies, path: &str) -> Result<Self> {
         let below = |root: &Path| root.join(path.trim_start_matches('/'));
-        let (folder, accounted) = (below(&roots.counted), below(&roots.accounted));
-        for folder in [&folder, &accounted] {
+        let (folder, accounting) = (below(&roots.measured), below(&roots.accounting));
+        for folder in [&folder, &accounting] {
             fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
         }
         Ok(Self {
             path: path.to_owned(),
             folder,
-            accounted,
+            accounting,
         })
     }
 
@@ -51,7 +52,7 @@ impl Group {
         )
     }
 
-    /// Hundredths of a CPU.
+    /// Limits the group to hundredths of a CPU.
     pub(super) fn limit(&self, hundredths: u64) -> Result<()> {
         let quota = (hundredths * 1000).to_string();
         self.write(
@@ -62,22 +63,22 @@ impl Group {
         )
     }
 
-    /// One of the files, whichever version of the controller there is.
+    /// Writes the file of the mounted controller version.
     fn write(&self, v1: &str, value: &str, v2: &str, other: &str) -> Result<()> {
         let is_v2 = self.folder.join("cgroup.type").exists();
         let (file, value) = if is_v2 { (v2, other) } else { (v1, value) };
         let file = self.folder.join(file);
         if is_v2 && !file.exists() {
-            let above = self.folder.parent().context("a group above")?;
+            let above = self.folder.parent().context("the group has no parent")?;
             fs::write(above.join("cgroup.subtree_control"), "+cpu")
-                .with_context(|| format!("the controller in {}", above.display()))?;
+                .with_context(|| format!("enabling the controller in {}", above.display()))?;
         }
         fs::write(&file, value).with_context(|| format!("{}", file.display()))
     }
 
-    /// CPU time of the group and those below it, in seconds.
-    pub(super) fn used(&self) -> f64 {
-        let read = |file| fs::read_to_string(self.accounted.join(file)).ok();
+    /// Returns the CPU time of the group and its descendants in seconds.
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        let read = |file| fs::read_to_string(self.accounting.join(file)).ok();
         let v1 = || read("cpuacct.usage")?.trim().parse::<f64>().ok();
         let v2 = || {
             let text = read("cpu.stat")?;
@@ -89,13 +90,13 @@ impl Group {
         v1().or_else(v2).unwrap_or(0.0) / 1e9
     }
 
-    /// Starts this binary as a load in the group.
+    /// Starts this program as a load in the group. `words` is the wrapper command.
     pub(super) fn start(&self, words: &[String], load: &str) -> Result<Child> {
-        let enter: String = [&self.folder, &self.accounted]
+        let enter: String = [&self.folder, &self.accounting]
             .map(|folder| format!("echo $$ > '{}/cgroup.procs' && ", folder.display()))
             .concat();
         let enter = format!("{enter}exec \"$0\" \"$@\"");
-        let own = std::env::current_exe().context("the path of this program")?;
+        let own = std::env::current_exe().context("finding the path of this program")?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &enter]).args(words).arg(own);
         command.env(super::load::VARIABLE, load);
@@ -117,7 +118,7 @@ impl Drop for Group {
             for entry in below.filter(|entry| entry.path().is_dir()) {
                 let _ = fs::remove_dir(entry.path());
             }
-            let removed = [&self.folder, &self.accounted]
+            let removed = [&self.folder, &self.accounting]
                 .map(|folder| fs::remove_dir(folder).is_ok() || !folder.exists());
             if removed == [true; 2] {
                 return;
@@ -130,21 +131,24 @@ impl Drop for Group {
 impl Hierarchies {
     pub(super) fn find() -> Result<Self> {
         Ok(Self {
-            counted: controller("cpu")?,
-            accounted: controller("cpuacct")?,
+            measured: controller("cpu")?,
+            accounting: controller("cpuacct")?,
         })
     }
 }
 
-/// Where v1 has that controller, or v2 is.
+/// Returns the mount point of a v1 controller, or of v2.
 fn controller(name: &str) -> Result<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").context("mountinfo")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").context("reading mountinfo")?;
     let mut unified = None;
     for line in mounts.lines() {
         let Some((fields, tail)) = line.split_once(" - ") else {
             continue;
         };
-        let at = fields.split(' ').nth(4).context("a mount point")?;
+        let at = fields
+            .split(' ')
+            .nth(4)
+            .context("mountinfo has no mount point")?;
         let tail: Vec<&str> = tail.split(' ').collect();
         match tail.as_slice() {
             ["cgroup", _, options] if options.split(',').any(|it| it == name) => {

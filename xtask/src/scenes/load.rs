@@ -1,4 +1,4 @@
-//! What runs in a scene: this program again, with the name of a load in its environment.
+//! Loads of a scene: this program runs again, with the name of a load in its environment.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Names the load.
+/// Environment variable with the load.
 pub(super) const VARIABLE: &str = "NOCTULE_SCENE_LOAD";
 
-/// Runs the load that the environment names, if it names one.
-pub(crate) fn run_if_asked() -> Option<Result<()>> {
+/// Runs a load if the environment requests one.
+pub(crate) fn run_if_requested() -> Option<Result<()>> {
     let load = std::env::var(VARIABLE).ok()?;
     let words: Vec<&str> = load.split(' ').collect();
     Some(run(&words))
 }
 
 fn run(words: &[&str]) -> Result<()> {
-    let number = |word: &str| word.parse::<u64>().context("a number");
+    let number = |word: &str| word.parse::<u64>().context("parsing a number");
     match words {
         ["spin", threads] => {
             for _ in 1..number(threads)? {
@@ -35,7 +35,7 @@ fn run(words: &[&str]) -> Result<()> {
         },
         ["flood", cpu] => return flood(number(cpu)?),
         ["jobs", ms, folder] => return jobs(ms, Path::new(folder)),
-        _ => bail!("no load is called {words:?}"),
+        _ => bail!("unknown load {words:?}"),
     }
     Ok(())
 }
@@ -47,25 +47,25 @@ fn spin_for(time: Option<Duration>) {
     }
 }
 
-/// Sends datagrams to itself, whose receiving side is done by the softirqs of another CPU: so many that
-/// its ksoftirqd has to help. It is in a network and a mount namespace of its own.
+/// Sends datagrams to itself that another CPU receives in softirqs, at a rate that activates its
+/// ksoftirqd. Runs in its own network and mount namespaces.
 fn flood(cpu: u64) -> Result<()> {
-    let steered = "/sys/class/net/lo/queues/rx-0/rps_cpus";
-    fs::write(steered, format!("{:x}", 1u64 << cpu)).context(steered)?;
-    let socket = UdpSocket::bind("127.0.0.1:0").context("a socket")?;
+    let steering = "/sys/class/net/lo/queues/rx-0/rps_cpus";
+    fs::write(steering, format!("{:x}", 1u64 << cpu)).context(steering)?;
+    let socket = UdpSocket::bind("127.0.0.1:0").context("creating a socket")?;
     loop {
-        // Nobody listens: what comes back is an error of the next send.
+        // There is no receiver, so the next send can return an error.
         let _ = socket.send_to(&[0; 64], "127.0.0.1:9");
     }
 }
 
-/// Job after job, each in a group of its own below the folder, two at a time.
+/// Runs jobs one after the other on two lanes, each job in its own group below the folder.
 fn jobs(ms: &str, folder: &Path) -> Result<()> {
     let run = |lane: u32| -> Result<()> {
-        let own = std::env::current_exe().context("the path of this program")?;
+        let own = std::env::current_exe().context("finding the path of this program")?;
         for number in 0.. {
             let group = folder.join(format!("job-{lane}-{number}"));
-            fs::create_dir(&group).context("a group")?;
+            fs::create_dir(&group).context("creating a group")?;
             let enter = format!(
                 "echo $$ > '{}/cgroup.procs' && exec \"$0\"",
                 group.display()
@@ -74,7 +74,7 @@ fn jobs(ms: &str, folder: &Path) -> Result<()> {
             job.args(["-c", &enter]).arg(&own);
             job.env(VARIABLE, format!("burn {ms}"))
                 .status()
-                .context("a job")?;
+                .context("running a job")?;
             let _ = fs::remove_dir(&group);
         }
         Ok(())

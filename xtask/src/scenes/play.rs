@@ -1,4 +1,4 @@
-//! Plays a scene, and reads what is said of it.
+//! Plays a scene and reads noctule's answers.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -15,32 +15,33 @@ use super::draw::{REMOVAL, Scene};
 use super::group::{Group, Hierarchies};
 use super::output;
 
-/// Where scenes are played, and with what they are watched.
+/// The environment of scenes: cgroups, CPUs and the observer.
 pub(super) struct Stage {
     roots: Hierarchies,
     noctule: PathBuf,
     window: String,
     top: bool,
-    /// The CPU on which the scenes are played, and those for everything else.
+    /// The CPU of the scenes, and the CPUs for everything else.
     last: usize,
     others: String,
 }
 
-/// What was said of a scene.
+/// The answers for a scene.
 pub(super) struct Played {
-    /// What is the matter.
-    pub(super) truth: String,
-    /// The verdict of `waits`.
+    /// The known cause.
+    pub(super) cause: String,
+    /// Verdict of `waits`.
     pub(super) kind: String,
-    /// The first line of `why`.
+    /// First line of `why`.
     pub(super) answer: String,
-    /// What is wrong with what was said.
+    /// Mistakes in the answers.
     pub(super) wrong: Vec<String>,
-    /// Others had the CPU, by the kernel's account of the groups: the figures.
+    /// Set if other processes used the CPU according to the kernel's accounting; holds the figures.
     pub(super) disturbed: Option<String>,
 }
 
-/// The groups of a scene, with what runs in them. Loads end before their groups are removed.
+/// The groups and processes of a scene. Fields are dropped in order: loads end before their groups
+/// are removed.
 struct Cast {
     loads: Loads,
     victim: Group,
@@ -52,9 +53,9 @@ struct Loads(Vec<Child>);
 
 impl Drop for Loads {
     fn drop(&mut self) {
-        // One that starves ends when the others have ended.
+        // Kill all first, because a starving load can only exit after the others.
         for child in &mut self.0 {
-            // The group kills what the load has started.
+            // Dropping the group kills the load's children.
             let _ = child.kill();
         }
         for child in &mut self.0 {
@@ -63,10 +64,11 @@ impl Drop for Loads {
     }
 }
 
-/// What a victim gains at most, as a part of what it had, where the verdict is to be that of its quota.
-const HARDLY_MORE: f64 = 0.1;
+/// Maximum gain of the victim, relative to its previous CPU time, for which the verdict must be the
+/// quota.
+const MAX_QUOTA_GAIN: f64 = 0.1;
 
-/// CPU time up to now, in seconds.
+/// CPU time so far, in seconds.
 struct Used {
     at: Instant,
     victim: f64,
@@ -75,7 +77,7 @@ struct Used {
 }
 
 impl Used {
-    /// CPUs that the victim had since then.
+    /// Returns the CPUs that the victim used since then.
     fn victim_part(&self, before: &Self) -> f64 {
         let length = self.at.duration_since(before.at).as_secs_f64();
         (self.victim - before.victim) / length
@@ -83,19 +85,19 @@ impl Used {
 }
 
 impl Cast {
-    /// Waits until the victim, which came first, has not run for longer than a wait that goes on must last
-    /// to be said.
-    fn until_it_starves(&self) -> Result<()> {
+    /// Waits until the victim has not run for longer than noctule needs to report an ongoing wait.
+    /// The victim was started first.
+    fn wait_until_starving(&self) -> Result<()> {
         let pid = self.loads.0[0].id();
-        let runs = || -> Result<Option<String>> {
+        let run_count = || -> Result<Option<String>> {
             let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).context("schedstat")?;
             Ok(text.split_whitespace().nth(2).map(str::to_owned))
         };
-        let (mut before, mut since) = (runs()?, Instant::now());
+        let (mut before, mut since) = (run_count()?, Instant::now());
         let end = since + Duration::from_secs(30);
         while since.elapsed() < Duration::from_millis(1500) && Instant::now() < end {
             thread::sleep(Duration::from_millis(50));
-            let now = runs()?;
+            let now = run_count()?;
             if now != before {
                 (before, since) = (now, Instant::now());
             }
@@ -118,34 +120,34 @@ impl Stage {
     }
 
     pub(super) fn play(&self, scene: &Scene) -> Result<Played> {
-        let _lock = last_cpu()?;
+        let _lock = lock_last_cpu()?;
         let mut cast = self.cast(scene)?;
         thread::sleep(Duration::from_millis(300));
         if scene.idle {
-            cast.until_it_starves()?;
+            cast.wait_until_starving()?;
         }
-        let before = self.used(&cast);
+        let before = self.measure(&cast);
         let (kind, line) = self.waits(&cast)?;
         let why = self.why(&cast)?;
-        let after = self.used(&cast);
+        let after = self.measure(&cast);
         let mut disturbed = scene.disturbed(&before, &after);
-        let mut truth = scene.kind.to_owned();
-        let mut expected = scene.truth();
+        let mut cause = scene.kind.to_owned();
+        let mut expected = scene.expected_verdict();
         let mut gain = None;
         if scene.kind == REMOVAL && disturbed.is_none() {
             let with = after.victim_part(&before);
             let without = self.without_neighbours(&mut cast)?;
-            // It has all of the CPU that its quota gives it.
+            // Without neighbours, the victim must get its full quota.
             if without < 0.97 * scene.quota as f64 / 100.0 {
-                disturbed = Some(format!("alone it used {without:.2}"));
+                disturbed = Some(format!("alone, the victim used {without:.2}"));
             }
             let more = without / with - 1.0;
             gain = Some(more);
-            expected = match more < HARDLY_MORE {
+            expected = match more < MAX_QUOTA_GAIN {
                 true => "held_by_quota",
                 false => "quota_and_neighbours",
             };
-            truth.push_str(if more < HARDLY_MORE {
+            cause.push_str(if more < MAX_QUOTA_GAIN {
                 ": gains < 10 %"
             } else {
                 ": gains more"
@@ -157,7 +159,8 @@ impl Stage {
         }
         let mut wrong = Vec::new();
         let mut check = |what: &str, kind: &str, line: Option<&str>| {
-            // A neighbour that costs the victim more is accused, with the quota or alone.
+            // A neighbour that slows down the victim must be accused, alone or together with the
+            // quota.
             let accused = scene.kind == REMOVAL && kind == "hurt_by_neighbour";
             let kind = if accused {
                 "quota_and_neighbours"
@@ -168,10 +171,10 @@ impl Stage {
                 wrong.push(format!("{what}: the verdict is {kind}"));
             }
             let expected = match what {
-                "top" => scene.words_of_top(),
-                _ => scene.words(),
+                "top" => scene.expected_words_in_top(),
+                _ => scene.expected_words(),
             };
-            for words in missing(scene, &cast, expected, line) {
+            for words in missing_words(scene, &cast, expected, line) {
                 wrong.push(format!("{what}: {words:?} is not in {line:?}"));
             }
         };
@@ -183,7 +186,7 @@ impl Stage {
             check("top", &judged, Some(&words));
         }
         Ok(Played {
-            truth,
+            cause,
             kind,
             answer,
             wrong,
@@ -191,15 +194,15 @@ impl Stage {
         })
     }
 
-    /// What the victim uses of the CPU when its neighbours have ended.
+    /// Stops the neighbours and returns the victim's CPU use without them.
     fn without_neighbours(&self, cast: &mut Cast) -> Result<f64> {
-        // The victim came last.
+        // The victim was started last.
         let neighbours = cast.loads.0.len() - 1;
         drop(Loads(cast.loads.0.drain(..neighbours).collect()));
         thread::sleep(Duration::from_millis(300));
-        let before = self.used(cast);
+        let before = self.measure(cast);
         thread::sleep(Duration::from_secs(2));
-        Ok(self.used(cast).victim_part(&before))
+        Ok(self.measure(cast).victim_part(&before))
     }
 
     fn cast(&self, scene: &Scene) -> Result<Cast> {
@@ -220,8 +223,8 @@ impl Stage {
             neighbours: Vec::new(),
             parent,
         };
-        // One that is to starve spins before the others come: else it starves while it starts, and each of
-        // its steps ends a wait.
+        // A victim that must starve spins before the neighbours start. Otherwise it would starve
+        // during its start, and each step of the start would end a wait.
         if scene.idle {
             self.start_victim(&mut cast, scene)?;
             thread::sleep(Duration::from_millis(300));
@@ -261,7 +264,7 @@ impl Stage {
         vec!["taskset".into(), "-c".into(), self.last.to_string()]
     }
 
-    /// In namespaces of its own: it steers the packets of its loopback device.
+    /// Runs in its own namespaces, because it configures packet steering of its loopback device.
     fn flood(&self) -> Vec<String> {
         let script = "mount -t sysfs sysfs /sys && ip link set lo up && exec \"$0\" \"$@\"";
         let words = ["unshare", "--net", "--mount", "sh", "-c", script];
@@ -270,18 +273,18 @@ impl Stage {
         words
     }
 
-    fn used(&self, cast: &Cast) -> Used {
+    fn measure(&self, cast: &Cast) -> Used {
         let name = format!("ksoftirqd/{}", self.last);
         Used {
             at: Instant::now(),
-            victim: cast.victim.used(),
-            neighbours: cast.neighbours.iter().map(Group::used).sum(),
+            victim: cast.victim.cpu_seconds(),
+            neighbours: cast.neighbours.iter().map(Group::cpu_seconds).sum(),
             ksoftirqd: kernel_thread_seconds(&name).unwrap_or(0.0),
         }
     }
 
-    /// noctule, on the other CPUs.
-    fn command(&self, args: &[&str]) -> Command {
+    /// Returns a noctule command that runs on the other CPUs.
+    fn noctule_command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "taskset", "-c", &self.others]);
         command.arg(&self.noctule);
@@ -289,7 +292,7 @@ impl Stage {
         command
     }
 
-    /// The verdict in the table, and the line above it that names the victim.
+    /// Returns the verdict in the table, and the line above it about the victim.
     fn waits(&self, cast: &Cast) -> Result<(String, Option<String>)> {
         let args = [
             "waits",
@@ -300,7 +303,7 @@ impl Stage {
             "--for",
             &self.window,
         ];
-        let text = output(&mut self.command(&args))?;
+        let text = output(&mut self.noctule_command(&args))?;
         let victim = &cast.victim.path;
         let line = text
             .lines()
@@ -309,17 +312,17 @@ impl Stage {
             .lines()
             .find(|line| line.starts_with(&format!("{victim} ")));
         let kind = row.and_then(|row| row.split_whitespace().last());
-        let kind = kind.with_context(|| format!("{victim} is not in {text}"))?;
+        let kind = kind.with_context(|| format!("no row for {victim} in {text}"))?;
         Ok((kind.to_owned(), line.map(str::to_owned)))
     }
 
     fn why(&self, cast: &Cast) -> Result<Value> {
         let args = ["why", &cast.victim.path, "--json", "--for", &self.window];
-        let text = output(&mut self.command(&args))?;
-        serde_json::from_str(&text).context("the answer of why")
+        let text = output(&mut self.noctule_command(&args))?;
+        serde_json::from_str(&text).context("parsing the answer of why")
     }
 
-    /// The verdict on the screen of `top`, and why, of the details of the row.
+    /// Returns the verdict and its explanation from the details in `top`.
     fn top(&self, cast: &Cast) -> Result<(String, String)> {
         let server = format!("noctule-scenes-{}", std::process::id());
         let tmux = |args: &[&str]| {
@@ -339,7 +342,7 @@ impl Stage {
         for _ in 0..100 {
             thread::sleep(Duration::from_millis(200));
             screen = tmux(&["capture-pane", "-p"])?;
-            // The last of the line; "…" before the first verdict.
+            // The last word of the row is the verdict, or "…" before the first verdict.
             let row = screen.lines().find(|line| line.contains("/victim"));
             judged = row
                 .and_then(|row| row.split_whitespace().last())
@@ -348,14 +351,14 @@ impl Stage {
                 break;
             }
         }
-        // The only row, and its details. A later verdict may be there by then.
+        // Open the details of the only row. A later verdict may be shown by then.
         let mut found = None;
         if judged {
             tmux(&["send-keys", "Down", "Enter"])?;
             for _ in 0..50 {
                 thread::sleep(Duration::from_millis(100));
                 screen = tmux(&["capture-pane", "-p"])?;
-                found = details(&screen);
+                found = parse_details(&screen);
                 if found.is_some() {
                     break;
                 }
@@ -366,27 +369,28 @@ impl Stage {
     }
 }
 
-/// The verdict among the details of a row, and what is said of it, as `why` says it.
-fn details(screen: &str) -> Option<(String, String)> {
+/// Extracts the verdict and its explanation from the details of a row, in the format of `why`.
+fn parse_details(screen: &str) -> Option<(String, String)> {
     let mut labels: Vec<(&str, String)> = Vec::new();
     for line in screen.lines() {
-        // A label has eleven columns behind a blank.
+        // A label occupies eleven columns after a space.
         let (label, words) = line.split_at_checked(12).unwrap_or(("-", ""));
         match (label.trim(), labels.last_mut()) {
             ("", Some((_, before))) => before.push_str(&format!(" {}", words.trim())),
             (label, _) => labels.push((label, words.trim().to_owned())),
         }
     }
-    let of = |label| labels.iter().find(|(it, _)| *it == label);
-    let (_, verdict) = of("verdict")?;
-    let (_, because) = of("because")?;
-    let advice = of("try").map_or(String::new(), |(_, words)| format!(". Try: {words}"));
+    let find = |label| labels.iter().find(|(it, _)| *it == label);
+    let (_, verdict) = find("verdict")?;
+    let (_, because) = find("because")?;
+    let advice = find("try").map_or(String::new(), |(_, words)| format!(". Try: {words}"));
     let kind = verdict.split_whitespace().next()?;
     Some((kind.to_owned(), format!("{because}{advice}")))
 }
 
 impl Scene {
-    /// The figures, where the groups had less than the scene gives them, by the kernel's account.
+    /// Returns the figures if the groups got less CPU time than the scene requires, according to
+    /// the kernel's accounting.
     fn disturbed(&self, before: &Used, after: &Used) -> Option<String> {
         let length = after.at.duration_since(before.at).as_secs_f64();
         let victim = after.victim_part(before);
@@ -398,7 +402,7 @@ impl Scene {
             "quota_beside_neighbour" => victim > 0.9 * quota && victim + neighbours > 0.9,
             "quota_and_neighbour" => neighbours > 0.3 && victim > 0.3 * quota,
             "kernel" => victim + ksoftirqd > 0.85 && ksoftirqd > 0.2,
-            // A turn of its own ends its wait: what goes on is younger than the scene says.
+            // A run of the victim ends its wait, and noctule would report a shorter one.
             "starved" => neighbours > 0.9 && victim < 1e-6,
             _ => victim + neighbours > 0.9,
         };
@@ -408,11 +412,16 @@ impl Scene {
     }
 }
 
-/// The words that should be in the line, in their order, and are not. A quiet group has no line in the
-/// answers of `waits`.
-fn missing(scene: &Scene, cast: &Cast, expected: Vec<String>, line: Option<&str>) -> Vec<String> {
+/// Returns the expected words that are not in the line, in order. `waits` prints no line for a
+/// quiet group.
+fn missing_words(
+    scene: &Scene,
+    cast: &Cast,
+    expected: Vec<String>,
+    line: Option<&str>,
+) -> Vec<String> {
     let Some(mut rest) = line else {
-        return match scene.truth() {
+        return match scene.expected_verdict() {
             "quiet" => Vec::new(),
             _ => vec!["a sentence".to_owned()],
         };
@@ -423,7 +432,7 @@ fn missing(scene: &Scene, cast: &Cast, expected: Vec<String>, line: Option<&str>
         let words = words
             .replace("{parent}", &cast.parent.path)
             .replace("{jobs}", neighbour.trim_start_matches('/'))
-            // One of three that are alike comes first.
+            // Any of three equal neighbours can come first.
             .replace("several: {neighbour}", "several: ")
             .replace("{neighbour}", neighbour);
         match rest.split_once(&words) {
@@ -434,11 +443,12 @@ fn missing(scene: &Scene, cast: &Cast, expected: Vec<String>, line: Option<&str>
     missing
 }
 
-/// The last CPU, beside the tests of the binary, which keep to the same locks (`tests/support/machine.rs`).
-fn last_cpu() -> Result<[File; 2]> {
+/// Locks the last CPU against the tests of the binary, which use the same locks
+/// (`tests/support/machine.rs`).
+fn lock_last_cpu() -> Result<[File; 2]> {
     let lock = |folder: &str, operation| -> Result<File> {
         let file = File::open(folder).with_context(|| folder.to_owned())?;
-        flock(&file, operation).context("a lock on a folder")?;
+        flock(&file, operation).context("locking a folder")?;
         Ok(file)
     };
     Ok([
