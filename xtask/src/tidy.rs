@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the tree that neither the compiler nor clippy knows.
+//! Implements `cargo xtask tidy`: checks project rules that neither the compiler nor clippy checks.
 //!
-//! A check is a function from the tree to findings, so that a test can feed it a bad tree: a check
-//! that cannot fail is a defect, and the test below demands a bad example of each.
+//! A check is a function from the tree to findings, so that tests can pass it a bad tree. The test
+//! below requires a bad example for each check, to prove that the check can fail.
 
 mod bpf;
 mod documents;
@@ -21,28 +21,28 @@ use anyhow::Result;
 
 use crate::tree::Tree;
 
-/// Something that breaks a rule.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,
     line: Option<usize>,
     problem: String,
-    mend: String,
+    fix: String,
 }
 
 impl Finding {
-    /// In a file as a whole.
-    fn new(path: &str, problem: impl Into<String>, mend: impl Into<String>) -> Self {
+    /// Creates a finding about a whole file.
+    fn new(path: &str, problem: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             line: None,
             problem: problem.into(),
-            mend: mend.into(),
+            fix: fix.into(),
         }
     }
 
-    /// In a line, counted from 1.
-    fn at(self, line: usize) -> Self {
+    /// Adds a line number, from 1.
+    fn at_line(self, line: usize) -> Self {
         Self {
             line: Some(line),
             ..self
@@ -56,7 +56,7 @@ impl fmt::Display for Finding {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}; to mend: {}", self.problem, self.mend)
+        write!(f, ": {}; to fix: {}", self.problem, self.fix)
     }
 }
 
@@ -74,15 +74,15 @@ const CHECKS: &[(&str, Check)] = &[
     ("white space", text::white_space),
     ("paths", text::paths),
     ("registries", text::registries),
-    ("licence of BPF", bpf::spdx),
+    ("license of BPF", bpf::spdx),
     ("hooks", bpf::hooks),
-    ("numbers of types", bpf::numbers_of_types),
+    ("type ids", bpf::type_ids),
     ("clocks", rust::clocks),
-    ("named paths", documents::named_paths),
+    ("paths in documents", documents::named_paths),
     ("retired words", documents::retired_words),
 ];
 
-/// Prints what the checks find; fails on any finding.
+/// Prints all findings; fails if there are any.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let tree = Tree::read(root)?;
     let mut out = stdout().lock();
@@ -127,7 +127,7 @@ mod tests {
         ]
     }
 
-    /// One bad file for each check; it replaces a good one or is new.
+    /// Returns a bad file for each check, which replaces a good one or is new.
     fn bad() -> Vec<(&'static str, &'static str, String)> {
         let edge = format!("{GOOD_MANIFEST}\n[dependencies]\nnoctule-kernel.workspace = true\n");
         let twice = "[[package]]\nname = \"clap\"\nversion = \"4.5.0\"\n\n\
@@ -154,15 +154,19 @@ mod tests {
                 "README.md",
                 format!("{}\n", text::REGISTRIES[0]),
             ),
-            ("licence of BPF", "bpf/a/a.bpf.c", "int x;\n".into()),
+            ("license of BPF", "bpf/a/a.bpf.c", "int x;\n".into()),
             ("hooks", "bpf/a/a.bpf.c", format!("{LICENCE}{hook}{hook}")),
             (
-                "numbers of types",
+                "type ids",
                 "bpf/a/a.bpf.c",
                 format!("{LICENCE}int n = bpf_core_type_id_kernel(struct a);\n"),
             ),
             ("clocks", rust, "fn f() { Instant::now(); }\n".into()),
-            ("named paths", "README.md", "see `bpf/b/b.bpf.c`\n".into()),
+            (
+                "paths in documents",
+                "README.md",
+                "see `bpf/b/b.bpf.c`\n".into(),
+            ),
             (
                 "retired words",
                 "README.md",
@@ -171,30 +175,30 @@ mod tests {
         ]
     }
 
-    fn names_that_find(tree: &Tree) -> Vec<&'static str> {
+    fn failing_checks(tree: &Tree) -> Vec<&'static str> {
         let finds = CHECKS.iter().filter(|(_, check)| !check(tree).is_empty());
         finds.map(|(name, _)| *name).collect()
     }
 
     #[test]
     fn a_good_tree_has_no_findings() {
-        assert_eq!(names_that_find(&Tree::of(&good())), [""; 0]);
+        assert_eq!(failing_checks(&Tree::of(&good())), [""; 0]);
     }
 
     #[test]
-    fn each_check_and_only_it_finds_its_bad_example() {
+    fn each_bad_example_fails_exactly_one_check() {
         let mut shown = Vec::new();
         for (name, path, text) in bad() {
             let mut files = good();
             files.retain(|(good, _)| *good != path);
             files.push((path, &text));
-            assert_eq!(names_that_find(&Tree::of(&files)), [name], "{path}");
+            assert_eq!(failing_checks(&Tree::of(&files)), [name], "{path}");
             shown.push(name);
         }
         let mut files = good();
         let lock = files.remove(0);
         let tree = Tree::of(&files).with_new(lock.0, lock.1);
-        assert_eq!(names_that_find(&tree), ["lock file"]);
+        assert_eq!(failing_checks(&tree), ["lock file"]);
         shown.push("lock file");
         for (name, _) in CHECKS {
             assert!(shown.contains(name), "{name} has no bad example");
@@ -202,11 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_names_file_line_and_mend() {
-        let finding = Finding::new("a/b.rs", "ends in white space", "remove it").at(3);
+    fn findings_show_file_line_and_fix() {
+        let finding = Finding::new("a/b.rs", "ends in white space", "remove it").at_line(3);
         assert_eq!(
             finding.to_string(),
-            "a/b.rs:3: ends in white space; to mend: remove it"
+            "a/b.rs:3: ends in white space; to fix: remove it"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The files that the checks look at.
+//! The files that the checks examine.
 
 use std::fs;
 use std::path::Path;
@@ -6,26 +6,26 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// One file.
+/// A file of the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     /// Path from the root of the repository, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// Git knows it. New files that are not ignored are in the tree too, so that a check speaks
-    /// before the commit.
+    /// Whether git tracks the file. New files that are not ignored are included too, so that checks
+    /// find problems before the commit.
     pub(crate) tracked: bool,
 }
 
-/// The files of the repository, by path.
+/// The files of the repository, sorted by path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
     files: Vec<File>,
 }
 
 impl Tree {
-    /// Reads the working tree as git lists it. What is not UTF-8 has no text. Where no repository
-    /// is (an unpacked archive), everything counts as tracked but what .gitignore names.
+    /// Reads the working tree as listed by git. Files that are not UTF-8 have empty text. Without a
+    /// repository (an unpacked archive), all files except those in .gitignore count as tracked.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let (tracked, new) = if root.join(".git").exists() {
             let new = list(root, &["--others", "--exclude-standard"])?;
@@ -36,7 +36,7 @@ impl Tree {
         let paths = tracked.into_iter().map(|path| (path, true));
         let mut files = Vec::new();
         for (path, tracked) in paths.chain(new.into_iter().map(|path| (path, false))) {
-            // Deleted or a link: git lists it all the same.
+            // Git also lists deleted files and links.
             let is_file = fs::symlink_metadata(root.join(&path)).is_ok_and(|m| m.is_file());
             if !is_file {
                 continue;
@@ -56,7 +56,7 @@ impl Tree {
         self.files.iter()
     }
 
-    /// Files whose path ends so.
+    /// Returns files whose path has this suffix.
     pub(crate) fn ending(&self, end: &str) -> impl Iterator<Item = &File> {
         self.files.iter().filter(move |f| f.path.ends_with(end))
     }
@@ -68,7 +68,7 @@ impl Tree {
 
 #[cfg(test)]
 impl Tree {
-    /// A tree of tracked files, for the tests of the checks.
+    /// Creates a tree of tracked files, for tests of the checks.
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| File {
             path: path.into(),
@@ -80,7 +80,7 @@ impl Tree {
         }
     }
 
-    /// The same with one file that git does not know.
+    /// Adds a file that git does not track.
     pub(crate) fn with_new(mut self, path: &str, text: &str) -> Self {
         self.files.push(File {
             path: path.into(),
@@ -92,14 +92,13 @@ impl Tree {
 }
 
 fn list(root: &Path, which: &[&str]) -> Result<Vec<String>> {
-    // In a container the folder often belongs to another user than the one who builds; git would
-    // refuse to list it.
+    // In a container, the folder often belongs to another user, and git would refuse to list it.
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z"])
         .args(which)
         .current_dir(root)
         .output()
-        .context("starting git, which lists the files to look at")?;
+        .context("starting git to list the files")?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         bail!("git ls-files: {}", words.trim());
@@ -108,7 +107,7 @@ fn list(root: &Path, which: &[&str]) -> Result<Vec<String>> {
     Ok(text.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// Files below the root, without the folders at its top that .gitignore names.
+/// Lists files below the root, except top-level entries in .gitignore.
 fn walk(root: &Path) -> Result<Vec<String>> {
     let ignore = fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
     let ignored: Vec<&str> = ignore.lines().map(|l| l.trim_matches('/')).collect();
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_itself_is_listed() {
+    fn lists_the_repository() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let tree = Tree::read(root).expect("git lists it");
         let lock = tree.get("Cargo.lock").expect("a lock file");
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn without_git_the_same_files_are_found() {
+    fn finds_the_same_files_without_git() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let walked = walk(root).expect("can be read");
         assert!(!walked.iter().any(|path| path.starts_with("target/")));

@@ -1,13 +1,13 @@
-//! The kernel side.
+//! Checks of the BPF sources.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-const LICENCE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
+const LICENSE: &str = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause";
 
-/// Program types of which several can stand on one tracepoint: they are the same hook.
+/// Program types that can be attached to the same tracepoint; they count as one hook.
 const TRACEPOINTS: &[&str] = &[
     "tp_btf",
     "raw_tp",
@@ -17,18 +17,18 @@ const TRACEPOINTS: &[&str] = &[
     "tracepoint",
 ];
 
-/// What the agent loads.
+/// Returns the sources of the agent's BPF objects.
 fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
     let files = tree.files().filter(|f| f.path.starts_with("bpf/"));
     files.filter(|f| f.path.ends_with(".c") || f.path.ends_with(".h"))
 }
 
-/// Every file names its licence in the first line: the kernel asks for it, and so does who copies
-/// a single header.
+/// Every file must name its license in the first line: the kernel requires one, and a header may be
+/// copied on its own.
 pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
     let elsewhere = |f: &&File| !f.path.starts_with("bpf/") && f.path.contains(".bpf.");
     let files = sources(tree).chain(tree.files().filter(elsewhere));
-    let names_it = |f: &&File| f.text.lines().next().is_some_and(|l| l.contains(LICENCE));
+    let names_it = |f: &&File| f.text.lines().next().is_some_and(|l| l.contains(LICENSE));
     let bare = files.filter(|f| !names_it(f));
     bare.map(|file| {
         let (open, close) = if file.path.ends_with(".c") {
@@ -36,40 +36,40 @@ pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
         } else {
             ("/* ", " */")
         };
-        let mend = format!("begin it with `{open}{LICENCE}{close}`");
-        Finding::new(&file.path, "does not begin with its licence", mend)
+        let fix = format!("begin it with `{open}{LICENSE}{close}`");
+        Finding::new(&file.path, "does not begin with its license", fix)
     })
     .collect()
 }
 
-/// What the name of a program ends with that is on the same hook as the one before it: it makes up for
-/// that where a kernel skips it (see `bpf/tcp/tcp.bpf.c`), or is loaded in its place on kernels that
-/// lack what that needs.
-const STANDS_IN: [&str; 2] = ["_again", "_older"];
+/// Suffixes of programs that may use the same hook as the preceding program. Such a program
+/// compensates for hits that a kernel skips (see `bpf/tcp/tcp.bpf.c`), or replaces the preceding
+/// program on kernels that lack a feature it needs.
+const FALLBACK_SUFFIXES: [&str; 2] = ["_again", "_older"];
 
-/// Each kernel hook is attached once, over all objects: a second program on it pays for the entry
-/// a second time and sees another moment. But for those that stand in, of the same object.
+/// Each kernel hook may be attached only once over all objects. A second program on a hook pays its
+/// entry cost again and runs at another time. Fallback programs in the same object are allowed.
 pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     let mut first: BTreeMap<String, (&File, usize)> = BTreeMap::new();
     let mut findings = Vec::new();
     for file in sources(tree) {
         let mut lines = (1..).zip(file.text.lines()).peekable();
         while let Some((number, line)) = lines.next() {
-            let stands_in = lines.peek().is_some_and(|(_, next)| {
+            let is_fallback = lines.peek().is_some_and(|(_, next)| {
                 let mut names = next.split(|c: char| !c.is_alphanumeric() && c != '_');
-                names.any(|name| STANDS_IN.iter().any(|end| name.ends_with(end)))
+                names.any(|name| FALLBACK_SUFFIXES.iter().any(|end| name.ends_with(end)))
             });
-            for found in line.split("SEC(\"").skip(1).filter_map(hook) {
+            for found in line.split("SEC(\"").skip(1).filter_map(hook_of_section) {
                 if let Some((other, at)) = first.get(&found) {
-                    if stands_in && other.path == file.path {
+                    if is_fallback && other.path == file.path {
                         continue;
                     }
-                    let mend = format!(
+                    let fix = format!(
                         "call an account function from the program at {}:{at}",
                         other.path
                     );
-                    let problem = format!("attaches to {found} once more");
-                    findings.push(Finding::new(&file.path, problem, mend).at(number));
+                    let problem = format!("attaches to {found} a second time");
+                    findings.push(Finding::new(&file.path, problem, fix).at_line(number));
                 } else {
                     first.insert(found, (file, number));
                 }
@@ -79,33 +79,28 @@ pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What libbpf would make the number of a type in the copy of the kernel's types to which objects are fitted
-/// (`crates/kernel/src/kernel_types.rs`); the kernel knows the type by another.
-const NUMBER_IN_COPY: &str = "bpf_core_type_id_kernel(";
+/// The id of a type in the copy of the kernel's BTF to which libbpf relocates objects
+/// (`crates/kernel/src/kernel_types.rs`). The kernel itself uses another id for the type.
+const COPY_TYPE_ID: &str = "bpf_core_type_id_kernel(";
 
-/// A program that names a type to the kernel takes its number from `enum kernel_number`.
-pub(super) fn numbers_of_types(tree: &Tree) -> Vec<Finding> {
+/// Programs must take the kernel's type ids from `enum kernel_number`.
+pub(super) fn type_ids(tree: &Tree) -> Vec<Finding> {
     let lines = sources(tree).flat_map(|file| {
         let lines = (1..).zip(file.text.lines());
         let is_code = |line: &str| !line.trim_start().starts_with('*');
-        let wrong = lines.filter(move |(_, line)| is_code(line) && line.contains(NUMBER_IN_COPY));
+        let wrong = lines.filter(move |(_, line)| is_code(line) && line.contains(COPY_TYPE_ID));
         wrong.map(move |(number, _)| (file, number))
     });
     let finding = |(file, number): (&File, usize)| {
-        let mend = "add the type to `enum kernel_number` of bpf/include/read.bpf.h";
-        Finding::new(
-            &file.path,
-            "asks for the number of a type in the copy",
-            mend,
-        )
-        .at(number)
+        let fix = "add the type to `enum kernel_number` of bpf/include/read.bpf.h";
+        Finding::new(&file.path, "uses the type id of the BTF copy", fix).at_line(number)
     };
     lines.map(finding).collect()
 }
 
-/// The hook that the section names; `None` for sections of data, and for iterators of maps: each is
-/// of a map of its own.
-fn hook(after: &str) -> Option<String> {
+/// Returns the hook of a section. Returns `None` for data sections, and for map iterators, because
+/// each iterates over its own map.
+fn hook_of_section(after: &str) -> Option<String> {
     let (section, _) = after.split_once('"')?;
     let section = section.strip_prefix('?').unwrap_or(section);
     if section.starts_with('.') || ["license", "iter/bpf_map_elem"].contains(&section) {
@@ -124,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_become_hooks() {
+    fn sections_map_to_hooks() {
         let cases = [
             ("tp_btf/sched_switch", Some("tracepoint sched_switch")),
             ("?raw_tp/sched_switch", Some("tracepoint sched_switch")),
@@ -139,7 +134,7 @@ mod tests {
         ];
         for (section, expected) in cases {
             assert_eq!(
-                hook(&format!("{section}\")")).as_deref(),
+                hook_of_section(&format!("{section}\")")).as_deref(),
                 expected,
                 "{section}"
             );
@@ -147,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_hook_in_another_object_is_found_and_the_first_is_named() {
+    fn duplicate_hooks_are_found() {
         let tree = Tree::of(&[
             ("bpf/a/a.bpf.c", "\nSEC(\"tp_btf/sched_switch\")\n"),
             ("bpf/b/b.bpf.h", "SEC(\"raw_tp/sched_switch\")\n"),
@@ -156,11 +151,11 @@ mod tests {
         let findings = hooks(&tree);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, "bpf/b/b.bpf.h");
-        assert!(findings[0].mend.ends_with("bpf/a/a.bpf.c:2"));
+        assert!(findings[0].fix.ends_with("bpf/a/a.bpf.c:2"));
     }
 
     #[test]
-    fn a_number_in_the_copy_is_found_but_not_in_a_comment() {
+    fn type_ids_are_found_outside_comments() {
         let code = "\n\tcast(it, bpf_core_type_id_kernel(struct rq));\n";
         let tree = Tree::of(&[
             ("bpf/a/a.bpf.c", code),
@@ -169,13 +164,13 @@ mod tests {
                 "/*\n * bpf_core_type_id_kernel() would be\n */\n",
             ),
         ]);
-        let findings = numbers_of_types(&tree);
+        let findings = type_ids(&tree);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].path, "bpf/a/a.bpf.c");
     }
 
     #[test]
-    fn who_stands_in_is_in_the_same_object() {
+    fn fallbacks_must_be_in_the_same_object() {
         let first = "SEC(\"tp_btf/a\")\nint BPF_PROG(a)\n";
         let count = |files: &[(&str, &str)]| hooks(&Tree::of(files)).len();
         assert_eq!(count(&[("bpf/a/a.bpf.c", &format!("{first}{first}"))]), 1);
@@ -189,15 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn the_licence_stands_in_the_first_line_and_the_mend_fits_the_file() {
-        let late = format!("/* x */\n/* {LICENCE} */\n");
+    fn the_license_must_be_in_the_first_line() {
+        let late = format!("/* x */\n/* {LICENSE} */\n");
         let findings = spdx(&Tree::of(&[
             ("bpf/include/x.h", &late),
             ("bpf/x/x.bpf.c", ""),
         ]));
         assert_eq!(findings.len(), 2);
-        assert!(findings[0].mend.contains("/* SPDX"));
-        assert!(findings[1].mend.contains("// SPDX"));
+        assert!(findings[0].fix.contains("/* SPDX"));
+        assert!(findings[1].fix.contains("// SPDX"));
         assert_eq!(
             spdx(&Tree::of(&[("bench/bpf/x.bpf.c", "int x;\n")])).len(),
             1

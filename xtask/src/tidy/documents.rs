@@ -1,21 +1,21 @@
-//! What documents say about the tree, and the words that they use.
+//! Checks the paths and the words of documents.
 
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// Folders whose files documents name from the root of the repository.
+/// Folders whose files documents refer to by their path from the root of the repository.
 const FOLDERS: &[&str] = &[
     "bench/", "bpf/", "crates/", "deploy/", "docs/", "scripts/", "tests/", "vm/", "xtask/",
 ];
 
-/// Paths that are not in the tree: where they are named, and why.
+/// Paths that are not in the tree, and where they are.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("bench/latest.json", "in the target folder"),
     ("bench/side-by-side.NAME.out", "in the target folder"),
 ];
 
-/// Words that were retired, with what to write; docs/glossary.md explains both. Put together here,
-/// so that this file does not break its own rule.
+/// Retired words and their replacements, which docs/glossary.md explains. Written in parts, so that
+/// this file does not break its own rule.
 pub(super) const RETIRED: &[(&str, &str)] = &[
     (concat!("lost the CPU", " to"), "preempted by"),
     (
@@ -37,25 +37,27 @@ pub(super) const RETIRED: &[(&str, &str)] = &[
     (concat!("verdict on", " a feature"), "feature status"),
 ];
 
-/// The page that lists them.
+/// The page that lists the retired words.
 const GLOSSARY: &str = "docs/glossary.md";
 
-/// Each path that a document names exists.
+/// Each path in a document must exist.
 pub(super) fn named_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending(".md") {
         for (number, line) in (1..).zip(file.text.lines()) {
             let missing = paths(line).chain(links(file, line));
             for path in missing.filter(|path| !exists(tree, path)) {
-                let problem = format!("names `{path}`, which does not exist");
-                findings.push(Finding::new(&file.path, problem, "name what is there").at(number));
+                let problem = format!("refers to `{path}`, which does not exist");
+                findings.push(
+                    Finding::new(&file.path, problem, "refer to an existing path").at_line(number),
+                );
             }
         }
     }
     findings
 }
 
-/// Words that were retired, in documents, code and comments.
+/// Documents, code and comments must not use retired words.
 pub(super) fn retired_words(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let has_words = |f: &&File| {
@@ -65,16 +67,17 @@ pub(super) fn retired_words(tree: &Tree) -> Vec<Finding> {
     for file in tree.files().filter(has_words) {
         for (number, line) in (1..).zip(file.text.lines()) {
             for (word, write) in RETIRED.iter().filter(|(word, _)| line.contains(word)) {
-                let problem = format!("says `{word}`");
-                let mend = format!("write `{write}` ({GLOSSARY})");
-                findings.push(Finding::new(&file.path, problem, mend).at(number));
+                let problem = format!("uses `{word}`");
+                let fix = format!("write `{write}` ({GLOSSARY})");
+                findings.push(Finding::new(&file.path, problem, fix).at_line(number));
             }
         }
     }
     findings
 }
 
-/// The paths from the root in a line. A part in capitals stands for any (`vm/expect/KERNEL.toml`).
+/// Returns the paths from the root in a line. A capitalized part matches anything
+/// (`vm/expect/KERNEL.toml`).
 fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
     let part = |c: char| c.is_alphanumeric() || "_./*-".contains(c);
     let tokens = line.split(move |c| !part(c));
@@ -89,7 +92,7 @@ fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
                 let stem = part.split('.').next().unwrap_or(part);
                 let stands_for_any = stem.len() > 1 && stem.chars().all(|c| c.is_ascii_uppercase());
                 let any = part.replacen(stem, "*", 1);
-                // These are files.
+                // These are real files.
                 match stands_for_any && !["README", "ARCHITECTURE", "CONTRIBUTING"].contains(&stem)
                 {
                     true => any,
@@ -100,7 +103,7 @@ fn paths(line: &str) -> impl Iterator<Item = String> + '_ {
         })
 }
 
-/// The targets of links in a line, from the root.
+/// Returns the targets of links in a line, relative to the root.
 fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let targets = line
@@ -122,7 +125,7 @@ fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
     from_root.collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the path is a file or a folder of the tree; `*` is any part of one name.
+/// Whether the path is a file or folder of the tree; `*` matches any part of a name.
 fn exists(tree: &Tree, path: &str) -> bool {
     let wanted: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     tree.files().any(|file| {
@@ -145,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_links_of_documents_are_looked_up() {
+    fn missing_paths_and_links_are_found() {
         let text = "`bpf/a/a.bpf.c` and bpf/a/*.bpf.c, vm/expect/KERNEL.toml; bpf/b/b.bpf.c.\n\
             [here](a.md), [root](../README.md#x), [gone](b.md), [away](https://bpf/x)\n";
         let tree = Tree::of(&[
@@ -158,12 +161,12 @@ mod tests {
         let expected = ["bpf/b/b.bpf.c", "docs/b.md"];
         assert_eq!(
             found,
-            expected.map(|p| format!("names `{p}`, which does not exist"))
+            expected.map(|p| format!("refers to `{p}`, which does not exist"))
         );
     }
 
     #[test]
-    fn each_retired_word_is_seen_and_has_an_entry() {
+    fn retired_words_are_found_outside_the_glossary() {
         for (word, _) in RETIRED {
             let line = format!("x {word} y\n");
             let findings = retired_words(&Tree::of(&[("a.rs", &line), (GLOSSARY, &line)]));

@@ -1,4 +1,4 @@
-//! Which of our crates may use which.
+//! Checks the dependencies between the workspace's crates.
 
 use toml::{Table, Value};
 
@@ -13,7 +13,7 @@ const KERNEL: &str = "noctule-kernel";
 const SCHEMA: &str = "noctule-schema";
 const TLS: &str = "noctule-tls";
 
-/// What the binary is made of.
+/// The crates of the binary.
 const PARTS: &[&str] = &[
     MODEL,
     ANALYSIS,
@@ -31,7 +31,7 @@ const PARTS: &[&str] = &[
     "noctule-fixtures",
 ];
 
-/// Each package with those of ours that it may use, its tests included.
+/// The workspace crates that each package may use, including its tests.
 const EDGES: &[(&str, &[&str])] = &[
     (MODEL, &[]),
     (ANALYSIS, &[MODEL]),
@@ -41,31 +41,33 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-collect", &[MODEL, KERNEL]),
     ("noctule-trace", &[KERNEL]),
     ("noctule-identity", &[MODEL]),
-    // Certificates of both the server and the client.
+    // TLS certificates for both the server and the client.
     (TLS, &[]),
-    // It sends bytes, and does not know what they mean.
+    // Sends bytes without knowing their meaning.
     ("noctule-otlp", &[TLS]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
     ("noctule-web", &[TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
-    // Objects of the tests, which nothing that is shipped has in it.
+    // BPF objects for tests, which no released binary contains.
     ("noctule-fixtures", &[]),
     ("noctule", PARTS),
-    // It measures the binary from outside, beside others, and so uses none of its parts.
+    // Measures the binary from outside, so it uses none of its crates.
     ("noctule-bench", &[]),
-    // Traces of energy whose truth is known: pure, as what it judges.
+    // Energy traces with known results. Pure, like the code that it evaluates.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
-    // Random input for what reads the words, the files and the objects of strangers; the configuration is a part
-    // of the binary, which has no library.
+    // Random input for parsers of untrusted text, files and objects. The configuration is part of
+    // the binary, which has no library.
     ("noctule-fuzz", PARTS),
-    // The first process of a virtual machine: it knows nothing of what is tested.
+    // The first process of a virtual machine, which is independent of the code under test.
     ("noctule-vm", &[]),
-    // The documentation is made from the metric table and the fields; the host and the machine talk.
+    // Generates documentation from the metric table and the fields, and talks to the virtual
+    // machines.
     ("xtask", &[MODEL, SCHEMA, "noctule-vm"]),
 ];
 
-/// Edges between our crates are those of the table, tests and build scripts included.
+/// Dependencies between workspace crates must be in the table, including those of tests and build
+/// scripts.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, manifest) in members(tree) {
@@ -79,14 +81,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue;
         };
         for (section, used) in dependencies(&manifest) {
-            if is_ours(&used) && !allowed.contains(&used.as_str()) {
+            if is_workspace_crate(&used) && !allowed.contains(&used.as_str()) {
                 let list = match allowed {
-                    [] => "none of our crates".to_owned(),
+                    [] => "no workspace crate".to_owned(),
                     allowed => allowed.join(", "),
                 };
                 findings.push(Finding::new(
                     &file.path,
-                    format!("`{package}` has `{used}` in [{section}]"),
+                    format!("`{package}` uses `{used}` in [{section}]"),
                     format!("remove it: `{package}` may use {list} (ARCHITECTURE.md, Edges)"),
                 ));
             }
@@ -95,21 +97,21 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_workspace_crate(name: &str) -> bool {
     EDGES.iter().any(|(ours, _)| *ours == name) || name.starts_with("noctule")
 }
 
-/// Section and package of each dependency, those of single targets included.
+/// Returns section and package of each dependency, including target-specific ones.
 pub(super) fn dependencies(manifest: &Table) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    gather(manifest, "", &mut found);
+    collect_dependencies(manifest, "", &mut found);
     for (target, table) in sections(manifest, "target") {
-        gather(table, &format!("target.{target}."), &mut found);
+        collect_dependencies(table, &format!("target.{target}."), &mut found);
     }
     found
 }
 
-fn gather(table: &Table, prefix: &str, found: &mut Vec<(String, String)>) {
+fn collect_dependencies(table: &Table, prefix: &str, found: &mut Vec<(String, String)>) {
     for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
         let Some(Value::Table(list)) = table.get(kind) else {
             continue;
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_dependency_counts() {
+    fn every_kind_of_dependency_is_checked() {
         for section in [
             "dependencies",
             "dev-dependencies",
@@ -153,15 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_under_another_name_counts() {
+    fn renamed_dependencies_are_checked() {
         let text = "[package]\nname = \"noctule-sinks\"\n[dependencies]\n\
             k = { package = \"noctule-kernel\", path = \"../kernel\" }\n";
-        let expected = "`noctule-sinks` has `noctule-kernel` in [dependencies]";
+        let expected = "`noctule-sinks` uses `noctule-kernel` in [dependencies]";
         assert_eq!(problems(text), [expected]);
     }
 
     #[test]
-    fn the_binary_may_use_all_but_the_tasks() {
+    fn the_binary_may_use_everything_but_xtask() {
         let allowed = "[package]\nname = \"noctule\"\n[dependencies]\nnoctule-web = \"*\"\n\
             [dev-dependencies]\nnoctule-kernel = \"*\"\n";
         assert_eq!(problems(allowed), [""; 0]);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_from_data_is_not_the_sources_business() {
+    fn data_sources_may_not_use_analysis_or_text() {
         for source in [KERNEL, "noctule-collect", "noctule-identity"] {
             for used in [ANALYSIS, TEXT] {
                 let text =
@@ -181,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_package_must_be_entered() {
+    fn new_packages_must_be_in_the_table() {
         let problem = &problems("[package]\nname = \"noctule-new\"\n")[0];
         assert!(problem.contains("noctule-new"), "{problem}");
     }
 
     #[test]
-    fn the_table_has_no_cycle_and_no_edge_into_the_unknown() {
+    fn the_table_is_acyclic_and_complete() {
         for (at, (package, used)) in EDGES.iter().enumerate() {
             for name in *used {
                 let position = EDGES.iter().position(|(p, _)| p == name);

@@ -1,4 +1,4 @@
-//! The lock file.
+//! Checks of the lock file.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 const LOCK: &str = "Cargo.lock";
 
-/// The lock file is committed: everybody builds the same versions.
+/// The lock file must be committed, so that everyone builds the same versions.
 pub(super) fn committed(tree: &Tree) -> Vec<Finding> {
     if tree.get(LOCK).is_some_and(|file| file.tracked) {
         return Vec::new();
@@ -24,8 +24,8 @@ pub(super) fn committed(tree: &Tree) -> Vec<Finding> {
     )]
 }
 
-/// What the workspace itself depends on is there in one version. Two would mean that our code and
-/// a library of the same name and another version mix types that look alike.
+/// A direct dependency of the workspace must have a single version. With two versions, workspace
+/// code and a library could mix incompatible types with the same name.
 pub(super) fn versions(tree: &Tree) -> Vec<Finding> {
     let locked = locked(tree);
     let twice = direct(tree)
@@ -33,8 +33,8 @@ pub(super) fn versions(tree: &Tree) -> Vec<Finding> {
         .filter_map(|name| Some((locked.get(&name).filter(|v| v.len() > 1)?, name)));
     twice
         .map(|(versions, name)| {
-            let asked = format!(
-                "ask in Cargo.toml for the version that the others use \
+            let fix = format!(
+                "require in Cargo.toml the version that the other crates use \
                  (`cargo tree --invert {name}@{}`)",
                 versions[0]
             );
@@ -42,12 +42,12 @@ pub(super) fn versions(tree: &Tree) -> Vec<Finding> {
                 "has `{name}`, a direct dependency, as {}",
                 versions.join(" and ")
             );
-            Finding::new(LOCK, problem, asked)
+            Finding::new(LOCK, problem, fix)
         })
         .collect()
 }
 
-/// Versions by name.
+/// Returns the locked versions by name.
 fn locked(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let table = tree.get(LOCK).and_then(|f| f.text.parse::<Table>().ok());
@@ -61,7 +61,7 @@ fn locked(tree: &Tree) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// Packages that a manifest names, those in the workspace's table included.
+/// Returns packages that a manifest requires directly, including those in the workspace's table.
 fn direct(tree: &Tree) -> BTreeSet<String> {
     let root = tree
         .get("Cargo.toml")
@@ -81,7 +81,7 @@ mod tests {
         [[package]]\nname = \"b\"\nversion = \"1.0.0\"\n";
 
     #[test]
-    fn two_versions_matter_only_of_what_we_name_ourselves() {
+    fn only_direct_dependencies_need_one_version() {
         let manifest = |text| Tree::of(&[(LOCK, LOCKED), ("crates/x/Cargo.toml", text)]);
         assert!(versions(&manifest("[dependencies]\nb = \"1\"\n")).is_empty());
         let findings = versions(&manifest("[dev-dependencies]\nx = { package = \"a\" }\n"));
@@ -89,11 +89,11 @@ mod tests {
             findings[0].problem,
             "has `a`, a direct dependency, as 1.0.0 and 2.0.0"
         );
-        assert!(findings[0].mend.contains("a@1.0.0"));
+        assert!(findings[0].fix.contains("a@1.0.0"));
     }
 
     #[test]
-    fn a_lock_file_that_is_missing_is_not_committed() {
+    fn a_missing_lock_file_is_reported() {
         assert_eq!(committed(&Tree::of(&[])).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What every manifest takes from the workspace.
+//! Checks what every manifest inherits from the workspace.
 
 use toml::{Table, Value};
 
@@ -13,38 +13,38 @@ const INHERITED: &[&str] = &[
     "repository",
 ];
 
-/// The manifests of the members that can be read.
+/// Returns the members' manifests that can be parsed.
 pub(super) fn members(tree: &Tree) -> impl Iterator<Item = (&File, Table)> {
     let files = tree.ending("/Cargo.toml");
     files.filter_map(|file| Some((file, file.text.parse().ok()?)))
 }
 
-/// Name of the package; empty when it has none.
+/// Returns the name of the package, or an empty string.
 pub(super) fn name(manifest: &Table) -> &str {
     let package = manifest.get("package");
     let name = package.and_then(|p| p.get("name")).and_then(Value::as_str);
     name.unwrap_or_default()
 }
 
-/// Every manifest takes the lints and what describes a package from the workspace, but for one that is a
-/// workspace of its own.
+/// Every manifest must inherit the lints and the package description from the workspace, except for
+/// separate workspaces.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending("/Cargo.toml") {
         match file.text.parse::<Table>() {
             Err(error) => findings.push(Finding::new(
                 &file.path,
-                format!("is no TOML: {}", error.message()),
-                "repair it",
+                format!("is not valid TOML: {}", error.message()),
+                "fix the syntax",
             )),
             Ok(manifest) if manifest.contains_key("workspace") => {}
-            Ok(manifest) => findings.extend(missing(file, &manifest)),
+            Ok(manifest) => findings.extend(missing_inheritance(file, &manifest)),
         }
     }
     findings
 }
 
-fn missing(file: &File, manifest: &Table) -> Vec<Finding> {
+fn missing_inheritance(file: &File, manifest: &Table) -> Vec<Finding> {
     let inherits = |value: Option<&Value>| {
         value.and_then(|v| v.get("workspace")) == Some(&Value::Boolean(true))
     };
@@ -53,7 +53,7 @@ fn missing(file: &File, manifest: &Table) -> Vec<Finding> {
         if !inherits(manifest.get("package").and_then(|p| p.get(key))) {
             findings.push(Finding::new(
                 &file.path,
-                format!("does not take `{key}` from the workspace"),
+                format!("does not inherit `{key}` from the workspace"),
                 format!("write `{key}.workspace = true` in [package]"),
             ));
         }
@@ -61,7 +61,7 @@ fn missing(file: &File, manifest: &Table) -> Vec<Finding> {
     if !inherits(manifest.get("lints")) {
         findings.push(Finding::new(
             &file.path,
-            "does not take the lints from the workspace",
+            "does not inherit the lints from the workspace",
             "write `[lints]` and `workspace = true`",
         ));
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_of_its_own_inherits_nothing() {
+    fn separate_workspaces_inherit_nothing() {
         let tree = |text| Tree::of(&[("fuzz/Cargo.toml", text)]);
         let text = "[package]\nname = \"a\"\n";
         assert!(!check(&tree(text)).is_empty());
@@ -81,23 +81,23 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_not_inherited_is_named() {
+    fn missing_inheritance_is_reported() {
         let text = "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition.workspace = true\n\
             rust-version.workspace = true\nlicense.workspace = false\n\
             repository.workspace = true\n[lints.rust]\nunsafe_code = \"allow\"\n";
         let findings = check(&Tree::of(&[("crates/a/Cargo.toml", text)]));
         let problems: Vec<&str> = findings.iter().map(|f| f.problem.as_str()).collect();
         let expected = [
-            "does not take `version` from the workspace",
-            "does not take `license` from the workspace",
-            "does not take the lints from the workspace",
+            "does not inherit `version` from the workspace",
+            "does not inherit `license` from the workspace",
+            "does not inherit the lints from the workspace",
         ];
         assert_eq!(problems, expected);
     }
 
     #[test]
-    fn a_manifest_that_cannot_be_read_is_a_finding() {
+    fn invalid_manifests_are_reported() {
         let findings = check(&Tree::of(&[("crates/a/Cargo.toml", "[package\n")]));
-        assert!(findings[0].problem.starts_with("is no TOML"));
+        assert!(findings[0].problem.starts_with("is not valid TOML"));
     }
 }

@@ -1,26 +1,26 @@
-//! What Rust files may not contain.
+//! Checks of Rust code.
 
 use super::Finding;
 use super::scrub::code;
 use crate::tree::{File, Tree};
 
-/// Where `unsafe` may be: the mechanism, and the loads and oracles of the tests, which make system
-/// calls that nothing wraps. Clippy asks for SAFETY in both.
+/// Where `unsafe` is allowed: the kernel crate, and the tests, whose loads and oracles make system
+/// calls that no library wraps. Clippy requires SAFETY comments in both.
 const UNSAFE_PLACES: [&str; 2] = ["crates/kernel/", "tests/"];
 
-/// Code that is not to be, and what to do about it.
+/// Forbidden code, and how to fix it.
 const WORDS: &[(&str, &str)] = &[
     (
         "#[ignore",
-        "let the test run: it names what it needs, and its absence is an error",
+        "let the test run: it declares its needs, and a missing one is an error",
     ),
-    ("should_panic", "return an error and assert on its words"),
-    ("todo!", "write it, or leave it out"),
-    ("unimplemented!", "write it, or leave it out"),
+    ("should_panic", "return an error and assert on its text"),
+    ("todo!", "implement it, or remove it"),
+    ("unimplemented!", "implement it, or remove it"),
     ("dbg!(", "remove it"),
 ];
 
-/// `unsafe` stands in the crate `kernel` and nowhere else.
+/// `unsafe` is only allowed in these places.
 pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree
@@ -34,9 +34,9 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
                     Finding::new(
                         &file.path,
                         "has unsafe code",
-                        "do it in crates/kernel, behind a safe function",
+                        "move it to crates/kernel, behind a safe function",
                     )
-                    .at(number),
+                    .at_line(number),
                 );
             }
         }
@@ -44,15 +44,15 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Marks of unfinished work and of tests that do not test.
+/// Code must not contain marks of unfinished work or of disabled tests.
 pub(super) fn words(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending(".rs") {
         for (number, line) in (1..).zip(code(&file.text).lines()) {
-            for (word, mend) in WORDS {
+            for (word, fix) in WORDS {
                 if line.contains(word) {
                     let problem = format!("has `{word}`");
-                    findings.push(Finding::new(&file.path, problem, *mend).at(number));
+                    findings.push(Finding::new(&file.path, problem, *fix).at_line(number));
                 }
             }
         }
@@ -60,7 +60,7 @@ pub(super) fn words(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Crates that are pure functions of what they are given: the caller reads the clock.
+/// Crates that are pure functions of their input; their callers read the clock.
 const WITHOUT_CLOCK: [&str; 4] = [
     "crates/model/src/",
     "crates/analysis/src/",
@@ -68,7 +68,7 @@ const WITHOUT_CLOCK: [&str; 4] = [
     "crates/sinks/src/",
 ];
 
-/// How Rust code reads a clock.
+/// Functions that read a clock.
 const CLOCKS: [&str; 4] = [
     "Instant::now",
     "SystemTime::now",
@@ -76,7 +76,7 @@ const CLOCKS: [&str; 4] = [
     "Utc::now",
 ];
 
-/// Pure crates read no clock.
+/// Pure crates must not read a clock.
 pub(super) fn clocks(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let pure = |f: &&File| WITHOUT_CLOCK.iter().any(|place| f.path.starts_with(place));
@@ -84,29 +84,29 @@ pub(super) fn clocks(tree: &Tree) -> Vec<Finding> {
         for (number, line) in (1..).zip(code(&file.text).lines()) {
             if let Some(clock) = CLOCKS.iter().find(|clock| line.contains(**clock)) {
                 let problem = format!("reads a clock (`{clock}`)");
-                let mend = "let the caller give the time";
-                findings.push(Finding::new(&file.path, problem, mend).at(number));
+                let fix = "let the caller pass the time";
+                findings.push(Finding::new(&file.path, problem, fix).at_line(number));
             }
         }
     }
     findings
 }
 
-/// rustfmt leaves tabs in comments and literals.
+/// Rust files must not contain tabs; rustfmt leaves those in comments and literals.
 pub(super) fn tabs(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.ending(".rs") {
         for (number, line) in (1..).zip(file.text.lines()) {
             if line.contains('\t') {
-                let finding = Finding::new(&file.path, "has a tab", "write blanks, or `\\t`");
-                findings.push(finding.at(number));
+                let finding = Finding::new(&file.path, "has a tab", "use spaces, or `\\t`");
+                findings.push(finding.at_line(number));
             }
         }
     }
     findings
 }
 
-/// Whether the word stands in the line by itself, not as a part of a longer name.
+/// Whether the line contains the word as a whole.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_unsafe_is_seen_outside_the_kernel_crate() {
+    fn finds_unsafe_code_outside_the_kernel_crate() {
         let text = "unsafe { x }\nunsafe fn f() {}\nunsafe impl A for B {}\n\
             #[allow(unsafe_code, reason = \"\")]\n#[unsafe(no_mangle)]\n\
             // unsafe { x }\nlet unsafe_code = \"unsafe {\";\n";
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_seen_in_pure_crates_only() {
+    fn finds_clocks_only_in_pure_crates() {
         for clock in CLOCKS {
             let text = format!("\nlet now = {clock}();\n");
             for place in WITHOUT_CLOCK {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_word_is_seen_in_code_only() {
+    fn finds_words_only_in_code() {
         for (word, _) in WORDS {
             assert_eq!(lines(words, "a.rs", &format!("\n{word}\n")), [2], "{word}");
             let quoted = format!("// {word}\nlet x = \"{word}\";\n");

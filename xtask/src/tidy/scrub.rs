@@ -1,11 +1,11 @@
-//! Rust without its comments and literals, so that a word in a sentence is not taken for code.
+//! Removes comments and literals from Rust code, so that checks do not mistake them for code.
 
-/// The text with comments and the insides of literals as blanks; lines stay where they are.
+/// Replaces comments and the content of literals with spaces; line numbers stay the same.
 pub(super) fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let Some(length) = skipped(rest) else {
+        let Some(length) = skip_length(rest) else {
             out.push(first);
             rest = &rest[first.len_utf8()..];
             continue;
@@ -17,8 +17,8 @@ pub(super) fn code(text: &str) -> String {
     out
 }
 
-/// Length of the comment or literal that begins here.
-fn skipped(rest: &str) -> Option<usize> {
+/// Returns the length of the comment or literal that starts here.
+fn skip_length(rest: &str) -> Option<usize> {
     match rest.as_bytes()[0] {
         b'/' if rest.starts_with("//") => Some(rest.find('\n').unwrap_or(rest.len())),
         b'/' if rest.starts_with("/*") => Some(block_comment(rest)),
@@ -29,7 +29,7 @@ fn skipped(rest: &str) -> Option<usize> {
     }
 }
 
-/// Block comments nest.
+/// Returns the length of a block comment. Block comments nest.
 fn block_comment(rest: &str) -> usize {
     let mut depth = 0_u32;
     let mut at = 0;
@@ -63,7 +63,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// `r"..."`, `r#"..."#` and so on; `r#name` is an identifier.
+/// Returns the length of `r"..."`, `r#"..."#` and so on. `r#name` is an identifier.
 fn raw_string(rest: &str) -> Option<usize> {
     let hashes = rest[1..].bytes().take_while(|&b| b == b'#').count();
     let open = 1 + hashes;
@@ -76,7 +76,7 @@ fn raw_string(rest: &str) -> Option<usize> {
     Some(open + 1 + length)
 }
 
-/// `'x'` and `'\n'`; `'a` alone is a lifetime.
+/// Returns the length of `'x'` or `'\n'`. A lone `'a` is a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let mut chars = rest.char_indices().skip(1);
     let (_, first) = chars.next()?;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_in_comments_and_literals_are_gone_and_code_stays() {
+    fn only_comments_and_literals_are_removed() {
         let cases = [
             ("a(); // unsafe\nb();", "a(); \nb();"),
             ("a /* x /* unsafe */ y */ b", "a b"),
@@ -110,7 +110,7 @@ mod tests {
             ("let x = \"unsafe", "let x = "),
             ("/* unsafe", ""),
         ];
-        // Blanks are what is replaced; only what is left matters.
+        // Removed parts become spaces, so spaces are ignored.
         let bare = |text: &str| text.replace(' ', "");
         for (text, expected) in cases {
             let scrubbed = code(text);

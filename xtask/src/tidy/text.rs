@@ -1,9 +1,9 @@
-//! What no file of text may contain.
+//! Checks of all text files.
 
 use super::Finding;
 use crate::tree::Tree;
 
-/// Places on somebody's machine. Put together here, so that this file does not break its own rule.
+/// Paths on a particular machine. Written in parts, so that this file does not break its own rule.
 pub(super) const PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -11,14 +11,14 @@ pub(super) const PATHS: &[&str] = &[
     concat!("/Us", "ers/"),
 ];
 
-/// Lines that may name such a place: file, a part of the line, the reason.
+/// Lines that may contain such a path: file, part of the line, reason.
 const PLACES_ALLOWED: &[(&str, &str, &str)] = &[(
     "crates/identity/src/names/tests.rs",
     concat!("/ho", "me/u:"),
     "a passwd file of a test",
 )];
 
-/// Addresses of package registries. Which mirror is used is the business of the machine.
+/// Addresses of package registries. The choice of a mirror belongs to the machine's configuration.
 pub(super) const REGISTRIES: &[&str] = &[
     concat!("crates", ".io/api"),
     concat!("index.crates", ".io"),
@@ -31,24 +31,24 @@ pub(super) const REGISTRIES: &[&str] = &[
     concat!("proxy.golang", ".org"),
 ];
 
-/// Names its registry in every entry, by cargo's own hand.
+/// Cargo writes the registry into every entry of this file.
 const LOCK: &str = "Cargo.lock";
 
-/// Files of others, which stay as they were published (a test compares their checksums), and input of fuzz targets:
-/// lines of HTTP end in a carriage return.
-const AS_THEY_ARE: [&str; 2] = ["crates/web/ui/vendor/", "fuzz/seeds/"];
+/// Third-party files that stay as published (a test compares their checksums), and input of fuzz
+/// targets: lines of HTTP end in a carriage return.
+const UNCHANGED: [&str; 2] = ["crates/web/ui/vendor/", "fuzz/seeds/"];
 
-/// Most lines of a file, by the end of its name.
+/// Maximum number of lines by file name suffix.
 const SIZES: &[(&str, usize)] = &[(".rs", 800), (".bpf.c", 500), (".bpf.h", 500)];
 
-/// Files that have grown too large.
+/// Files must not exceed the maximum number of lines.
 pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (end, most) in SIZES {
         for file in tree.ending(end) {
             let lines = file.text.lines().count();
             if lines > *most {
-                let problem = format!("has {lines} lines, {most} at most");
+                let problem = format!("has {lines} lines, at most {most} are allowed");
                 findings.push(Finding::new(&file.path, problem, "split it by subject"));
             }
         }
@@ -56,21 +56,21 @@ pub(super) fn sizes(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Blanks at the end of a line, and a last line that does not end.
+/// Lines must not end in white space, and the last line must end with a newline.
 pub(super) fn white_space(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let ours = |path: &str| !AS_THEY_ARE.iter().any(|place| path.starts_with(place));
-    for file in tree.files().filter(|file| ours(&file.path)) {
+    let is_checked = |path: &str| !UNCHANGED.iter().any(|place| path.starts_with(place));
+    for file in tree.files().filter(|file| is_checked(&file.path)) {
         for (number, line) in (1..).zip(file.text.split('\n')) {
             if line.ends_with([' ', '\t', '\r']) {
                 let finding = Finding::new(&file.path, "a line ends in white space", "remove it");
-                findings.push(finding.at(number));
+                findings.push(finding.at_line(number));
             }
         }
         if !file.text.is_empty() && !file.text.ends_with('\n') {
             findings.push(Finding::new(
                 &file.path,
-                "the last line does not end",
+                "the last line has no newline",
                 "add a newline",
             ));
         }
@@ -78,7 +78,7 @@ pub(super) fn white_space(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Places that exist only on one machine.
+/// Files must not contain paths of a particular machine.
 pub(super) fn paths(tree: &Tree) -> Vec<Finding> {
     let allowed = |path: &str, line: &str| {
         let mut entries = PLACES_ALLOWED.iter();
@@ -89,25 +89,25 @@ pub(super) fn paths(tree: &Tree) -> Vec<Finding> {
         for (number, line) in (1..).zip(file.text.lines()) {
             let place = PATHS.iter().find(|place| line.contains(**place));
             if let Some(place) = place.filter(|_| !allowed(&file.path, line)) {
-                let problem = format!("names `{place}`, a place on one machine");
-                let mend = "name it from the root of the repository, or take it from the \
+                let problem = format!("contains `{place}`, a path on a particular machine");
+                let fix = "use a path from the root of the repository, or take it from the \
                     environment";
-                findings.push(Finding::new(&file.path, problem, mend).at(number));
+                findings.push(Finding::new(&file.path, problem, fix).at_line(number));
             }
         }
     }
     findings
 }
 
-/// Addresses of package registries.
+/// Files must not contain addresses of package registries.
 pub(super) fn registries(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|f| f.path != LOCK) {
         for (number, line) in (1..).zip(file.text.lines()) {
             if let Some(address) = REGISTRIES.iter().find(|a| line.contains(**a)) {
-                let problem = format!("names `{address}`");
-                let mend = "leave the registry to the configuration of cargo or apt";
-                findings.push(Finding::new(&file.path, problem, mend).at(number));
+                let problem = format!("contains `{address}`");
+                let fix = "leave the registry to the configuration of cargo or apt";
+                findings.push(Finding::new(&file.path, problem, fix).at_line(number));
             }
         }
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limits_are_the_last_good_sizes() {
+    fn limits_are_inclusive() {
         for (end, most) in SIZES {
             let path = format!("a{end}");
             let of = |lines| sizes(&Tree::of(&[(path.as_str(), "\n".repeat(lines).as_str())]));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_at_ends() {
+    fn finds_trailing_white_space() {
         let lines = |text: &str| -> Vec<Option<usize>> {
             let findings = white_space(&Tree::of(&[("a", text)]));
             findings.iter().map(|f| f.line).collect()
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_and_address_is_seen_and_exceptions_are_narrow() {
+    fn finds_paths_and_registries_with_narrow_exceptions() {
         for place in PATHS {
             let text = format!("see\n{place}x\n");
             assert_eq!(paths(&Tree::of(&[("a.md", &text)]))[0].line, Some(2));
