@@ -1,6 +1,6 @@
-//! `cargo xtask vm`: the tests of the binary on other kernels, in virtual machines.
+//! Implements `cargo xtask vm`: runs the tests of the binary on other kernels in virtual machines.
 //!
-//! The machines are emulated: the kernel of this machine matters not, and no right is needed.
+//! The machines are emulated, so the host's kernel does not matter and no privileges are needed.
 
 use std::env;
 use std::fs;
@@ -36,7 +36,7 @@ use architecture::Architecture;
 use emulator::Emulator;
 use kernel::Fetched;
 use kernels::Kernel;
-pub(crate) use kernels::usual_names as kernel_names;
+pub(crate) use kernels::default_names as kernel_names;
 use machine::Setup;
 use modules::Module;
 use programs::Programs;
@@ -46,27 +46,27 @@ use tools::Tools;
 
 /// Run the tests of the binary on other kernels
 ///
-/// Each kernel is booted in a virtual machine without hardware support. Kernels come from Debian,
-/// through the machine's own apt, once: they are kept in the cache folder of the user. The tests
-/// whose names contain one of the given words run, and those of the environment in any case.
+/// Boots each kernel in a virtual machine without hardware support. Kernels are downloaded once
+/// from Debian with this machine's apt and kept in the user's cache folder. Runs the tests whose
+/// names contain one of the given words, and always those of the environment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this kernel; may be given several times
+    /// Run only this kernel; can be repeated
     #[arg(long, value_name = "KERNEL", value_parser = clap::builder::PossibleValuesParser::new(kernels::names()))]
     kernel: Vec<String>,
-    /// Fetch the newest of each kernel even if there is one in the cache
+    /// Download the newest version of each kernel even if one is cached
     #[arg(long)]
     refresh: bool,
-    /// Leave out tests whose names contain this; may be given several times
+    /// Skip tests whose names contain this word; can be repeated
     #[arg(long, value_name = "WORD")]
     skip: Vec<String>,
-    /// Fetch and build what the machines need, and start none
+    /// Download and build everything, but start no machine
     #[arg(long, conflicts_with_all = ["command", "tests"])]
     prepare: bool,
-    /// How many machines run at the same time; each has two CPUs
+    /// Number of machines to run in parallel; each has two CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     machines: u8,
-    /// The most minutes that one machine may take
+    /// Maximum minutes per machine
     #[arg(long, value_name = "MINUTES", default_value_t = 45)]
     limit: u64,
     /// Run a command in the machine instead of the tests
@@ -75,12 +75,12 @@ pub(crate) struct Args {
     /// Run the tests that `make test` runs on each kernel
     #[arg(long, conflicts_with_all = ["command", "tests"])]
     usual_tests: bool,
-    /// Words in the names of tests
+    /// Run only tests whose names contain one of these words
     #[arg(last = true, value_name = "TEST")]
     tests: Vec<String>,
 }
 
-/// The most seconds that one test may take in a machine.
+/// Maximum seconds per test in a machine.
 const TEST_LIMIT: u64 = 400;
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
@@ -94,7 +94,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         folder: &folder.0,
         began,
     };
-    // Kernels are fetched while programs are built.
+    // Kernels are downloaded while the programs are built.
     let (systems, boots) = thread::scope(|scope| {
         let boots = scope.spawn(|| {
             let boots = kernels.iter().map(|it| Boot::prepare(it, &place, args));
@@ -110,7 +110,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             Some(error) => Err(error),
         };
     }
-    let reports = all(&boots, args.machines, |boot| {
+    let reports = run_all(&boots, args.machines, |boot| {
         let kernel = boot.kernel;
         let (fetched, modules) = boot.files.as_ref().map_err(|e| anyhow!("{e:#}"))?;
         let sensors = kernel.has_sensors.then(|| Sensors::make(root, &folder.0));
@@ -136,32 +136,32 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     for report in &reports {
         report.note_skipped()?;
     }
-    stage("everything", began);
+    stage("all machines", began);
     Ok(match reports.iter().all(Report::is_good) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
 }
 
-/// Where things lie, and when this began.
+/// Folders, and the start time.
 struct Place<'a> {
     root: &'a Path,
-    /// What is kept.
+    /// Persistent files.
     cache: &'a Path,
-    /// What is not.
+    /// Temporary files.
     folder: &'a Path,
     began: Instant,
 }
 
-/// A kernel, and what its machine boots.
+/// A kernel and the files that its machine boots.
 struct Boot {
     kernel: &'static Kernel,
-    /// The kernel's files, and modules of ours for it.
+    /// The kernel's files, and noctule's own modules for it.
     files: Result<(Fetched, Vec<Module>)>,
 }
 
 impl Boot {
-    /// From the cache, or fetched, with the modules built.
+    /// Gets the kernel from the cache or downloads it, and builds the modules.
     fn prepare(kernel: &'static Kernel, place: &Place<'_>, args: &Args) -> Self {
         let files = || {
             let fetched = Fetched::get(kernel, place.cache, args.refresh)?;
@@ -184,7 +184,7 @@ impl Boot {
     }
 }
 
-/// One for each architecture of the kernels.
+/// Creates a system for each architecture of the kernels.
 fn systems(kernels: &[&Kernel], place: &Place<'_>) -> Result<Vec<System>> {
     let mut systems: Vec<System> = Vec::new();
     for kernel in kernels {
@@ -198,7 +198,7 @@ fn systems(kernels: &[&Kernel], place: &Place<'_>) -> Result<Vec<System>> {
     Ok(systems)
 }
 
-/// What the machines of an architecture share.
+/// Programs and disk that the machines of an architecture share.
 struct System {
     architecture: &'static Architecture,
     programs: Programs,
@@ -227,10 +227,14 @@ impl System {
     }
 }
 
-/// Runs some machines at the same time until every kernel has been run. The last take the longest (a
-/// newer kernel has more to do, and another architecture more to emulate), so they are first: else one
-/// of them runs alone at the end. The reports are in the order of the kernels.
-fn all(boots: &[Boot], machines: u8, one: impl Fn(&Boot) -> Result<Report> + Sync) -> Vec<Report> {
+/// Runs machines in parallel until every kernel has run. The last kernels take longest: newer
+/// kernels have more to test, and another architecture is slower to emulate. They start first, so
+/// that none of them runs alone at the end. Returns the reports in the order of the kernels.
+fn run_all(
+    boots: &[Boot],
+    machines: u8,
+    one: impl Fn(&Boot) -> Result<Report> + Sync,
+) -> Vec<Report> {
     let next = AtomicUsize::new(0);
     let worker = || {
         let mut reports = Vec::new();
@@ -275,7 +279,8 @@ fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
     })
 }
 
-/// Outside of the repository, for kernels are large and the same for every tree.
+/// Returns the cache folder. It is outside of the repository because kernels are large and shared
+/// by all trees.
 fn cache() -> Result<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = env::var_os("XDG_CACHE_HOME")
@@ -285,11 +290,11 @@ fn cache() -> Result<PathBuf> {
     Ok(folder.join("noctule/vm"))
 }
 
-/// Removed with everything in it when it is dropped.
+/// A temporary folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// What processes left that were killed goes first.
+    /// Creates the folder, and removes leftovers of killed processes.
     fn new(cache: &Path) -> Result<Self> {
         const PREFIX: &str = "run-";
         for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
@@ -307,7 +312,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays is only space.
+        // A leftover folder only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -319,7 +324,7 @@ fn stage(what: &str, began: Instant) {
     ));
 }
 
-/// Progress. Nobody may be listening any more; that is no reason to stop.
+/// Prints progress. A closed stdout must not stop the machines.
 fn say(text: &str) {
     let _ = writeln!(stdout().lock(), "vm: {text}");
 }

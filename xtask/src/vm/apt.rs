@@ -1,6 +1,6 @@
-//! Packages of another suite of Debian, by the machine's own apt: from its mirror, through its
-//! proxy, with its checks of signatures and sums. The machine's own lists and packages stay as they
-//! are.
+//! Downloads packages of another Debian suite with this machine's apt: from its mirror, through its
+//! proxy, and with its verification of signatures and checksums. The machine's package lists and
+//! packages are not changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,24 +12,24 @@ use anyhow::{Context as _, Result, bail};
 use super::cached;
 use super::command::{output, quiet};
 
-/// Names the mirror where apt does not: on a system that is not Debian.
+/// Environment variable that sets the mirror, for systems other than Debian.
 const MIRROR: &str = "NOCTULE_DEBIAN_MIRROR";
 
-/// Keys of Debian, old and new name.
+/// Debian's archive keys, by their new and old name.
 const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.pgp",
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 
-/// An apt of its own for one suite.
+/// A separate apt configuration for one suite.
 pub(super) struct Apt {
     folder: PathBuf,
     options: Vec<String>,
 }
 
 impl Apt {
-    /// Reads the lists of the suite, for programs of the first architecture, and of others.
-    /// Everything stays below the folder.
+    /// Downloads the package lists of the suite. Programs are for the first architecture. All files
+    /// stay below the folder.
     pub(super) fn open(folder: &Path, suite: &str, architectures: &[&str]) -> Result<Self> {
         for part in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part))?;
@@ -61,8 +61,8 @@ impl Apt {
         Ok(this)
     }
 
-    /// The package and those that it needs whose names begin so.
-    pub(super) fn with_needed(&self, package: &str, begins: &[&str]) -> Result<Vec<String>> {
+    /// Returns the package and its dependencies whose names have one of these prefixes.
+    pub(super) fn with_dependencies(&self, package: &str, begins: &[&str]) -> Result<Vec<String>> {
         let mut found = BTreeSet::from([package.to_owned()]);
         let mut open = vec![package.to_owned()];
         while let Some(name) = open.pop() {
@@ -79,13 +79,13 @@ impl Apt {
         Ok(found.into_iter().collect())
     }
 
-    /// Fetches the packages and unpacks them into a folder.
+    /// Downloads the packages and unpacks them into a folder.
     pub(super) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
         quiet(self.command("apt-get").arg("download").args(packages))?;
         unpack_folder(&self.folder, into)
     }
 
-    fn unpack_with_all(&self, packages: &[&str], into: &Path) -> Result<()> {
+    fn unpack_with_dependencies(&self, packages: &[&str], into: &Path) -> Result<()> {
         let mut command = self.command("apt-get");
         command.args([
             "install",
@@ -107,7 +107,7 @@ impl Apt {
     }
 }
 
-/// Packages of a suite with all that they need, as if nothing were installed.
+/// Unpacks packages of a suite with all dependencies, as if nothing were installed.
 pub(super) fn unpack(
     cache: &Path,
     suite: &str,
@@ -117,11 +117,11 @@ pub(super) fn unpack(
 ) -> Result<()> {
     super::say(&format!("fetching {} from {suite}", packages.join(", ")));
     let lists = cache.join("apt").join(format!("{suite}-{}", packages[0]));
-    Apt::open(&lists, suite, architectures)?.unpack_with_all(packages, into)?;
+    Apt::open(&lists, suite, architectures)?.unpack_with_dependencies(packages, into)?;
     cached::remove(&lists)
 }
 
-/// Unpacks the packages in a folder.
+/// Unpacks and removes the packages in a folder.
 fn unpack_folder(folder: &Path, into: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -133,7 +133,7 @@ fn unpack_folder(folder: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where this machine gets Debian from.
+/// Returns the Debian mirror of this machine.
 fn mirror() -> Result<String> {
     if let Ok(named) = std::env::var(MIRROR) {
         return Ok(named);
@@ -147,6 +147,6 @@ fn mirror() -> Result<String> {
         .find_map(|line| line.strip_prefix("Debian|Debian|"));
     match debian {
         Some(uri) => Ok(uri.to_owned()),
-        None => bail!("apt knows no mirror of Debian; name one in {MIRROR}"),
+        None => bail!("apt has no Debian mirror; set {MIRROR}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What differs between the architectures of machines.
+//! Differences between the architectures of virtual machines.
 
 use std::process::Command;
 
@@ -6,22 +6,22 @@ use anyhow::{Context as _, Result};
 
 use super::command::output;
 
-/// An architecture.
+/// An architecture of virtual machines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Architecture {
-    /// Debian's name of it.
+    /// Debian's name.
     pub(super) debian: &'static str,
-    /// The compiler's name of it.
+    /// The compiler's target name.
     pub(super) target: &'static str,
-    /// Debian's package with the emulator.
+    /// Debian's package of the emulator.
     pub(super) package: &'static str,
-    /// The emulator.
+    /// Program name of the emulator.
     pub(super) emulator: &'static str,
-    /// The machine that it emulates.
+    /// Emulator options for the machine.
     pub(super) machine: &'static [&'static str],
-    /// The device on which the kernel writes.
+    /// Console device of the kernel.
     pub(super) console: &'static str,
-    /// How many times slower its processor is by its own clock; the tests get the number.
+    /// How many times slower the emulated CPU is, measured by its own clock. Passed to the tests.
     pub(super) slowness: &'static str,
 }
 
@@ -42,8 +42,8 @@ pub(super) const AMD64: Architecture = Architecture {
     slowness: "50",
 };
 
-/// With instruction counting each instruction takes one nanosecond of the machine's own time, and
-/// the processor has a PMU that counts them; without, its counters mean nothing.
+/// With instruction counting, each instruction takes one nanosecond of the machine's time, and the
+/// PMU counts instructions. Without it, the hardware counters are meaningless.
 pub(super) const ARM64: Architecture = Architecture {
     debian: "arm64",
     target: "aarch64-unknown-linux-gnu",
@@ -64,7 +64,7 @@ pub(super) const ARM64: Architecture = Architecture {
 };
 
 impl Architecture {
-    /// Whether this machine has it too, so that nothing needs to be cross-built.
+    /// Whether this is the host's architecture, so that no cross-compilation is needed.
     pub(super) fn is_native(&self) -> Result<bool> {
         let text = output(Command::new("rustc").arg("-vV"))?;
         let host = text.lines().find_map(|line| line.strip_prefix("host: "));

@@ -1,4 +1,4 @@
-//! Folders in the cache: made once, and there only when they are complete.
+//! Folders in the cache, each of which is created once and exists only if it is complete.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Makes the folder, if it is not there, or in any case with `anew`.
+/// Fills the folder if it does not exist, or always if `anew` is set.
 pub(super) fn folder(
     folder: &Path,
     anew: bool,
@@ -25,7 +25,7 @@ pub(super) fn folder(
     fs::rename(&part, folder).with_context(|| folder.display().to_string())
 }
 
-/// Removes a folder, if it is there.
+/// Removes the folder, if it exists.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     match folder.exists() {
         true => fs::remove_dir_all(folder).with_context(|| folder.display().to_string()),
@@ -39,9 +39,9 @@ mod tests {
     use anyhow::bail;
 
     #[test]
-    fn a_folder_is_there_when_it_is_complete() {
+    fn only_complete_folders_exist() {
         let place = tempfile::tempdir().expect("a folder of our own");
-        // Two that differ after a dot are two.
+        // Names that differ only after a dot must not collide.
         let [one, other] = ["6.1", "6.12"].map(|name| place.path().join(name));
         let fails = folder(&one, false, |part| {
             fs::write(part.join("half"), "")?;

@@ -1,21 +1,21 @@
-//! Programs of the system.
+//! Runs system programs.
 
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Runs it; what it says is shown only when it fails.
+/// Runs the command and shows its output only if it fails.
 pub(super) fn quiet(command: &mut Command) -> Result<()> {
     run(command).map(|_| ())
 }
 
-/// Runs it; what it prints.
+/// Runs the command and returns its output.
 pub(super) fn output(command: &mut Command) -> Result<String> {
     let output = run(command)?;
     String::from_utf8(output.stdout).with_context(|| name(command))
 }
 
-/// Runs it; the bytes that it prints.
+/// Runs the command and returns its output as bytes.
 pub(super) fn bytes(command: &mut Command) -> Result<Vec<u8>> {
     Ok(run(command)?.stdout)
 }

@@ -1,6 +1,6 @@
-//! Archives that the kernel unpacks as its first file system (cpio, format newc).
+//! Writes initramfs archives (cpio, format newc).
 
-/// An archive that grows.
+/// An archive under construction.
 pub(super) struct Archive {
     bytes: Vec<u8>,
     number: u32,
@@ -17,17 +17,17 @@ impl Archive {
         }
     }
 
-    /// A folder; those above it must have been added.
+    /// Adds a folder; its parents must have been added.
     pub(super) fn folder(&mut self, path: &str) {
         self.entry(path, FOLDER, &[]);
     }
 
-    /// A file that can be executed.
+    /// Adds an executable file.
     pub(super) fn file(&mut self, path: &str, bytes: &[u8]) {
         self.entry(path, PROGRAM, bytes);
     }
 
-    /// The finished archive.
+    /// Returns the finished archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes
@@ -37,7 +37,8 @@ impl Archive {
         self.number += 1;
         let size = u32::try_from(bytes.len()).expect("no file of 4 GiB");
         let length = u32::try_from(path.len() + 1).expect("a short path");
-        // inode mode uid gid links time size, device and special device, length of the name, sum
+        // inode, mode, uid, gid, links, time, size, device and special device, name length,
+        // checksum
         let links = 1;
         let fields = [
             self.number,
@@ -76,13 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archive_is_as_the_format_wants_it() {
+    fn archives_have_the_newc_format() {
         let mut archive = Archive::new();
         archive.file("init", b"abcde");
         let bytes = archive.finish();
         let text = String::from_utf8(bytes.clone()).expect("ASCII");
         assert!(text.starts_with("07070100000001000081ED"), "{text}");
-        // 110 bytes of head, five of the name, padding, five of the file, padding.
+        // 110 bytes of header, five of the name, padding, five of the file, padding.
         assert_eq!(&bytes[116..121], b"abcde");
         assert_eq!(&bytes[124..130], b"070701");
         assert!(text.contains("TRAILER!!!"));

@@ -1,4 +1,5 @@
-//! The disk of the machines: a small system with our programs and the tools of the tests.
+//! Creates the disk of the virtual machines: a small system with noctule's programs and the tools
+//! of the tests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,7 @@ use super::command::{output, quiet};
 use super::programs::Programs;
 use super::tools::{Tools, find};
 
-/// What tmux knows terminals by.
+/// Terminal descriptions for tmux.
 const TERMINALS: &[&str] = &["l/linux", "s/screen-256color", "x/xterm-256color"];
 
 const FOLDERS: &[&str] = &[
@@ -31,7 +32,7 @@ const FOLDERS: &[&str] = &[
     "var/tmp",
 ];
 
-/// One folder for all programs and one for all libraries, whatever a path calls it.
+/// All programs are in one folder and all libraries in another; links provide the other names.
 const LINKS: &[(&str, &str)] = &[
     ("bin", "usr/bin"),
     ("sbin", "usr/bin"),
@@ -50,10 +51,10 @@ const FILES: &[(&str, &str)] = &[
     ("etc/hosts", "127.0.0.1 localhost\n"),
 ];
 
-/// Room for what the tests write.
+/// Includes room for the files of the tests.
 const SIZE: &str = "768M";
 
-/// Makes the image of the disk in a folder.
+/// Creates the disk image in a folder.
 pub(super) fn make(
     architecture: &Architecture,
     programs: &Programs,
@@ -75,7 +76,7 @@ pub(super) fn make(
     }
     if programs.agent_of_tests != Path::new(AGENT) {
         let link = inside(&root, &programs.agent_of_tests);
-        fs::create_dir_all(link.parent().context("a folder")?)?;
+        fs::create_dir_all(link.parent().context("the path has no folder")?)?;
         symlink(AGENT, link)?;
     }
     for (name, path) in tools.all() {
@@ -92,7 +93,8 @@ pub(super) fn make(
     image(&root, &folder.join(format!("disk-{}", architecture.debian)))
 }
 
-/// Its commands, but where there is a tool of that name. The commands of a foreign one are taken from ours.
+/// Installs busybox and links its commands, except those with a separate tool. The command list of
+/// a foreign busybox is taken from the host's one.
 fn busybox(tools: &Tools, root: &Path) -> Result<()> {
     copy(&tools.busybox()?, root, Path::new("/usr/bin/busybox"))?;
     let ours = Tools::Installed.busybox()?;
@@ -117,9 +119,11 @@ fn terminals(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file system with what is in the folder. It has no journal, whose thread would show in figures.
+/// Creates a file system with the content of the folder. It has no journal, because the journal's
+/// thread would affect measurements.
 fn image(root: &Path, image: &Path) -> Result<PathBuf> {
-    let mut command = Command::new(find("mke2fs").context("no mke2fs (package e2fsprogs)")?);
+    let mut command =
+        Command::new(find("mke2fs").context("mke2fs is missing (package e2fsprogs)")?);
     command.args([
         "-q",
         "-t",
@@ -133,14 +137,14 @@ fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
-/// Where a file of the machine lies here.
+/// Returns the path of a machine's file below the folder.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 fn copy(from: &Path, root: &Path, to: &Path) -> Result<()> {
     let to = inside(root, to);
-    fs::create_dir_all(to.parent().context("a folder")?)?;
+    fs::create_dir_all(to.parent().context("the path has no folder")?)?;
     fs::copy(from, &to).with_context(|| from.display().to_string())?;
     Ok(())
 }

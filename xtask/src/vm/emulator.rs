@@ -1,6 +1,6 @@
-//! QEMU, from the cache. Not the machine's own: before 8.1 a processor could go on executing a break
-//! point that another one had already taken away ("accel/tcg: Always lock pages before
-//! translation"), and a kernel that patches itself hung within minutes.
+//! Runs QEMU from the cache instead of the host's version. Before 8.1, a CPU could continue to
+//! execute a breakpoint that another CPU had already removed ("accel/tcg: Always lock pages before
+//! translation"). Kernels that patch themselves then hung within minutes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use super::architecture::Architecture;
 use super::cached;
 use super::command::output;
 
-/// Debian's suite.
+/// Debian suite of the emulator.
 const SUITE: &str = "trixie";
 
-/// An emulator with all that it needs; it shares nothing with the machine's own programs.
+/// An emulator with all its dependencies, independent of the host's programs.
 pub(super) struct Emulator {
     root: PathBuf,
     program: &'static str,
 }
 
 impl Emulator {
-    /// From the cache, or fetched.
+    /// Gets the emulator from the cache or downloads it.
     pub(super) fn get(architecture: &Architecture, cache: &Path) -> Result<Self> {
         let package = architecture.package;
         let root = cache.join("emulators").join(format!("{SUITE}-{package}"));
@@ -37,19 +37,20 @@ impl Emulator {
         })
     }
 
-    /// A command that is to become the emulator. It ends with us, however we end.
+    /// Returns a command that becomes the emulator. The emulator is killed when this process ends
+    /// for any reason.
     pub(super) fn command(&self) -> Result<Command> {
         let usr = self.root.join("usr");
         let mut libraries = fs::read_dir(usr.join("lib"))?
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
-        let libraries = libraries.next().context("an emulator without libraries")?;
+        let libraries = libraries.next().context("the emulator has no libraries")?;
         let mut loaders = fs::read_dir(&libraries)?
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| path.to_string_lossy().contains("/ld-linux-"));
-        let loader = loaders.next().context("an emulator without a loader")?;
+        let loader = loaders.next().context("the emulator has no loader")?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(loader);
         command.arg("--library-path").arg(&libraries);

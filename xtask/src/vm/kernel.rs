@@ -1,4 +1,4 @@
-//! A kernel in the cache: fetched once.
+//! Downloads kernels once and keeps them in the cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,22 @@ use super::cached;
 use super::command::quiet;
 use super::kernels::Kernel;
 
-/// What a kernel consists of; the names differ between suites.
+/// Prefixes of a kernel's packages, which differ between suites.
 const PARTS: &[&str] = &["linux-image-", "linux-binary-", "linux-modules-"];
 
-/// A kernel that is there.
+/// A kernel in the cache.
 pub(super) struct Fetched {
-    /// To boot.
+    /// The boot image.
     pub(super) image: PathBuf,
-    /// As `uname -r` will say.
+    /// The release in the format of `uname -r`.
     pub(super) release: String,
-    /// With `modules.dep`.
+    /// Folder of the modules, with `modules.dep`.
     pub(super) modules: PathBuf,
 }
 
 impl Fetched {
-    /// From the cache, or fetched; with `anew` the newest of its suite in any case.
+    /// Gets the kernel from the cache or downloads it. With `anew`, always downloads the newest one
+    /// of its suite.
     pub(super) fn get(kernel: &Kernel, cache: &Path, anew: bool) -> Result<Self> {
         let folder = cache.join("kernels").join(kernel.name);
         cached::folder(&folder, anew, |part| fetch(kernel, cache, part))
@@ -36,7 +37,7 @@ impl Fetched {
     fn in_folder(folder: &Path) -> Result<Self> {
         let modules = folder.join("lib/modules");
         let mut releases = fs::read_dir(&modules).with_context(|| modules.display().to_string())?;
-        let release = releases.next().context("a kernel without modules")??;
+        let release = releases.next().context("the kernel has no modules")??;
         let release = release.file_name().to_string_lossy().into_owned();
         let modules = modules.join(&release);
         let places = [
@@ -49,7 +50,7 @@ impl Fetched {
                 release,
                 modules,
             }),
-            None => bail!("{}: no image", folder.display()),
+            None => bail!("{}: no boot image", folder.display()),
         }
     }
 }
@@ -63,7 +64,7 @@ fn fetch(kernel: &Kernel, cache: &Path, folder: &Path) -> Result<()> {
     let name = format!("{}-{architecture}", kernel.suite);
     let lists = cache.join("apt").join(name);
     let apt = Apt::open(&lists, kernel.suite, &[architecture])?;
-    let packages = apt.with_needed(kernel.package, PARTS)?;
+    let packages = apt.with_dependencies(kernel.package, PARTS)?;
     apt.unpack(&packages, folder)?;
     let (usr, top) = (folder.join("usr/lib/modules"), folder.join("lib/modules"));
     if usr.exists() && !top.exists() {
@@ -72,6 +73,6 @@ fn fetch(kernel: &Kernel, cache: &Path, folder: &Path) -> Result<()> {
     }
     let release = Fetched::in_folder(folder)?.release;
     quiet(Command::new("depmod").arg("-b").arg(folder).arg(release))?;
-    // The lists are larger than the kernel, and old at the next fetch.
+    // The lists are larger than the kernel and outdated at the next download.
     cached::remove(&lists)
 }

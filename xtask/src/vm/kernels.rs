@@ -1,29 +1,31 @@
-//! The kernels of the matrix.
+//! The kernels that are tested in virtual machines.
 
 use super::architecture::{AMD64, ARM64, Architecture};
 
-/// A kernel, and where Debian has it.
+/// A kernel and its Debian package.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    /// As it is asked for; `vm/expect/NAME.toml` says what it must have.
+    /// Name for `--kernel`; `vm/expect/NAME.toml` has the expectations.
     pub(super) name: &'static str,
-    /// Debian's suite.
+    /// Debian suite.
     pub(super) suite: &'static str,
-    /// The package that depends on the newest of them.
+    /// Metapackage that depends on the newest version.
     pub(super) package: &'static str,
-    /// Its machine has the modules of `vm/modules`.
+    /// Whether its machine loads the modules of `vm/modules`.
     pub(super) has_own_modules: bool,
-    /// Its machine has sensors of power (`sensors.rs`). It runs only where it is asked for by name.
+    /// Whether its machine has power sensors (`sensors.rs`). Such a kernel runs only if requested
+    /// by name.
     pub(super) has_sensors: bool,
-    /// That of its machine.
+    /// Architecture of its machine.
     pub(super) architecture: &'static Architecture,
     /// The emulator's option for its two CPUs.
     pub(super) cpus: &'static str,
-    /// Words in the names of the tests that `make test` runs on it, in addition to those of the environment.
+    /// Words in the names of the tests that `make test` runs on the kernel, in addition to those of
+    /// the environment.
     pub(super) usual_tests: &'static [&'static str],
 }
 
-/// Tests of what depends most on the kernel, and takes seconds.
+/// Short tests of the features that depend most on the kernel.
 const USUAL_TESTS: &[&str] = &[
     "accounting::clock",
     "accounting::moves::a_process",
@@ -51,8 +53,8 @@ const USUAL_TESTS: &[&str] = &[
     "waits::throttle::throttled",
 ];
 
-/// The emulator counts the instructions of arm64 one by one, which takes many times as long. These tests depend on
-/// the architecture.
+/// The emulator counts the instructions of arm64 individually, which is many times slower. Only
+/// tests that depend on the architecture run.
 const USUAL_TESTS_ARM64: &[&str] = &[
     "accounting::clock",
     "accounting::moves::a_process",
@@ -77,7 +79,7 @@ pub(super) const KERNELS: &[Kernel] = &[
     with_own_modules(&amd64("6.1", "bookworm", PACKAGES)),
     with_own_modules(&amd64("6.12", "trixie", PACKAGES)),
     amd64("newest", "sid", THREADS),
-    // In emulation the only one with hardware counters.
+    // The only emulated kernel with hardware counters.
     Kernel {
         name: "6.12-arm64",
         suite: "trixie",
@@ -88,7 +90,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         cpus: CORES,
         usual_tests: USUAL_TESTS_ARM64,
     },
-    // The others are kernels for the cloud, which are built without hardware monitors.
+    // The other kernels are cloud kernels, which are built without hardware monitoring.
     Kernel {
         package: "linux-image-amd64",
         has_sensors: true,
@@ -116,17 +118,17 @@ const fn with_own_modules(kernel: &Kernel) -> Kernel {
     }
 }
 
-/// All names, for the help.
+/// Returns all names, for the help.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().map(|kernel| kernel.name)
 }
 
-/// Names of those that run where none is named.
-pub(crate) fn usual_names() -> impl Iterator<Item = &'static str> {
+/// Returns the names of the kernels that run by default.
+pub(crate) fn default_names() -> impl Iterator<Item = &'static str> {
     named(&[]).into_iter().map(|kernel| kernel.name)
 }
 
-/// The kernels with these names; where none is named, the usual ones.
+/// Returns the kernels with these names, or the default ones if no name is given.
 pub(super) fn named(names: &[String]) -> Vec<&'static Kernel> {
     let wanted = |kernel: &&Kernel| match names {
         [] => !kernel.has_sensors,

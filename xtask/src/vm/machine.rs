@@ -1,4 +1,4 @@
-//! One virtual machine, from its start to its end.
+//! Runs one virtual machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -20,42 +20,49 @@ use super::modules::{self, Module};
 use super::report::Report;
 use super::sensors::{self, Sensors};
 
-/// A machine sends a message every few seconds, by its own clock, which can take twenty times as long where others
-/// have the CPUs and its clock counts instructions; one that is silent for so long is stuck.
+/// A machine sends a message every few seconds of its own time. On a busy host, instruction
+/// counting can make its clock twenty times slower. A machine that is silent for this long is
+/// stuck.
 const STALL: Duration = Duration::from_secs(240);
 
-/// The most lines of the console that are shown when a machine ends badly.
+/// Maximum number of console lines to show if a machine fails.
 const CONSOLE: usize = 100;
 
-/// What all machines share.
+/// The settings of a machine.
 pub(super) struct Setup<'a> {
     pub(super) architecture: &'a Architecture,
     /// The emulator's option for the CPUs.
     pub(super) cpus: &'a str,
     pub(super) emulator: &'a Emulator,
     pub(super) init: &'a Path,
-    /// Nobody writes to it: what a machine writes is gone with it.
+    /// Read-only: changes of a machine are discarded.
     pub(super) disk: &'a Path,
-    /// For files of the machines.
+    /// Temporary files of the machines.
     pub(super) folder: &'a Path,
     pub(super) job: &'a Job,
-    /// Modules of ours, loaded after all others.
+    /// noctule's own modules, loaded after all others.
     pub(super) modules: &'a [Module],
     pub(super) sensors: Option<&'a Sensors>,
-    /// How long one machine may take.
+    /// Maximum run time of a machine.
     pub(super) limit: Duration,
 }
 
-/// Boots the kernel, and follows the machine to its end.
+/// Boots the kernel and follows the machine until it ends.
 pub(super) fn run(name: &'static str, kernel: &Fetched, setup: &Setup<'_>) -> Result<Report> {
     let began = Instant::now();
     let first = setup.folder.join(format!("{name}.cpio"));
-    fs::write(&first, archive(kernel, setup)?)?;
+    fs::write(&first, build_initramfs(kernel, setup)?)?;
     let console = setup.folder.join(format!("{name}.console"));
     let monitor = setup.folder.join(format!("{name}.monitor"));
     let files = [&first, &console, &monitor].map(|path| path.display().to_string());
     let mut child = Machine(start(kernel, setup, &files)?);
-    let messages = listen(child.0.stdout.take().context("its output")?);
+    let messages = receive_messages(
+        child
+            .0
+            .stdout
+            .take()
+            .context("the emulator has no output")?,
+    );
     let mut report = Report::new(name, &kernel.release);
     let problem = follow(&messages, began + setup.limit, &mut report);
     if problem.is_some() {
@@ -64,23 +71,23 @@ pub(super) fn run(name: &'static str, kernel: &Fetched, setup: &Setup<'_>) -> Re
     drop(child);
     let text = fs::read(&console).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    report.end(problem, began.elapsed(), &text, CONSOLE);
+    report.complete(problem, began.elapsed(), &text, CONSOLE);
     Ok(report)
 }
 
-/// Killed and reaped when it is dropped.
+/// A machine that is killed and reaped on drop.
 struct Machine(Child);
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The machine may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The first file system.
-fn archive(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
+/// Builds the initramfs.
+fn build_initramfs(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
     archive.file("init", &fs::read(setup.init)?);
     let mut job = setup.job.clone();
@@ -108,7 +115,7 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         "file={},if=none,id=disk,format=raw,snapshot=on",
         file(setup.disk)
     );
-    // A panic ends the machine at once; before, it prints what each CPU does (panic_print).
+    // A panic ends the machine immediately, after printing the state of each CPU (panic_print).
     let line = format!(
         "console={} loglevel=5 panic=-1 oops=panic unknown_nmi_panic panic_print=64 \
         tsc=reliable mitigations=off",
@@ -129,14 +136,14 @@ fn start(kernel: &Fetched, setup: &Setup<'_>, files: &[String; 3]) -> Result<Chi
         .args(["-device", "virtio-serial-pci", "-device"])
         .arg(format!("virtserialport,chardev=results,name={PORT}"))
         .env("TMPDIR", setup.folder)
-        // At the end of its input it would take the port for closed.
+        // The emulator would close the port at the end of its input.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     command.spawn().context("starting the emulator")
 }
 
-/// A machine that is stuck panics by this, and its console says where each of its CPUs is. One that
-/// has gone hears nothing.
+/// Makes a stuck machine panic and print the state of its CPUs on the console. Has no effect if the
+/// machine has ended.
 fn interrupt(monitor: &Path) {
     if let Ok(mut stream) = UnixStream::connect(monitor) {
         let _ = stream.write_all(b"nmi\n");
@@ -144,8 +151,8 @@ fn interrupt(monitor: &Path) {
     }
 }
 
-fn listen(output: ChildStdout) -> Receiver<Message> {
-    // Its reader takes each at once.
+fn receive_messages(output: ChildStdout) -> Receiver<Message> {
+    // The receiver handles each message immediately, so the channel stays short.
     let (sender, messages) = channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -159,7 +166,7 @@ fn listen(output: ChildStdout) -> Receiver<Message> {
     messages
 }
 
-/// Notes the machine's messages until it is done; returns the problem if it stops before.
+/// Records the machine's messages until it is done. Returns the problem if it stops earlier.
 fn follow(messages: &Receiver<Message>, deadline: Instant, report: &mut Report) -> Option<String> {
     loop {
         if Instant::now() > deadline {

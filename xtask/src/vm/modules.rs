@@ -1,4 +1,4 @@
-//! The modules that a machine needs, in the order in which they can be loaded.
+//! Selects the modules that a machine needs, in loading order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result};
 
 use super::command::bytes;
 
-/// Those without which a machine does not come up, then those that tests use. What a kernel has built
-/// in, or does not have, is left out: a test that needs it says so.
+/// Modules required to boot, then modules for tests. Modules that are built in or missing are
+/// skipped; tests declare what they need.
 const WANTED: &[&str] = &[
     "virtio_pci",
     "virtio_mmio",
     "virtio_blk",
     "virtio_console",
-    // ext4 asks for it by another name.
+    // ext4 requests it by another name.
     "crc32c_generic",
     "ext4",
     "overlay",
@@ -28,23 +28,23 @@ const WANTED: &[&str] = &[
     "cls_bpf",
 ];
 
-/// A module, uncompressed.
+/// An uncompressed module.
 pub(super) struct Module {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads those of a kernel, and after them more.
+/// Reads the wanted modules of a kernel, then additional ones.
 pub(super) fn read(folder: &Path, more: &[&str]) -> Result<Vec<Module>> {
     let text = fs::read_to_string(folder.join("modules.dep")).context("modules.dep")?;
     let order = order(&text, &[WANTED, more].concat());
     order.iter().map(|path| module(folder, path)).collect()
 }
 
-/// Paths of the wanted modules, each after those that it needs.
+/// Returns the paths of the wanted modules, each after its dependencies.
 fn order<'a>(text: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
-    // The kernel takes both characters for the same.
+    // The kernel treats `-` and `_` as equal.
     let key = |path: &str| name(path).replace('-', "_");
     let all: BTreeMap<String, (&str, &str)> = lines.map(|l| (key(l.0), l)).collect();
     let mut order = Vec::new();
@@ -52,7 +52,7 @@ fn order<'a>(text: &'a str, wanted: &[&str]) -> Vec<&'a str> {
         let Some((path, needed)) = all.get(*wanted) else {
             continue;
         };
-        // depmod lists what is needed directly or not, the deepest last.
+        // depmod lists direct and indirect dependencies, the deepest last.
         let needed = needed.split_whitespace().rev();
         for path in needed.chain([*path]) {
             if !order.contains(&path) {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_module_needs_comes_before_it_and_once() {
+    fn dependencies_come_first_and_only_once() {
         let text = "a/virtio.ko:\na/virtio_ring.ko.xz: a/virtio.ko\n\
             a/virtio_blk.ko: a/virtio_ring.ko.xz a/virtio.ko\nnet/veth.ko:\nnet/other.ko:\n\
             a/sch_netem.ko: a/virtio.ko\n";

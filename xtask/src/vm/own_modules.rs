@@ -1,5 +1,5 @@
-//! The modules of `vm/modules`: a meter of energy and a host that takes time, of which the truth is known. They are
-//! built for a kernel with Debian's headers of that kernel.
+//! Builds the modules of `vm/modules` with Debian's headers of the kernel: an energy meter and a
+//! host that steals time, both with known values.
 
 use std::env;
 use std::fs;
@@ -19,7 +19,7 @@ use super::toolchain::{enter, merge};
 const SOURCES: &str = "vm/modules";
 const NAMES: &[&str] = &["noctule_meter", "noctule_steal"];
 
-/// Beside the compiler, which the headers bring along.
+/// Programs for the build, except the compiler, which is a dependency of the headers.
 const PROGRAMS: &[&str] = &[
     "make",
     "coreutils",
@@ -30,8 +30,8 @@ const PROGRAMS: &[&str] = &[
     "sed",
 ];
 
-/// Builds them. The compiler and the programs of the headers are those of the kernel's own suite, in a
-/// system of their own: those of a newer suite do not run on an older machine.
+/// Builds the modules. The compiler and the programs of the headers come from the kernel's own
+/// suite and run in a separate root, because those of a newer suite do not run on an older host.
 pub(super) fn build(
     root: &Path,
     kernel: &Kernel,
@@ -61,7 +61,7 @@ pub(super) fn build(
         "/usr/bin/env".to_owned(),
         "-i".to_owned(),
         "PATH=/usr/bin:/usr/sbin".to_owned(),
-        // It would be asked of a dpkg that is not there.
+        // Otherwise the build would query dpkg, which is not installed.
         format!("DEB_BUILD_ARCH={architecture}"),
         format!("DEB_HOST_ARCH={architecture}"),
         "make".to_owned(),
@@ -102,7 +102,8 @@ fn fill(kernel: &Kernel, release: &str, cache: &Path, root: &Path) -> Result<()>
     Ok(())
 }
 
-/// Whether the headers of the kernel can be used here: their programs are of its architecture.
+/// Whether the headers of the kernel can be used on this host, whose architecture their programs
+/// need.
 pub(super) fn are_wanted(kernel: &Kernel) -> bool {
     kernel.has_own_modules && kernel.architecture.target.starts_with(env::consts::ARCH)
 }

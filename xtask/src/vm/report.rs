@@ -1,4 +1,4 @@
-//! The messages of a machine: printed while it runs, and kept for the table of all.
+//! Records the messages of a machine: prints them immediately and keeps them for the final table.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use noctule_vm::{Message, Outcome};
 use super::say;
 use crate::notes;
 
-/// One machine.
+/// The report of a machine.
 pub(super) struct Report {
     name: &'static str,
     release: String,
     running: Option<String>,
     tests: Vec<(String, Outcome, f64)>,
-    /// What the kernel complained about.
+    /// Warnings of the kernel.
     complaints: Vec<String>,
-    /// Why it did not come to its end.
+    /// The reason why the machine failed.
     problem: Option<String>,
     boot: bool,
     time: Duration,
@@ -37,7 +37,7 @@ impl Report {
         }
     }
 
-    /// Nothing came of it.
+    /// Creates a report of a machine that could not be started.
     pub(super) fn broken(name: &'static str, problem: String) -> Self {
         let mut report = Self::new(name, "");
         report.print(&problem);
@@ -45,7 +45,7 @@ impl Report {
         report
     }
 
-    /// Notes and prints a message.
+    /// Records and prints a message.
     pub(super) fn note(&mut self, message: Message) {
         match message {
             Message::Booted(release) => {
@@ -63,8 +63,8 @@ impl Report {
         }
     }
 
-    /// The machine has ended.
-    pub(super) fn end(
+    /// Completes the report when the machine has ended.
+    pub(super) fn complete(
         &mut self,
         problem: Option<String>,
         time: Duration,
@@ -93,14 +93,14 @@ impl Report {
         self.problem = problem;
     }
 
-    /// Whether every test passed, or may be absent, and the kernel was content.
+    /// Whether every test passed or was skipped, and the kernel printed no warnings.
     pub(super) fn is_good(&self) -> bool {
         let good =
             |t: &(String, Outcome, f64)| matches!(t.1, Outcome::Passed | Outcome::Skipped(_));
         self.problem.is_none() && self.complaints.is_empty() && self.tests.iter().all(good)
     }
 
-    /// Notes how many tests the kernel cannot run; the table of all kernels says why.
+    /// Records how many tests the kernel cannot run. docs/kernels.md lists the reasons.
     pub(super) fn note_skipped(&self) -> Result<()> {
         match self.count(|o| matches!(o, Outcome::Skipped(_))) {
             0 => Ok(()),
@@ -120,7 +120,7 @@ impl Report {
     }
 }
 
-/// One line for each kernel, and one for each test that did not pass everywhere.
+/// Formats one line per kernel, and one block per test that did not pass everywhere.
 pub(super) fn table(reports: &[Report]) -> String {
     let mut out = format!(
         "{:12} {:32} {:>6} {:>7} {:>6} {:>8}\n",

@@ -1,5 +1,5 @@
-//! Sensors of power in a machine: a power meter of ACPI, by a table of `vm/sensors` for the emulator, and
-//! a chip on an I2C bus that is only registers (`i2c-stub`). Tests write what they show.
+//! Power sensors of a machine: an ACPI power meter, from a table of `vm/sensors` for the emulator,
+//! and a register-only chip on an I2C bus (`i2c-stub`). Tests set their values.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result};
 use super::command::quiet;
 use super::tools::find;
 
-/// Their drivers.
+/// Drivers of the sensors.
 pub(super) const MODULES: &[&str] = &["acpi_power_meter", "i2c_dev", "i2c_stub", "ltc4245"];
 
-/// Parameters of a module, by the name of its file.
+/// Returns the parameters of a module by its file name.
 pub(super) fn parameters(file: &str) -> Option<&'static str> {
-    // The address of an LTC4245.
+    // Address of an LTC4245.
     (file == "i2c-stub.ko").then_some("chip_addr=0x23")
 }
 
-/// What the emulator needs of them.
+/// Files that the emulator needs for the sensors.
 pub(super) struct Sensors {
     table: PathBuf,
 }
@@ -28,7 +28,8 @@ impl Sensors {
     pub(super) fn make(root: &Path, folder: &Path) -> Result<Self> {
         let source = root.join("vm/sensors/power_meter.asl");
         let table = folder.join("power_meter.aml");
-        let mut command = Command::new(find("iasl").context("no iasl (package acpica-tools)")?);
+        let mut command =
+            Command::new(find("iasl").context("iasl is missing (package acpica-tools)")?);
         quiet(command.arg("-p").arg(&table).arg(source))?;
         Ok(Self { table })
     }

@@ -1,5 +1,5 @@
-//! A small Debian system in which programs for another architecture are built. The toolchain of the
-//! machine has no standard library for it, nor a linker.
+//! A small Debian system for building programs for another architecture. The host's toolchain has
+//! neither a standard library nor a linker for it.
 
 use std::env;
 use std::fs;
@@ -15,18 +15,18 @@ use super::cached;
 use super::command::{output, quiet};
 use crate::cargo;
 
-/// Only there the compiler is new enough.
+/// The only suite whose compiler is new enough.
 const SUITE: &str = "sid";
 
-/// The compiler of BPF is that of the other machines: another one makes other programs. And a libelf
-/// that can be linked statically without zstd.
+/// Provides the same BPF compiler as the other machines, because another one generates different
+/// programs, and a libelf that can be linked statically without zstd.
 const OLD_SUITE: &str = "bookworm";
 
-/// Where the system has the sources, and the crates that cargo has fetched.
+/// Paths of the sources and of cargo's downloaded crates in the system.
 const SOURCES: &str = "/src";
 const CRATES: &str = "/cargo";
 
-/// Enters a system: its root, folders of the machine and where it sees them, and the command.
+/// Enters a system. Arguments: its root, pairs of host folders and mount points, and the command.
 const ENTER: &str = r#"
 set -eu
 root=$1
@@ -41,7 +41,7 @@ mount --rbind /proc "$root/proc"
 exec chroot "$root" "$@"
 "#;
 
-/// A command that runs its arguments in a system that sees these folders of the machine.
+/// Returns a command that runs its arguments in a system with these host folders mounted.
 pub(super) fn enter(root: &Path, seen: &[(&Path, &str)]) -> Result<Command> {
     let mut command = Command::new("unshare");
     command.arg("--mount");
@@ -56,25 +56,26 @@ pub(super) fn enter(root: &Path, seen: &[(&Path, &str)]) -> Result<Command> {
     Ok(command)
 }
 
-/// The system.
+/// A toolchain system.
 pub(super) struct Toolchain<'a> {
     root: PathBuf,
     architecture: &'a Architecture,
 }
 
 impl<'a> Toolchain<'a> {
-    /// From the cache, or fetched.
+    /// Gets the system from the cache or downloads it.
     pub(super) fn get(architecture: &'a Architecture, cache: &Path) -> Result<Self> {
         let root = cache.join("toolchains").join(architecture.debian);
         cached::folder(&root, false, |part| fill(architecture, cache, part))?;
         Ok(Self { root, architecture })
     }
 
-    /// Cargo in the system, for the architecture; what it builds is in `target/ARCHITECTURE`.
+    /// Returns a cargo command for the architecture that runs in the system and builds in
+    /// `target/ARCHITECTURE`.
     pub(super) fn cargo(&self, sources: &Path) -> Result<Command> {
         let target = self.architecture.target;
         let own = target.replace("-unknown", "");
-        // There it has neither a network nor a way to it.
+        // The system has no network.
         quiet(
             cargo::command()
                 .args(["fetch", "--locked"])
@@ -95,7 +96,7 @@ impl<'a> Toolchain<'a> {
                 self.architecture.debian
             ),
             format!("CARGO_TARGET_{upper}_LINKER={own}-gcc"),
-            // What is built for the build itself needs those of the host.
+            // Build scripts and procedural macros need the host's libraries.
             format!("LIBBPF_SYS_LIBRARY_PATH_{target}=/usr/lib/{own}"),
             format!(
                 "LIBBPF_SYS_LIBRARY_PATH=/usr/lib/{}-linux-gnu",
@@ -105,8 +106,8 @@ impl<'a> Toolchain<'a> {
         Ok(command)
     }
 
-    /// Where the machine has a file of which the system knows the path.
-    pub(super) fn outside(&self, path: &Path, sources: &Path) -> PathBuf {
+    /// Translates a path in the system to a path on the host.
+    pub(super) fn host_path(&self, path: &Path, sources: &Path) -> PathBuf {
         match path.strip_prefix(SOURCES) {
             Ok(inner) => sources.join(inner),
             Err(_) => path.to_owned(),
@@ -131,12 +132,13 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
     let mut packages = vec!["rustc", "cargo", "gcc", "libc6-dev", &compiler];
     packages.extend(for_target.iter().map(String::as_str));
     packages.extend(["coreutils", "dash", "findutils", "grep", "mawk", "sed"]);
-    // What both suites have is then that of the newer one, which programs of the older one take.
+    // The newer suite then replaces packages that both have; programs of the older one work with
+    // them.
     apt::unpack(cache, SUITE, &[host, foreign], &packages, root)?;
     for folder in [SOURCES, CRATES, "/dev", "/proc", "/tmp", "/root"] {
         fs::create_dir_all(root.join(&folder[1..]))?;
     }
-    // Packages that are only unpacked have not chosen these.
+    // Unpacked packages lack these links.
     for (program, link) in [("gcc", "cc"), ("dash", "sh"), ("mawk", "awk")] {
         let link = root.join("usr/bin").join(link);
         if !link.exists() {
@@ -146,7 +148,7 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder at the top a link to the one below `usr`, as newer suites expect it.
+/// Replaces a top-level folder with a link into `usr`, as newer suites expect.
 pub(super) fn merge(root: &Path, folder: &str) -> Result<()> {
     let (top, below) = (root.join(folder), root.join("usr").join(folder));
     if top.is_dir() {

@@ -1,4 +1,4 @@
-//! The programs of a machine that are not ours.
+//! Third-party programs in a machine.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,8 +12,8 @@ use super::apt;
 use super::architecture::Architecture;
 use super::cached;
 
-/// Those that busybox does not have as tests need them, and the package of each. One that is not
-/// installed here is missing in the machine too, and the test that needs it says so.
+/// Tools that busybox does not provide in the form that tests need, with their packages. A tool
+/// that is not installed here is missing in the machine too, and tests declare that they need it.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "bash"),
     ("ip", "iproute2"),
@@ -23,24 +23,25 @@ const TOOLS: &[(&str, &str)] = &[
     ("tmux", "tmux"),
 ];
 
-/// Those that only machines of this one's architecture have: their libraries come in many packages.
+/// Tools for machines of the host's architecture only, because their libraries come in many
+/// packages.
 const INSTALLED: &[&str] = &["dig"];
 
 const BUSYBOX: (&str, &str) = ("busybox", "busybox-static");
 
-/// Debian's suite where they cannot be those of this machine.
+/// Debian suite of tools for other architectures.
 const SUITE: &str = "trixie";
 
-/// Where they come from.
+/// Source of the tools.
 pub(super) enum Tools {
-    /// This machine.
+    /// Installed on the host.
     Installed,
     /// Packages of another architecture, unpacked.
     Unpacked(PathBuf),
 }
 
 impl Tools {
-    /// For machines of this architecture.
+    /// Gets the tools for machines of this architecture.
     pub(super) fn get(architecture: &Architecture, cache: &Path) -> Result<Self> {
         if architecture.is_native()? {
             return Ok(Self::Installed);
@@ -55,7 +56,7 @@ impl Tools {
         Ok(Self::Unpacked(root))
     }
 
-    /// Name and place of each that is there.
+    /// Returns name and path of each available tool.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
         let names = TOOLS.iter().map(|(name, _)| *name);
         names
@@ -66,10 +67,11 @@ impl Tools {
     pub(super) fn busybox(&self) -> Result<PathBuf> {
         let (name, package) = BUSYBOX;
         self.find(name)
-            .with_context(|| format!("no {name} (package {package})"))
+            .with_context(|| format!("{name} is missing (package {package})"))
     }
 
-    /// Place and path in the machine of each library that they need, their loader included.
+    /// Returns host path and machine path of each library that the tools need, including the
+    /// loader.
     pub(super) fn libraries(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
         match self {
             Self::Installed => {
@@ -82,7 +84,8 @@ impl Tools {
                     .map(|path| (path.clone(), path))
                     .collect())
             }
-            // Their needs are unknown here: everything that came with them is copied.
+            // The dependencies of foreign tools are unknown here, so all of their libraries are
+            // copied.
             Self::Unpacked(root) => {
                 let mut libraries = Vec::new();
                 let top = root.join("usr/lib");
@@ -114,7 +117,7 @@ impl Tools {
     }
 }
 
-/// A program of this machine. The folders of the administrator are often not in the path of a user.
+/// Finds a program on the host. The folders of administration tools are often not in a user's path.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -122,10 +125,13 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     places.find(|file| file.is_file())
 }
 
-/// The libraries of a program, its loader included; none when it is static.
+/// Returns the libraries of a program including its loader; empty for a static program.
 pub(super) fn needed(program: &Path) -> Result<Vec<PathBuf>> {
-    // It fails for a static program.
-    let text = Command::new("ldd").arg(program).output().context("ldd")?;
+    // ldd fails for a static program.
+    let text = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("starting ldd")?;
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     let path = |line: &str| {
         let mut words = line.split_whitespace();
