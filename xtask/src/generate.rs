@@ -1,5 +1,5 @@
-//! `cargo xtask gen`: files that are made from tables in the code. They are committed, so that
-//! people can read them where the code is; `--check` holds them to the tables.
+//! Implements `cargo xtask gen`: generates files from tables in the code. The files are committed,
+//! so that they can be read next to the code. `--check` compares them with the tables.
 
 mod events;
 mod foreign;
@@ -17,12 +17,12 @@ use anyhow::{Context as _, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail when a committed file differs from its table
+    /// Write nothing; fail if a committed file differs from its table
     #[arg(long)]
     check: bool,
 }
 
-/// Path and text of each generated file.
+/// Returns path and content of each generated file.
 fn files(root: &Path) -> Result<[(&'static str, String); 7]> {
     Ok([
         ("docs/metrics.md", metrics::page()),
@@ -35,27 +35,27 @@ fn files(root: &Path) -> Result<[(&'static str, String); 7]> {
     ])
 }
 
-/// Writes the files that differ, or names them.
+/// Writes the files that differ, or lists them.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let mut out = stdout().lock();
     let mut stale = 0;
     let files = files(root)?;
     let count = files.len();
     for (path, text) in files {
-        let place = root.join(path);
-        // A file that is not there differs.
-        let found = fs::read_to_string(&place).unwrap_or_default();
-        let Some(line) = difference(&found, &text) else {
+        let target = root.join(path);
+        // A missing file counts as different.
+        let found = fs::read_to_string(&target).unwrap_or_default();
+        let Some(line) = first_difference(&found, &text) else {
             continue;
         };
         stale += 1;
         if args.check {
             writeln!(
                 out,
-                "{path}:{line}: differs from its table; to mend: `cargo xtask gen`"
+                "{path}:{line}: differs from its table; to fix: `cargo xtask gen`"
             )?;
         } else {
-            fs::write(&place, text).with_context(|| format!("writing {path}"))?;
+            fs::write(&target, text).with_context(|| format!("writing {path}"))?;
             writeln!(out, "{path}: written")?;
         }
     }
@@ -68,8 +68,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first line in which the texts differ, from 1.
-fn difference(found: &str, wanted: &str) -> Option<usize> {
+/// Returns the first line in which the texts differ, from 1.
+fn first_difference(found: &str, wanted: &str) -> Option<usize> {
     if found == wanted {
         return None;
     }
@@ -85,11 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_differs_is_named() {
-        assert_eq!(difference("a\nb\n", "a\nb\n"), None);
-        assert_eq!(difference("", "a\n"), Some(1));
-        assert_eq!(difference("a\nb\n", "a\nc\n"), Some(2));
-        assert_eq!(difference("a\n", "a\nb\n"), Some(2));
-        assert_eq!(difference("a\n\n", "a\n"), Some(3));
+    fn finds_the_first_difference() {
+        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(first_difference("", "a\n"), Some(1));
+        assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some(2));
+        assert_eq!(first_difference("a\n", "a\nb\n"), Some(2));
+        assert_eq!(first_difference("a\n\n", "a\n"), Some(3));
     }
 }

@@ -1,4 +1,4 @@
-//! docs/event-fields.md, from the kinds of events in `crates/schema`.
+//! Generates docs/event-fields.md from the kinds of events in `crates/schema`.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ const HEAD: &str = "\
 
 # Fields of events
 
-This page lists the fields of each kind of event, as `noctule events --json`, the file of `noctule run --events` and
-OTLP have them. [json.md](json.md#events) describes the fields of every event: its time, its process and its owner.
-A field whose value is unknown is absent.
+This page lists the fields of each kind of event. They are the same in `noctule events --json`, in the file of
+`noctule run --events` and in OTLP. [json.md](json.md#events) describes the fields that every event has: its time,
+its process and its owner. A field with an unknown value is absent.
 ";
 
 pub(super) fn page() -> String {
@@ -29,7 +29,7 @@ fn add_kind(page: &mut String, kind: &EventKind) {
     for field in fields.iter().copied().flatten() {
         let value_type = field.value_type.name();
         let help = field.help.replace('|', "\\|");
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(page, "| `{}` | {value_type} | {help} |", field.key);
     }
 }

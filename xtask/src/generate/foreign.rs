@@ -1,4 +1,4 @@
-//! docs/cadvisor.md and docs/coroot.md, from the table of names in the model.
+//! Generates docs/cadvisor.md and docs/coroot.md from the table of names in the model.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,16 @@ const CADVISOR: &str = "\
 # cAdvisor's names
 
 `noctule run --names cadvisor` (`names = \"cadvisor\"` in the section `[metrics]` of the configuration) serves
-the metrics below beside those of [metrics.md](metrics.md), for dashboards and rules that have cAdvisor's names.
+the metrics below in addition to those of [metrics.md](metrics.md), for dashboards and rules that use cAdvisor's
+names.
 
-- Rows are containers, with the labels that the kubelet gives them: `id` (the path of the cgroup), `name` (the
-  id of the container), `container`, `pod`, `namespace`. `image` is not known. A label without a value is left
-  out, which is the same to Prometheus.
-- cAdvisor also has a series for each group above the containers, with what is below it. noctule has none: add
-  up containers, or ask `noctule_node_*` for the machine.
-- Do not scrape cAdvisor and noctule into one job: the names are the same.
-- A container that found no room for series of its own is not here. It is in the row `_overflow` of
+- Rows are containers, with the labels of the kubelet: `id` (the path of the cgroup), `name` (the container id),
+  `container`, `pod`, `namespace`. `image` is unknown. A label without a value is omitted, which is equivalent in
+  Prometheus.
+- cAdvisor also has a series for each cgroup above the containers, which includes its descendants. noctule has none:
+  sum the containers, or use `noctule_node_*` for the machine.
+- Do not scrape cAdvisor and noctule in the same job: their names are equal.
+- A container above the cardinality limit has no series here. It is included in the row `_overflow` of
   `noctule_container_*`.
 ";
 
@@ -28,25 +29,25 @@ const COROOT: &str = "\
 # Coroot's names
 
 `noctule run --names coroot` (`names = \"coroot\"` in the section `[metrics]` of the configuration) serves the
-metrics below beside those of [metrics.md](metrics.md). The names are those of coroot-node-agent 1.x.
+metrics below in addition to those of [metrics.md](metrics.md). The names are those of coroot-node-agent 1.x.
 
-- `container_id` is Coroot's: `/k8s/NAMESPACE/POD/CONTAINER`, `/docker/NAME`, and the path of the group of a
-  systemd unit. `app_id`, `machine_id` and `system_uuid` are not there: relabelling can add the latter.
-- Containers of one name share a series, such as one that was started again and the one before. The series has the sum
-  of what they used, and does not fall when one of them goes.
-- `destination` is the address that the program connects to, before NAT, or `_other` for what found no room
-  ([metrics.md](metrics.md)). `actual_destination` is not known.
-- Coroot counts bytes where a program reads and writes them by one of thirteen system calls; noctule counts what
-  the socket carried.
-- Loopback and ephemeral ports count here as well. Coroot leaves them out.
+- `container_id` has Coroot's format: `/k8s/NAMESPACE/POD/CONTAINER`, `/docker/NAME`, and the cgroup path of a
+  systemd unit. `app_id`, `machine_id` and `system_uuid` are absent; relabelling can add the latter two.
+- Containers with the same name share a series, such as a restarted container and its predecessor. The series has the
+  sum of their usage, and does not decrease when one of them exits.
+- `destination` is the address that the program connects to, before NAT, or `_other` above the cardinality limit
+  ([metrics.md](metrics.md)). `actual_destination` is unknown.
+- Coroot counts the bytes that a program reads and writes with one of thirteen system calls; noctule counts the bytes
+  that the socket transferred.
+- Loopback and ephemeral ports are included. Coroot omits them.
 ";
 
-/// The page of cAdvisor.
+/// Returns the page of cAdvisor.
 pub(super) fn cadvisor() -> String {
     page(CADVISOR, ForeignExporter::Cadvisor)
 }
 
-/// The page of Coroot.
+/// Returns the page of Coroot.
 pub(super) fn coroot() -> String {
     page(COROOT, ForeignExporter::Coroot)
 }
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_has_a_line_on_its_page() {
+    fn every_name_is_on_its_page() {
         for metric in FOREIGN_METRICS {
             let page = match metric.exporter {
                 ForeignExporter::Cadvisor => cadvisor(),

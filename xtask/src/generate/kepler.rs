@@ -1,4 +1,4 @@
-//! docs/kepler.md, from the table of Kepler's names in the model.
+//! Generates docs/kepler.md from the table of Kepler's names in the model.
 
 use std::fmt::Write as _;
 
@@ -9,29 +9,29 @@ const HEAD: &str = "\
 
 # Kepler's names
 
-`noctule run --names kepler` (`names = \"kepler\"` in the section `[metrics]` of the configuration) serves
-the metrics below beside those of [metrics.md](metrics.md), so that dashboards and rules of
-[Kepler](https://github.com/sustainable-computing-io/kepler) go on working. The names are those of Kepler
-0.11, and the totals of 0.7 to 0.9 where it is well defined what they are.
+`noctule run --names kepler` (`names = \"kepler\"` in the section `[metrics]` of the configuration) serves the
+metrics below in addition to those of [metrics.md](metrics.md), so that dashboards and rules for
+[Kepler](https://github.com/sustainable-computing-io/kepler) continue to work. The names are those of Kepler 0.11,
+and the totals of 0.7 to 0.9 whose meaning is well defined.
 
-The names are Kepler's, the figures are noctule's ([energy.md](energy.md)):
+The names are Kepler's, but the values are noctule's ([energy.md](energy.md)):
 
-- Idle energy is estimated, and is not the share of time in which no CPU was busy. Total = active + idle.
+- Idle energy is an estimate. It is not the share of time in which no CPU was busy. Total = active + idle.
 - Rows below the node have active energy: `mode=\"dynamic\"` in the names of 0.7.
-- `zone` is the kind of zone: `package`, `core`, `dram`, `psys`, `platform`. All zones of a kind are added
-  up, and their `path` is then `aggregated-package`, as in 0.11.
-- `state` is always `running`. In Kepler a workload that ends gets another `state`, which makes another
-  series, and the growth between the two is in neither. Here the last sample of a series has all of it.
-- Ended processes and processes of any lifetime count in their container and in the node.
-- A process has the label `start` (Unix seconds), because a pid can be used again; `exe` and `vm_id` are
-  not known and left out. Processes are shown with `--process-metrics` only.
-- `source` is the meter; `source=\"model\"` is none, but the operator's model. 0.11 has no such label.
-- A pod has the energy of its containers that have series of their own. What found no room is in the
-  container `_overflow`. Units and cgroups outside containers are not shown under these names.
-- A label without a value is left out, which is the same to Prometheus.
+- `zone` is the kind of zone: `package`, `core`, `dram`, `psys`, `platform`. All zones of a kind are summed, and their
+  `path` is then `aggregated-package`, as in 0.11.
+- `state` is always `running`. In Kepler, a workload that ends gets another `state` and therefore another series. The
+  growth between the two is in neither. Here the last sample of a series has all of it.
+- Processes that have ended, and short-lived ones, count in their container and in the node.
+- A process has the label `start` (Unix seconds), because a pid can be reused. `exe` and `vm_id` are unknown and
+  omitted. Processes need `--process-metrics`.
+- `source` is the meter; `source=\"model\"` is not a meter but the operator's model. 0.11 has no such label.
+- A pod has the energy of its containers that have their own series. Containers above the cardinality limit are in
+  the container `_overflow`. Units and cgroups outside containers are not exported under these names.
+- A label without a value is omitted, which is equivalent in Prometheus.
 ";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page() -> String {
     let mut page = HEAD.to_owned();
     for (version, heading) in [
@@ -63,7 +63,7 @@ pub(super) fn page() -> String {
     page
 }
 
-/// Name of the samples.
+/// Returns the name of the samples.
 fn full_name(metric: &KeplerMetric) -> String {
     match metric.kind {
         Kind::Counter => format!("{}_total", metric.name),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_has_a_line_that_says_what_it_is_or_why_it_is_not_offered() {
+    fn every_name_is_described_or_explained() {
         let page = page();
         for metric in KEPLER_METRICS {
             let begin = format!("| `{}` | ", full_name(metric));

@@ -1,5 +1,5 @@
-//! docs/kernels.md, from the tables of `vm/expect`. That each kernel is as its table says is what
-//! the tests of the environment prove in the virtual machines, so the page is what the runs found.
+//! Generates docs/kernels.md from the tables of `vm/expect`. Tests in the virtual machines verify
+//! that each kernel matches its table, so the page shows measured results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,28 +16,28 @@ const HEAD: &str = "\
 
 # Kernels
 
-What works where, feature by feature, as `noctule doctor` names them. Each kernel is booted in a
-virtual machine, and the tests fail when it is not as this page says: `cargo xtask vm`. On your own
-kernel `noctule doctor` says it.
+This page shows which feature works on which kernel, with the names of `noctule doctor`. Each kernel is booted in a
+virtual machine (`cargo xtask vm`), and the tests fail if it differs from this page. `noctule doctor` shows the
+features of your own kernel.
 
-- **on**: everything of it works.
-- **degraded**: it works with the limit in the note.
-- **off**: it is absent, for the reason in the note; its figures are absent, never 0.
+- **on**: the feature works completely.
+- **degraded**: the feature works with the limitation in the note.
+- **off**: the feature is unavailable for the reason in the note. Its metrics are absent, never 0.
 ";
 
-/// What a table says of one feature.
+/// The status of a feature.
 enum State {
     On,
     Degraded(String),
     Off(String),
 }
 
-/// One kernel.
+/// A kernel of the table.
 struct Kernel {
     /// First line of its table.
     title: String,
     features: BTreeMap<String, State>,
-    /// Kinds of losses that are counted there, and why.
+    /// Kinds of losses that are counted on this kernel, with reasons.
     losses: Vec<(String, String)>,
     verified: BTreeMap<String, i64>,
 }
@@ -52,7 +52,7 @@ impl Kernel {
     fn parse(text: &str) -> Result<Self> {
         let table: Table = text.parse()?;
         let title = text.lines().next().and_then(|line| line.strip_prefix("# "));
-        let title = title.context("the first line is not its title")?;
+        let title = title.context("the first line is not a title")?;
         let mut features = BTreeMap::new();
         let on = table.get("on").and_then(Value::as_array);
         for name in on.into_iter().flatten().filter_map(Value::as_str) {
@@ -129,7 +129,7 @@ fn add_features(page: &mut String, kernels: &[Kernel]) -> Result<()> {
 
 fn add_losses(page: &mut String, kernels: &[Kernel]) -> Result<()> {
     page.push_str(
-        "\n## Losses\n\nWhat is lost on a kernel all the same, and counted in \
+        "\n## Losses\n\nThese losses are unavoidable on the kernel and counted in \
          `noctule_self_losses_total`.\n\n",
     );
     for kernel in kernels {
@@ -142,8 +142,8 @@ fn add_losses(page: &mut String, kernels: &[Kernel]) -> Result<()> {
 
 fn add_verified(page: &mut String, kernels: &[Kernel]) -> Result<()> {
     page.push_str(
-        "\n## The verifier\n\nInstructions that it looks at when it loads a program, of at most \
-         1,000,000. A tenth more fails\nthe tests until the table is changed.\n\n",
+        "\n## The verifier\n\nNumber of instructions that the verifier processes when it loads a program. The limit is \
+         1,000,000. The tests fail if a number grows by more than 10%, until the table is updated.\n\n",
     );
     let kernels: Vec<&Kernel> = kernels.iter().filter(|k| !k.verified.is_empty()).collect();
     header(page, "program", kernels.iter().copied())?;
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_is_as_its_kernel_has_it_and_a_reason_is_told_once() {
+    fn features_are_listed_with_deduplicated_reasons() {
         let one = "# One.\non = [\"cpu_time\"]\n[degraded]\ntcp = \"few\"\n[verified]\nrun = 7\n";
         let two = "# Two.\non = []\n[off]\ncpu_time = \"old\"\ntcp = \"few\"\n";
         let kernels = [one, two].map(|text| Kernel::parse(text).expect("a table"));

@@ -1,10 +1,10 @@
-//! docs/metrics.md, from the metric table of the model.
+//! Generates docs/metrics.md from the metric table of the model.
 
 use std::fmt::Write as _;
 
 use noctule_model::{DETAILS, Kind, METRICS, Metric, SELF_METRICS, Source, Unit, VerdictKind};
 
-/// Prefix of each level, and what its rows are.
+/// Prefix of each level, the meaning of its rows, and their labels.
 const LEVELS: &[(&str, &str, &str)] = &[
     ("node", "the whole machine", "none"),
     (
@@ -31,71 +31,71 @@ const HEAD: &str = "\
 
 # Metrics
 
-What `noctule run` serves at `/metrics`, in OpenMetrics 1.0, in the classic Prometheus text format or in
-Prometheus' protobuf format, whichever the scraper asks for, compressed by gzip where it takes that. In
-OpenMetrics the name of a counter's family has no `_total`; its samples have it in every format. In the
-protobuf format histograms have native buckets as well ([promql.md](promql.md)).
+`noctule run` serves these metrics at `/metrics`. The scraper selects the format: OpenMetrics 1.0, the classic
+Prometheus text format, or Prometheus' protobuf format. The response is compressed with gzip if the scraper accepts
+it. In OpenMetrics, the family name of a counter has no `_total`; the samples have it in every format. In the
+protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 
-- Counters start at 0 when the agent starts, and only go up.
-- A scraper gets counters and histograms of a new row at 0 first, and with their value from its next scrape on. So
-  `increase()` has all that the row used, whatever the interval, up to five minutes. Each scraper is served by itself
-  ([why](decisions/31-new-series-begin-at-0.md)). A client that is no scraper, such as `curl`, gets the values at once.
-- The sum over rows lacks a new row for one scrape. A row that is older than five minutes is never new.
-- Two Prometheus servers of one version behind one address look like one scraper. Give each a query of its own:
-  `params: {scraper: [\"a\"]}` in its scrape configuration.
-- In the protobuf format each counter and histogram has its created timestamp. A server with
-  `--enable-feature=created-timestamp-zero-ingestion` asks for that format by itself.
-- A metric that is not measured is absent. It is never 0. `noctule doctor` and
-  `noctule_self_feature` say why.
-- A series keeps its labels while it lives. A container waits up to 3 seconds for its name before it
-  is shown; nothing that it used meanwhile is lost.
-- Each level has a number of series that it may have. What finds no room is added up in one row
-  whose label is `_overflow`, and counted in `noctule_self_overflow_subjects`.
-- Containers, units and cgroups do not overlap. The sum over the three, with those that are gone, is
-  what all processes of the node used. `noctule_node_*` also has the softirqs and the hardware
-  counts of idle CPUs.
-- `cause` and `by` say `self` for what ran in the same row, `kernel` for threads of the kernel, and
-  `neighbour` for every other container, unit or group. At the level of processes `self` is the
-  process's own cgroup.
+- Counters start at 0 when the agent starts, and never decrease.
+- A scraper first receives the counters and histograms of a new row as 0, and their values from its next scrape on.
+  `increase()` therefore includes all usage of the row, for any scrape interval up to five minutes. The agent keeps
+  track of each scraper separately ([why](decisions/31-new-series-begin-at-0.md)). A client that is not a scraper,
+  such as `curl`, receives the values immediately.
+- The sum over rows lacks a new row for one scrape. A row older than five minutes never counts as new.
+- Two Prometheus servers of the same version behind one address look like one scraper. Give each of them a query of
+  its own: `params: {scraper: [\"a\"]}` in its scrape configuration.
+- In the protobuf format, each counter and histogram has a created timestamp. A server with
+  `--enable-feature=created-timestamp-zero-ingestion` requests that format by itself.
+- A metric that is not measured is absent, never 0. `noctule doctor` and `noctule_self_feature` show the reason.
+- The labels of a series never change. A container is hidden until its name is known, for at most 3 seconds. Its
+  usage in the meantime is not lost.
+- Each level has a maximum number of series. The rows beyond it are added up in one row with the label `_overflow`,
+  and counted in `noctule_self_overflow_subjects`.
+- Containers, units and cgroups do not overlap. The sum over all three, including ended ones, is the usage of all
+  processes on the node. `noctule_node_*` also includes softirqs and the hardware counts of idle CPUs.
+- The labels `cause` and `by` are `self` for whatever ran in the same row, `kernel` for kernel threads, and
+  `neighbour` for every other container, unit or group. At the level of processes, `self` is the process's own
+  cgroup.
 - `culprit` identifies a culprit (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`). The
-  labels with the prefix `culprit_` are those of the culprit's own series.
-- `sched_blame_seconds` names a culprit from 10 ms of blame on, the most blame first, up to
-  `metrics.blame_pairs` in the configuration (1000). The rest is the victim's culprit `_other`, where
-  it stays when the culprit gets a series of its own, which starts at 0. So the sum over culprits,
-  those that are gone included, is what the victim waited for neighbours and threads of the
-  kernel. Pairs that found no room are counted in `noctule_self_overflow_blame_pairs`. The limit
-  is shared by victim: the victim with the most pairs gives up one first. What a series that ends has had since the
-  last scrape is in `_other`: else nobody would ever see it. With several readers, of which the receiver of OTLP is
-  one, that is the last that any of them saw, and a slower one can miss that part.
-- A connection belongs to the group that its process was in when it connected or began to listen,
-  even if another process has the socket later; where the kernel shows which process accepts it (the
-  feature `tcp_calls`), to the group of that process from then on. Connections that were there when the agent started are in
-  `tcp_connections` and count their bytes from then on; they are in no connect or accept.
-- Energy is active energy: what zones take when idle is the node's (docs/energy.md). Rows have it by
-  kind of zone, over all sockets. `source` names the meter; `source=\"model\"` is none, but the
-  operator's model. A package contains its cores, a platform its packages: do not add those up.
-- `tcp_connections` and `tcp_listeners` follow what is open. What a group had open is gone with it,
-  and the gauge of a row that moves between the overflow row and its own moves with it.
-- `sched_verdict` is of the last window (`verdicts.window_seconds`, 10 s). A row whose group has gone keeps the verdict
-  of the window in which it went until the next one ends, and is `quiet` from then on until its series end.
-- `tcp_destination_*` have connections from this side only, by the address and port that they go
-  to (`10.0.0.1:80`, `[2001:db8::1]:443`), the most attempts first, up to `metrics.destinations` in
-  the configuration (100) on the node. The rest is the destination `_other`, as for
-  `sched_blame_seconds`: nothing that was scraped moves from one series to another, and the sum over destinations,
-  those that are gone included, is what the row did with all of them. Destinations that found no
-  room are counted in `noctule_self_overflow_destinations`; the limit is shared by row, as that of pairs
-  by victim. A row has these series from its first connection on. Where the table of the kernel side (`events.destinations`) is full and a group that has less than
-  its share finds no room, those that have more get no further rows until a minute after: a warning in the log names
-  each of them once.
-- Rows below the node have these only where the configuration asks for them (`metrics.with`,
+  labels with the prefix `culprit_` are the labels of the culprit's own series.
+- `sched_blame_seconds` names a culprit once its blame reaches 10 ms. The culprits with the most blame come first,
+  up to `metrics.blame_pairs` in the configuration (1000). All other blame belongs to the victim's culprit `_other`.
+  It stays there even if a culprit gets its own series later, which starts at 0. The sum over culprits, including
+  ended ones, is therefore the time that the victim waited for neighbours and kernel threads.
+- Pairs beyond that limit are counted in `noctule_self_overflow_blame_pairs`. All victims share the limit: the victim
+  with the most pairs gives up one first. When a series ends, its growth since the last scrape moves to `_other`,
+  because no scraper would see it otherwise. If there are several readers (the OTLP receiver is one), the last read
+  of any of them counts, and a slower reader can miss a part.
+- A connection belongs to the group that its process was in when it connected or began to listen, even if another
+  process has the socket later. If the kernel shows which process accepts the connection (the feature `tcp_calls`),
+  it belongs to the group of that process from then on. Connections from before the start of the agent are in
+  `tcp_connections`, and their bytes are counted from then on. They do not count as connects or accepts.
+- Energy is active energy: the idle energy of zones belongs to the node (docs/energy.md). Rows have energy by kind of
+  zone, over all sockets. `source` names the meter; `source=\"model\"` is not a meter but the operator's model. A
+  package contains its cores, and a platform its packages: do not add those up.
+- `tcp_connections` and `tcp_listeners` count open sockets. When a group ends, its sockets are no longer counted.
+  When a row moves between the overflow row and its own, its gauge moves with it.
+- `sched_verdict` describes the last window (`verdicts.window_seconds`, 10 s). When a group ends, its row keeps the
+  verdict of that window until the next window ends. It is then `quiet` until its series end.
+- `tcp_destination_*` contain outgoing connections by destination address and port (`10.0.0.1:80`,
+  `[2001:db8::1]:443`). The destinations with the most attempts come first, up to `metrics.destinations` in the
+  configuration (100) on the node. The rest is the destination `_other`. As for `sched_blame_seconds`, scraped values
+  never move from one series to another, and the sum over destinations, including ended ones, is the total of the
+  row. A row has these series from its first connection on.
+- Destinations beyond that limit are counted in `noctule_self_overflow_destinations`. Rows share the limit like
+  victims share that of pairs. If the table in the kernel (`events.destinations`) is full and a group with less than
+  its share finds no room, groups with more than their share get no further rows until a minute later. The log names
+  each of these groups once, in a warning.
+- Rows below the node have the following metrics only if the configuration enables them (`metrics.with`,
   `metrics.detail`): {details}.
-  Their histograms have a bucket for each second power of two. A row without connections then has 60 series where CPU time, waits, page cache, processes and TCP are measured;
-  hardware counters add 5, energy one for each kind of zone, a destination 6, a culprit one.
+- Histograms of rows below the node have a bucket for every second power of two. By default, a row without connections
+  has 60 series if CPU time, waits, page cache, processes and TCP are measured. Hardware counters add 5 series,
+  energy one for each kind of zone, a destination 6, and a culprit one.
 
 ## Levels
 ";
 
-/// The page.
+/// Returns the page.
 pub(super) fn page() -> String {
     let details: Vec<String> = DETAILS.iter().map(|name| format!("`{name}`")).collect();
     let mut page = HEAD.replace("{details}", &details.join(", "));
@@ -114,14 +114,14 @@ pub(super) fn page() -> String {
             &values(metric),
         );
     }
-    page.push_str("\n## Of the node and of the agent\n");
+    page.push_str("\n## Node and agent\n");
     for metric in SELF_METRICS {
         section(&mut page, metric, &[full_name("", metric)], "");
     }
     page
 }
 
-/// One metric.
+/// Appends the section of a metric.
 fn section<S>(page: &mut String, metric: &Metric<S>, names: &[String], values: &str) {
     push(
         page,
@@ -140,7 +140,7 @@ fn section<S>(page: &mut String, metric: &Metric<S>, names: &[String], values: &
     push(page, format_args!("- absent: {}", metric.absent));
 }
 
-/// Name of the samples.
+/// Returns the name of the samples.
 fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
     let separator = if level.is_empty() { "" } else { "_" };
     let suffix = match metric.kind {
@@ -150,7 +150,7 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
     format!("`noctule_{level}{separator}{}{suffix}`", metric.name)
 }
 
-/// The values of the metric's own label, of the last where it has two.
+/// Returns the values of the metric's last own label.
 fn values(metric: &Metric) -> String {
     match metric.source {
         Source::Labelled(parts) | Source::LabelledNanoseconds(parts) | Source::Blocked(parts) => {
@@ -187,7 +187,7 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// Adds a line. Writing to a string cannot fail.
+/// Appends a line. Writing to a `String` cannot fail.
 fn push(page: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(page, "{line}");
 }
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_is_named_in_full_at_every_level() {
+    fn every_metric_is_listed_at_every_level() {
         let page = page();
         for metric in METRICS {
             for level in metric.source.levels() {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn each_section_says_what_absence_means() {
+    fn every_section_explains_absence() {
         let page = page();
         let count = |start| page.lines().filter(|l| l.starts_with(start)).count();
         let sections = METRICS.len() + SELF_METRICS.len();

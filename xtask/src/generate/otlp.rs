@@ -1,4 +1,4 @@
-//! docs/otlp.md, from the table of metrics and its names in OpenTelemetry.
+//! Generates docs/otlp.md from the metric table and its names in OpenTelemetry.
 
 use std::fmt::Write as _;
 
@@ -6,26 +6,26 @@ use noctule_model::{Kind, METRICS, Metric, OtelKind, OtelMetric, SELF_METRICS};
 
 const HEAD: &str = include_str!("otlp.txt");
 
-/// The page.
+/// Returns the page.
 pub(super) fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(
         "\n| name | attributes | unit | instrument | in `/metrics` |\n|---|---|---|---|---|\n",
     );
     for metric in METRICS {
-        // Levels for which the conventions have no name share a line.
+        // Levels without a name in the semantic conventions share a line.
         let levels = metric.source.levels();
-        let (ruled, known): (Vec<&str>, Vec<&str>) = levels
+        let (own, standard): (Vec<&str>, Vec<&str>) = levels
             .iter()
             .partition(|level| OtelMetric::new(level, metric).name.starts_with("noctule."));
-        for level in known {
+        for level in standard {
             line(&mut page, level, metric, &OtelMetric::new(level, metric));
         }
-        if let [one] = ruled[..] {
+        if let [one] = own[..] {
             line(&mut page, one, metric, &OtelMetric::new(one, metric));
-        } else if let Some(first) = ruled.first() {
+        } else if let Some(first) = own.first() {
             let mut otel = OtelMetric::new(first, metric);
-            let (begin, several) = (format!("noctule.{first}."), ruled.join("\\|"));
+            let (begin, several) = (format!("noctule.{first}."), own.join("\\|"));
             otel.name = otel
                 .name
                 .replacen(&begin, &format!("noctule.({several})."), 1);
@@ -41,8 +41,8 @@ pub(super) fn page() -> String {
 fn line<S>(page: &mut String, level: &str, metric: &Metric<S>, otel: &OtelMetric) {
     let fixed = otel.attributes.iter();
     let fixed = fixed.map(|(key, value)| format!("`{key}={value}`"));
-    let own = metric.labels.iter().map(|label| format!("`{label}`"));
-    let attributes: Vec<String> = fixed.chain(own).collect();
+    let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+    let attributes: Vec<String> = fixed.chain(labels).collect();
     let instrument = match otel.kind {
         OtelKind::Sum => "counter",
         OtelKind::UpDownSum => "up-down counter",
