@@ -1,5 +1,5 @@
-//! `cargo xtask sbom`: what is in the binary, as a CycloneDX document. The same commit gives the same bytes:
-//! there is no time and no random number in it.
+//! Implements `cargo xtask sbom`: describes the content of the binary as a CycloneDX document. The
+//! output is reproducible: it contains no time and no random number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,27 +11,27 @@ use serde_json::{Value, json};
 
 use crate::cargo;
 
-/// Write a list of what is in the binary (CycloneDX 1.5, JSON)
+/// Write a software bill of materials for the binary (CycloneDX 1.5, JSON)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to
+    /// Output file
     #[arg(long, value_name = "FILE", default_value = "dist/noctule.cdx.json")]
     output: PathBuf,
-    /// Of the static binary: with libelf and zlib of this machine, which are linked in
+    /// Describe the static binary, which also contains this machine's libelf and zlib
     #[arg(long = "static")]
     is_static: bool,
 }
 
-/// A library of the machine that builds, which the static binary holds.
+/// A library of the build machine that is linked into the static binary.
 struct Library {
-    /// Of pkg-config.
+    /// Name for pkg-config.
     module: &'static str,
-    /// Its project.
+    /// Name of the project.
     name: &'static str,
     licence: &'static str,
 }
 
-/// libbpf uses the first, which uses the second.
+/// libbpf uses libelf, which uses zlib.
 const LIBRARIES: [Library; 2] = [
     Library {
         module: "libelf",
@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let metadata = metadata(root, &host)?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;
     let lock: toml::Value = toml::from_str(&lock).context("parsing Cargo.lock")?;
-    let mut document = document(&metadata, &built(root, &host)?, &checksums(&lock))?;
+    let mut document = document(&metadata, &linked_crates(root, &host)?, &checksums(&lock))?;
     if args.is_static {
         let versions: Result<Vec<String>> = LIBRARIES.iter().map(version).collect();
         add_libraries(&mut document, &versions?)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let text = serde_json::to_string_pretty(&document)? + "\n";
     let output = root.join(&args.output);
     if let Some(folder) = output.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     }
     fs::write(&output, text).with_context(|| format!("writing {}", output.display()))?;
     Ok(ExitCode::SUCCESS)
@@ -68,9 +68,9 @@ fn host() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output();
     let output = output.context("running rustc")?;
-    let text = String::from_utf8(output.stdout).context("what rustc prints")?;
+    let text = String::from_utf8(output.stdout).context("decoding the output of rustc")?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).context("rustc names no host")
+    host.map(str::to_owned).context("rustc reports no host")
 }
 
 fn metadata(root: &Path, host: &str) -> Result<Value> {
@@ -80,12 +80,12 @@ fn metadata(root: &Path, host: &str) -> Result<Value> {
     let output = command.output().context("running cargo metadata")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo metadata: {error}");
-    serde_json::from_slice(&output.stdout).context("what cargo metadata prints")
+    serde_json::from_slice(&output.stdout).context("parsing the output of cargo metadata")
 }
 
-/// Name and version of each crate that is linked into the binary. The metadata also have optional ones that
-/// nobody asked for, and macros, which run when it is built.
-fn built(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
+/// Returns name and version of each crate that is linked into the binary. The metadata also lists
+/// disabled optional crates, and procedural macros, which only run at build time.
+fn linked_crates(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
     let mut command = cargo::command();
     command.args(["tree", "--locked", "--package=noctule", "--prefix=none"]);
     command.args([
@@ -97,8 +97,8 @@ fn built(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
     let output = command.output().context("running cargo tree")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "cargo tree: {error}");
-    let text = String::from_utf8(output.stdout).context("what cargo tree prints")?;
-    // `name vVERSION`, and where it is if it is ours.
+    let text = String::from_utf8(output.stdout).context("decoding the output of cargo tree")?;
+    // `name vVERSION`, followed by the path for workspace crates.
     let crates = text.lines().filter_map(|line| {
         let (name, rest) = line.split_once(" v")?;
         let version = rest.split(' ').next()?;
@@ -107,7 +107,7 @@ fn built(root: &Path, host: &str) -> Result<BTreeSet<(String, String)>> {
     Ok(crates.collect())
 }
 
-/// By name and version.
+/// Returns checksums by name and version.
 fn checksums(lock: &toml::Value) -> BTreeMap<(String, String), String> {
     let text = |package: &toml::Value, key: &str| Some(package.get(key)?.as_str()?.to_owned());
     let packages = lock.get("package").and_then(toml::Value::as_array);
@@ -122,8 +122,8 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().into_iter().flatten()
 }
 
-/// What is linked into the package of that id; what only builds and tests need is not.
-fn linked(node: &Value) -> impl Iterator<Item = &str> {
+/// Returns the ids of normal dependencies, without those for builds and tests.
+fn normal_dependencies(node: &Value) -> impl Iterator<Item = &str> {
     let normal = |dependency: &&Value| list(dependency, "dep_kinds").any(|k| k["kind"].is_null());
     let dependencies = list(node, "deps").filter(normal);
     dependencies.filter_map(|dependency| dependency["pkg"].as_str())
@@ -157,7 +157,7 @@ fn document(
         let node = nodes
             .get(id)
             .with_context(|| format!("{id} is not resolved"))?;
-        open.extend(linked(node).filter(|id| is_built(id) && found.insert(id)));
+        open.extend(normal_dependencies(node).filter(|id| is_built(id) && found.insert(id)));
     }
     let component = |id: &str| {
         let package = packages
@@ -169,7 +169,7 @@ fn document(
     let mut dependencies = Vec::new();
     for id in &found {
         let this = component(id)?;
-        let uses: Result<BTreeSet<String>> = linked(nodes[id])
+        let uses: Result<BTreeSet<String>> = normal_dependencies(nodes[id])
             .filter(|id| found.contains(id))
             .map(|id| {
                 Ok(component(id)?["bom-ref"]
@@ -204,11 +204,11 @@ fn version(library: &Library) -> Result<String> {
     let output = output.context("running pkg-config")?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "pkg-config: {error}");
-    let text = String::from_utf8(output.stdout).context("what pkg-config prints")?;
+    let text = String::from_utf8(output.stdout).context("decoding the output of pkg-config")?;
     Ok(text.trim().to_owned())
 }
 
-/// Adds the libraries of the machine, which libbpf uses.
+/// Adds the libraries of the build machine as dependencies of libbpf.
 fn add_libraries(document: &mut Value, versions: &[String]) -> Result<()> {
     let purl =
         |(library, version): (&Library, &String)| format!("pkg:generic/{}@{version}", library.name);
@@ -248,7 +248,7 @@ fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) ->
     let text = |key: &str| package[key].as_str().map(str::to_owned);
     let name = text("name").context("a package without a name")?;
     let version = text("version").context("a package without a version")?;
-    // `+` stands for a blank in some readers of such addresses.
+    // Some readers of package URLs decode `+` as a space.
     let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
     let mut component = json!({
         "type": "library",
@@ -258,7 +258,7 @@ fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) ->
         "purl": purl,
     });
     if let Some(license) = text("license") {
-        // Before SPDX expressions a slash was "or".
+        // Before SPDX expressions, a slash meant "or".
         let expression = license.replace(" / ", " OR ").replace('/', " OR ");
         component["licenses"] = json!([{"expression": expression}]);
     }
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_of_the_machine_are_used_by_libbpf() {
+    fn system_libraries_are_dependencies_of_libbpf() {
         let libbpf = "pkg:cargo/libbpf-sys@1.7.0";
         let mut made = json!({
             "components": [],
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linked_is_listed_and_what_only_builds_is_not() {
+    fn only_linked_crates_are_listed() {
         let package = |name: &str| json!({"id": name, "name": name, "version": "1.0.0+a", "license": "MIT/Apache-2.0"});
         let edge = |name: &str, kind: Value| json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
         let metadata = json!({
