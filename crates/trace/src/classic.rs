@@ -53,8 +53,8 @@ impl Classic {
 /// The effect of an instruction. Jump distances count the instructions to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A = `size` bytes of the packet at offset `at`, plus X if `behind_x`.
-    LoadPacket { size: u8, at: u32, behind_x: bool },
+    /// A = `size` bytes of the packet at offset `at`, plus X if `plus_x`.
+    LoadPacket { size: u8, at: u32, plus_x: bool },
     /// A = a property of the packet from the kernel.
     LoadAncillary(Ancillary),
     /// A or X = the constant.

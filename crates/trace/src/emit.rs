@@ -1,7 +1,7 @@
 //! Compiles a [`Program`] to instructions.
 //!
-//! Register conventions: R6 holds the record, of which programs cannot read bytes 0 to 7 and can
-//! load only aligned numbers directly. R7 and R8 hold computed values. R9 holds this CPU's scratch
+//! Register conventions: R6 holds the record. Programs cannot read its bytes 0 to 7, and can load
+//! only aligned numbers directly. R7 and R8 hold computed values. R9 holds this CPU's scratch
 //! memory and later the row of the table. The stack holds small items of fixed size; everything
 //! else is in the scratch memory.
 
@@ -490,7 +490,7 @@ impl Emitter {
         self.asm.store(Width::B8, base, offset, Reg::R1);
     }
 
-    /// Emits a jump that is always taken. `goto` could leave unreachable instructions behind it,
+    /// Emits a jump that is always taken. `goto` could leave unreachable instructions after it,
     /// which the verifier rejects. The verifier removes the dead branch of a conditional jump
     /// instead.
     fn always(&mut self, label: Label) {

@@ -72,7 +72,7 @@ pub enum FieldKind {
     },
     /// An IP address of either version, in 16 bytes. Occurs only in records that noctule builds.
     Address,
-    /// A structure or another type of which only the size is known.
+    /// A structure or another type whose fields are unknown.
     Bytes,
 }
 

@@ -35,14 +35,14 @@ impl Glob {
             accepts: 1,
         };
         let mut rest = pattern;
-        while let [first, behind @ ..] = rest {
-            rest = behind;
+        while let [first, tail @ ..] = rest {
+            rest = tail;
             match first {
                 b'*' => glob.stars |= glob.accepts,
                 b'?' => glob.push(|_| true)?,
                 b'[' => match class(rest) {
-                    Some((class, behind)) => {
-                        rest = behind;
+                    Some((class, tail)) => {
+                        rest = tail;
                         glob.push(|byte| class.has(byte))?;
                     }
                     None => glob.push(|byte| byte == b'[')?,
@@ -103,12 +103,12 @@ impl Class<'_> {
     fn has(&self, byte: u8) -> bool {
         let mut rest = self.ranges;
         let mut found = false;
-        while let [first, behind @ ..] = rest {
-            rest = behind;
+        while let [first, tail @ ..] = rest {
+            rest = tail;
             let mut last = *first;
-            if let [b'-', end, behind @ ..] = behind {
+            if let [b'-', end, tail @ ..] = tail {
                 last = *end;
-                rest = behind;
+                rest = tail;
             }
             found |= (*first..=last).contains(&byte);
         }

@@ -50,7 +50,7 @@ pub struct Source {
 /// Explains a rejection by its log, which may be empty, and the system's error number.
 pub fn explain(log: &str, errno: i32) -> Explanation {
     let lines: Vec<&str> = log.lines().map(str::trim_end).collect();
-    if let Some(native) = native(&lines) {
+    if let Some(native) = kernel_explanation(&lines) {
         return native;
     }
     // The last message is the reason. The preceding one may be more precise, with offset and size.
@@ -62,8 +62,11 @@ pub fn explain(log: &str, errno: i32) -> Explanation {
     let mut last = None;
     for (index, line) in messages.take(4) {
         last = last.or(Some((index, *line)));
-        if let Some((rule, parts)) = RULES.iter().find_map(|r| Some((r, fit(r.pattern, line)?))) {
-            return by_rule(rule, &parts, line, at(&lines[..index]));
+        if let Some((rule, parts)) = RULES
+            .iter()
+            .find_map(|r| Some((r, match_pattern(r.pattern, line)?)))
+        {
+            return apply_rule(rule, &parts, line, last_instruction(&lines[..index]));
         }
     }
     match last {
@@ -71,15 +74,15 @@ pub fn explain(log: &str, errno: i32) -> Explanation {
             category: "verifier".to_owned(),
             problem: line.to_owned(),
             reason: "noctule has no explanation for this message of the verifier".to_owned(),
-            at: at(&lines[..index]),
+            at: last_instruction(&lines[..index]),
             suggestion: "the whole log (-v) shows the verifier's state at each step".to_owned(),
             message: line.to_owned(),
         },
-        None => without_log(errno),
+        None => explain_errno(errno),
     }
 }
 
-fn by_rule(rule: &Rule, parts: &[&str], line: &str, at: Option<At>) -> Explanation {
+fn apply_rule(rule: &Rule, parts: &[&str], line: &str, at: Option<At>) -> Explanation {
     let fill = |text: &str| {
         let mut text = text.to_owned();
         for (number, part) in parts.iter().enumerate() {
@@ -113,7 +116,7 @@ fn argument(at: &At, register: &str) -> Option<String> {
 
 /// Returns the parts of the line that match `{}` in the pattern, or `None` if the line does not
 /// match.
-fn fit<'a>(pattern: &str, line: &'a str) -> Option<Vec<&'a str>> {
+fn match_pattern<'a>(pattern: &str, line: &'a str) -> Option<Vec<&'a str>> {
     let mut pieces = pattern.split("{}");
     let mut rest = line.strip_prefix(pieces.next()?)?;
     let mut parts = Vec::new();
@@ -171,7 +174,7 @@ fn is_message(line: &str) -> bool {
 }
 
 /// Finds the last instruction in these lines, and the source line before it.
-fn at(lines: &[&str]) -> Option<At> {
+fn last_instruction(lines: &[&str]) -> Option<At> {
     let (index, mut found) = lines.iter().enumerate().rev().find_map(|(index, line)| {
         let (number, rest) = line.split_once(": (")?;
         let instruction = number.parse().ok()?;
@@ -210,7 +213,7 @@ fn source(line: &str) -> Option<Source> {
 }
 
 /// Parses the kernel's own explanation (Linux 7.3).
-fn native(lines: &[&str]) -> Option<Explanation> {
+fn kernel_explanation(lines: &[&str]) -> Option<Explanation> {
     let begin = lines
         .iter()
         .position(|line| line.starts_with("Verification failed: "))?;
@@ -224,14 +227,14 @@ fn native(lines: &[&str]) -> Option<Explanation> {
         category: category.to_owned(),
         problem: problem.to_owned(),
         reason: part("Reason:"),
-        at: at(&lines[..begin]),
+        at: last_instruction(&lines[..begin]),
         suggestion: part("Suggestion:"),
         message: lines[begin].to_owned(),
     })
 }
 
 /// Explains an error that the kernel returned before verification.
-fn without_log(errno: i32) -> Explanation {
+fn explain_errno(errno: i32) -> Explanation {
     let (problem, reason, suggestion) = match errno {
         1 | 13 => (
             "this process may not load this kind of program",

@@ -148,7 +148,7 @@ fn load(size: u8, at: u32) -> Result<Step, &'static str> {
             return Ok(Step::LoadPacket {
                 size,
                 at,
-                behind_x: false,
+                plus_x: false,
             });
         }
         Some(0) => Ancillary::Protocol,
@@ -170,6 +170,6 @@ const fn indirect(size: u8, at: u32) -> Step {
     Step::LoadPacket {
         size,
         at,
-        behind_x: true,
+        plus_x: true,
     }
 }

@@ -19,10 +19,7 @@ impl Classic {
             .map(str::trim)
             .filter(|part| !part.is_empty());
         let count = parts.next().and_then(|count| count.parse::<usize>().ok());
-        let count = count.ok_or(wrong(
-            0,
-            "the first line must be the number of instructions",
-        ))?;
+        let count = count.ok_or(wrong(0, "the number of instructions must come first"))?;
         let mut insns = Vec::new();
         for (at, part) in parts.enumerate() {
             let insn = insn(part);
@@ -31,7 +28,7 @@ impl Classic {
         if insns.len() != count {
             return Err(wrong(
                 insns.len(),
-                "the number of instructions differs from the first line",
+                "the number of instructions differs from the stated one",
             ));
         }
         Self::new(insns)
@@ -70,13 +67,13 @@ fn number(text: &str) -> Option<u32> {
 fn describe(step: Step, at: usize) -> String {
     let to = |over: u32| at + 1 + over as usize;
     match step {
-        Step::LoadPacket { size, at, behind_x } => {
+        Step::LoadPacket { size, at, plus_x } => {
             let suffix = match size {
                 1 => "b",
                 2 => "h",
                 _ => "",
             };
-            let x = if behind_x { "x + " } else { "" };
+            let x = if plus_x { "x + " } else { "" };
             format!("ld{suffix} [{x}{at}]")
         }
         Step::LoadAncillary(what) => format!("ld {}", ancillary(what)),
@@ -193,7 +190,7 @@ mod tests {
             ("2,52 0 0 0,6 0 0 0", 0, "divides by 0"),
             ("2,100 0 0 32,6 0 0 0", 0, "shifts"),
             ("2,96 0 0 3,6 0 0 0", 0, "before it is written"),
-            ("2,96 0 0 16,6 0 0 0", 0, "no such cell"),
+            ("2,96 0 0 16,6 0 0 0", 0, "no such memory cell"),
             ("2,255 0 0 0,6 0 0 0", 0, "no such instruction"),
             ("2,40 0 0 4294963256,6 0 0 0", 0, "extension"),
             ("2,40 0 0 4293918720,6 0 0 0", 0, "relative to a header"),

@@ -213,9 +213,9 @@ fn candidate<'a>(symbol: &ElfSymbol64<'a, '_, Endianness>) -> Option<(&'a str, C
 /// Returns the file offset of an address.
 fn offset(file: &File<'_>, address: u64) -> Option<u64> {
     file.segments().find_map(|segment| {
-        let behind = address.checked_sub(segment.address())?;
+        let distance = address.checked_sub(segment.address())?;
         let (start, size) = segment.file_range();
-        (behind < size).then_some(start.checked_add(behind)?)
+        (distance < size).then_some(start.checked_add(distance)?)
     })
 }
 

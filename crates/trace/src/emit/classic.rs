@@ -35,8 +35,8 @@ impl Emitter {
 
     fn step(&mut self, step: Step, passed: Label, refused: Label) {
         match step {
-            Step::LoadPacket { size, at, behind_x } => {
-                self.load_packet(size, at, behind_x, refused);
+            Step::LoadPacket { size, at, plus_x } => {
+                self.load_packet(size, at, plus_x, refused);
                 let width = Width::of(size.into()).unwrap_or(Width::B4);
                 self.asm.load(width, A, Reg::R10, SCRATCH);
                 match width {
@@ -110,10 +110,10 @@ impl Emitter {
     }
 
     /// Copies bytes of the packet, or jumps to `refused` if they are past its end.
-    fn load_packet(&mut self, size: u8, at: u32, behind_x: bool, refused: Label) {
+    fn load_packet(&mut self, size: u8, at: u32, plus_x: bool, refused: Label) {
         self.load_context(Reg::R1);
         self.asm.constant(Reg::R2, at.into());
-        if behind_x {
+        if plus_x {
             self.asm.alu_32(Alu::Add, Reg::R2, X);
         }
         self.address(Reg::R3, Place::stack(SCRATCH));

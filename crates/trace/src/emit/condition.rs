@@ -51,16 +51,16 @@ impl Emitter {
             return all.iter().try_for_each(|one| self.branch(one, when, to));
         }
         // If no earlier condition determined the result, the last one does.
-        let behind = self.asm.label();
+        let after = self.asm.label();
         if let Some((last, before)) = all.split_last() {
             for one in before {
-                self.branch(one, decides, behind)?;
+                self.branch(one, decides, after)?;
             }
             self.branch(last, when, to)?;
         } else {
             self.always(to);
         }
-        self.asm.bind(behind);
+        self.asm.bind(after);
         Ok(())
     }
 
@@ -72,16 +72,16 @@ impl Emitter {
         to: Label,
     ) -> Result<(), EmitError> {
         let reg = self.number(number)?;
-        let behind = self.asm.label();
+        let after = self.asm.label();
         for value in all {
             self.asm.constant(Reg::R1, *value);
-            let found = if when { to } else { behind };
+            let found = if when { to } else { after };
             self.asm.jump(Jump::Eq, reg, Reg::R1, found);
         }
         if !when {
             self.always(to);
         }
-        self.asm.bind(behind);
+        self.asm.bind(after);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ impl Emitter {
         to: Label,
     ) -> Result<(), EmitError> {
         let differs = self.asm.label();
-        let (otherwise, behind) = if when {
+        let (otherwise, after) = if when {
             (differs, Some(differs))
         } else {
             (to, None)
@@ -96,8 +96,8 @@ impl Emitter {
         } else {
             self.always(otherwise);
         }
-        if let Some(behind) = behind {
-            self.asm.bind(behind);
+        if let Some(after) = after {
+            self.asm.bind(after);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ pub enum WatchMap {
     Lost = 17,
     /// One word per switch: 0 is off.
     Switches = 18,
-    /// Two tokens per switch, of which the one for the current state exists (`token`). The CPU that
+    /// Two tokens per switch (`token`). Only the one for the current state exists. The CPU that
     /// removes it may change the switch.
     Tokens = 19,
     /// Remaining count of each trigger.

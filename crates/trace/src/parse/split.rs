@@ -48,11 +48,11 @@ impl Iterator for OutsideQuotes<'_> {
 pub(super) fn split_filter(text: &str, span: Span) -> (Span, Option<Span>) {
     let mut before = ' ';
     for (at, c) in OutsideQuotes::new(text, span) {
-        let behind = text
+        let after = text
             .get(at..span.end)
             .and_then(|rest| rest.strip_prefix("if"));
         let ends = |rest: &str| rest.chars().next().is_none_or(is_space);
-        if is_space(before) && behind.is_some_and(ends) {
+        if is_space(before) && after.is_some_and(ends) {
             let filter = Span::new(at + "if".len(), span.end);
             return (Span::new(span.start, at), Some(filter));
         }
@@ -116,10 +116,10 @@ mod tests {
             ),
             ("keys=' if b", "keys=' ", Some(" b")),
         ];
-        for (text, front, behind) in cases {
+        for (text, front, after) in cases {
             let (command, filter) = split_filter(text, whole(text));
             assert_eq!(text_at(text, command), front);
-            assert_eq!(filter.map(|span| text_at(text, span)), behind, "{text}");
+            assert_eq!(filter.map(|span| text_at(text, span)), after, "{text}");
         }
     }
 

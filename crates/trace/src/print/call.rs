@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses the arguments of a function, all of which are expressions.
+    /// Parses the arguments of a function that are all expressions.
     fn function(&mut self, function: Function) -> Result<(), Problem> {
         for argument in 0..function.arity() {
             if argument > 0 {

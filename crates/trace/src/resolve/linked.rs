@@ -85,12 +85,12 @@ pub fn linked(
         made.push((programs, table));
     }
     let programs: Vec<_> = links.done.into_iter().map(|done| done.program).collect();
-    let whole = programs
+    let complete = programs
         .iter()
         .map(|program| nest_synthetic(program, all, &programs, 0));
-    let whole: Vec<_> = whole.collect();
-    for ((behind, _), first) in made.iter_mut().zip(whole) {
-        behind.insert(0, first);
+    let complete: Vec<_> = complete.collect();
+    for ((other_programs, _), program) in made.iter_mut().zip(complete) {
+        other_programs.insert(0, program);
     }
     Ok(made)
 }

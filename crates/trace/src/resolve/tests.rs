@@ -22,7 +22,7 @@ const FORMAT: &str = "name: probe\nID: 7\nformat:\n\
 \tfield:int dfd;\toffset:64;\tsize:8;\tsigned:0;\n\n\
 print fmt: \"%s\", __print_flags(REC->bits, \"|\", {1, \"A\"}, {2, \"B\"})\n";
 
-/// A node with two containers, one of which has two cgroups.
+/// A node with two containers. One of them has two cgroups.
 struct Node;
 
 impl Groups for Node {

@@ -79,7 +79,7 @@ impl Row {
         for ((what, sum), more) in kept.iter().zip(&mut self.kept).zip(&other.kept) {
             match (sum, more) {
                 (Merged::Number(sum), Merged::Number(more)) => {
-                    *sum = combine_merged(*what, *sum, *more)
+                    *sum = combine_merged(*what, *sum, *more);
                 }
                 (Merged::Buckets(sum), Merged::Buckets(more)) => {
                     for (sum, more) in sum.iter_mut().zip(more) {

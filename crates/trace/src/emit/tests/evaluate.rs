@@ -165,7 +165,7 @@ fn part(part: &Part, world: &World) -> Vec<u8> {
 fn read(world: &World, at: u64, size: u32, signed: bool) -> u64 {
     let mut number = 0;
     for byte in 0..u64::from(size) {
-        number |= u64::from(world.near_record(at + byte)) << (8 * byte);
+        number |= u64::from(world.record_byte(at + byte)) << (8 * byte);
     }
     let unused = 64 - 8 * size;
     if signed {
@@ -225,7 +225,7 @@ pub(super) fn number(of: &Number, world: &World) -> u64 {
 
 /// Reads eight bytes of kernel memory; 0 if the address is invalid.
 fn word(at: u64, world: &World) -> u64 {
-    let bytes = (0..8).map(|byte| world.behind_pointer(at.wrapping_add(byte), false));
+    let bytes = (0..8).map(|byte| world.memory_byte(at.wrapping_add(byte), false));
     let bytes: Option<Vec<u8>> = bytes.collect();
     let word = bytes.as_ref().and_then(|bytes| bytes.first_chunk());
     word.copied().map_or(0, u64::from_le_bytes)
@@ -257,7 +257,7 @@ fn operate(op: Operator, left: u64, right: u64) -> u64 {
 /// Returns the text without its NUL, as far as programs look at it, or `None` if it cannot be read.
 pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
     let near = |at: u64, length: u64| {
-        let bytes = (at..at + length).map(|at| world.near_record(at));
+        let bytes = (at..at + length).map(|at| world.record_byte(at));
         bytes.take_while(|byte| *byte != 0).collect()
     };
     match of {
@@ -273,7 +273,7 @@ pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
             let mut text = Vec::new();
             while text.len() < TEXT_ROOM {
                 let address = at.wrapping_add(text.len() as u64);
-                match world.behind_pointer(address, *user)? {
+                match world.memory_byte(address, *user)? {
                     0 => break,
                     byte => text.push(byte),
                 }
@@ -285,7 +285,7 @@ pub(super) fn text(of: &Text, world: &World) -> Option<Vec<u8>> {
 
 /// Whether the text at a pointer equals the value. Memory after its NUL does not matter.
 fn pointer_equals(at: u64, user: bool, value: &[u8], world: &World) -> bool {
-    let mut rest = (0..).map(|i| world.behind_pointer(at.wrapping_add(i), user));
+    let mut rest = (0..).map(|i| world.memory_byte(at.wrapping_add(i), user));
     value.iter().all(|byte| rest.next() == Some(Some(*byte))) && rest.next() == Some(Some(0))
 }
 

@@ -108,10 +108,10 @@ impl Machine<'_> {
     }
 
     /// Returns a byte of kernel or user memory.
-    fn anywhere(&self, address: u64, user: bool) -> Option<u8> {
+    fn read_byte(&self, address: u64, user: bool) -> Option<u8> {
         match address.checked_sub(RECORD) {
-            Some(at) if !user && at < 1 << 20 => Some(self.world.near_record(at)),
-            _ => self.world.behind_pointer(address, user),
+            Some(at) if !user && at < 1 << 20 => Some(self.world.record_byte(at)),
+            _ => self.world.memory_byte(address, user),
         }
     }
 
@@ -125,7 +125,7 @@ impl Machine<'_> {
 
     fn probe_read(&mut self, user: bool) -> Result<i64, Fault> {
         let (to, size, from) = (self.get(1)?, self.size()?, self.get(3)?);
-        let bytes = (0..size as u64).map(|i| self.anywhere(from.wrapping_add(i), user));
+        let bytes = (0..size as u64).map(|i| self.read_byte(from.wrapping_add(i), user));
         let bytes: Option<Vec<u8>> = bytes.collect();
         let result = if bytes.is_some() { 0 } else { EFAULT };
         self.write(to, &bytes.unwrap_or_else(|| vec![0; size]))?;
@@ -140,7 +140,7 @@ impl Machine<'_> {
         }
         let mut text = Vec::new();
         while text.len() < size && text.last() != Some(&0) {
-            match self.anywhere(from.wrapping_add(text.len() as u64), user) {
+            match self.read_byte(from.wrapping_add(text.len() as u64), user) {
                 Some(byte) => text.push(byte),
                 None => {
                     self.write(to, &vec![0; size])?;

@@ -220,7 +220,7 @@ impl Machine<'_> {
                 return Err(format!("byte {at} of the record"));
             }
             let bytes: Vec<u8> = (at..at + size as u64)
-                .map(|at| self.world.near_record(at))
+                .map(|at| self.world.record_byte(at))
                 .collect();
             return Ok(number(&bytes));
         }

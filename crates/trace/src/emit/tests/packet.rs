@@ -89,11 +89,11 @@ impl Packet {
         record.put(PacketField::Mark, 0x1234_5678);
         record.put(PacketField::IfIndex, 7);
         record.put(PacketField::Vlan, u32::from(self.tag.unwrap_or(0)) & 0xfff);
-        let behind = match (link, self.protocol) {
+        let tail = match (link, self.protocol) {
             (Link::Ethernet, _) | (_, 0x8100 | 0x88a8) => self.whole.get(14..),
             (Link::None, _) => Some(&self.bytes[..]),
         };
-        record.network(self.protocol, behind.unwrap_or_default());
+        record.network(self.protocol, tail.unwrap_or_default());
         record.0
     }
 }
@@ -114,7 +114,7 @@ impl Record {
 
     fn network(&mut self, mut protocol: u16, mut rest: &[u8]) {
         for _ in 0..2 {
-            let (0x8100 | 0x88a8, [a, b, c, d, behind @ ..]) = (protocol, rest) else {
+            let (0x8100 | 0x88a8, [a, b, c, d, tail @ ..]) = (protocol, rest) else {
                 break;
             };
             let (at, _) = PacketField::Vlan.place();
@@ -122,7 +122,7 @@ impl Record {
                 self.put(PacketField::Vlan, u32::from(a & 15) << 8 | u32::from(*b));
             }
             protocol = u16::from_be_bytes([*c, *d]);
-            rest = behind;
+            rest = tail;
         }
         self.put(PacketField::EthType, protocol.into());
         match protocol {

@@ -382,8 +382,8 @@ impl Maker<'_> {
         let text = self.value(of);
         let mut pattern = Vec::new();
         let mut rest = text.as_slice();
-        while let [first, behind @ ..] = rest {
-            rest = behind;
+        while let [first, tail @ ..] = rest {
+            rest = tail;
             match self.random.below(10) {
                 0 => pattern.push(b'?'),
                 1 => pattern.extend_from_slice(b"[!xyz]"),

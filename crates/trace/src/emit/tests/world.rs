@@ -36,13 +36,13 @@ pub(super) struct World {
 impl World {
     /// Reads a byte of the memory that contains the record. As in the kernel, memory continues past
     /// the end of the record with unrelated bytes.
-    pub(super) fn near_record(&self, at: u64) -> u8 {
+    pub(super) fn record_byte(&self, at: u64) -> u8 {
         let inside = usize::try_from(at).ok().and_then(|at| self.record.get(at));
         inside.copied().unwrap_or((at % 3) as u8 + b'x')
     }
 
     /// Reads a byte of the memory that a pointer refers to.
-    pub(super) fn behind_pointer(&self, address: u64, user: bool) -> Option<u8> {
+    pub(super) fn memory_byte(&self, address: u64, user: bool) -> Option<u8> {
         let (start, bytes) = if user {
             (USER, &self.user)
         } else {
