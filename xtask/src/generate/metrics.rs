@@ -37,7 +37,7 @@ it. In OpenMetrics, the family name of a counter has no `_total`; the samples ha
 protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 
 - Counters start at 0 when the agent starts, and never decrease.
-- A scraper first receives the counters and histograms of a new row as 0, and their values from its next scrape on.
+- A scraper first receives the counters and histograms of a new row as 0, and their values in its next scrape.
   `increase()` therefore includes all usage of the row, for any scrape interval up to five minutes. The agent keeps
   track of each scraper separately ([why](decisions/31-new-series-begin-at-0.md)). A client that is not a scraper,
   such as `curl`, receives the values immediately.
@@ -49,8 +49,8 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 - A metric that is not measured is absent, never 0. `noctule doctor` and `noctule_self_feature` show the reason.
 - The labels of a series never change. A container is hidden until its name is known, for at most 3 seconds. Its
   usage in the meantime is not lost.
-- Each level has a maximum number of series. The rows beyond it are added up in one row with the label `_overflow`,
-  and counted in `noctule_self_overflow_subjects`.
+- Each level has a cardinality limit. The rows above it are added up in one row with the label `_overflow`, and
+  counted in `noctule_self_overflow_subjects`.
 - Containers, units and cgroups do not overlap. The sum over all three, including ended ones, is the usage of all
   processes on the node. `noctule_node_*` also includes softirqs and the hardware counts of idle CPUs.
 - The labels `cause` and `by` are `self` for whatever ran in the same row, `kernel` for kernel threads, and
@@ -68,8 +68,8 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
   of any of them counts, and a slower reader can miss a part.
 - A connection belongs to the group that its process was in when it connected or began to listen, even if another
   process has the socket later. If the kernel shows which process accepts the connection (the feature `tcp_calls`),
-  it belongs to the group of that process from then on. Connections from before the start of the agent are in
-  `tcp_connections`, and their bytes are counted from then on. They do not count as connects or accepts.
+  it belongs to the group of that process afterwards. Connections that exist when the agent starts are in
+  `tcp_connections`, and their later bytes are counted. They do not count as connects or accepts.
 - Energy is active energy: the idle energy of zones belongs to the node (docs/energy.md). Rows have energy by kind of
   zone, over all sockets. `source` names the meter; `source=\"model\"` is not a meter but the operator's model. A
   package contains its cores, and a platform its packages: do not add those up.
