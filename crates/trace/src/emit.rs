@@ -148,12 +148,13 @@ mod frame {
     pub(super) const LEVELS: i16 = -408;
     /// A record that the program builds.
     pub(super) const RECORD: i16 = -504;
-    /// Nanoseconds since the first event of a pair. Only programs without a record of their own
-    /// have pairs.
+    /// Nanoseconds since the first event of a pair.
     pub(super) const LATENCY: i16 = -424;
-    /// The key that a pair of events has in common.
+    /// The key that a pair of events has in common. It overlaps [`RECORD`], because programs that
+    /// build a record have no pairs.
     pub(super) const PAIR: i16 = -512;
-    /// Address of the scratch memory that the program holds.
+    /// Address of the scratch memory that the program holds. It overlaps [`PAIR`], which the program
+    /// no longer needs by then.
     pub(super) const HELD: i16 = -512;
 }
 

@@ -105,12 +105,10 @@ pub struct Kept {
 pub enum Aggregate {
     /// The sum modulo 2^64.
     Sum,
-    /// The minimum.
     Minimum {
         /// Whether the numbers are signed.
         signed: bool,
     },
-    /// The maximum.
     Maximum {
         /// Whether the numbers are signed.
         signed: bool,
@@ -186,7 +184,6 @@ pub enum Context {
     Pid,
     /// The process id.
     Tgid,
-    /// The CPU.
     Cpu,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     Time,
@@ -279,7 +276,6 @@ pub struct Condition {
     pub span: Span,
 }
 
-/// The kind of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionKind {
     /// Compares two numbers.

@@ -100,7 +100,6 @@ pub enum KeyShow {
     Owner(Identity),
 }
 
-/// A value column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueColumn {
     /// The kernel's name: `bytes_req`, `hitcount`.
@@ -150,7 +149,6 @@ pub enum ValueShow {
     Graph,
 }
 
-/// A sort key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SortKey {
     pub column: SortColumn,

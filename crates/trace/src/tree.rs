@@ -10,7 +10,6 @@ pub struct Expr {
     pub span: Span,
 }
 
-/// The kind of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExprKind {
     /// A decimal, hexadecimal or octal number in C notation, of at most 64 bits, with an optional

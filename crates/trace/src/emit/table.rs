@@ -12,7 +12,6 @@ const NO_EXIST: i32 = 1;
 const SKIPPED_FRAMES: i32 = 0;
 
 impl Emitter {
-    /// Writes the key.
     pub(super) fn key(&mut self, parts: &[Part]) -> Result<(), EmitError> {
         self.key_at(parts, self.key)
     }

@@ -4,14 +4,12 @@ use crate::source::{Problem, Span};
 
 use super::value::{Int, Kind};
 
-/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
     pub(super) span: Span,
 }
 
-/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A name or a keyword.

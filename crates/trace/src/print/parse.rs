@@ -125,7 +125,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Skips tokens.
     pub(super) fn skip(&mut self, tokens: usize) {
         self.at = (self.at + tokens).min(self.tokens.len() - 1);
     }

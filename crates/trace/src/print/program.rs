@@ -48,7 +48,6 @@ pub(super) enum Op {
         /// End of the conditional expression.
         end: usize,
     },
-    /// Jumps.
     Jump(usize),
     /// Pops the arguments of a kernel function and pushes its result.
     Call(Function),

@@ -11,7 +11,6 @@ use super::{
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// A number.
     Number(u64),
     /// A signed number.
     Signed(i64),
@@ -22,7 +21,10 @@ pub enum Cell {
         name: Option<String>,
     },
     /// The numbers of a bucket.
-    Range { first: u64, last: u64 },
+    Range {
+        first: u64,
+        last: u64,
+    },
     /// A share of all rows in hundredths of a percent; `None` if their sum overflowed.
     Percent(Option<u32>),
     /// Escaped text.
