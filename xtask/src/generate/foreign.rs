@@ -42,12 +42,10 @@ metrics below in addition to those of [metrics.md](metrics.md). The names are th
 - Loopback and ephemeral ports are included. Coroot omits them.
 ";
 
-/// Returns the page of cAdvisor.
 pub(super) fn cadvisor() -> String {
     page(CADVISOR, ForeignExporter::Cadvisor)
 }
 
-/// Returns the page of Coroot.
 pub(super) fn coroot() -> String {
     page(COROOT, ForeignExporter::Coroot)
 }

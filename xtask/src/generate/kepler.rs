@@ -31,7 +31,6 @@ The names are Kepler's, but the values are noctule's ([energy.md](energy.md)):
 - A label without a value is omitted, which is equivalent in Prometheus.
 ";
 
-/// Returns the page.
 pub(super) fn page() -> String {
     let mut page = HEAD.to_owned();
     for (version, heading) in [

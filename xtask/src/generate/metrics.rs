@@ -95,7 +95,6 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 ## Levels
 ";
 
-/// Returns the page.
 pub(super) fn page() -> String {
     let details: Vec<String> = DETAILS.iter().map(|name| format!("`{name}`")).collect();
     let mut page = HEAD.replace("{details}", &details.join(", "));

@@ -6,7 +6,6 @@ use noctule_model::{Kind, METRICS, Metric, OtelKind, OtelMetric, SELF_METRICS};
 
 const HEAD: &str = include_str!("otlp.txt");
 
-/// Returns the page.
 pub(super) fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(

@@ -23,7 +23,6 @@ pub(super) const KINDS: [&str; 13] = [
 /// name.
 pub(super) const REMOVAL: &str = "quota_or_neighbour";
 
-/// A scene.
 pub(super) struct Scene {
     pub(super) kind: &'static str,
     /// Number of threads of the victim.

@@ -86,7 +86,6 @@ impl Drop for Machine {
     }
 }
 
-/// Builds the initramfs.
 fn build_initramfs(kernel: &Fetched, setup: &Setup<'_>) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
     archive.file("init", &fs::read(setup.init)?);

@@ -31,7 +31,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Builds the modules. The compiler and the programs of the headers come from the kernel's own
-/// suite and run in a separate root, because those of a newer suite do not run on an older host.
+/// suite and run in a separate root: programs of a newer suite do not run on an older host.
 pub(super) fn build(
     root: &Path,
     kernel: &Kernel,
