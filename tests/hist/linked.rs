@@ -272,7 +272,7 @@ fn what_is_wrong_with_several_triggers_has_a_caret() {
         (&[exit, "keys=ret:x=$f"], "Couldn't find variable"),
         (
             &[exit, "keys=common_pid,comm:x=$f"],
-            "The keys of `syscalls.sys_enter_close` are others",
+            "`syscalls.sys_enter_close` has different keys",
         ),
         (
             &[exit, "keys=$f"],

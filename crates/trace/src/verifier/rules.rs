@@ -339,7 +339,7 @@ pub(super) const RULES: &[Rule] = &[
         "BPF program is too large. Processed {} insn",
         COMPLEX,
         "the verifier gave up: too many steps",
-        "it processed {0} instructions over all paths, which is its limit: loops and branches multiply",
+        "it checked {0} instructions over all paths, which is its limit: loops and branches multiply",
         "use fewer iterations, bpf_loop (Linux 5.17), or a global function, which is verified \
          separately",
     ),
