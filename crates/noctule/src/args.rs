@@ -224,6 +224,9 @@ pub(crate) struct WaitsArgs {
     /// What a row stands for
     #[arg(long, value_name = "LEVEL", default_value = "container")]
     pub(crate) by: WaitsBy,
+    /// Show where the time of the threads went: running, runnable, and blocked by class
+    #[arg(long)]
+    pub(crate) blocked: bool,
     /// Length of the window [default: 10s; with a COMMAND: until it ends]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,

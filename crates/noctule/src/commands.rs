@@ -6,6 +6,7 @@ use crate::args::{Args, Command};
 use crate::config::Config;
 pub(crate) use published::Published;
 
+mod blocked_table;
 mod columns;
 mod diff;
 mod docs;

@@ -10,7 +10,7 @@ use super::recorded::{self, Answer, Window};
 use super::settings::Observed;
 use super::table::lost;
 use super::watch::{Output, Watched, watch};
-use super::{wait_answers, wait_table};
+use super::{blocked_table, wait_answers, wait_table};
 use crate::args::{By, WaitsArgs};
 use crate::config::Config;
 use crate::exit::Usage;
@@ -21,7 +21,11 @@ const WINDOW: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let level = Level::from(args.by);
-    let choice = Choice::new(&args.shape, &wait_table::columns(), level)?;
+    let columns = match args.blocked {
+        true => blocked_table::columns(),
+        false => wait_table::columns(),
+    };
+    let choice = Choice::new(&args.shape, &columns, level)?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let mut observed = None;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
@@ -49,7 +53,10 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     } else {
         let paint = output.paint().wide(args.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
-        let table = wait_table::draw(&report, level, args.top, &choice, paint);
+        let table = match args.blocked {
+            true => blocked_table::draw(&report, level, args.top, &choice, paint),
+            false => wait_table::draw(&report, level, args.top, &choice, paint),
+        };
         output.print(&(times + &answers + &table + &lost(&report.losses, paint)))?;
     }
     Ok(answer.code)
