@@ -89,7 +89,7 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
 - Rows below the node have the following metrics only if the configuration enables them (`metrics.with`,
   `metrics.detail`): {details}.
 - Histograms of rows below the node have a bucket for every second power of two. By default, a row without connections
-  has 60 series if CPU time, waits, page cache, processes and TCP are measured. Hardware counters add 5 series,
+  has 66 series if CPU time, waits, page cache, processes and TCP are measured. Hardware counters add 5 series,
   energy one for each kind of zone, a destination 6, and a culprit one.
 
 ## Levels

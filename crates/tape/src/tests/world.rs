@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use noctule_model::{
-    AgentCost, Batch, Blame, BlameRow, ByPackage, CgroupId, CgroupRow, CloseReason, Comm,
-    ConnectError, Container, ContainerRole, Countable, Counter, Counts, CpuRow, DestinationCounter,
-    DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy, EnergySource, Event,
-    EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId, FeatureState,
-    FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node, Origin,
-    Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost, QuotaRow,
-    Runtime, Socket, Sockets, TcpChange, ThreadRoom, UdpFlow, WaitRow, Waiting, What, Zone,
-    ZoneAccount, ZoneKind, ZoneReading,
+    AgentCost, Batch, Blame, BlameRow, BlockClass, Blocked, ByPackage, CgroupId, CgroupRow,
+    CloseReason, Comm, ConnectError, Container, ContainerRole, Countable, Counter, Counts, CpuRow,
+    DestinationCounter, DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy,
+    EnergySource, Event, EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId,
+    FeatureState, FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node,
+    Origin, Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost,
+    QuotaRow, Runtime, Socket, Sockets, TcpChange, ThreadRoom, UdpFlow, WaitRow, Waiting, What,
+    Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -33,6 +33,16 @@ impl Dice {
 
     fn happens(&mut self, of: u64) -> bool {
         self.roll(of) == 0
+    }
+
+    /// Some threads that are blocked, of some classes.
+    fn blocked(&mut self) -> Blocked {
+        let mut blocked = Blocked::default();
+        for class in BlockClass::ALL {
+            let threads = self.roll(3) as u32;
+            blocked.add(class, threads, u64::from(threads) * self.roll(1 << 40));
+        }
+        blocked
     }
 
     fn maybe<T>(&mut self, value: T) -> Option<T> {
@@ -232,6 +242,7 @@ impl World {
                     dice.grow(&mut row.joules, ZoneKind::ALL.into_iter());
                 }
                 row.packages = ByPackage::several((0..dice.roll(3)).map(|_| dice.used()));
+                row.blocked = dice.blocked();
             }
         }
         rows.sort_by_key(|row| row.id);
@@ -255,6 +266,7 @@ impl World {
             dice.grow(&mut row.events, EventCounter::all());
             row.sockets.connections = dice.roll(3);
             row.waiting = Waiting::thread(dice.roll(3));
+            row.blocked = dice.blocked();
             let room = ThreadRoom {
                 threads: dice.roll(9) as u32,
                 cpus: dice.roll(3) as u32,
