@@ -139,7 +139,7 @@ impl Data {
                 sequence,
                 fresh,
                 old.unwrap_or_default(),
-                &Present::of(&batch),
+                &Present::new(&batch),
                 head.window_ns,
             ),
         });
@@ -279,7 +279,7 @@ struct Present<'a> {
 }
 
 impl<'a> Present<'a> {
-    fn of(batch: &'a Batch) -> Self {
+    fn new(batch: &'a Batch) -> Self {
         let owner = |row: &'a CgroupRow| Some((row.id, row.owner.as_ref()?));
         Self {
             processes: batch.processes.iter().map(|row| (row.id, row)).collect(),
@@ -287,9 +287,9 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// A row of the window before, as it is now: a process can move and lose its parent, and a
-    /// container get a name, without using anything. `None` when it is not there any more.
-    fn now(&self, row: &Row) -> Option<Row> {
+    /// Refreshes an idle row of the previous window. An idle process can still move or lose its
+    /// parent, and an idle container can get a name. Returns `None` if the row no longer exists.
+    fn refresh(&self, row: &Row) -> Option<Row> {
         let (process, owner) = match &row.process {
             Some(process) if process.exited => return None,
             Some(process) => {
@@ -321,9 +321,9 @@ fn idle_rows(
     let busy: HashSet<Key> = fresh.iter().map(|row| level::key(row, level)).collect();
     let paused = |row: &Arc<Row>| {
         let key = level::key(row, level);
-        !busy.contains(&key) && history.knows(&key)
+        !busy.contains(&key) && history.was_active(&key)
     };
     let rows = old.iter().filter(|row| paused(row));
-    rows.filter_map(|row| present.now(row).map(Arc::new))
+    rows.filter_map(|row| present.refresh(row).map(Arc::new))
         .collect()
 }

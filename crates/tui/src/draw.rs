@@ -111,7 +111,7 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
         spans.push(Span::raw(" "));
         spans.push(Span::styled(view, palette.reversed));
     }
-    spans.push(Span::raw(format!("  {}", said(app).join(" · "))));
+    spans.push(Span::raw(format!("  {}", describe_table(app).join(" · "))));
     if app.view == View::Waits && matches!(app.mode, Mode::Table | Mode::Filter | Mode::Goto) {
         let legend = wait_cells::legend(palette);
         let used: usize = spans.iter().chain(&legend).map(Span::width).sum();
@@ -122,8 +122,8 @@ fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is shown below, in words.
-fn said(app: &App) -> Vec<String> {
+/// Describes what the table or pane below shows.
+fn describe_table(app: &App) -> Vec<String> {
     if !matches!(app.mode, Mode::Table | Mode::Filter | Mode::Goto) {
         return position(app).into_iter().collect();
     }

@@ -154,7 +154,7 @@ pub(crate) fn drive(
             return Err(io::Error::other("a thread of noctule panicked"));
         }
         if matches!(event, Err(RecvTimeoutError::Disconnected)) {
-            return Err(io::Error::other("the keyboard cannot be read any more"));
+            return Err(io::Error::other("cannot read the keyboard any more"));
         }
         if app.quit || ends.stop.load(Ordering::Relaxed) {
             return Ok(End::Quit);
@@ -179,8 +179,8 @@ pub(crate) fn drive(
 fn input(event: &Event) -> Option<Input> {
     match event {
         Event::Resize(width, height) => Some(Input::Size(Size::new(*width, *height))),
-        other => Press::of(other)
+        other => Press::from_event(other)
             .map(Input::Key)
-            .or_else(|| Pointer::of(other).map(Input::Mouse)),
+            .or_else(|| Pointer::from_event(other).map(Input::Mouse)),
     }
 }

@@ -141,8 +141,8 @@ impl History {
             .retain(|_, series| tick - series.last < LENGTH as u64);
     }
 
-    /// Whether the row used anything within the last minute.
-    pub(crate) fn knows(&self, key: &Key) -> bool {
+    /// Returns whether the row used CPU time within the last minute.
+    pub(crate) fn was_active(&self, key: &Key) -> bool {
         self.series.contains_key(key)
     }
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_was_idle_until_it_used_something() {
+    fn listed_rows_count_as_idle_until_first_use() {
         let mut history = History::default();
         history.keep([key("a"), key("ends")]);
         record(&mut history, []);
@@ -266,7 +266,7 @@ mod tests {
         for _ in 0..200 {
             record(&mut history, []);
         }
-        assert!(!history.knows(&key("a")));
+        assert!(!history.was_active(&key("a")));
         record(&mut history, [(key("a"), 1.0)]);
         let mut minute = [0.0; LENGTH];
         minute[LENGTH - 1] = 1.0;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sleeps_for_a_minute_is_not_new() {
+    fn row_idle_for_a_minute_keeps_its_history() {
         let mut history = History::default();
         history.keep([]);
         for window in 1..=100 {
@@ -289,7 +289,7 @@ mod tests {
             let there = there.filter(|(_, since)| *since <= window);
             history.keep(there.map(|(name, _)| key(name)));
         }
-        assert!(!history.knows(&key("a")));
+        assert!(!history.was_active(&key("a")));
         record(&mut history, [(key("a"), 1.0), (key("b"), 1.0)]);
         assert_eq!(known(&history, "a").len(), LENGTH);
         assert_eq!(known(&history, "a")[LENGTH - 2..], [0.0, 1.0]);
@@ -310,14 +310,14 @@ mod tests {
         for _ in 0..200 {
             record(&mut history, [(key("b"), 2.0)]);
         }
-        assert!(!history.knows(&key("a")));
+        assert!(!history.was_active(&key("a")));
         assert_eq!(known(&history, "b"), [2.0; LENGTH]);
         assert_eq!(history.series.len(), 1);
         assert_eq!(history.series[&key("b")].values.len(), LENGTH);
     }
 
     #[test]
-    fn what_ends_is_recorded_only_when_it_was_there_before() {
+    fn ended_row_is_recorded_only_if_listed_before() {
         let mut history = History::default();
         record(&mut history, [(key("a"), 1.0)]);
         history.record(
@@ -329,7 +329,7 @@ mod tests {
             }),
         );
         assert_eq!(known(&history, "a"), [1.0, 2.0]);
-        assert!(!history.knows(&key("b")));
+        assert!(!history.was_active(&key("b")));
     }
 
     #[test]

@@ -161,7 +161,7 @@ fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Wa
         .flat_map(|judged| {
             let rows = judged.report.rows.iter().enumerate();
             let waited = rows.filter(|(_, row)| row.waited());
-            waited.map(|(at, _)| judged.of(at, level))
+            waited.map(|(at, _)| judged.verdict_at(at, level))
         })
         .collect();
     let known: HashMap<&Key, &LastVerdict> = verdicts
@@ -194,7 +194,7 @@ fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Wa
 }
 
 impl Judged {
-    fn of(&self, at: usize, level: Level) -> (Key, LastVerdict) {
+    fn verdict_at(&self, at: usize, level: Level) -> (Key, LastVerdict) {
         let verdict = LastVerdict {
             report: self.report.clone(),
             at,

@@ -30,16 +30,17 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     let mut victims: Vec<&WaitReportRow> = rows.filter(|row| row.others_ns() > 0).collect();
     victims.sort_by_key(|row| Reverse(row.others_ns()));
     let culprits = culprits(&victims, level);
-    let heading = " Who waits (lines) behind whom (columns), time per second; * is half or more";
+    let heading =
+        " Victims (lines) by culprits (columns), time waited per second; * is half or more";
     let heading = text::keep_start(heading, width);
     let mut lines = vec![Line::styled(heading, palette.accent)];
     if let Some(why) = rows::not_measured(app, "waiting for the CPU", FeatureId::CpuWaits) {
-        let said = text::wrap(&why, width.saturating_sub(1)).into_iter();
-        lines.extend(said.map(|line| Line::styled(format!(" {line}"), palette.faint)));
+        let lines_of_reason = text::wrap(&why, width.saturating_sub(1)).into_iter();
+        lines.extend(lines_of_reason.map(|line| Line::styled(format!(" {line}"), palette.faint)));
         return lines;
     }
     if culprits.is_empty() {
-        lines.push(Line::raw(" nobody waited behind another"));
+        lines.push(Line::raw(" no group waited behind another"));
         return lines;
     }
     // The sums have the last column.
@@ -73,7 +74,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     lines.push(sums.style(palette.strong));
     if shown.len() < culprits.len() {
         let more = culprits.len() - shown.len();
-        let more = format!(" no room for {more} more culprits, which are in the sums");
+        let more = format!(" {more} more culprits do not fit; the sums include them");
         lines.push(Line::styled(text::keep_start(&more, width), palette.faint));
     }
     lines

@@ -34,29 +34,29 @@ const NOW: usize = 36;
 /// A heading, who the letters are, and two lines for each CPU.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let cpus = &app.shown.cpus;
-    let heading = " Each CPU: how busy, and below it who had it most (! interrupts or steal)";
+    let heading = " Each CPU: how busy, and below it the main group (! interrupts or steal)";
     let heading = text::keep_start(heading, width);
     let mut lines = vec![Line::styled(heading, palette.accent)];
     if cpus.now().is_empty() {
         lines.push(Line::raw(match app.shown.window {
             None => " no window has ended yet",
-            Some(_) => " nothing is known of single CPUs: an older noctule recorded this",
+            Some(_) => " no figures per CPU: an older noctule made this recording",
         }));
         return lines;
     }
     let level = waits::level(app.level());
-    let parties = Parties::of(cpus.all(), level);
+    let parties = Parties::collect(cpus.all(), level);
     if parties.names.is_empty() {
         lines.push(Line::raw(
-            " who had a CPU is known only where waits are measured",
+            " the groups on a CPU are known only if waits are measured",
         ));
     }
     lines.extend(parties.legend(width, palette));
     let room = width.saturating_sub(NUMBER + 1);
-    let beside = room
+    let side = room
         .checked_sub(NOW)
         .filter(|room| *room >= history::LENGTH / 2);
-    let columns = history::columns(beside.unwrap_or(room).min(history::LENGTH));
+    let columns = history::columns(side.unwrap_or(room).min(history::LENGTH));
     for cpu in cpus.numbers() {
         let cells = cpus.minute(cpu, columns);
         let now = cpus.now().iter().find(|it| it.cpu == cpu);
@@ -65,8 +65,8 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
         let busy: Vec<Option<f32>> = cells.iter().map(|cell| busy(cell)).collect();
         let strip = graph(&busy, 1.0, 1).concat();
         let mut first = vec![Span::raw(label + " "), Span::styled(strip, palette.graph)];
-        if let (Some(now), Some(_)) = (now, beside) {
-            first.push(Span::raw(format!("  {}", parties.now(now))));
+        if let (Some(now), Some(_)) = (now, side) {
+            first.push(Span::raw(format!("  {}", parties.describe(now))));
         }
         lines.push(Line::from(first));
         let mut second = vec![Span::raw(" ".repeat(NUMBER))];
@@ -95,7 +95,7 @@ struct Parties {
 }
 
 impl Parties {
-    fn of<'a>(uses: impl Iterator<Item = &'a CpuUse> + Clone, level: Level) -> Self {
+    fn collect<'a>(uses: impl Iterator<Item = &'a CpuUse> + Clone, level: Level) -> Self {
         let mut this = Self {
             level,
             names: Vec::new(),
@@ -105,7 +105,7 @@ impl Parties {
         };
         let mut sums: Vec<u64> = Vec::new();
         for (party, ns) in uses.clone().flat_map(|it| &it.holders) {
-            let at = this.number(party);
+            let at = this.find_or_add(party);
             sums.resize(this.names.len(), 0);
             sums[at] += ns;
         }
@@ -127,7 +127,7 @@ impl Parties {
         this
     }
 
-    fn number(&mut self, party: &Party) -> usize {
+    fn find_or_add(&mut self, party: &Party) -> usize {
         if let Some(known) = self.find(party) {
             return known;
         }
@@ -199,8 +199,8 @@ impl Parties {
         }
     }
 
-    /// What a CPU did in the newest window.
-    fn now(&self, cpu: &CpuUse) -> String {
+    /// Describes what a CPU ran in the newest window.
+    fn describe(&self, cpu: &CpuUse) -> String {
         let mut sums: HashMap<usize, u64> = HashMap::new();
         for (party, ns) in &cpu.holders {
             if let Some(at) = self.find(party) {

@@ -160,7 +160,7 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
     let absent = || "-".to_owned();
     let number = |value: Option<f64>, write: fn(f64) -> String| value.map_or_else(absent, write);
     let cpu = number(figures::cpu_percent(&facts, item), percent);
-    let known = app.shown.history(app.level()).knows(&item.key);
+    let known = app.shown.history(app.level()).was_active(&item.key);
     let mean = number(known.then_some(f64::from(item.mean) * 100.0), percent);
     let hertz = number(figures::frequency(&facts, item), frequency);
     let ipc = number(figures::instructions_per_cycle(&facts, item), ratio);

@@ -29,7 +29,7 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
         put(frame, area, 1, &Line::from(wait));
         return;
     };
-    let shares = Shares::of(window);
+    let shares = Shares::new(window);
     let bar = busy(app, &shares, areas, palette);
     let title = title(app, Some(window), area.width, palette);
     let lines = match area.height {
@@ -59,7 +59,7 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(window: &Window) -> Self {
+    fn new(window: &Window) -> Self {
         let node = &window.node;
         let share = |ns: u64| (node.elapsed_ns > 0).then(|| ns as f64 / node.elapsed_ns as f64);
         Self {

@@ -37,15 +37,15 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     }
     lines.push(Line::default());
     for line in [
-        "A row stays for a minute after it last used anything; in the view of waits until the next \
+        "A row stays for a minute after it last used the CPU; in the view of waits, until the next \
          verdict.",
-        "Waits are known by group, not by process: where processes were asked for, containers are \
-         shown.",
-        "Energy: above the rows are the zones of the meters, what they took, and where it went; error is \
-         the half-width of the active part. Idle energy belongs to the node and to no row.",
-        "What is not measured has no column, or -; noctule doctor says why.",
-        "irq+steal: interrupts and steal, time neither idle nor charged to a process. Where the kernel \
-         includes steal in busy and idle time, it stands by itself.",
+        "Waits are recorded per group, not per process: instead of processes, this view shows \
+         containers.",
+        "Energy: above the rows are the zones of the meters, their power and its parts; error is the \
+         half-width of the active part. Idle energy belongs to the node and to no row.",
+        "A figure that is not measured has no column, or shows -; noctule doctor says why.",
+        "irq+steal: interrupts and steal, time neither idle nor charged to a process. If the kernel \
+         includes steal in busy and idle time, steal has its own figure.",
     ] {
         let wrapped = text::wrap(line, width.saturating_sub(2));
         lines.extend(
@@ -94,13 +94,13 @@ fn every_key(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'stati
 
 fn about(cause: Cause) -> &'static str {
     match cause {
-        Cause::Throttle => "the quota of the group, or of one above, had run out",
+        Cause::Throttle => "the CPU quota of the group, or of a parent, had run out",
         Cause::Neighbour => "another container, unit or group had the CPU",
         Cause::Own => "another thread of the group itself had the CPU",
         Cause::Kernel => "a thread of the kernel had the CPU",
         Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
-        Cause::Idle => "nobody had the CPU: it was idle and had to wake up",
-        Cause::Unattributed => "who had the CPU is not known any more",
+        Cause::Idle => "the CPU was idle and had to wake up",
+        Cause::Unattributed => "it is no longer known who had the CPU",
     }
 }

@@ -42,8 +42,8 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
         put(frame, areas.body, y, &row);
     }
     if app.lines.is_empty() {
-        let said = text::wrap(&nothing(app), width);
-        for (y, line) in (0..areas.body.height).zip(said) {
+        let wrapped = text::wrap(&nothing(app), width);
+        for (y, line) in (0..areas.body.height).zip(wrapped) {
             let line = Text::styled(format!(" {line}"), palette.faint);
             put(frame, areas.body, y, &line);
         }
@@ -73,11 +73,11 @@ fn nothing(app: &App) -> String {
 pub(crate) fn not_measured(app: &App, what: &str, feature: FeatureId) -> Option<String> {
     let off = app.shown.feature(feature);
     let Feature { reason, mend, .. } = off.filter(|it| it.state == FeatureState::Off)?;
-    let said = match mend.is_empty() {
+    let explanation = match mend.is_empty() {
         true => format!("{what} is not measured here: {reason}"),
         false => format!("{what} is not measured here: {reason}; {mend}"),
     };
-    Some(escape(&said))
+    Some(escape(&explanation))
 }
 
 fn titles(app: &App, placed: &[Placed], palette: &Palette) -> Text<'static> {

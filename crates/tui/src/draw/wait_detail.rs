@@ -51,7 +51,7 @@ pub(crate) fn lines(
 
 fn before_the_first(app: &App) -> String {
     let window = waits::verdict_window(app.interval).as_nanos() as u64;
-    format!("none yet: it takes a window of {}", duration(window))
+    format!("none yet: its window is {} long", duration(window))
 }
 
 /// The verdict of its own, longer, window; in words, with what is usual.
@@ -81,7 +81,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     }
     let usual = match row.verdict.evidence.baseline {
         Some(usual) => format!(
-            "p99 {}, {} of the time that it wanted the CPU behind somebody",
+            "p99 {}, waited behind others for {} of the time that it wanted the CPU",
             duration(usual.p99_ns),
             percent(usual.contended_share * 100.0)
         ),
@@ -179,7 +179,7 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
 
 /// Each cause with its time and its part, below a bar of all.
 fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::styled(" what it waited for", palette.faint)];
+    let mut lines = vec![Line::styled(" causes of its waits", palette.faint)];
     let mut bar = vec![Span::raw(" ")];
     let columns = width.saturating_sub(2).min(BAR);
     bar.extend(wait_cells::causes(row, columns, false, palette));
@@ -201,7 +201,7 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
     if row.culprits.is_empty() {
         return Vec::new();
     }
-    let heading = " behind whom it waited, and how often they took the CPU from it";
+    let heading = " culprits: time waited behind them, and how often they preempted it";
     let mut lines = vec![
         Line::default(),
         Line::styled(text::keep_start(heading, width), palette.faint),

@@ -142,8 +142,8 @@ pub(crate) enum Pointed {
 }
 
 impl Pointer {
-    /// What the terminal reported, if it means something here.
-    pub(crate) fn of(event: &Event) -> Option<Self> {
+    /// Returns the mouse action of a terminal event, if it has a meaning here.
+    pub(crate) fn from_event(event: &Event) -> Option<Self> {
         let mouse = event.as_mouse_event()?;
         let what = match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => Pointed::Click,
@@ -236,29 +236,29 @@ const fn bind(
 pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('q')], NOT_TYPING, Action::Quit, "quit", Some("quit")),
     bind(&[ctrl('c')], EVERYWHERE, Action::Quit, "quit, also while typing", None),
-    bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "this help, and out of it", Some("help")),
+    bind(&[char('?'), char('h')], NOT_TYPING, Action::Help, "open or close this help", Some("help")),
     bind(&[char(' ')], COLUMNS, Action::Toggle, "show or hide the column", Some("show/hide")),
     bind(&[key(KeyCode::Enter)], COLUMNS, Action::Choose, "sort by the column", Some("sort by it")),
     bind(&[key(KeyCode::Esc)], PANES, Action::Back, "close the pane", Some("close")),
     bind(&[char('/')], TABLE, Action::Filter, "filter by any name or pid", Some("filter")),
-    bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "all about the selected row", Some("details")),
+    bind(&[key(KeyCode::Enter)], TABLE, Action::Open, "details of the selected row", Some("details")),
     bind(&[char('w')], TABLE, Action::View(View::Waits), "who waits, and back", Some("waits")),
     bind(&[char('e')], TABLE, Action::View(View::Energy), "energy, and back", Some("energy")),
     bind(&[char('b')], BLAME, Action::Blame, "who waits behind whom", Some("blame")),
-    bind(&[char('C')], CPUS, Action::Cpus, "each CPU, and who had it", Some("CPUs")),
+    bind(&[char('C')], CPUS, Action::Cpus, "each CPU, and who ran on it", Some("CPUs")),
     bind(&[char(' ')], NOT_CHOOSING, Action::Pause, "freeze; collection continues", Some("pause")),
     bind(&[key(KeyCode::Tab)], TABLE, Action::LevelNext, "next level", Some("level")),
-    bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "level before", None),
+    bind(&[key(KeyCode::BackTab)], TABLE, Action::LevelPrevious, "previous level", None),
     bind(&[char('1'), char('p')], TABLE, Action::Level(Level::Process), "processes", None),
     bind(&[char('2'), char('c')], TABLE, Action::Level(Level::Container), "containers; or unit, cgroup", None),
     bind(&[char('3'), char('u')], TABLE, Action::Level(Level::Unit), "systemd units; or cgroup", None),
-    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; or container and so on", None),
+    bind(&[char('4'), char('o')], TABLE, Action::Level(Level::Pod), "pods; or container, unit", None),
     bind(&[char('5'), char('g')], TABLE, Action::Level(Level::Cgroup), "cgroups, each by itself", None),
     bind(&[char('f')], CHOOSING, Action::Columns, "columns: show, hide, sort", Some("columns")),
     bind(&[char('s'), char('>')], TABLE, Action::SortNext, "sort by the next column", Some("sort")),
-    bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the column before", None),
-    bind(&[char('r')], CHOOSING, Action::Reverse, "turn the order round", Some("reverse")),
-    bind(&[char('t')], TABLE, Action::Tree, "tree; rows have its sums", Some("tree")),
+    bind(&[char('<')], TABLE, Action::SortPrevious, "sort by the previous column", None),
+    bind(&[char('r')], CHOOSING, Action::Reverse, "reverse the order", Some("reverse")),
+    bind(&[char('t')], TABLE, Action::Tree, "tree; rows sum their subtree", Some("tree")),
     bind(&[key(KeyCode::Left), char('-')], TABLE, Action::Collapse, "collapse the row", None),
     bind(&[key(KeyCode::Right), char('+')], TABLE, Action::Expand, "expand it", None),
     bind(&[key(KeyCode::Up), char('k')], NOT_TYPING, Action::Move(Motion::Up), "up", None),
@@ -339,9 +339,9 @@ pub(crate) fn action(mode: Mode, press: Press, recorded: bool) -> Option<Action>
 }
 
 impl Press {
-    /// The stroke that the terminal reported, if it is one. Shift is part of the character; a key
-    /// with Alt is not the key alone.
-    pub(crate) fn of(event: &Event) -> Option<Self> {
+    /// Returns the key press of a terminal event, if it is one. Shift is part of the character. Alt
+    /// with a key is not treated as the key.
+    pub(crate) fn from_event(event: &Event) -> Option<Self> {
         let key = event.as_key_event()?;
         let plain = key
             .modifiers
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_recording_come_before_those_of_the_same_name() {
+    fn keys_of_a_recording_take_precedence() {
         for binding in TRAVEL_KEYS {
             for (&mode, press) in binding.modes.iter().flat_map(|mode| {
                 let keys = binding.keys.iter();
@@ -437,12 +437,15 @@ mod tests {
     #[test]
     fn shift_is_part_of_the_character_and_alt_is_another_key() {
         let event = |c, modifiers| Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers));
-        assert_eq!(Press::of(&event('?', KeyModifiers::SHIFT)), Some(char('?')));
-        assert_eq!(Press::of(&event('q', KeyModifiers::ALT)), None);
         assert_eq!(
-            Press::of(&event('c', KeyModifiers::CONTROL)),
+            Press::from_event(&event('?', KeyModifiers::SHIFT)),
+            Some(char('?'))
+        );
+        assert_eq!(Press::from_event(&event('q', KeyModifiers::ALT)), None);
+        assert_eq!(
+            Press::from_event(&event('c', KeyModifiers::CONTROL)),
             Some(ctrl('c'))
         );
-        assert_eq!(Press::of(&Event::FocusLost), None);
+        assert_eq!(Press::from_event(&Event::FocusLost), None);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn arrange(
     descending: bool,
 ) -> Vec<Line> {
     let order = top_down(&mut nodes);
-    let mut sums: Vec<Sum> = nodes.iter().map(Sum::of).collect();
+    let mut sums: Vec<Sum> = nodes.iter().map(Sum::from_node).collect();
     for &i in order.iter().rev() {
         if let Some(parent) = nodes[i].parent {
             let below = sums[i].clone();
@@ -104,7 +104,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(node: &Node) -> Self {
+    fn from_node(node: &Node) -> Self {
         Self {
             counters: node.item.row.counters,
             joules: node.item.row.joules,

@@ -102,7 +102,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "FREQ",
-        help: "average frequency while it ran, hertz",
+        help: "average CPU frequency while it ran, in hertz",
         width: 5,
         widest: 5,
         priority: 6,
@@ -142,7 +142,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "PGWR/s",
-        help: "pages of the page cache made dirty",
+        help: "page-cache pages dirtied",
         width: 7,
         widest: 7,
         priority: 10,
@@ -152,7 +152,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "SIRQ/s",
-        help: "softirqs that ran on top of it",
+        help: "softirqs that interrupted it",
         width: 7,
         widest: 7,
         priority: 11,
@@ -162,7 +162,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "VOL/s",
-        help: "switches because it gave up the CPU",
+        help: "voluntary context switches",
         width: 6,
         widest: 6,
         priority: 12,
@@ -175,7 +175,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "PRE/s",
-        help: "switches although it wanted to go on (preempted)",
+        help: "involuntary context switches (preemptions)",
         width: 6,
         widest: 6,
         priority: 13,
@@ -188,7 +188,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "WAIT/s",
-        help: "waiting per second, summed over all threads of the group",
+        help: "time waited per second, summed over all threads of the group",
         width: 7,
         widest: 7,
         priority: 3,
@@ -198,7 +198,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "HURTS/s",
-        help: "how long others waited behind it, per second",
+        help: "time that others waited behind it, per second",
         width: 8,
         widest: 8,
         priority: 8,
@@ -208,7 +208,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "WAIT%",
-        help: "waiting as a part of the time that its threads wanted the CPU",
+        help: "waiting, as a share of the time that its threads wanted the CPU",
         width: 6,
         widest: 6,
         priority: 4,
@@ -218,7 +218,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "NOW",
-        help: "the longest wait that goes on now: a thread is runnable for so long and does not run",
+        help: "the longest wait in progress: how long a thread has been runnable without running",
         width: 6,
         widest: 6,
         priority: 7,
@@ -228,7 +228,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "P50",
-        help: "length of a wait: half of them were shorter",
+        help: "median wait: half of the waits were shorter",
         width: 6,
         widest: 6,
         priority: 11,
@@ -238,7 +238,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "P99",
-        help: "length of a wait: 99 of 100 were shorter",
+        help: "99th percentile: 99 of 100 waits were shorter",
         width: 6,
         widest: 6,
         priority: 5,
@@ -258,7 +258,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "LENGTHS",
-        help: "how many waits were how long, a character for each factor of four; the heading is the scale",
+        help: "histogram of wait lengths, one character for each factor of four; the heading is the scale",
         width: 13,
         widest: 13,
         priority: 9,
@@ -268,7 +268,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CAUSES",
-        help: "what it waited for, by part",
+        help: "causes of its waits, by share",
         width: 8,
         widest: 16,
         priority: 6,
@@ -278,7 +278,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CULPRIT",
-        help: "who had the CPU meanwhile, other than itself: the one with the most",
+        help: "the other group that had the CPU for most of its waits",
         width: 9,
         widest: 24,
         priority: 2,
@@ -288,7 +288,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "SHARE",
-        help: "part of what it waited for others that the culprit had",
+        help: "the culprit's share of the waits behind others",
         width: 6,
         widest: 6,
         priority: 12,
@@ -298,7 +298,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "VERDICT",
-        help: "what is the matter, over the last seconds and against its own history",
+        help: "the verdict on the last seconds, compared with its own history",
         width: 11,
         widest: 20,
         priority: 1,
@@ -308,7 +308,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "W",
-        help: "active power in the window, over the zones that no other contains: watts",
+        help: "active power in the window in watts, over the zones that no other contains",
         width: 7,
         widest: 7,
         priority: 1,
@@ -341,7 +341,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CORE W",
-        help: "active power of their cores; in the package's",
+        help: "active power of their cores; included in the package's",
         width: 7,
         widest: 7,
         priority: 7,
@@ -367,7 +367,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "PSYS W",
-        help: "active power of the platform as the processor counts it; packages and memory are in it",
+        help: "active power of the platform as the processor counts it, including packages and memory",
         width: 7,
         widest: 7,
         priority: 8,
@@ -380,7 +380,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "MACH W",
-        help: "active power of the machine by its own meter; packages and memory are in it",
+        help: "active power of the machine by its own meter, including packages and memory",
         width: 7,
         widest: 7,
         priority: 9,

@@ -85,7 +85,7 @@ pub(super) fn without_meter(app: App) -> App {
 }
 
 #[test]
-fn rows_have_the_sum_of_zones_that_no_other_contains() {
+fn rows_sum_zones_that_no_other_contains() {
     let app = metered(app(Level::Process, 120, 20));
     let text = screen(&app, 120, 20);
     // Two thirds of 9 W and of 3 W; the greatest is first.

@@ -38,7 +38,7 @@ fn two_processes() -> Fake {
 }
 
 #[test]
-fn a_row_that_falls_idle_stays_for_a_minute() {
+fn idle_row_stays_for_a_minute() {
     let mut fake = two_processes();
     let mut data = data();
     data.push(fake.tick(&[]));
@@ -56,7 +56,7 @@ fn a_row_that_falls_idle_stays_for_a_minute() {
 }
 
 #[test]
-fn a_row_that_slept_for_a_minute_looks_live_as_in_a_recording() {
+fn row_idle_for_a_minute_looks_the_same_recorded() {
     let mut fake = Fake::new().process(1, 0, "a", "/a");
     let mut batches = vec![fake.tick(&[]), fake.tick(&[(1, 10)])];
     // It begins while top runs, sleeps, and runs again.
@@ -92,7 +92,7 @@ fn an_idle_row_shows_nothing_of_the_window_before() {
 }
 
 #[test]
-fn an_idle_row_is_told_where_it_is_now() {
+fn idle_row_follows_its_process_to_another_group() {
     let mut fake = two_processes();
     let mut data = data();
     data.push(fake.tick(&[]));
@@ -110,7 +110,7 @@ fn an_idle_row_is_told_where_it_is_now() {
 }
 
 #[test]
-fn what_ended_is_shown_once() {
+fn ended_process_is_shown_once() {
     let mut fake = two_processes();
     let mut data = data();
     data.push(fake.tick(&[]));

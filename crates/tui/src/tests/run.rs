@@ -40,7 +40,7 @@ fn key(c: char) -> io::Result<Event> {
 }
 
 #[test]
-fn q_ends_it() {
+fn q_quits() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
     events.0.send(Ok(Event::Resize(10, 4))).unwrap();
@@ -50,7 +50,7 @@ fn q_ends_it() {
 }
 
 #[test]
-fn stop_ends_it() {
+fn stop_flag_quits() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
     assert_eq!(
@@ -62,7 +62,7 @@ fn stop_ends_it() {
 }
 
 #[test]
-fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
+fn closed_channel_quits_after_its_last_batch() {
     let events = sync_channel(8);
     let (sender, batches) = sync_channel(1);
     let mut fake = Fake::new();
@@ -78,7 +78,7 @@ fn the_end_of_the_channel_ends_it_after_what_was_in_it() {
 }
 
 #[test]
-fn it_draws_and_hears_keys_while_there_is_always_another_batch() {
+fn it_draws_and_reads_keys_under_endless_batches() {
     let (keys, events) = sync_channel(8);
     let (sender, batches) = sync_channel(10_000);
     let mut fake = Fake::new();
@@ -105,7 +105,7 @@ fn it_draws_and_hears_keys_while_there_is_always_another_batch() {
 }
 
 #[test]
-fn errors_of_the_terminal_and_panics_end_it() {
+fn terminal_errors_and_panics_quit() {
     let events = sync_channel(8);
     let (_sender, batches) = sync_channel(1);
     let source = Source::Live(batches);

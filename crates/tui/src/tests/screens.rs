@@ -403,7 +403,7 @@ fn no_size_panics_and_no_control_character_reaches_a_cell() {
 }
 
 #[test]
-fn without_colour_there_is_none_and_with_it_only_safe_ones() {
+fn only_safe_colours_are_used_and_none_without_colour() {
     for (color, node) in [false, true]
         .into_iter()
         .flat_map(|color| [busy as fn(App) -> App, waits::contended].map(|node| (color, node)))

@@ -67,7 +67,7 @@ fn without_a_selection_the_table_stays_at_its_top() {
 }
 
 #[test]
-fn when_the_selected_process_ends_the_one_in_its_place_is_selected() {
+fn selection_moves_to_next_row_when_process_ends() {
     let mut fake = ten();
     let app = press(start(&mut fake), "Down Down Down");
     let ended = fake.exit(12);
@@ -155,14 +155,14 @@ fn ctrl_c_quits_from_everywhere() {
 }
 
 #[test]
-fn the_filter_has_an_end() {
+fn filter_length_is_limited() {
     let mut fake = ten();
     let app = press(start(&mut fake), &format!("/ {}", "ä ".repeat(500)));
     assert_eq!(app.filter.chars().count(), 128);
 }
 
 #[test]
-fn a_pause_freezes_the_screen_and_not_the_collection() {
+fn pause_freezes_the_screen_but_not_collection() {
     let mut fake = ten();
     let app = press(start(&mut fake), "Space");
     let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&used(RISING))).collect();
@@ -216,7 +216,7 @@ fn a_sort_column_that_a_level_lacks_is_remembered() {
 }
 
 #[test]
-fn columns_of_what_is_not_measured_cannot_be_chosen() {
+fn columns_of_unmeasured_counters_cannot_be_chosen() {
     let mut fake = ten().unmeasured();
     let app = start(&mut fake);
     assert_eq!(sorted_by(&press(app.clone(), "s s s")), "PID");

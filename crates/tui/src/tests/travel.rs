@@ -101,7 +101,7 @@ fn with_player<T>(
 }
 
 #[test]
-fn it_goes_to_each_place() {
+fn player_goes_to_each_place() {
     let tape = tape();
     let (first, second) = (tape.0[0].clone(), tape.0[1].clone());
     let time = |batch: &Batch| batch.time_unix_ns;
@@ -152,7 +152,7 @@ impl Recorded for Noted {
 }
 
 #[test]
-fn a_jump_is_shown_before_the_minute_before_it_is_read() {
+fn jump_is_shown_before_its_minute_is_read() {
     let tape = Noted(tape(), Mutex::default());
     let at = tape.0.0[0][150].time_unix_ns;
     with_player(&tape, (0, at), |_, pictures| {
@@ -167,7 +167,7 @@ fn a_jump_is_shown_before_the_minute_before_it_is_read() {
 }
 
 #[test]
-fn a_place_looks_as_it_did_live() {
+fn recorded_place_looks_as_it_did_live() {
     let tape = tape();
     let at = 120;
     let live = tape.0[0][at - 61..=at]
@@ -205,7 +205,7 @@ fn a_minute_of_late_batches_is_whole() {
 }
 
 #[test]
-fn the_next_verdict_is_found_and_the_last_is_the_last() {
+fn verdict_key_finds_the_next_and_stops_at_the_last() {
     let tape = tape();
     let hurt = 150..175;
     with_player(&tape, (0, 0), |travels, pictures| {
@@ -225,7 +225,7 @@ fn the_next_verdict_is_found_and_the_last_is_the_last() {
 }
 
 #[test]
-fn it_plays_to_the_end_and_stops_there() {
+fn playback_stops_at_the_end() {
     let tape = tape();
     with_player(
         &tape,
@@ -245,7 +245,7 @@ fn it_plays_to_the_end_and_stops_there() {
 }
 
 #[test]
-fn it_lives_where_the_clock_was_set_back() {
+fn playback_continues_after_the_clock_was_set_back() {
     for seconds_back in [10, 3600] {
         let mut fake = node();
         let mut run = seconds(&mut fake, 30, 0..0);
@@ -280,7 +280,7 @@ fn follows(tape: &Tape, start: (usize, u64), cases: &[(Travel, &Batch)]) {
 }
 
 #[test]
-fn runs_whose_clocks_are_not_in_order_are_all_there() {
+fn runs_with_unordered_clocks_are_all_reachable() {
     let ahead = 3600 * TICK;
     let mut fake = node();
     fake.batch.time_unix_ns += ahead;
@@ -309,7 +309,7 @@ fn runs_whose_clocks_are_not_in_order_are_all_there() {
 }
 
 #[test]
-fn places_beside_a_step_of_the_clock_are_found() {
+fn places_near_a_clock_step_are_found() {
     let mut fake = node();
     let mut run = seconds(&mut fake, 30, 0..0);
     fake.batch.time_unix_ns -= 3600 * TICK;
@@ -352,7 +352,7 @@ impl Recorded for Pressed {
 }
 
 #[test]
-fn a_minute_that_a_key_interrupts_is_read_all_the_same() {
+fn minute_is_read_after_a_key_interrupts_it() {
     let whole = |tape: &Pressed, travel: Travel| {
         let (start, on) = (&tape.0.0[0][0], &tape.0.0[0][100]);
         let (start, at) = ((0, start.time_unix_ns), on.time_unix_ns);
@@ -390,7 +390,7 @@ impl Recorded for Slow {
 }
 
 #[test]
-fn a_recording_that_is_read_slowly_is_played_without_pauses() {
+fn slow_recording_plays_without_pauses() {
     let tape = Slow(tape());
     let begun = tape.0.0[0][5].time_unix_ns;
     with_player(&tape, (0, begun), |travels, pictures| {
@@ -406,7 +406,7 @@ fn a_recording_that_is_read_slowly_is_played_without_pauses() {
 }
 
 #[test]
-fn keys_of_a_recording_are_travels() {
+fn keys_of_a_recording_request_moves() {
     let options = options(Level::Process);
     let recorded = App::new(&options, Size::new(100, 30), pane::height).recorded(&options, 99);
     let cases = [

@@ -21,7 +21,7 @@ fn family() -> Fake {
 }
 
 #[test]
-fn idle_parents_are_shown_and_brothers_are_sorted_by_their_trees() {
+fn idle_parents_are_shown_and_siblings_sorted_by_sum() {
     let app = shown(family(), Level::Process, &[(12, 50), (20, 40)]);
     let expected = ["init", "├─shell", "│ └─make", "│   └─cc", "└─web"];
     assert_eq!(names(&app), expected);

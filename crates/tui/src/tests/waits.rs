@@ -137,7 +137,7 @@ fn most_waited_comes_first_and_each_has_its_verdict() {
 }
 
 #[test]
-fn a_verdict_comes_after_a_second_and_stays_until_the_next() {
+fn verdict_comes_after_a_second_and_stays() {
     let mut fake = node();
     let mut app = press(app(Level::Container, 160, 30), "w");
     let mut seen = Vec::new();
@@ -160,7 +160,7 @@ fn a_verdict_comes_after_a_second_and_stays_until_the_next() {
 }
 
 #[test]
-fn a_group_that_waits_no_more_stays_with_zeros_until_the_next_verdict() {
+fn group_without_waits_stays_until_next_verdict() {
     let mut fake = node();
     let mut app = press(app(Level::Container, 160, 30), "w");
     for _ in 0..6 {
@@ -179,7 +179,7 @@ fn a_group_that_waits_no_more_stays_with_zeros_until_the_next_verdict() {
 }
 
 #[test]
-fn where_processes_were_asked_for_containers_are_shown_and_processes_are_not_forgotten() {
+fn containers_replace_processes_in_the_waits_view() {
     let app = contended(app(Level::Process, 160, 30));
     assert_eq!((app.level(), app.falls_back()), (Level::Container, true));
     assert_eq!(press(app.clone(), "Tab").level(), Level::Unit);
@@ -203,7 +203,7 @@ fn each_level_has_its_rows() {
 }
 
 #[test]
-fn the_views_have_orders_of_their_own() {
+fn each_view_has_its_own_sort_order() {
     let sorted = |app: &App| (COLUMNS[app.sort()].title, app.descending);
     let app = contended(app(Level::Container, 160, 30));
     assert_eq!(sorted(&app), ("WAIT/s", true));
@@ -286,7 +286,7 @@ fn a_selected_group_stays_selected_in_the_other_view() {
 }
 
 #[test]
-fn a_pause_freezes_verdicts_and_does_not_miss_any() {
+fn pause_freezes_verdicts_without_missing_any() {
     let mut fake = node();
     let mut app = press(app(Level::Container, 160, 30), "w");
     for _ in 0..3 {
