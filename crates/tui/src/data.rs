@@ -1,4 +1,4 @@
-//! What came from the agent, made ready to be shown.
+//! Batches from the agent, prepared for display.
 
 pub(crate) mod cpus;
 pub(crate) mod history;
@@ -20,23 +20,23 @@ use crate::data::history::{History, LENGTH, Used};
 use crate::data::level::{Key, LEVELS};
 use crate::data::waits::Waits;
 
-/// The only key in the history of the node.
+/// The only key in the node's history.
 const NODE: Key = Key::Path(String::new());
 
-/// Something for each level.
+/// One value per level.
 type Rows<R> = [Vec<R>; LEVELS.len()];
 
-/// Everything that is known up to one moment. A pause keeps one of these aside.
+/// Everything derived from the batches up to one moment. A pause keeps a second copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
-    /// The newest batch, without the processes that ended: the next window starts with it, and
-    /// the idle parents of the tree are looked up in it.
+    /// The newest batch, without the processes that ended. The next window starts with it, and the
+    /// tree looks up idle parents in it.
     pub(crate) last: Option<Batch>,
     /// The newest window; `None` until the second batch.
     pub(crate) window: Option<Window>,
-    /// Who waited.
+    /// Waits of every group.
     pub(crate) waits: Waits,
-    /// The CPUs one by one.
+    /// Use of each CPU.
     pub(crate) cpus: Cpus,
     selection: Selection,
     histories: [History; LEVELS.len()],
@@ -47,45 +47,44 @@ pub(crate) struct Data {
 #[derive(Clone, Copy, Debug)]
 struct Losing {
     count: u64,
-    /// Windows since it grew; [`LENGTH`] when it did not.
+    /// Windows since the loss last grew, at most [`LENGTH`].
     quiet: usize,
 }
 
-/// What lies between two batches.
+/// The difference between two batches.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// Length in nanoseconds.
     pub(crate) length_ns: u64,
-    /// When it ended, nanoseconds since 1970.
+    /// End of the window, in nanoseconds since 1970.
     pub(crate) time_unix_ns: u64,
-    /// When the machine started, nanoseconds since 1970.
+    /// Boot time of the machine, in nanoseconds since 1970.
     pub(crate) boot_unix_ns: u64,
-    /// The machine in the window.
+    /// Totals of the node in the window.
     pub(crate) node: Node,
-    /// Which counters mean anything.
+    /// Which counters are measured.
     pub(crate) measured: Measured,
-    /// What the meters counted in the window, and where it went; `None` without a meter.
+    /// Energy in the window by zone and its attribution; `None` without a meter.
     pub(crate) energy: Option<EnergyReport>,
-    /// What the agent cost in the window.
+    /// Cost of the agent in the window.
     pub(crate) agent: Agent,
     rows: Rows<Arc<Row>>,
 }
 
-/// What the agent cost.
+/// Cost of the agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agent {
     /// Share of one CPU in the window, in percent.
     pub(crate) cpu_percent: f64,
     /// Resident memory, in bytes.
     pub(crate) resident_bytes: u64,
-    /// Average run of a BPF program since the agent started: only some windows are measured, so
-    /// the figure of a single one would jump. `None` when it is not measured.
+    /// Average run time of a BPF program since the agent started; `None` when not measured. It is
+    /// not an average of one window, because only some windows are measured.
     pub(crate) run_ns: Option<f64>,
 }
 
 impl Data {
-    /// Nothing was received yet. `interval` is the time between two batches, `thresholds` are those
-    /// of the verdicts.
+    /// Creates an empty `Data`. `interval` is the time between two batches.
     pub(crate) fn new(interval: Duration, thresholds: Thresholds, selection: Selection) -> Self {
         Self {
             last: None,
@@ -99,7 +98,7 @@ impl Data {
         }
     }
 
-    /// Takes the next batch. Every one must be given, in order.
+    /// Adds the next batch. Every batch must be passed, in order.
     pub(crate) fn push(&mut self, batch: Batch) {
         self.watch_losses(&batch.losses);
         self.waits.observe(&batch);
@@ -117,8 +116,8 @@ impl Data {
         let builder = ReportBuilder::new(previous).with(detail);
         let mut builder = builder.select(self.selection.clone());
         builder.add(batch);
-        // Every level, not only the one that is shown, at the price of five passes over a batch:
-        // a change of the level finds the minute there already.
+        // All levels are computed, not only the visible one, so that a change of level finds a full
+        // minute of history. The price is five passes over the batch.
         let mut reports = LEVELS.map(|level| builder.report(level, false));
         let fresh: Rows<Row> = std::array::from_fn(|i| std::mem::take(&mut reports[i].rows));
         let [head, ..] = reports;
@@ -147,7 +146,7 @@ impl Data {
         self.last = Some(batch);
     }
 
-    /// Notes which rows are there.
+    /// Records which rows exist.
     fn keep_rows(&mut self, batch: &Batch) {
         for (history, level) in self.histories.iter_mut().zip(LEVELS) {
             if level == Level::Process {
@@ -160,7 +159,7 @@ impl Data {
         }
     }
 
-    /// Records the rows of the window at every level, and adds those that paused in it.
+    /// Records the rows of the window at every level, and adds rows that were idle in it.
     fn merge(
         &mut self,
         sequence: u64,
@@ -185,26 +184,26 @@ impl Data {
         merged
     }
 
-    /// Rows that used anything within the last minute and are still there.
+    /// Returns the rows that still exist and used CPU time within the last minute.
     pub(crate) fn rows(&self, level: Level) -> &[Arc<Row>] {
         self.window
             .as_ref()
             .map_or(&[], |window| &window.rows[level::index(level)])
     }
 
-    /// The minute of the rows of a level.
+    /// Returns the last minute of each row of a level.
     pub(crate) fn history(&self, level: Level) -> &History {
         &self.histories[level::index(level)]
     }
 
-    /// Busy share of the node over the last minute, between 0 and 1, oldest first.
+    /// Returns the busy share of the node over the last minute, 0 to 1, oldest first.
     pub(crate) fn node_minute(&self, columns: usize) -> Vec<Option<f32>> {
         self.node
             .squeeze(&self.node.minute([&NODE]), columns.min(LENGTH))
     }
 
-    /// What is off, degraded or was lost within the last minute, in few words; `None` when there
-    /// is nothing to say.
+    /// Summarizes features that are off or degraded, and losses within the last minute. Returns
+    /// `None` if there are none.
     pub(crate) fn warning(&self) -> Option<String> {
         let mut words = Vec::new();
         let features = self.last.iter().flat_map(|batch| batch.features.iter());
@@ -223,7 +222,7 @@ impl Data {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// A feature, if the agent reports it.
+    /// Returns the status of a feature, if the agent reports it.
     pub(crate) fn feature(&self, id: FeatureId) -> Option<&Feature> {
         let mut features = self.last.iter().flat_map(|batch| batch.features.iter());
         features.find(|feature| feature.id == id)
@@ -232,7 +231,7 @@ impl Data {
     fn watch_losses(&mut self, losses: &[Loss]) {
         for loss in losses {
             let known = self.losses.entry((loss.kind, loss.place));
-            // What was lost before the first batch is history; doctor shows it.
+            // Losses before the first batch are not warned about; `noctule doctor` lists them.
             let losing = known.or_insert(Losing {
                 count: loss.count,
                 quiet: LENGTH,
@@ -272,7 +271,7 @@ impl Agent {
     }
 }
 
-/// What the newest batch still lists.
+/// Processes and cgroups that the newest batch lists.
 struct Present<'a> {
     processes: HashMap<ProcessId, &'a ProcessRow>,
     owners: HashMap<CgroupId, &'a Arc<Owner>>,
@@ -309,8 +308,8 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Rows of the window before that did nothing in this one. They stay for a minute, with zeros: a
-/// table whose rows come and go with every breath of a process cannot be read.
+/// Returns the rows of the previous window that were idle in this one. They stay for a minute with
+/// zeros, because a table whose rows come and go with each pause is unreadable.
 fn idle_rows(
     level: Level,
     old: &[Arc<Row>],

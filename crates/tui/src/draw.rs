@@ -1,4 +1,4 @@
-//! Draws the state. The same state gives the same screen.
+//! Draws the state. Equal states give equal screens.
 
 mod blame;
 mod choose;
@@ -30,7 +30,7 @@ use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text;
 
-/// Draws everything.
+/// Draws the whole screen.
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     let warning = app.shown.warning();
     let areas = app.areas_of(frame.area().as_size());
@@ -67,7 +67,7 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     }
 }
 
-/// Replaces what the terminal cannot show, each sign by one that is as wide.
+/// Replaces non-ASCII characters, each by one character of the same width.
 fn to_ascii(frame: &mut Frame<'_>) {
     for cell in &mut frame.buffer_mut().content {
         if !cell.symbol().is_ascii() {
@@ -87,7 +87,8 @@ fn warning_line(warning: &str, width: u16, palette: &Palette) -> Line<'static> {
     ])
 }
 
-/// The levels, then what the table shows of it: shortened to the level alone when narrow.
+/// Draws the levels, followed by sort order and filter. A narrow screen shows only the current
+/// level.
 fn status(app: &App, width: u16, palette: &Palette) -> Line<'static> {
     let mut spans = vec![Span::raw(" ")];
     for (i, &level) in LEVELS.iter().enumerate() {
@@ -151,7 +152,7 @@ fn describe_table(app: &App) -> Vec<String> {
     facts
 }
 
-/// Which lines of a pane that does not fit are seen.
+/// Returns which lines of a pane are visible, if it does not fit.
 fn position(app: &App) -> Option<String> {
     let pane = app.areas().pane;
     let all = pane::height(app, pane.width);
@@ -160,7 +161,7 @@ fn position(app: &App) -> Option<String> {
     (all > usize::from(pane.height)).then(|| format!("lines {first}-{last} of {all}"))
 }
 
-/// The main keys of the mode; while the filter is typed, the filter before them.
+/// Draws the main keys of the mode, with the filter in front while it is typed.
 fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.footer;
     let mut spans = vec![Span::raw(" ")];
@@ -170,7 +171,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
             (Mode::Goto, Some(place)) => ("→ ", &place.typed),
             _ => ("/ ", &app.filter),
         };
-        // The end is where the user types.
+        // Keeps the end of the text visible, because the user types there.
         let room = usize::from(area.width).saturating_sub(5).min(40);
         let typed = text::keep_end(&escape(line), room);
         let end = 3 + text::width(&typed) as u16;
@@ -197,7 +198,7 @@ fn footer(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
         let label = labels[0].clone();
         let entry = format!(" {word}  ");
         used += text::width(&label) + text::width(&entry);
-        // The blanks after the last entry may be cut.
+        // The blanks after the last entry may be cut off.
         if used > usize::from(area.width) + 2 {
             break;
         }

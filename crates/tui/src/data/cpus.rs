@@ -10,14 +10,14 @@ use crate::data::history::{LENGTH, column};
 /// The CPUs in each of the last [`LENGTH`] windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpus {
-    /// Number of the newest window.
+    /// Sequence number of the newest window.
     newest: u64,
-    /// The newest is last. Holders are single cgroups.
+    /// One entry per window, newest last. Holders are single cgroups, not groups of a level.
     windows: VecDeque<Vec<CpuUse>>,
 }
 
 impl Cpus {
-    /// Takes the window between two batches.
+    /// Adds the window between two batches.
     pub(crate) fn record(&mut self, first: &Batch, last: &Batch) {
         let mut window = CpuWindow::default();
         window.observe(first);
@@ -28,23 +28,25 @@ impl Cpus {
         self.windows.drain(..surplus);
     }
 
-    /// The CPUs of the newest window, in ascending order.
+    /// Returns the CPUs of the newest window, in ascending order.
     pub(crate) fn now(&self) -> &[CpuUse] {
         self.windows.back().map_or(&[], Vec::as_slice)
     }
 
-    /// Each CPU that was online within the minute.
+    /// Returns every CPU that was online within the last minute.
     pub(crate) fn numbers(&self) -> BTreeSet<u32> {
         let all = self.windows.iter().flatten();
         all.map(|cpu| cpu.cpu).collect()
     }
 
-    /// Every use of a CPU within the minute, the newest first: names come late.
+    /// Returns every use of a CPU within the last minute. The newest come first, because names
+    /// arrive late.
     pub(crate) fn all(&self) -> impl Iterator<Item = &CpuUse> + Clone {
         self.windows.iter().rev().flatten()
     }
 
-    /// The minute of a CPU in so many columns, oldest first: its windows that are in each.
+    /// Divides the last minute of a CPU into `columns` columns, oldest first. Each column holds its
+    /// windows.
     pub(crate) fn minute(&self, cpu: u32, columns: usize) -> Vec<Vec<&CpuUse>> {
         let mut cells = vec![Vec::new(); columns];
         let missing = LENGTH - self.windows.len();

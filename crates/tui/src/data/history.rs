@@ -7,11 +7,11 @@ use noctule_model::IdMap;
 
 use crate::data::level::Key;
 
-/// How many windows are kept: a minute, at the usual tick of a second.
+/// Number of windows kept: one minute at the default interval of one second.
 pub(crate) const LENGTH: usize = 60;
 
-/// The widest picture of [`LENGTH`] windows that fits into `room` columns with the same number of
-/// windows in each.
+/// Returns the largest column count up to `room` that gives each column the same number of the
+/// [`LENGTH`] windows.
 pub(crate) fn columns(room: usize) -> usize {
     match room {
         0 => 0,
@@ -19,15 +19,16 @@ pub(crate) fn columns(room: usize) -> usize {
     }
 }
 
-/// In which of so many columns the window at a place of the minute is drawn; `newest` is the number of the
-/// newest one, that of the batch that ends it. The borders are tied to the number of a window, so that the
-/// picture moves and does not flicker, and that of a recording is the same wherever its reading began.
+/// Returns the column in which to draw the window at `place`. `newest` is the sequence number of
+/// the batch that ends the newest window. Column borders depend on window numbers only, so the
+/// graph scrolls without flicker. A replayed recording therefore looks the same wherever reading
+/// began.
 pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize> {
     if columns == 0 {
         return None;
     }
     let per_column = LENGTH.div_ceil(columns) as u64;
-    // Counted on from one minute before the first, to stay positive.
+    // One extra minute keeps the subtraction below positive.
     let newest = newest + LENGTH as u64;
     let back = newest / per_column - (newest - (LENGTH - 1 - place) as u64) / per_column;
     columns.checked_sub(1 + back as usize)
@@ -35,46 +36,46 @@ pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize>
 
 /// CPU use of each row over the last [`LENGTH`] windows, in CPUs.
 ///
-/// Bounded by the number of rows that are listed, and of those that used anything within that time. Processes that
-/// began and ended within one window are not taken in, so that a storm of them leaves nothing behind.
+/// Its size is bounded by the listed rows and the rows active within that time. Processes that
+/// began and ended within one window are ignored, so that a storm of them leaves nothing behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// Every row that is listed: it was idle until it used something.
+    /// Every listed row. A listed row counts as idle until it uses something.
     there: Arc<IdMap<Key, There>>,
-    /// Windows that were taken.
+    /// Number of windows recorded.
     tick: u64,
-    /// Number of the newest window.
+    /// Sequence number of the newest window.
     newest: u64,
     series: HashMap<Key, Series>,
 }
 
-/// In which windows a row is listed. Those of 0 were there before the first.
+/// The ticks at which a row was first and last listed. Tick 0 means before the first window.
 #[derive(Clone, Copy, Debug)]
 struct There {
     since: u64,
     seen: u64,
 }
 
-/// What a row used in a window.
+/// CPU use of one row in one window.
 #[derive(Debug)]
 pub(crate) struct Used {
-    /// Which row.
+    /// The row.
     pub(crate) key: Key,
-    /// CPU time per time.
+    /// CPU time divided by elapsed time.
     pub(crate) cpus: f32,
-    /// It ended, and will not come again.
+    /// Whether the row ended and cannot return.
     pub(crate) ended: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Series {
-    /// The newest is last, and belongs to the tick `last`.
+    /// One value per tick. The last value belongs to the tick `last`.
     values: VecDeque<f32>,
     last: u64,
 }
 
 impl Series {
-    /// Of a row that did nothing in the windows after one, up to another.
+    /// Creates a series of zeros for the ticks after `since` up to `until`.
     fn idle(since: u64, until: u64) -> Self {
         let windows = until.saturating_sub(since).min(LENGTH as u64);
         Self {
@@ -94,7 +95,7 @@ impl Series {
         self.last = tick;
     }
 
-    /// Value of each of the last [`LENGTH`] ticks up to `tick`, oldest first.
+    /// Returns the value of each of the last [`LENGTH`] ticks up to `tick`, oldest first.
     fn until(&self, tick: u64) -> impl Iterator<Item = Option<f32>> {
         let idle = tick.saturating_sub(self.last) as usize;
         let known = self.values.len() + idle;
@@ -106,7 +107,8 @@ impl Series {
 }
 
 impl History {
-    /// Takes the rows that are there after the newest window, or before the first; a row can come several times.
+    /// Records the rows that exist after the newest window, or before the first. A row may appear
+    /// several times.
     pub(crate) fn keep(&mut self, there: impl IntoIterator<Item = Key>) {
         let tick = self.tick;
         let known = Arc::make_mut(&mut self.there);
@@ -121,8 +123,8 @@ impl History {
         known.shrink_to(2 * known.len());
     }
 
-    /// Takes the next window, which the batch of this number ends: the rows that used anything in it. A row
-    /// that is left out was idle.
+    /// Adds the window that the batch number `sequence` ends, with the rows active in it. A row
+    /// that is missing was idle.
     pub(crate) fn record(&mut self, sequence: u64, rows: impl IntoIterator<Item = Used>) {
         self.tick += 1;
         self.newest = sequence;
@@ -146,7 +148,8 @@ impl History {
         self.series.contains_key(key)
     }
 
-    /// The sum of the rows over the last minute, oldest first; `None` before the first was seen.
+    /// Returns the sum of the rows over the last minute, oldest first. A window before the first
+    /// row was seen is `None`.
     pub(crate) fn minute<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a Key>,
@@ -162,8 +165,8 @@ impl History {
         sum
     }
 
-    /// Average of the row over the last minute, or over the time since the first window. Time
-    /// before the row appeared counts as idle: a burst that just began is not the busiest.
+    /// Returns the average of the row over the last minute, or since the first window. Time before
+    /// the row appeared counts as idle, so that a burst that just began does not rank highest.
     pub(crate) fn mean(&self, key: &Key) -> f32 {
         let windows = self.tick.clamp(1, LENGTH as u64);
         let sum: f32 = self
@@ -173,7 +176,7 @@ impl History {
         sum / windows as f32
     }
 
-    /// Draws a minute in fewer columns: each is the average of some windows.
+    /// Averages a minute into `columns` columns.
     pub(crate) fn squeeze(
         &self,
         minute: &[Option<f32>; LENGTH],
@@ -284,7 +287,7 @@ mod tests {
                 ended: false,
             });
             history.record(window, used);
-            // One has begun at the 10th window, the other at the 90th, and did nothing.
+            // Row a appears at window 10 and row b at window 90. Both are idle.
             let there = [("a", 10), ("b", 90)].into_iter();
             let there = there.filter(|(_, since)| *since <= window);
             history.keep(there.map(|(name, _)| key(name)));
@@ -294,7 +297,7 @@ mod tests {
         assert_eq!(known(&history, "a").len(), LENGTH);
         assert_eq!(known(&history, "a")[LENGTH - 2..], [0.0, 1.0]);
         assert_eq!(known(&history, "b").len(), 11);
-        // It goes, and another comes by its name.
+        // Row a goes, and another row takes its name.
         history.keep([]);
         for _ in 0..2 * LENGTH {
             record(&mut history, []);

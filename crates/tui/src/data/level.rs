@@ -1,10 +1,10 @@
-//! The levels at which rows are shown, and the identity of a row at each.
+//! The levels of rows, and the identity of a row at each level.
 
 use noctule_analysis::Row;
 use noctule_model::{Level, Owner, ProcessId, Subject};
 use noctule_text::{escape, exited, process_name};
 
-/// Every level, in the order of the keys `1` to `5`.
+/// All levels, in the order of the keys `1` to `5`.
 pub(crate) const LEVELS: [Level; 5] = [
     Level::Process,
     Level::Container,
@@ -13,7 +13,7 @@ pub(crate) const LEVELS: [Level; 5] = [
     Level::Cgroup,
 ];
 
-/// Position in [`LEVELS`].
+/// Returns the position of a level in [`LEVELS`].
 pub(crate) const fn index(level: Level) -> usize {
     match level {
         Level::Process => 0,
@@ -24,13 +24,13 @@ pub(crate) const fn index(level: Level) -> usize {
     }
 }
 
-/// Whether the rows of the level stand in a tree: processes by parent, groups by path.
+/// Returns whether rows of the level form a tree: processes by parent, cgroups by path.
 pub(crate) const fn has_tree(level: Level) -> bool {
     matches!(level, Level::Process | Level::Cgroup)
 }
 
-/// What stays the same while a row moves through the table: the things by which the model groups
-/// rows, so two rows of one report never have the same key.
+/// The identity of a row while it moves through the table. The model groups rows by the same
+/// fields, so two rows of one report never share a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// A process, by pid and start.
@@ -39,13 +39,13 @@ pub(crate) enum Key {
     Pod(String),
     /// A unit, by name.
     Unit(String),
-    /// A container, or what stands for it.
+    /// A container, or the group that stands in for one.
     Subject(Subject),
     /// A cgroup, by path.
     Path(String),
 }
 
-/// The identity of the row.
+/// Returns the identity of the row.
 pub(crate) fn key(row: &Row, level: Level) -> Key {
     match (level, &row.process) {
         (Level::Process, Some(process)) => Key::Process(process.id),
@@ -53,7 +53,7 @@ pub(crate) fn key(row: &Row, level: Level) -> Key {
     }
 }
 
-/// The identity of the row of a group, at a level other than that of processes.
+/// Returns the identity of a group's row, at any level except processes.
 pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
     match (level, &owner.pod, &owner.unit) {
         (Level::Pod, Some(pod), _) => Key::Pod(pod.uid.clone()),
@@ -63,7 +63,7 @@ pub(crate) fn owner_key(owner: &Owner, level: Level) -> Key {
     }
 }
 
-/// The name that the table shows, safe for a terminal.
+/// Returns the name to show, escaped for a terminal.
 pub(crate) fn name(row: &Row, level: Level) -> String {
     match &row.process {
         Some(process) => process_name(process) + exited(process),

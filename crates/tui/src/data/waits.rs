@@ -1,4 +1,4 @@
-//! Who waited for the CPU: figures of each window, and verdicts that take longer to make.
+//! Waits for the CPU: figures of each window, and verdicts, whose windows are longer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use noctule_text::escape;
 
 use crate::data::level::{self, Key};
 
-/// Levels at which waits are known: they are kept by cgroup, not by process.
+/// Levels with waits. Waits are recorded per cgroup, not per process.
 const LEVELS: [Level; 4] = [Level::Container, Level::Unit, Level::Pod, Level::Cgroup];
 
-/// How many intervals a verdict takes, and how long it takes at least.
+/// Number of intervals in the window of a verdict, and its minimum length.
 const INTERVALS: u32 = 5;
 const LEAST: Duration = Duration::from_secs(2);
 
-/// The level at which waits are shown when this one was asked for.
+/// Returns the level at which waits are shown if the user asked for `wished`.
 pub(crate) fn level(wished: Level) -> Level {
     match wished {
         Level::Process => Level::Container,
@@ -30,12 +30,12 @@ pub(crate) fn level(wished: Level) -> Level {
     }
 }
 
-/// How long the window of a verdict is.
+/// Returns the length of a verdict's window.
 pub(crate) fn verdict_window(interval: Duration) -> Duration {
     (interval * INTERVALS).max(LEAST)
 }
 
-/// The waits of every group, at every level.
+/// Waits of every group at every level.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
     levels: [Waiting; LEVELS.len()],
@@ -51,54 +51,55 @@ struct Waiting {
     rows: Vec<Arc<Waited>>,
 }
 
-/// The last verdicts at a level.
+/// The latest verdicts at a level.
 #[derive(Clone, Debug)]
 struct Judged {
     report: Arc<WaitReport>,
     time_unix_ns: u64,
 }
 
-/// One group that waited.
+/// A group with waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Waited {
-    /// Which group.
+    /// The group.
     pub(crate) key: Key,
-    /// Its waits in the window; those of a group that did not wait in it are empty.
+    /// Waits in the window; zero if the group did not wait.
     pub(crate) now: WaitReportRow,
-    /// The last verdict; `None` until there is one.
+    /// The latest verdict; `None` until there is one.
     pub(crate) verdict: Option<LastVerdict>,
 }
 
-/// A verdict, and the window that it is about.
+/// A verdict and its window.
 #[derive(Clone, Debug)]
 pub(crate) struct LastVerdict {
     report: Arc<WaitReport>,
     at: usize,
-    /// When the window ended, nanoseconds since 1970.
+    /// End of the window, in nanoseconds since 1970.
     pub(crate) time_unix_ns: u64,
 }
 
 impl LastVerdict {
-    /// The row with the verdict: its figures are those of the verdict's own window.
+    /// Returns the row with the verdict. Its figures are from the verdict's own window.
     pub(crate) fn row(&self) -> &WaitReportRow {
         &self.report.rows[self.at]
     }
 
-    /// Why the verdict is what it is.
+    /// Explains the verdict.
     pub(crate) fn reason(&self, level: Level) -> Reason {
         self.report.reason(self.row(), level)
     }
 
-    /// Length of the window that was judged, in nanoseconds.
+    /// Returns the length of the verdict's window, in nanoseconds.
     pub(crate) fn window_ns(&self) -> u64 {
         self.report.window_ns
     }
 }
 
 impl Waits {
-    /// Nothing was seen yet.
+    /// Creates an empty `Waits`.
     pub(crate) fn new(interval: Duration, thresholds: Thresholds, selection: Selection) -> Self {
-        // A batch that comes a little early must not put the verdict off by a whole interval.
+        // The window is half an interval shorter, so that a batch that arrives early does not delay
+        // the verdict by a whole interval.
         let window = verdict_window(interval).saturating_sub(interval / 2);
         let levels = LEVELS.map(|level| Waiting {
             level,
@@ -118,7 +119,7 @@ impl Waits {
         }
     }
 
-    /// Takes the next batch. Every one must be given, in order.
+    /// Adds the next batch. Every batch must be passed, in order.
     pub(crate) fn observe(&mut self, batch: &Batch) {
         for waiting in &mut self.levels {
             if let Some(report) = waiting.judge.observe(batch) {
@@ -130,12 +131,12 @@ impl Waits {
         }
     }
 
-    /// Takes the window that ended with that batch.
+    /// Adds the figures of the window that ended with the last batch.
     pub(crate) fn window(&mut self, window: &ReportBuilder) {
         for waiting in &mut self.levels {
             let report = window.waits(waiting.level, false, &self.thresholds);
             waiting.rows = rows(report, waiting.judged.as_ref(), waiting.level);
-            // The verdicts are those of all groups.
+            // Verdicts cover all groups, so the selection is applied here.
             let selection = &self.selection;
             waiting.rows.retain(|row| match &row.now.party {
                 _ if row.now.waited() || selection.is_empty() => true,
@@ -145,7 +146,7 @@ impl Waits {
         }
     }
 
-    /// The groups that waited, in the window or in that of the last verdict.
+    /// Returns the groups that waited in this window or in the window of the latest verdict.
     pub(crate) fn rows(&self, wished: Level) -> &[Arc<Waited>] {
         let level = level(wished);
         let found = self.levels.iter().find(|waiting| waiting.level == level);
@@ -153,8 +154,8 @@ impl Waits {
     }
 }
 
-/// Rows stay until a verdict no longer names them, with zeros: a table whose rows come and go with
-/// every breath of a group cannot be read.
+/// Keeps rows, with zeros, until a verdict no longer names them. A table whose rows come and go
+/// with each pause is unreadable.
 fn rows(report: WaitReport, judged: Option<&Judged>, level: Level) -> Vec<Arc<Waited>> {
     let verdicts: Vec<(Key, LastVerdict)> = judged
         .iter()
@@ -223,7 +224,7 @@ fn idle(party: &Party) -> WaitReportRow {
     }
 }
 
-/// The identity of a party. Only groups, and those without room for a row of their own, are rows.
+/// Returns the identity of a party. Only groups and the overflow row have rows.
 fn key(party: &Party, level: Level) -> Key {
     match party {
         Party::Group(owner) => level::owner_key(owner, level),
@@ -234,12 +235,12 @@ fn key(party: &Party, level: Level) -> Key {
 }
 
 impl Waited {
-    /// The name that the table shows, safe for a terminal.
+    /// Returns the name to show, escaped for a terminal.
     pub(crate) fn name(&self, level: Level) -> String {
         escape(&self.now.party.name(level))
     }
 
-    /// The group as a row of the table, whose counters are not shown here.
+    /// Returns the group as a row of the table, without counters.
     pub(crate) fn as_row(&self) -> Row {
         let owner = match &self.now.party {
             Party::Group(owner) => owner.clone(),

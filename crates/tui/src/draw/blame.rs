@@ -1,4 +1,4 @@
-//! Who waits behind whom: victims by culprits.
+//! Draws the matrix of victims and culprits.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,15 +15,15 @@ use crate::draw::rows;
 use crate::state::App;
 use crate::text::{self, Align};
 
-/// Columns of a figure with its mark, and of the names of victims at least.
+/// Width of a figure with its mark, and minimum width of the victims' names.
 const FIGURE: usize = 11;
 const NAME: usize = 17;
-/// From which part of what a victim waited for others a figure is marked, in percent.
+/// Share of a victim's waits behind others from which a figure is marked, in percent.
 const MOST: u64 = 50;
 
-/// A line for each group that waited behind others, a column for each of these, the worst first. Figures are
-/// time that was waited, per second; the sum of a line is what the group suffered, that of a column what
-/// the group did to others.
+/// Draws a line for each victim and a column for each culprit, worst first. Figures are time waited
+/// per second. The sum of a line is what the group suffered; the sum of a column is what the group
+/// did to others.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let level = waits::level(app.level());
     let rows = app.shown.waits.rows(level).iter().map(|row| &row.now);
@@ -43,7 +43,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
         lines.push(Line::raw(" no group waited behind another"));
         return lines;
     }
-    // The sums have the last column.
+    // The last column holds the sums.
     let name = (width / 4).max(NAME).min(width.saturating_sub(2 * FIGURE));
     let columns = (width.saturating_sub(name + 1) / FIGURE).saturating_sub(1);
     let shown = &culprits[..culprits.len().min(columns)];
@@ -80,7 +80,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     lines
 }
 
-/// Everybody behind whom somebody waited, with how long all waited.
+/// Returns all culprits, with the total time that groups waited behind each.
 fn culprits(victims: &[&WaitReportRow], level: Level) -> Vec<(String, u64)> {
     let mut sums: HashMap<String, u64> = HashMap::new();
     for culprit in victims.iter().flat_map(|row| &row.culprits) {
@@ -102,7 +102,7 @@ fn title(name: &str) -> String {
 }
 
 struct Matrix {
-    /// Columns of the names of victims.
+    /// Width of the victims' names.
     name: usize,
     window_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! The pane in which columns are chosen, and the one that sorts.
+//! Draws the pane that shows, hides and sorts columns.
 
 use ratatui::text::{Line, Span};
 
@@ -7,10 +7,10 @@ use crate::state::App;
 use crate::table::columns::COLUMNS;
 use crate::text::{self, Align};
 
-/// Columns of the heading of a column.
+/// Width of a column's heading.
 const TITLE: usize = 9;
 
-/// A line for each column of the view: whether it is shown, its heading, what it shows.
+/// Draws a line for each column of the view: whether it is shown, its heading and its help.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let heading = " Columns of this view: Space shows or hides, Enter sorts by it";
     let mut lines = vec![Line::styled(

@@ -1,4 +1,4 @@
-//! Each CPU: how busy it was over the last minute, and who had it.
+//! Draws each CPU: how busy it was over the last minute, and which groups ran on it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,23 +15,23 @@ use crate::draw::spark::graph;
 use crate::state::App;
 use crate::text::{self, Align};
 
-/// Who had most gets a letter; others share a sign.
+/// Letters for the groups with the most CPU time. All other groups share one sign.
 const LETTERS: [char; 12] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
 const OTHERS: char = '.';
-/// Interrupts or the host had more of it than anybody.
+/// Sign for a cell in which interrupts or steal took more than any group.
 const TAKEN: char = '!';
-/// So much of a CPU's time in a column is not worth a letter.
+/// Share of a CPU's time in a column below which no letter is drawn.
 const LITTLE: f64 = 0.05;
-/// Who had less than this part of one CPU in the minute has no letter.
+/// Share of one CPU over the minute below which a group gets no letter.
 const LEAST: f64 = 0.01;
-/// Parties that are named beside a strip.
+/// Number of groups named next to a strip.
 const NAMED: usize = 3;
-/// Columns of the number of a CPU with its share, and of what stands at the right, which is left out where a
-/// strip has less than half of its columns.
+/// Width of a CPU's number and share, and of the text to the right. The text is left out if the
+/// strip would have less than half of its columns.
 const NUMBER: usize = 14;
 const NOW: usize = 36;
 
-/// A heading, who the letters are, and two lines for each CPU.
+/// Draws a heading, the legend of letters, and two lines for each CPU.
 pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let cpus = &app.shown.cpus;
     let heading = " Each CPU: how busy, and below it the main group (! interrupts or steal)";
@@ -76,20 +76,20 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     lines
 }
 
-/// Part of the time that a CPU was busy; `None` where it is not known.
+/// Returns the busy share of a CPU's time; `None` if unknown.
 fn busy(cell: &[&CpuUse]) -> Option<f32> {
     let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
     let idle: u64 = cell.iter().map(|it| it.idle_ns).sum();
     (elapsed > 0).then(|| elapsed.saturating_sub(idle) as f32 / elapsed as f32)
 }
 
-/// Who had CPUs within the minute, those who had most first.
+/// Groups that ran within the minute, most CPU time first.
 struct Parties {
     level: Level,
     names: Vec<String>,
-    /// How many of them have letters.
+    /// Number of `names` that have letters.
     lettered: usize,
-    /// Positions in it of names, and of cgroups: the name of one is made once.
+    /// Positions in `names`. Each name is formatted only once.
     named: HashMap<String, usize>,
     cgroups: IdMap<CgroupId, usize>,
 }
@@ -111,7 +111,7 @@ impl Parties {
         }
         let mut order: Vec<usize> = (0..sums.len()).collect();
         order.sort_by_key(|at| (Reverse(sums[*at]), this.names[*at].clone()));
-        // The longest time that a CPU had.
+        // The longest elapsed time of any CPU.
         let mut elapsed: HashMap<u32, u64> = HashMap::new();
         uses.for_each(|it| *elapsed.entry(it.cpu).or_default() += it.elapsed_ns);
         let minute = elapsed.into_values().max().unwrap_or(0);
@@ -155,7 +155,7 @@ impl Parties {
         LETTERS[..self.lettered].get(at).copied()
     }
 
-    /// The letters with their names, in as many lines as they need.
+    /// Draws the letters and names, on as many lines as they need.
     fn legend(&self, width: usize, palette: &Palette) -> Vec<Line<'static>> {
         let mut lines = vec![Vec::new()];
         let mut used = 0;
@@ -176,7 +176,7 @@ impl Parties {
         lines.into_iter().map(Line::from).collect()
     }
 
-    /// Who had the CPU in a column.
+    /// Returns the sign of the group with the most CPU time in a column.
     fn sign(&self, cell: &[&CpuUse], palette: &Palette) -> Span<'static> {
         let elapsed: u64 = cell.iter().map(|it| it.elapsed_ns).sum();
         let taken: u64 = cell.iter().filter_map(|it| it.taken_ns()).sum();

@@ -1,4 +1,4 @@
-//! Everything about one row.
+//! Draws the pane with all details of one row.
 
 use noctule_model::{Counter, SOFTIRQ_VECTORS, ZoneKind};
 use noctule_text::{
@@ -15,14 +15,14 @@ use crate::state::{App, Detail};
 use crate::table::{Facts, Item, figures};
 use crate::text::{self, Align};
 
-/// Lines of the graph.
+/// Height of the graph, in lines.
 const GRAPH: usize = 5;
-/// Columns of the label of a figure.
+/// Width of a figure's label.
 const LABEL: usize = 18;
-/// Columns of a figure with its label.
+/// Width of a figure with its label.
 const FIGURE: usize = 38;
 
-/// The lines of the pane of one row.
+/// Draws the lines of the pane.
 pub(crate) fn lines(
     app: &App,
     detail: &Detail,
@@ -71,7 +71,7 @@ pub(crate) fn lines(
     lines
 }
 
-/// The minute, with the numbers that its height stands for.
+/// Draws the graph of the last minute, with its scale.
 fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let history = app.shown.history(app.level());
     let keys = detail.line.below.iter().chain([&detail.line.item.key]);
@@ -99,7 +99,7 @@ fn graph(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Lin
     lines
 }
 
-/// Who it is. What is not known is left out.
+/// Describes the identity of the row. Unknown facts are left out.
 fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
     let row = &detail.line.item.row;
     let owner = &row.owner;
@@ -137,7 +137,7 @@ fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Every counter, in as many columns as fit.
+/// Draws every counter, in as many columns as fit.
 fn figures(app: &App, detail: &Detail, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let cells = cells(app, detail);
     let columns = (width / FIGURE).max(1);
@@ -189,7 +189,7 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
     cells
 }
 
-/// Active energy in the window by kind of zone, and the power that it is.
+/// Returns the active energy in the window by kind of zone, and the power.
 fn energy(facts: &Facts, item: &Item) -> Vec<(String, String)> {
     let cell = |kind: ZoneKind| {
         let power = figures::watts_of(facts, item, kind)?;
