@@ -1,12 +1,11 @@
-//! `noctule top`: the live view of one node on a terminal.
+//! `noctule top`: the interactive view of one node on a terminal.
 //!
-//! [`run`] takes batches from a channel and shows the difference between each two of them; [`replay`]
-//! shows those of a recording, at any place. The rooms,
-//! each of which uses only those before it:
+//! [`run`] takes batches from a channel and shows the difference between consecutive batches.
+//! [`replay`] shows any moment of a recording. Each module below uses only the modules before it:
 //!
 //! - `data`: the last minute of batches, and what is derived from them;
-//! - `table`: which rows and columns there are, and their order;
-//! - `state`: what the user chose; it depends on no terminal;
+//! - `table`: rows, columns and their order;
+//! - `state`: the user's choices, independent of a terminal;
 //! - `draw`: the state as lines of text;
 //! - `terminal`: the screen, the keyboard and the loop.
 

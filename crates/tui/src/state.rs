@@ -1,4 +1,4 @@
-//! The state: what was received and what the user asked for. It depends on no terminal.
+//! The state: received data and the user's choices. It does not depend on a terminal.
 
 mod choose;
 pub(crate) mod keys;
@@ -27,35 +27,36 @@ use crate::table::columns::{self, COLUMNS};
 use crate::table::lines::{self, Branch, Line, Wish};
 use crate::table::{Charged, Facts};
 
-/// Longest filter, in characters.
+/// Maximum length of the filter, in characters.
 const MAX_FILTER: usize = 128;
 
-/// Something that changes the state.
+/// An event that changes the state.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A key was struck.
+    /// A key was pressed.
     Key(Press),
     /// The mouse was used.
     Mouse(Pointer),
-    /// The next batch came.
+    /// The next batch arrived.
     Batch(Box<Batch>),
-    /// Another place of a recording, or more of it.
+    /// The place in the recording changed, or more of it was read.
     Place(Box<Fresh>),
-    /// The terminal has this size now.
+    /// The terminal was resized.
     Size(Size),
 }
 
-/// Lines of the open pane at a width; 0 while none is open. Drawing computes it.
+/// Returns the number of lines of the open pane at a width; 0 if none is open. `draw` implements
+/// it.
 pub(crate) type PaneHeight = fn(&App, u16) -> usize;
 
 /// The row that the detail pane shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Detail {
-    /// The row as it was last seen.
+    /// The row when it was last in the table.
     pub(crate) line: Line,
-    /// It is not in the table any more.
+    /// Whether the row has left the table.
     pub(crate) gone: bool,
-    /// What files say of it.
+    /// Facts read from files about the row.
     pub(crate) about: Vec<(&'static str, String)>,
 }
 
@@ -64,64 +65,66 @@ pub(crate) struct Detail {
 pub(crate) struct App {
     /// Name of the machine, safe for a terminal.
     pub(crate) hostname: String,
-    /// Colours are allowed.
+    /// Whether colours are allowed.
     pub(crate) color: bool,
-    /// Only ASCII can be shown.
+    /// Whether the terminal can show only ASCII.
     pub(crate) ascii: bool,
     about: About,
     /// Time between two batches.
     pub(crate) interval: Duration,
     /// Local time less UTC; see [`Options`].
     pub(crate) utc_offset: fn(u64) -> i32,
-    /// What is on the screen.
+    /// The data on the screen.
     pub(crate) shown: Data,
-    /// What came since the pause; `None` until something did.
+    /// Data received since the pause; `None` if there is none.
     live: Option<Data>,
-    /// The screen is frozen.
+    /// Whether the screen is frozen.
     pub(crate) paused: bool,
-    /// What the table is about.
+    /// The current view.
     pub(crate) view: View,
-    /// What the rows were asked to stand for; see [`App::level`].
+    /// The level that the user chose; see [`App::level`].
     wished: Level,
-    /// Position in [`COLUMNS`] of the column that was chosen to sort by.
+    /// Position in [`COLUMNS`] of the column that the user chose to sort by.
     sort: usize,
-    /// Largest first.
+    /// Whether the largest value comes first.
     pub(crate) descending: bool,
-    /// The order of each view, in the order of [`View`]; that of the view that is shown is above.
+    /// Sort column and direction of each view, in the order of [`View`]. The current view uses
+    /// `sort` and `descending` instead.
     orders: [(usize, bool); 3],
-    /// The tree was asked for; not every level has one.
+    /// Whether the user asked for a tree. Not every level has one.
     pub(crate) tree: bool,
     collapsed: HashSet<Key>,
-    /// Positions in [`COLUMNS`] of those that are not to be shown.
+    /// Positions in [`COLUMNS`] of hidden columns.
     pub(crate) hidden: HashSet<usize>,
-    /// The line that is marked in the pane of columns.
+    /// The marked line in the pane of columns.
     pub(crate) marked: usize,
-    /// What the rows must contain.
+    /// Text that rows must contain.
     pub(crate) filter: String,
-    /// What the keys act on.
+    /// The part of the screen that receives keys.
     pub(crate) mode: Mode,
-    /// First line of the pane that is shown.
+    /// First visible line of the pane.
     pub(crate) scroll: usize,
-    /// The row of the detail pane.
+    /// The row shown in the detail pane.
     pub(crate) detail: Option<Detail>,
-    /// The selected row; `None` until the user chooses one, so that the table stays at its top.
+    /// The selected row. It is `None` until the user selects one, so that the table stays at its
+    /// top.
     selected: Option<Key>,
-    /// Where the selected row was, for when it is gone.
+    /// Last position of the selected row, used when the row is gone.
     cursor: usize,
-    /// First line of the table that is shown.
+    /// First visible line of the table.
     pub(crate) offset: usize,
     size: Size,
     pane_height: PaneHeight,
     /// The lines of the table.
     pub(crate) lines: Vec<Line>,
-    /// The place, where a recording is shown.
+    /// The place in the recording, if a recording is shown.
     pub(crate) place: Option<Place>,
-    /// The user wants to leave.
+    /// Whether the user wants to quit.
     pub(crate) quit: bool,
 }
 
 impl App {
-    /// The state before the first batch.
+    /// Creates the state before the first batch.
     pub(crate) fn new(options: &Options, size: Size, pane_height: PaneHeight) -> Self {
         let mut app = Self {
             hostname: escape(&options.hostname),
@@ -163,18 +166,18 @@ impl App {
         app
     }
 
-    /// The same, of a recording that ends then.
+    /// Turns the state into that of a recording with the given end.
     pub(crate) fn recorded(mut self, options: &Options, end_unix_ns: u64) -> Self {
         self.place = Some(Place::new(end_unix_ns, options.moment));
         self
     }
 
-    /// Where the user wants to go in the recording, once.
+    /// Takes the place in the recording that the user wants to go to.
     pub(crate) fn take_wish(&mut self) -> Option<Travel> {
         self.place.as_mut()?.wish.take()
     }
 
-    /// The state after the input.
+    /// Returns the state after the input.
     pub(crate) fn step(mut self, input: Input) -> Self {
         match input {
             Input::Key(press) => {
@@ -209,7 +212,7 @@ impl App {
         self
     }
 
-    /// The columns' view of the state.
+    /// Returns what columns need to know of the state.
     pub(crate) fn facts(&self) -> Facts {
         let window = self.shown.window.as_ref();
         Facts {
@@ -224,8 +227,8 @@ impl App {
         }
     }
 
-    /// Position in [`COLUMNS`] of the column that sorts: the one that was chosen, where the level
-    /// has it.
+    /// Returns the position in [`COLUMNS`] of the sort column. If the level lacks the chosen one,
+    /// it is the view's default.
     pub(crate) fn sort(&self) -> usize {
         match COLUMNS[self.sort].is_there(&self.facts()) {
             true => self.sort,
@@ -237,7 +240,8 @@ impl App {
         }
     }
 
-    /// What the rows stand for. Waits are not known for single processes: there it is the container.
+    /// Returns the level of the rows. Waits are not recorded per process, so that view shows
+    /// containers instead.
     pub(crate) fn level(&self) -> Level {
         match self.view {
             View::Use | View::Energy => self.wished,
@@ -245,32 +249,32 @@ impl App {
         }
     }
 
-    /// The level that was asked for does not exist in the view.
+    /// Returns whether the view lacks the level that the user chose.
     pub(crate) fn falls_back(&self) -> bool {
         self.level() != self.wished
     }
 
-    /// Time that the graphs span, in nanoseconds.
+    /// Returns the time span of the graphs, in nanoseconds.
     pub(crate) fn span_ns(&self) -> f64 {
         self.interval.as_nanos() as f64 * LENGTH as f64
     }
 
-    /// A moment as the local time of day.
+    /// Formats a moment as local time of day.
     pub(crate) fn clock(&self, unix_ns: u64) -> String {
         clock(unix_ns, (self.utc_offset)(unix_ns))
     }
 
-    /// The order is that of the tree.
+    /// Returns whether rows are shown as a tree.
     pub(crate) fn is_tree(&self) -> bool {
         self.tree && self.view != View::Waits && level::has_tree(self.level())
     }
 
-    /// The parts of the screen.
+    /// Returns the parts of the screen.
     pub(crate) fn areas(&self) -> Areas {
         self.areas_of(self.size)
     }
 
-    /// The parts of a screen of that size.
+    /// Returns the parts of a screen of the given size.
     pub(crate) fn areas_of(&self, size: Size) -> Areas {
         let areas = layout::areas(size, self.shown.warning().is_some(), self.zones());
         match self.mode {
@@ -279,7 +283,7 @@ impl App {
         }
     }
 
-    /// Lines that the zones of energy take above the table: a heading and one for each.
+    /// Returns the number of lines of the zones above the table: a heading and one line each.
     pub(crate) fn zones(&self) -> u16 {
         let energy = self.shown.window.as_ref().and_then(|w| w.energy.as_ref());
         match (self.view, energy) {
@@ -326,7 +330,7 @@ impl App {
         }
     }
 
-    /// The line that is being typed.
+    /// Returns the text being typed.
     fn typed(&mut self) -> &mut String {
         match (self.mode, &mut self.place) {
             (Mode::Goto, Some(place)) => &mut place.typed,
@@ -373,7 +377,7 @@ impl App {
         }
     }
 
-    /// To that view. A row that it has too stays selected.
+    /// Switches to the view. The selected row stays selected if the view has it.
     fn turn(&mut self, view: View) {
         self.orders[self.view as usize] = (self.sort, self.descending);
         self.view = view;
@@ -396,7 +400,7 @@ impl App {
         self.order_by(next);
     }
 
-    /// Sorts by a column, in its usual direction.
+    /// Sorts by a column, in its default direction.
     pub(super) fn order_by(&mut self, column: usize) {
         self.sort = column;
         self.descending = COLUMNS[column].descends();
@@ -459,7 +463,7 @@ impl App {
         }
     }
 
-    /// Makes everything that is derived agree with the rest.
+    /// Updates all derived state.
     fn refresh(&mut self) {
         self.list();
         self.hold_selection();
@@ -470,7 +474,7 @@ impl App {
         self.scroll = self.scroll.min(hidden);
     }
 
-    /// Lists the rows anew.
+    /// Rebuilds the list of rows.
     fn list(&mut self) {
         let wish = Wish {
             facts: self.facts(),

@@ -1,4 +1,4 @@
-//! The head of the screen: the machine, the agent, the window.
+//! Draws the top of the screen: the machine, the agent, the window.
 
 use noctule_model::Counter;
 use noctule_text::{bytes, duration};
@@ -14,10 +14,10 @@ use crate::state::App;
 use crate::state::layout::Areas;
 use crate::text;
 
-/// Share of the node from which the bar says alarm.
+/// Busy share of the node from which the bar is drawn in the alarm style.
 const FULL: f64 = 0.9;
 
-/// Draws as many lines as there is room for.
+/// Draws as many lines as fit.
 pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.header;
     let Some(window) = &app.shown.window else {
@@ -49,12 +49,12 @@ pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Fram
     graph(app, areas, palette, frame);
 }
 
-/// Shares of the time that the CPUs had, between 0 and 1.
+/// Shares of the CPUs' time, 0 to 1.
 struct Shares {
     busy: Option<f64>,
     idle: Option<f64>,
     remainder: Option<f64>,
-    /// Where it is no part of the remainder: it is included in the other two.
+    /// Set only where idle and busy time include steal, so that it is not part of the remainder.
     steal: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
             format!(" · window {}", duration(window.length_ns)),
             format!(" · {}", moment(app, window)),
         ];
-        // Of a recording the moment is what is looked for: it has room before the others.
+        // In a recording, the time comes first, because users look for it.
         if app.place.is_some() {
             facts.rotate_right(1);
         }
@@ -108,7 +108,7 @@ fn title(app: &App, window: Option<&Window>, width: u16, palette: &Palette) -> L
     Line::from(spans)
 }
 
-/// When the window ended; of a recording with the day, and whether it plays.
+/// Formats the end of the window. A recording shows the date and the playback speed too.
 fn moment(app: &App, window: &Window) -> String {
     let Some(place) = &app.place else {
         return app.clock(window.time_unix_ns);
@@ -125,7 +125,7 @@ fn moment(app: &App, window: &Window) -> String {
     words
 }
 
-/// The bar; alone on the screen it also says what would stand on the other lines.
+/// Draws the busy bar. If the header has only one line, the bar includes the other figures.
 fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'static> {
     let width = usize::from(areas.header.width);
     let (alone, wide) = (areas.header.height == 1, areas.graph.width > 0);
@@ -149,7 +149,7 @@ fn busy(app: &App, shares: &Shares, areas: &Areas, palette: &Palette) -> Line<'s
     }
     let used: usize = spans.iter().chain(&after).map(Span::width).sum();
     let room = width.saturating_sub(used + 1);
-    // Where the graph does not stand at the side, it follows the bar.
+    // If the graph is not at the side, it follows the bar.
     let graph = if wide || room < 20 {
         0
     } else {
@@ -198,7 +198,7 @@ fn agent(window: &Window, palette: &Palette) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The last minute of the node, at the side of a wide header.
+/// Draws the last minute of the node, at the side of a wide header.
 fn graph(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
     let area = areas.graph;
     if area.width == 0 {

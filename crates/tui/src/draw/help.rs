@@ -1,4 +1,4 @@
-//! The help: the tables of keys and columns, as they are.
+//! Draws the help from the tables of keys and columns.
 
 use noctule_model::Cause;
 use ratatui::text::{Line, Span};
@@ -10,12 +10,12 @@ use crate::table::View;
 use crate::table::columns::COLUMNS;
 use crate::text::{self, Align};
 
-/// Columns of the terminal from which keys stand in two columns, and those of the label of a key.
+/// Width of the terminal from which keys are listed in two columns, and width of a key's label.
 const TWO: usize = 78;
 const LABEL: usize = 9;
 
-/// The lines of the help: all keys first, so that they fit on a screen of 80 columns and 24 lines; with
-/// those of a recording on one of 30 lines.
+/// Draws the help. Keys come first, so that all fit on a screen of 80x24, or 80x30 with the keys of
+/// recordings.
 pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
     let mut lines = every_key(width, palette, recorded);
     lines.push(Line::default());
@@ -57,7 +57,7 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     lines
 }
 
-/// Every key, down the columns. Those of a line that is typed come last.
+/// Lists every key, down the columns. Keys of the text inputs come last.
 fn every_key(width: usize, palette: &Palette, recorded: bool) -> Vec<Line<'static>> {
     let bindings = keys::bindings(recorded).into_iter();
     let entries =

@@ -1,4 +1,4 @@
-//! Lines: where they are put, and those with a label.
+//! Places lines on the screen, and draws lines with a label.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -7,10 +7,10 @@ use ratatui::text::{Line, Span};
 use crate::draw::palette::Palette;
 use crate::text::{self, Align};
 
-/// Columns of a label.
+/// Width of a label.
 const LABEL: usize = 11;
 
-/// Puts a line into an area; what does not fit is left out.
+/// Draws a line into an area, cut to its size.
 pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
     if y < area.height {
         let buffer = frame.buffer_mut();
@@ -18,7 +18,7 @@ pub(crate) fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: &Line<'_>) {
     }
 }
 
-/// A label and a text that is wrapped to the width.
+/// Draws a label and a text that is wrapped to the width.
 pub(crate) fn labelled(
     label: &str,
     value: &str,

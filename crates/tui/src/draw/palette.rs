@@ -1,33 +1,33 @@
-//! The styles. Meaning never rests on colour alone: each has a sign or a place beside it.
+//! Styles. Colour never carries meaning alone; a sign or a position always says the same.
 
 use noctule_model::Cause;
 use noctule_text::cause_colour;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Styles by what they say.
+/// Styles by meaning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
-    /// Names of keys, headings, the chosen level.
+    /// Key names, headings, the current level.
     pub(crate) accent: Style,
     /// Graphs and bars.
     pub(crate) graph: Style,
-    /// A bar that is nearly full, and warnings.
+    /// A nearly full bar, and warnings.
     pub(crate) alarm: Style,
     color: bool,
-    /// What a group, or its quota, does to itself.
+    /// Waits that a group or its quota causes itself.
     pub(crate) own: Style,
-    /// What matters more than its neighbours.
+    /// Rows that matter more than others.
     pub(crate) strong: Style,
-    /// What matters less: units, guides, idle rows.
+    /// Units, guides and idle rows, which matter less.
     pub(crate) faint: Style,
-    /// The selected row, the sort column, the pause.
+    /// The selected row, the sort column, the pause mark.
     pub(crate) reversed: Style,
 }
 
 impl Palette {
-    /// Only colours of the terminal's own sixteen that are dark enough on white and bright enough
-    /// on black in the usual themes: no yellow, blue, white, black or bright ones. Faint is a
-    /// modifier, for "bright black" is the background of some themes.
+    /// Uses only those of the terminal's 16 colours that are readable on white and on black in the
+    /// usual themes. That excludes yellow, blue, white, black and the bright colours. Faint is a
+    /// modifier, because "bright black" is the background of some themes.
     pub(crate) fn new(color: bool) -> Self {
         let paint = |color_of: Color| match color {
             true => Style::new().fg(color_of),
@@ -45,7 +45,7 @@ impl Palette {
         }
     }
 
-    /// The style of a cause. Its glyph says the same without colours.
+    /// Returns the style of a cause. The glyph of the cause says the same without colour.
     pub(crate) fn cause(&self, cause: Cause) -> Style {
         match (cause_colour(cause), self.color) {
             (None, _) => self.faint,

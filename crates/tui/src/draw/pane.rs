@@ -11,7 +11,7 @@ use crate::draw::palette::Palette;
 use crate::state::App;
 use crate::state::keys::Mode;
 
-/// How many lines the pane has; 0 while none is open.
+/// Returns the number of lines in the open pane; 0 if none is open.
 pub(crate) fn height(app: &App, width: u16) -> usize {
     match app.mode {
         Mode::Table | Mode::Filter | Mode::Goto => 0,
@@ -21,7 +21,7 @@ pub(crate) fn height(app: &App, width: u16) -> usize {
     }
 }
 
-/// The lines of the pane.
+/// Draws the open pane.
 pub(crate) fn lines(app: &App, width: u16, palette: &Palette) -> Vec<Line<'static>> {
     let width = usize::from(width);
     match (app.mode, &app.detail) {

@@ -20,15 +20,15 @@ use crate::table::lines::{Branch, Line};
 use crate::table::{Cell, Facts, View};
 use crate::text::{self, Align};
 
-/// Peak to which the graph of a row is drawn at least, in CPUs: what uses little stays low, so that
-/// the eye finds what uses much.
+/// Minimum scale of a row's graph, in CPUs. Rows that use little stay low, so that busy rows stand
+/// out.
 const LEAST_PEAK: f32 = 0.5;
-/// CPU use from which a row is drawn strong, in percent of one CPU.
+/// CPU use from which a row is drawn in bold, in percent of one CPU.
 const STRONG: f64 = 50.0;
 
 /// Draws headings and rows.
 pub(crate) fn draw(app: &App, areas: &Areas, palette: &Palette, frame: &mut Frame<'_>) {
-    // One column at the left belongs to the mark of the selection.
+    // The leftmost column holds the selection mark.
     let width = usize::from(areas.body.width).saturating_sub(1);
     let facts = app.facts();
     let placed = fit::fit(&facts, &app.hidden, width, app.is_tree());
@@ -69,7 +69,7 @@ fn nothing(app: &App) -> String {
     }
 }
 
-/// Why something is not measured here; `None` where it is.
+/// Explains why a figure is not measured; `None` if it is measured.
 pub(crate) fn not_measured(app: &App, what: &str, feature: FeatureId) -> Option<String> {
     let off = app.shown.feature(feature);
     let Feature { reason, mend, .. } = off.filter(|it| it.state == FeatureState::Off)?;
@@ -175,7 +175,7 @@ fn row(
     }
 }
 
-/// How much a row matters.
+/// Visual weight of a row.
 enum Weight {
     Strong,
     Plain,
@@ -196,8 +196,8 @@ fn weight(facts: &Facts, line: &Line) -> Weight {
     }
 }
 
-/// Guides, name and the mark of a collapsed row. Of a deep tree the nearest guides are kept, and a
-/// third of the room for the name.
+/// Draws guides, name and the mark of a collapsed row. In a deep tree the nearest guides stay, and
+/// the name gets at least a third of the width.
 fn name(line: &Line, width: usize, base: Style, palette: &Palette) -> [Span<'static>; 2] {
     let guide = text::keep_end(&line.guide, width * 2 / 3);
     let room = width - text::width(&guide);

@@ -1,9 +1,9 @@
-//! Graphs made of block characters.
+//! Graphs drawn with block characters.
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws values between 0 and `top`, oldest first, one column each, into `rows` lines from the top
-/// down. `None` is a moment for which nothing is known: it stays empty, while 0 is a base line.
+/// Draws values from 0 to `top` into `rows` lines from the top down, one column per value, oldest
+/// first. `None` is unknown and stays blank, while 0 draws a base line.
 pub(crate) fn graph(values: &[Option<f32>], top: f32, rows: usize) -> Vec<String> {
     let levels = 8 * rows;
     let heights: Vec<Option<usize>> = values
@@ -21,7 +21,7 @@ pub(crate) fn graph(values: &[Option<f32>], top: f32, rows: usize) -> Vec<String
         .collect()
 }
 
-/// At least one eighth: an idle minute is a line, an unknown one is blank.
+/// Returns at least one eighth, so that an idle minute is a line and an unknown one is blank.
 fn height(value: f32, top: f32, levels: usize) -> usize {
     if top <= 0.0 {
         return 1;
@@ -29,8 +29,8 @@ fn height(value: f32, top: f32, levels: usize) -> usize {
     ((value / top * levels as f32).round() as usize).clamp(1, levels)
 }
 
-/// A bar of `columns` columns of which `share` (0 to 1) is filled; the rest is dotted, so that its
-/// length shows without colour.
+/// Draws a bar of `columns` columns, filled up to `share` (0 to 1). The rest is dotted, so that the
+/// length of the bar shows without colour.
 pub(crate) fn bar(share: f64, columns: usize) -> (String, String) {
     let filled = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     ("█".repeat(filled), "░".repeat(columns - filled))

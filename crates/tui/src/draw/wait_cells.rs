@@ -1,4 +1,4 @@
-//! What is drawn of waits in more than one place: verdicts, causes, their legend.
+//! Drawing of verdicts, causes and their legend, shared by the table and the detail pane.
 
 use noctule_analysis::WaitReportRow;
 use noctule_model::{Cause, VerdictKind};
@@ -8,7 +8,7 @@ use ratatui::text::Span;
 use crate::draw::palette::Palette;
 use crate::text::{self, Align};
 
-/// The style of a verdict: by whose doing it is.
+/// Returns the style of a verdict, by the party at fault.
 pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
     match kind {
         VerdictKind::Quiet => palette.graph,
@@ -17,13 +17,13 @@ pub(crate) fn verdict_style(kind: VerdictKind, palette: &Palette) -> Style {
     }
 }
 
-/// Each cause has the colour that it has in tables.
+/// Returns the style of a cause, in the colour used by the tables of the command line.
 fn cause_style(cause: Cause, palette: &Palette) -> Style {
     palette.cause(cause)
 }
 
-/// The causes of the waits as a bar of `columns`. Without a style for the parts when the row is
-/// selected: colours cannot be read on the reversed line.
+/// Draws the causes of the waits as a bar. If `plain`, the parts have no style, because colours are
+/// unreadable on the reversed line of a selected row.
 pub(crate) fn causes(
     row: &WaitReportRow,
     columns: usize,
@@ -46,7 +46,7 @@ pub(crate) fn causes(
     spans
 }
 
-/// What the glyphs of the causes mean.
+/// Draws the legend of the causes' glyphs.
 pub(crate) fn legend(palette: &Palette) -> Vec<Span<'static>> {
     let entry = |cause: Cause| {
         [
@@ -60,7 +60,7 @@ pub(crate) fn legend(palette: &Palette) -> Vec<Span<'static>> {
     Cause::ALL.into_iter().flat_map(entry).collect()
 }
 
-/// A glyph in the style of its cause.
+/// Draws a glyph in the style of its cause.
 pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
     Span::styled(
         noctule_text::glyph(cause).to_string(),
@@ -68,7 +68,8 @@ pub(crate) fn glyph(cause: Cause, palette: &Palette) -> Span<'static> {
     )
 }
 
-/// The name of a verdict, or a shorter word where it has no room; `…` before the first.
+/// Returns the name of a verdict, or a shorter word if it does not fit; `…` before the first
+/// verdict.
 pub(crate) fn verdict(kind: Option<VerdictKind>, width: usize) -> String {
     let word = kind.map_or("…", |kind| match kind.name() {
         name if name.len() <= width => name,

@@ -1,4 +1,4 @@
-//! Everything about the waits of one group.
+//! Draws the pane with all details of one group's waits.
 
 use noctule_analysis::{Culprit, WaitReportRow};
 use noctule_model::{Cause, Preemptor};
@@ -14,16 +14,16 @@ use crate::draw::wait_cells;
 use crate::state::App;
 use crate::text::{self, Align};
 
-/// Lines of the distribution.
+/// Height of the distribution, in lines.
 const HEIGHT: usize = 4;
-/// Columns of the distribution for each length.
+/// Width of each length in the distribution.
 const STRIPE: usize = 4;
-/// Columns of the bar of all causes, at most.
+/// Maximum width of the bar of causes.
 const BAR: usize = 60;
-/// Columns of the name of a culprit.
+/// Width of a culprit's name.
 const NAME: usize = 36;
 
-/// The lines below the title: verdict, figures of the window, causes, culprits.
+/// Draws the lines below the title: verdict, figures of the window, causes, culprits.
 pub(crate) fn lines(
     app: &App,
     waited: &Waited,
@@ -54,7 +54,7 @@ fn before_the_first(app: &App) -> String {
     format!("none yet: its window is {} long", duration(window))
 }
 
-/// The verdict of its own, longer, window; in words, with what is usual.
+/// Describes the verdict, which has a longer window, and compares it with the group's usual waits.
 fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let row = last.row();
     let kind = row.verdict.kind;
@@ -132,7 +132,7 @@ fn sums(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<
     .collect()
 }
 
-/// How many waits were how long, with a scale below.
+/// Draws the histogram of wait lengths, with a scale below.
 fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let counts = lengths(&row.histogram);
     let most = counts.iter().copied().max().unwrap_or(0);
@@ -159,7 +159,7 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
         .collect();
     let scale: String = match stripe {
         1 => WAIT_SCALE.to_owned(),
-        // Each label at the first column of its length.
+        // Each label starts at the first column of its length.
         _ => WAIT_SCALE
             .split_inclusive('s')
             .map(|part| {
@@ -177,7 +177,7 @@ fn distribution(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Lin
     lines
 }
 
-/// Each cause with its time and its part, below a bar of all.
+/// Draws each cause with its time and share, below a bar of all causes.
 fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled(" causes of its waits", palette.faint)];
     let mut bar = vec![Span::raw(" ")];
@@ -196,7 +196,7 @@ fn causes(row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'sta
     lines
 }
 
-/// Everybody who had the CPU meanwhile.
+/// Lists every culprit.
 fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> Vec<Line<'static>> {
     if row.culprits.is_empty() {
         return Vec::new();
@@ -207,7 +207,7 @@ fn culprits(app: &App, row: &WaitReportRow, width: usize, palette: &Palette) -> 
         Line::styled(text::keep_start(heading, width), palette.faint),
     ];
     let others = row.others_ns();
-    // Behind the name there are 30 columns of figures.
+    // The name is followed by 30 columns of figures.
     let room = width.saturating_sub(31).clamp(8, NAME);
     let line = |culprit: &Culprit| {
         let name = escape(&culprit.party.name(app.level()));

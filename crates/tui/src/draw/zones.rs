@@ -1,4 +1,4 @@
-//! The zones of the meters: what each took in the window, and where that went.
+//! Draws the energy zones: what each meter counted in the window, and its attribution.
 
 use noctule_analysis::{EnergyReport, ZoneReport};
 use noctule_model::{FeatureState, ZoneAccount};
@@ -12,14 +12,14 @@ use crate::draw::palette::Palette;
 use crate::state::App;
 use crate::text::{self, Align};
 
-/// Columns of the name of a zone, and of a figure with the blank before it.
+/// Width of a zone's name, and of a figure with the blank before it.
 const NAME: usize = 18;
 const FIGURE: usize = 9;
 
-/// A column: its heading, and the energy in it.
+/// A column: heading and energy.
 type Part = (&'static str, fn(&ZoneAccount) -> u64);
 
-/// In the order in which they are kept where there is little room.
+/// Ordered by priority: a narrow screen drops the last ones first.
 const PARTS: [Part; 6] = [
     ("W", |account| account.total_uj),
     ("idle", |account| account.idle_uj),
@@ -29,7 +29,7 @@ const PARTS: [Part; 6] = [
     ("other", |account| account.other_uj),
 ];
 
-/// Draws a heading, and a line for each zone that there is room for.
+/// Draws a heading, and a line for each zone that fits.
 pub(crate) fn draw(app: &App, area: Rect, palette: &Palette, frame: &mut Frame<'_>) {
     let Some(window) = &app.shown.window else {
         return;
@@ -38,7 +38,7 @@ pub(crate) fn draw(app: &App, area: Rect, palette: &Palette, frame: &mut Frame<'
         return;
     };
     let room = usize::from(area.width).saturating_sub(1 + NAME);
-    // The error comes after the parts, and is the last to go.
+    // The error column follows the parts and is dropped last.
     let parts = &PARTS[..(room / FIGURE).saturating_sub(1).min(PARTS.len())];
     put(frame, area, 0, &heading(parts, energy, palette));
     for (y, zone) in (1..).zip(&energy.zones) {
@@ -81,7 +81,7 @@ fn line(zone: &ZoneReport, parts: &[Part], window_ns: u64, palette: &Palette) ->
     }
     for (_, part) in parts {
         let watts = part(&zone.account) as f64 * 1e3 / window_ns.max(1) as f64;
-        // A meter that did not move says nothing.
+        // A meter that did not move gives no figure.
         let figure = match zone.still {
             true => "-".to_owned(),
             false => watts_alone(watts),

@@ -1,4 +1,4 @@
-//! What is chosen in panes and with the mouse: columns, rows, the order.
+//! Choices made in panes and with the mouse: columns, rows, sort order.
 
 use super::App;
 use crate::state::keys::{Mode, Motion, Pointed, Pointer};
@@ -6,11 +6,11 @@ use crate::table::Cell;
 use crate::table::columns::COLUMNS;
 use crate::table::fit;
 
-/// Lines that a turn of the wheel moves.
+/// Lines scrolled by one turn of the wheel.
 const WHEEL: usize = 3;
 
 impl App {
-    /// Opens a pane, or closes it.
+    /// Opens or closes a pane.
     pub(super) fn toggle(&mut self, pane: Mode) {
         self.scroll = 0;
         self.mode = if self.mode == pane { Mode::Table } else { pane };
@@ -21,14 +21,14 @@ impl App {
         }
     }
 
-    /// Positions of the columns that there can be, in the view that is shown.
+    /// Returns the positions of the columns that the current view offers.
     pub(crate) fn choices(&self) -> Vec<usize> {
         let facts = self.facts();
         let there = |&i: &usize| COLUMNS[i].is_there(&facts);
         (0..COLUMNS.len()).filter(there).collect()
     }
 
-    /// Moves the mark, and the pane with it.
+    /// Moves the mark, and scrolls the pane with it.
     pub(super) fn mark(&mut self, motion: Motion) {
         let last = self.choices().len().saturating_sub(1);
         let page = usize::from(self.areas().pane.height).max(1);
@@ -41,12 +41,12 @@ impl App {
             Motion::PageDown => self.marked + page,
         };
         self.marked = to.min(last);
-        // A heading stands above the columns.
+        // A heading is above the columns.
         let least = (self.marked + 2).saturating_sub(page);
         self.scroll = self.scroll.clamp(least, self.marked.max(least));
     }
 
-    /// Shows or hides the marked column. The name stays: it says of whom the others are.
+    /// Shows or hides the marked column. The name cannot be hidden.
     pub(super) fn toggle_column(&mut self) {
         let Some(&column) = self.choices().get(self.marked) else {
             return;
@@ -56,7 +56,7 @@ impl App {
         }
     }
 
-    /// Sorts by the marked column and leaves the pane.
+    /// Sorts by the marked column and closes the pane.
     pub(super) fn choose_column(&mut self) {
         let chosen = self.choices().get(self.marked).copied();
         if let Some(column) = chosen.filter(|&column| COLUMNS[column].sorts()) {
@@ -65,8 +65,8 @@ impl App {
         }
     }
 
-    /// A click on a heading sorts by it, or turns the order round; on a row it selects that, and opens the
-    /// row that is selected already. The wheel scrolls.
+    /// Handles a click or a turn of the wheel. A click on a heading sorts by it or reverses the
+    /// order. A click on a row selects it, and opens it if it is already selected.
     pub(super) fn point(&mut self, pointer: Pointer) {
         match (pointer.what, self.mode) {
             (Pointed::Up, Mode::Table | Mode::Filter | Mode::Goto) => {
@@ -109,7 +109,7 @@ impl App {
     }
 
     fn click_title(&mut self, x: usize, width: usize) {
-        // The mark of the selection stands before the first column.
+        // The selection mark precedes the first column.
         let room = width.saturating_sub(1);
         let placed = fit::fit(&self.facts(), &self.hidden, room, self.is_tree());
         let mut end = 1;
