@@ -1,4 +1,4 @@
-//! What the table shows: its rows, their order, and the columns that fit.
+//! The contents of the table: rows, their order, and the columns that fit.
 
 pub(crate) mod arrange;
 mod below;

@@ -1,4 +1,4 @@
-//! The keys: one table feeds the dispatcher, the footer and the help.
+//! Key bindings. One table drives the dispatcher, the footer and the help.
 
 use noctule_model::Level;
 use ratatui::crossterm::event::{
@@ -8,38 +8,38 @@ use ratatui::crossterm::event::{
 use super::travel::Travel;
 use crate::table::View;
 
-/// What the keys act on.
+/// The part of the screen that receives keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The table.
     #[default]
     Table,
-    /// The line into which the filter is typed.
+    /// The input line of the filter.
     Filter,
-    /// The line into which a moment of a recording is typed.
+    /// The input line for a moment of a recording.
     Goto,
     /// The pane of one row.
     Detail,
-    /// The pane of the keys.
+    /// The help.
     Help,
-    /// The pane of who waits behind whom.
+    /// The matrix of victims and culprits.
     Blame,
-    /// The pane of each CPU.
+    /// The pane of CPUs.
     Cpus,
-    /// The pane in which columns are chosen.
+    /// The pane of columns.
     Columns,
 }
 
-/// One stroke of a key.
+/// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Press {
-    /// Which key.
+    /// The key.
     pub(crate) code: KeyCode,
-    /// Together with Ctrl.
+    /// Whether Ctrl is held.
     pub(crate) ctrl: bool,
 }
 
-/// A way to move in the table or in a pane.
+/// A movement in the table or in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Motion {
     /// One line up.
@@ -56,7 +56,7 @@ pub(crate) enum Motion {
     End,
 }
 
-/// What a key does.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Ends the program.
@@ -65,43 +65,43 @@ pub(crate) enum Action {
     Help,
     /// Opens the filter line.
     Filter,
-    /// Opens the pane of the selected row, or the first.
+    /// Opens the pane of the selected row, or of the first row.
     Open,
-    /// Opens or closes the pane of who waits behind whom.
+    /// Opens or closes the matrix of victims and culprits.
     Blame,
-    /// Opens or closes the pane of each CPU.
+    /// Opens or closes the pane of CPUs.
     Cpus,
-    /// Opens or closes the pane in which columns are chosen.
+    /// Opens or closes the pane of columns.
     Columns,
     /// Shows or hides the marked column.
     Toggle,
-    /// Sorts by the marked column and leaves the pane.
+    /// Sorts by the marked column and closes the pane.
     Choose,
-    /// Freezes what is shown, or goes on.
+    /// Freezes or resumes the display.
     Pause,
-    /// Another view, or back to who uses the CPU.
+    /// Switches to the view, or back to CPU use.
     View(View),
-    /// The tree, or the plain list.
+    /// Switches between tree and flat list.
     Tree,
     /// Collapses the selected row of the tree.
     Collapse,
-    /// Expands it.
+    /// Expands the selected row of the tree.
     Expand,
     /// Sorts by the next column.
     SortNext,
-    /// Sorts by the column before.
+    /// Sorts by the previous column.
     SortPrevious,
-    /// Turns the order round.
+    /// Reverses the order.
     Reverse,
     /// Shows the level.
     Level(Level),
     /// Shows the next level.
     LevelNext,
-    /// Shows the level before.
+    /// Shows the previous level.
     LevelPrevious,
     /// Moves the selection, or scrolls the pane.
     Move(Motion),
-    /// Closes what is open; at last clears the filter and the selection.
+    /// Closes the open pane or input line. If none is open, clears the filter, then the selection.
     Back,
     /// Leaves the filter line and keeps the filter.
     Accept,
@@ -111,26 +111,26 @@ pub(crate) enum Action {
     EraseAll,
     /// Adds a character to the filter.
     Type(char),
-    /// Opens the line for a moment of a recording.
+    /// Opens the input line for a moment of a recording.
     Goto,
-    /// To another place of a recording.
+    /// Moves to another place in a recording.
     Travel(Travel),
-    /// Plays a recording, and faster with each stroke.
+    /// Plays a recording, faster with each press.
     Play,
 }
 
-/// What was done with the mouse, and where.
+/// A mouse action and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
-    /// What was done.
+    /// The action.
     pub(crate) what: Pointed,
-    /// Column of the screen.
+    /// Column on the screen.
     pub(crate) x: u16,
-    /// Line of the screen.
+    /// Line on the screen.
     pub(crate) y: u16,
 }
 
-/// What is done with a mouse.
+/// A mouse action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pointed {
     /// The left button was pressed.
@@ -159,17 +159,17 @@ impl Pointer {
     }
 }
 
-/// Keys that do the same.
+/// Keys with the same effect.
 pub(crate) struct Binding {
-    /// The keys; the footer shows the first.
+    /// The keys. The footer shows the first.
     pub(crate) keys: &'static [Press],
-    /// Where they work.
+    /// The modes in which the keys work.
     pub(crate) modes: &'static [Mode],
-    /// What they do.
+    /// The effect.
     pub(crate) action: Action,
-    /// What they do, in words; empty where the line above in the help says it.
+    /// The effect in words; empty if the previous line of the help describes it.
     pub(crate) help: &'static str,
-    /// One word for the footer, if it belongs there.
+    /// The label in the footer, if it appears there.
     pub(crate) footer: Option<&'static str>,
 }
 
@@ -230,8 +230,8 @@ const fn bind(
     }
 }
 
-/// Every key. The order is that of the help, and of the footer, which is cut at the right when the
-/// terminal is narrow.
+/// All key bindings, in the order of the help and the footer. A narrow terminal cuts the footer at
+/// the right.
 #[rustfmt::skip]
 pub(crate) const KEYS: &[Binding] = &[
     bind(&[char('q')], NOT_TYPING, Action::Quit, "quit", Some("quit")),
@@ -274,10 +274,10 @@ pub(crate) const KEYS: &[Binding] = &[
     bind(&[ctrl('u')], FILTER, Action::EraseAll, "remove all of it", None),
 ];
 
-/// How many of them stand before those of a recording: the way out, and the help.
+/// Number of bindings that precede those of a recording: quit and help.
 const FIRST: usize = 3;
 
-/// Keys of a recording. They come before those of the same name.
+/// Key bindings of a recording. They take precedence over [`KEYS`].
 #[rustfmt::skip]
 pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[key(KeyCode::Left)], TABLE, Action::Travel(Travel::Back), "a batch back", Some("back")),
@@ -294,7 +294,8 @@ pub(crate) const TRAVEL_KEYS: &[Binding] = &[
     bind(&[ctrl('u')], GOTO, Action::EraseAll, "remove all of it", None),
 ];
 
-/// The keys that there are, each with its labels; of a recording without those that it has for itself.
+/// Returns the key bindings with their labels. With a recording, keys that it overrides are left
+/// out.
 pub(crate) fn bindings(recorded: bool) -> Vec<(&'static Binding, Vec<String>)> {
     let own = if recorded { TRAVEL_KEYS } else { &[] };
     let is_own = |press: &Press, binding: &Binding| {
@@ -317,7 +318,7 @@ pub(crate) fn bindings(recorded: bool) -> Vec<(&'static Binding, Vec<String>)> {
     first.chain(own).chain(others).collect()
 }
 
-/// What the key does in the mode. While the filter is typed every other character is text.
+/// Returns the action of the key in the mode. In an input line, every unbound character is text.
 pub(crate) fn action(mode: Mode, press: Press, recorded: bool) -> Option<Action> {
     let own = if recorded { TRAVEL_KEYS } else { &[] };
     let bound = own
@@ -353,7 +354,7 @@ impl Press {
         })
     }
 
-    /// How the key is called.
+    /// Returns the name of the key.
     pub(crate) fn label(&self) -> String {
         let name = match self.code {
             KeyCode::Char(' ') => "Space".to_owned(),
@@ -410,7 +411,7 @@ mod tests {
                 assert_eq!(action(mode, *press, true), Some(binding.action));
             }
         }
-        // In the help each key of a mode stands once.
+        // The help lists each key once per mode.
         let mut seen = std::collections::HashSet::new();
         for (binding, labels) in bindings(true) {
             for (mode, label) in binding.modes.iter().flat_map(|mode| {

@@ -1,19 +1,19 @@
-//! Where things stand on the screen. The state needs it too: to know how far a page is.
+//! The layout of the screen. The state needs it to know the height of a page.
 
 use ratatui::layout::{Rect, Size};
 
-/// The parts of the screen; those for which there is no room are empty.
+/// The parts of the screen. A part without room is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Areas {
     /// The node and the agent, on one to four lines.
     pub(crate) header: Rect,
-    /// The graph of the node, at the right of a wide header.
+    /// The node's graph, to the right of a wide header.
     pub(crate) graph: Rect,
-    /// What is off or lost.
+    /// Warnings about features and losses.
     pub(crate) warning: Rect,
-    /// Levels, order and filter.
+    /// Levels, sort order and filter.
     pub(crate) status: Rect,
-    /// The zones of energy, in their view.
+    /// Energy zones, in the view of energy.
     pub(crate) zones: Rect,
     /// The headings of the table.
     pub(crate) titles: Rect,
@@ -46,7 +46,7 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
     let warning = take(u16::from(warning && height >= 9));
     let status = take(u16::from(height >= 7));
     let footer = u16::from(height >= 3);
-    // A third of a tall screen at most: the rows are what is looked at.
+    // Zones take at most a third of a tall screen, to leave room for the rows.
     let zones = take(if height < 12 {
         0
     } else {
@@ -85,7 +85,7 @@ pub(crate) fn areas(size: Size, warning: bool, zones: u16) -> Areas {
 }
 
 impl Areas {
-    /// The same with a pane that covers everything but the keys: the help needs the room.
+    /// Lets the pane cover everything except the keys. The help needs the room.
     pub(crate) fn covered(self) -> Self {
         let none = |area: Rect| Rect { height: 0, ..area };
         Self {

@@ -1,4 +1,4 @@
-//! What the caller chooses.
+//! Options set by the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use noctule_model::Level;
 use crate::state::travel::Moment;
 pub use crate::table::View;
 
-/// Returns what only files say of a row, as label and text: limits of a group, the command line of a
-/// process.
+/// Returns labelled facts about a row that only files contain, such as the limits of a group or the
+/// command line of a process.
 #[derive(Clone)]
 pub struct About(pub Arc<Ask>);
 
@@ -23,29 +23,30 @@ impl fmt::Debug for About {
     }
 }
 
-/// The options of the view.
+/// Options of the view.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the rows stand for at first.
+    /// The initial level.
     pub level: Level,
-    /// Which view to begin with.
+    /// The initial view.
     pub view: View,
-    /// When a wait is worth a verdict.
+    /// Thresholds of verdicts.
     pub thresholds: Thresholds,
-    /// Which rows are shown.
+    /// Restricts the rows to some groups or processes.
     pub selection: Selection,
-    /// Time between two batches: the span of the graphs is 60 of it.
+    /// Time between two batches. The graphs span 60 of them.
     pub interval: Duration,
     /// Name of the machine.
     pub hostname: String,
-    /// Local time less UTC, in seconds, at a moment in nanoseconds since 1970.
+    /// Returns the local time zone's offset from UTC in seconds, at a moment in nanoseconds since
+    /// 1970.
     pub utc_offset: fn(u64) -> i32,
-    /// Asked when a row is looked at, and again with each batch.
+    /// Called when the user opens a row, and again with each batch.
     pub about: About,
-    /// A moment as people type it, for recordings.
+    /// Parses a moment of a recording that the user typed.
     pub moment: Moment,
-    /// Whether only ASCII can be shown.
+    /// Whether the terminal can show only ASCII.
     pub ascii: bool,
-    /// Whether colours may be used: false when `NO_COLOR` is set.
+    /// Whether colours may be used; false if `NO_COLOR` is set.
     pub color: bool,
 }

@@ -1,10 +1,10 @@
-//! The selected row, the detail pane that follows it, and what of both is on the screen.
+//! The selected row, the detail pane that follows it, and scrolling.
 
 use super::App;
 use crate::state::keys::Motion;
 
 impl App {
-    /// Position of the selected row.
+    /// Returns the position of the selected row.
     pub(crate) fn selected(&self) -> Option<usize> {
         let key = self.selected.as_ref()?;
         self.lines.iter().position(|line| line.item.key == *key)
@@ -22,7 +22,7 @@ impl App {
         let to = match (motion, self.selected()) {
             (Motion::Home, _) => 0,
             (Motion::End, _) => last,
-            // The first key makes the selection visible where the eye is: at the top.
+            // The first motion selects the row at the top of the screen.
             (_, None) => self.offset,
             (Motion::Up, Some(at)) => at.saturating_sub(1),
             (Motion::Down, Some(at)) => at + 1,
@@ -33,13 +33,13 @@ impl App {
         self.selected = self.lines.get(self.cursor).map(|l| l.item.key.clone());
     }
 
-    /// Selects that row.
+    /// Selects a row.
     pub(super) fn select_row(&mut self, row: usize) {
         self.cursor = row;
         self.selected = self.lines.get(row).map(|line| line.item.key.clone());
     }
 
-    /// After the table was scrolled: the selected row becomes one that is seen.
+    /// Moves the selection onto the screen after the table was scrolled.
     pub(super) fn keep_on_screen(&mut self) {
         let page = usize::from(self.areas().body.height).max(1);
         let last = self.lines.len().saturating_sub(1);
@@ -52,7 +52,7 @@ impl App {
 
     pub(super) fn scroll(&mut self, motion: Motion) {
         let page = usize::from(self.areas().pane.height).max(1);
-        // The end is not known here; `refresh` stops at it.
+        // The end is unknown here; `refresh` limits the value.
         self.scroll = match motion {
             Motion::Home => 0,
             Motion::End => usize::MAX,
@@ -63,7 +63,8 @@ impl App {
         };
     }
 
-    /// Keeps the selected row selected and on the screen; when it is gone, the one in its place.
+    /// Keeps the selected row selected and visible. If the row is gone, selects the one in its
+    /// place.
     pub(super) fn hold_selection(&mut self) {
         let page = usize::from(self.areas().body.height).max(1);
         if self.selected.is_some() && !self.lines.is_empty() {

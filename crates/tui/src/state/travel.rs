@@ -2,44 +2,45 @@
 
 use crate::data::Data;
 
-/// Where to go in a recording.
+/// A move in a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Travel {
-    /// To the last batch that is not after this moment, nanoseconds since 1970.
+    /// To the last batch that is not later than this moment, in nanoseconds since 1970.
     To(u64),
-    /// To the batch before.
+    /// To the previous batch.
     Back,
-    /// To the next.
+    /// To the next batch.
     On,
-    /// On or back by so many minutes.
+    /// Forward by this many minutes, or back if negative.
     Minutes(i64),
-    /// On by itself, so many times as fast as it was recorded.
+    /// Starts playback at this multiple of the recorded speed.
     Play(u32),
-    /// No longer on by itself.
+    /// Stops playback.
     Stop,
-    /// To the next moment at which somebody was hurt.
+    /// To the next moment at which a group was hurt.
     Verdict,
 }
 
-/// What a place in a recording shows.
+/// What the screen shows at a place in a recording.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) data: Data,
-    /// The place: time of the last batch, nanoseconds since 1970.
+    /// The place: time of the last batch, in nanoseconds since 1970.
     pub(crate) time_unix_ns: u64,
-    /// It goes on by itself.
+    /// Playback speed; `None` while stopped.
     pub(crate) speed: Option<u32>,
-    /// More is being read.
+    /// Whether more is still being read.
     pub(crate) busy: bool,
 }
 
-/// A moment as people type it, with the end of the recording, in nanoseconds since 1970; or why it is none.
+/// Parses a moment that the user typed, given the end of the recording, into nanoseconds since
+/// 1970. Returns the reason if it cannot.
 pub type Moment = fn(&str, u64) -> Result<u64, String>;
 
-/// How fast a recording plays: each stroke of the key takes the next.
+/// Playback speeds. Each press of the key selects the next one.
 const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 60];
 
-/// What the state has of a recording.
+/// The recording as the state sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// End of the recording.
@@ -49,11 +50,11 @@ pub(crate) struct Place {
     pub(crate) time_unix_ns: u64,
     pub(crate) speed: Option<u32>,
     pub(crate) busy: bool,
-    /// The moment that is being typed.
+    /// The moment being typed.
     pub(crate) typed: String,
-    /// Why it was not understood.
+    /// Why the typed moment was rejected.
     pub(crate) refused: Option<String>,
-    /// Where the user wants to go; the loop takes it.
+    /// The move that the user asked for; the loop takes it.
     pub(crate) wish: Option<Travel>,
 }
 
@@ -71,7 +72,7 @@ impl Place {
         }
     }
 
-    /// Plays, or plays faster; after the fastest comes the slowest.
+    /// Plays, or plays faster. The fastest speed wraps around to the slowest.
     pub(crate) fn play(&mut self) {
         let faster = |now: &u32| SPEEDS.iter().find(|speed| *speed > now);
         let speed = self.speed.as_ref().and_then(faster).unwrap_or(&SPEEDS[0]);
@@ -79,7 +80,7 @@ impl Place {
         self.wish = Some(Travel::Play(*speed));
     }
 
-    /// Stops, or plays.
+    /// Stops or resumes playback.
     pub(crate) fn pause(&mut self) {
         match self.speed.take() {
             Some(_) => self.wish = Some(Travel::Stop),
@@ -87,7 +88,7 @@ impl Place {
         }
     }
 
-    /// To the moment that was typed; false where it is none.
+    /// Moves to the typed moment; returns false if it is invalid.
     pub(crate) fn accept(&mut self) -> bool {
         match (self.moment)(self.typed.trim(), self.end_unix_ns) {
             Ok(time) => {

@@ -1,4 +1,4 @@
-//! Puts rows into the order of a tree, with guides.
+//! Orders rows as a tree, with guides.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::table::lines::{Branch, Line};
 use crate::table::tree::Node;
 use crate::table::{Item, SortKey};
 
-/// Below this depth the guides do not grow any more: strangers choose the depth.
+/// Maximum indentation in levels. Untrusted users choose the depth of trees.
 const MAX_INDENT: usize = 24;
 
-/// Puts the nodes into the order of the tree. Brothers are sorted by what they and all below them
-/// used, and every row shows that sum. Kept are the rows that match, and those above them.
+/// Orders the nodes as a tree. Siblings are sorted by the sum over their subtrees, and every row
+/// shows that sum. Rows that match stay, with their ancestors.
 pub(crate) fn arrange(
     mut nodes: Vec<Node>,
     collapsed: &HashSet<Key>,
@@ -61,8 +61,8 @@ pub(crate) fn arrange(
     tree.lines(&roots)
 }
 
-/// Every node after the one above it. Parents that form a ring, as a pid that was used again
-/// between two reads can make them, are cut open.
+/// Orders every node after its parent. A cycle of parents, which pid reuse between two reads can
+/// cause, is cut open.
 fn top_down(nodes: &mut [Node]) -> Vec<usize> {
     let mut children = vec![Vec::new(); nodes.len()];
     for (i, node) in nodes.iter().enumerate() {
@@ -94,7 +94,7 @@ fn top_down(nodes: &mut [Node]) -> Vec<usize> {
     order
 }
 
-/// A node and all below it.
+/// Sums over a node and its descendants.
 #[derive(Clone)]
 struct Sum {
     counters: Counters,
@@ -142,10 +142,10 @@ struct Tree<'a> {
     collapsed: &'a HashSet<Key>,
 }
 
-/// A node that waits to become a line.
+/// A node that is not yet a line.
 struct Waiting {
     node: usize,
-    /// Guides of the levels above.
+    /// Guides of the ancestors.
     above: String,
     depth: usize,
     last: bool,

@@ -1,12 +1,12 @@
-//! What is below each row of a tree.
+//! The descendants of each row in a tree.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::data::level::Key;
 
-/// The rows below one. All rows of a tree share one list: in its order those below a row are a part of it, however
-/// deep the tree is.
+/// The descendants of one row. All rows of a tree share one list in tree order, in which the
+/// descendants of a row are contiguous. Memory therefore does not grow with depth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Below {
     all: Arc<[Key]>,
@@ -21,7 +21,7 @@ impl Deref for Below {
     }
 }
 
-/// Of each node what is below it, by the nodes that are directly below each.
+/// Returns the descendants of each node, given its children.
 pub(crate) fn below_each(
     roots: &[usize],
     children: &[Vec<usize>],
