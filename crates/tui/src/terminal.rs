@@ -1,4 +1,4 @@
-//! The way in, and the loop.
+//! Entry points and main loop.
 
 mod keyboard;
 pub(crate) mod player;
@@ -22,23 +22,24 @@ use crate::terminal::screen::Screen;
 
 pub use self::player::{Recorded, Run};
 
-/// How long a batch or the order to stop may lie before it is seen. A key is seen at once.
+/// Maximum delay before a batch or the request to stop is noticed. Keys are noticed immediately.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Why the view ended.
+/// Reason for the end of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The user, or `stop`, wanted it.
+    /// The user or `stop` asked for it.
     Quit,
-    /// Nobody sends batches any more.
+    /// The sender of batches is gone.
     SourceGone,
 }
 
-/// Takes the terminal and shows the batches until `q`, Ctrl-C, `stop` or the end of the channel.
+/// Takes over the terminal and shows the batches until `q`, Ctrl-C, `stop` or the end of the
+/// channel.
 ///
-/// Every batch must be sent, in order: each names only the processes that ended since the one
-/// before. The terminal is given back before this returns, and before the message of a panic, in
-/// whichever thread, is printed.
+/// Every batch must be sent, in order, because each names only the processes that ended since the
+/// previous one. The terminal is restored before this function returns. If a thread panics, the
+/// terminal is restored before the panic message is printed.
 ///
 /// # Errors
 ///
@@ -47,11 +48,12 @@ pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io
     show(|app| app, &Source::Live(batches), options, stop)
 }
 
-/// The same of a recording, beginning in a run at a moment (nanoseconds since 1970).
+/// Like [`run`], but shows a recording. `start` is the run and the moment to begin at, in
+/// nanoseconds since 1970.
 ///
 /// # Errors
 ///
-/// As [`run`], or there is no thread to be had.
+/// Like [`run`], or the player thread cannot be started.
 pub fn replay(
     recorded: &dyn Recorded,
     start: (usize, u64),
@@ -96,11 +98,11 @@ fn show(
     drive(app, &mut draw, &keyboard.events, source, &ends)
 }
 
-/// Where the figures come from.
+/// The source of batches.
 pub(crate) enum Source {
     /// The live node.
     Live(Receiver<Batch>),
-    /// A recording, and where to go in it.
+    /// A recording, and the channel for moves in it.
     Recorded(Receiver<Fresh>, mpsc::Sender<Travel>),
 }
 
@@ -114,21 +116,21 @@ impl Source {
 
     fn travel(&self, wish: Travel) {
         if let Self::Recorded(_, travels) = self {
-            // Without the player the next look at it is the end.
+            // If the player is gone, the next call of `next` reports the end.
             let _ = travels.send(wish);
         }
     }
 }
 
-/// Flags that others set to end the view.
+/// Flags that end the view.
 pub(crate) struct Ends<'a> {
-    /// The caller wants to stop.
+    /// Set by the caller to stop.
     pub(crate) stop: &'a AtomicBool,
-    /// A thread panicked, and the terminal is given back already.
+    /// Set after a panic, when the terminal is already restored.
     pub(crate) panicked: &'a AtomicBool,
 }
 
-/// The loop: draws when something changed, and waits.
+/// The main loop: waits for input and redraws after changes.
 pub(crate) fn drive(
     mut app: App,
     draw: &mut dyn FnMut(&App) -> io::Result<()>,
@@ -159,8 +161,8 @@ pub(crate) fn drive(
         if app.quit || ends.stop.load(Ordering::Relaxed) {
             return Ok(End::Quit);
         }
-        // Where a batch takes longer than the time to the next there is always one: what is shown and
-        // the keys must not wait for the last.
+        // If batches take longer to process than the interval, one is always ready. The screen and
+        // the keys must not wait for the last one.
         let since = Instant::now();
         while since.elapsed() < PATIENCE {
             match source.next() {

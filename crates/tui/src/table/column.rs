@@ -1,4 +1,4 @@
-//! What a column of the table is, and how rows are sorted by it.
+//! Columns of the table, and how rows are sorted by them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,40 +11,42 @@ use crate::data::waits::Waited;
 use crate::table::figures;
 use crate::text::Align;
 
-/// What the table is about.
+/// A view of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Who uses the CPU.
+    /// Use of the CPU.
     #[default]
     Use,
-    /// Who waits for it.
+    /// Waits for the CPU.
     Waits,
-    /// What it costs in energy.
+    /// Energy.
     Energy,
 }
 
-/// The kinds of zone of which rows have energy, and which of them no other contains.
+/// The kinds of energy zone that are attributed to rows. A kind is `true` if no other kind contains
+/// it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Charged([Option<bool>; ZoneKind::ALL.len()]);
 
 impl Charged {
-    /// From the kinds of a window.
+    /// Collects the kinds of a window.
     pub(crate) fn new(kinds: &[KindReport]) -> Self {
         let of = |kind| kinds.iter().find(|it| it.kind == kind).map(|it| it.root);
         Self(ZoneKind::ALL.map(of))
     }
 
-    /// Whether rows have energy of that kind.
+    /// Returns whether rows have energy of that kind.
     pub(crate) fn has(&self, wanted: ZoneKind) -> bool {
         self.kinds().any(|(kind, _)| kind == wanted)
     }
 
-    /// Whether rows have any energy: there is a meter, or a model.
+    /// Returns whether rows have any energy, from a meter or a model.
     pub(crate) fn is_any(&self) -> bool {
         self.kinds().next().is_some()
     }
 
-    /// Microjoules over all kinds that do not contain each other; `None` without a meter.
+    /// Returns the sum over all kinds that no other contains, in microjoules; `None` without a
+    /// meter.
     pub(crate) fn total_uj(&self, joules: &Joules) -> Option<u64> {
         let roots = self.kinds().filter(|(_, root)| *root);
         self.is_any()
@@ -57,85 +59,85 @@ impl Charged {
     }
 }
 
-/// What a column must know besides the row.
+/// Facts that columns need besides the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
-    /// What the table is about.
+    /// The current view.
     pub(crate) view: View,
-    /// What the rows stand for.
+    /// The level of the rows.
     pub(crate) level: Level,
     /// Length of the window in nanoseconds.
     pub(crate) window_ns: u64,
-    /// Which counters mean anything.
+    /// Which counters are measured.
     pub(crate) measured: Measured,
-    /// The kinds of zone of which rows have energy.
+    /// The kinds of zone that are attributed to rows.
     pub(crate) charged: Charged,
-    /// Frequency at which the reference cycles count.
+    /// Frequency of the reference cycles.
     pub(crate) nominal_hertz: Option<u64>,
 }
 
-/// A row with what the table adds to it.
+/// A row, with what the table adds to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Which row.
+    /// The row's identity.
     pub(crate) key: Key,
-    /// Its figures.
+    /// Figures of the row.
     pub(crate) row: Arc<Row>,
-    /// Its average over the last minute, in CPUs.
+    /// Average over the last minute, in CPUs.
     pub(crate) mean: f32,
-    /// Its waits, in the view of waits.
+    /// Waits of the row, in the view of waits.
     pub(crate) waited: Option<Arc<Waited>>,
 }
 
-/// One column.
+/// A column of the table.
 pub(crate) struct Column {
-    /// Its heading. The mark of the sort column follows it.
+    /// The heading. In the sort column, a mark follows it.
     pub(crate) title: &'static str,
-    /// What it shows, for the help.
+    /// Description for the help.
     pub(crate) help: &'static str,
-    /// Columns of the terminal that it takes at least.
+    /// Minimum width on the terminal.
     pub(crate) width: usize,
-    /// Columns that it takes at most when there is room.
+    /// Maximum width when there is room.
     pub(crate) widest: usize,
-    /// Columns with higher numbers are dropped first when the terminal is narrow.
+    /// Narrow terminals drop columns with higher numbers first.
     pub(crate) priority: u8,
-    /// The views that have it.
+    /// The views that offer the column.
     pub(crate) views: &'static [View],
-    /// Whether the level has it and its counters are measured.
+    /// Returns whether the level has the column and its counters are measured.
     pub(crate) exists: fn(&Facts) -> bool,
-    /// What stands in it.
+    /// The contents.
     pub(crate) cell: Cell,
 }
 
-/// What a column shows and sorts by.
+/// Contents of a column, which also determine how it sorts.
 pub(crate) enum Cell {
     /// The name, with the guides of the tree.
     Name,
-    /// A text.
+    /// Text.
     Text(fn(&Facts, &Item) -> String),
-    /// The graph of the last minute; sorts by its average.
+    /// The graph of the last minute. It sorts by average.
     Minute,
-    /// How many waits were how long. It is no order.
+    /// The histogram of wait lengths. It cannot be sorted by.
     Lengths,
-    /// The causes of the waits, as a bar. It is no order.
+    /// The causes of the waits, as a bar. It cannot be sorted by.
     Causes,
-    /// What is the matter; sorts by how bad it is.
+    /// The verdict. It sorts by severity.
     Verdict,
-    /// A number and how it is written; `-` when there is none.
+    /// A number and its format; `-` if the number is missing.
     Number(fn(&Facts, &Item) -> Option<f64>, fn(f64) -> String),
 }
 
-/// What a row is sorted by.
+/// The value by which a row is sorted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SortKey {
-    /// A number; negative when there is none.
+    /// A number; negative if missing.
     Number(f64),
     /// A text, in lower case.
     Text(String),
 }
 
 impl SortKey {
-    /// Ascending order.
+    /// Compares two keys in ascending order.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => a.total_cmp(b),
@@ -147,12 +149,12 @@ impl SortKey {
 }
 
 impl Column {
-    /// Whether it can be shown now.
+    /// Returns whether the column can be shown now.
     pub(crate) fn is_there(&self, facts: &Facts) -> bool {
         self.views.contains(&facts.view) && (self.exists)(facts)
     }
 
-    /// What the row is sorted by in this column.
+    /// Returns the row's sort key in this column.
     pub(crate) fn sort_key(&self, facts: &Facts, item: &Item) -> SortKey {
         match &self.cell {
             Cell::Name => SortKey::Text(level::name(&item.row, facts.level).to_lowercase()),
@@ -164,18 +166,19 @@ impl Column {
         }
     }
 
-    /// Whether the largest is to stand at the top: so for what is used, not for names and ids.
+    /// Returns whether the largest value comes first by default: true for amounts, false for names
+    /// and ids.
     pub(crate) fn descends(&self) -> bool {
         let used = matches!(self.cell, Cell::Minute | Cell::Verdict | Cell::Number(..));
         self.title != "PID" && used
     }
 
-    /// Whether rows can be sorted by it.
+    /// Returns whether rows can be sorted by the column.
     pub(crate) fn sorts(&self) -> bool {
         !matches!(self.cell, Cell::Lengths | Cell::Causes)
     }
 
-    /// At which edge the column stands.
+    /// Returns the alignment of the column.
     pub(crate) fn align(&self) -> Align {
         match self.cell {
             Cell::Number(..) => Align::Right,

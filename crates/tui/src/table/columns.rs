@@ -1,4 +1,4 @@
-//! The columns of the table, those of both views.
+//! The columns of all views.
 
 use noctule_model::{Counter, Level, ZoneKind};
 use noctule_text::{decimal, escape, joules, percent, rate, ratio, watts_alone};
@@ -7,16 +7,17 @@ use crate::table::figures;
 use crate::table::{Cell, Column, Facts, View};
 use crate::text;
 
-/// Position in [`COLUMNS`] of the column that sorts at first.
+/// Position in [`COLUMNS`] of the default sort column.
 pub(crate) const CPU: usize = position("CPU%");
 
-/// The same in the view of waits.
+/// Position in [`COLUMNS`] of the default sort column in the view of waits.
 pub(crate) const WAIT: usize = position("WAIT/s");
 
-/// The same in the view of energy.
+/// Position in [`COLUMNS`] of the default sort column in the view of energy.
 pub(crate) const WATTS: usize = position("W");
 
-/// The first column of a title; the compiler refuses a title that no column has.
+/// Returns the position of the first column with the title. A title that does not exist is a
+/// compile error.
 const fn position(title: &str) -> usize {
     let mut index = 0;
     while !equal(COLUMNS[index].title.as_bytes(), title.as_bytes()) {
@@ -38,7 +39,8 @@ const WAITS: &[View] = &[View::Waits];
 const ENERGY: &[View] = &[View::Energy];
 const USE_AND_ENERGY: &[View] = &[View::Use, View::Energy];
 
-/// Every column, from left to right; those of a view follow each other, but for those that it shares.
+/// All columns, from left to right. The columns of a view are adjacent, except those shared between
+/// views.
 pub(crate) const COLUMNS: &[Column] = &[
     Column {
         title: "PID",

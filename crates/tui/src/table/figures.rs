@@ -1,4 +1,4 @@
-//! The figures of a row; `None` where nothing was measured.
+//! Figures of a row. A figure that was not measured is `None`.
 
 use noctule_analysis::WaitReportRow;
 use noctule_model::{Counter, Level, SOFTIRQ_VECTORS, VerdictKind, ZoneKind};
@@ -6,39 +6,40 @@ use noctule_text::escape;
 
 use crate::table::{Facts, Item};
 
-/// The counters of all softirqs.
+/// Returns the counters of all softirq vectors.
 pub(crate) fn softirqs() -> impl Iterator<Item = Counter> {
     (0..SOFTIRQ_VECTORS.len() as u8).map(Counter::Softirq)
 }
 
-/// The process id, at that level.
+/// Returns the process id, at the level of processes.
 pub(crate) fn pid(_: &Facts, item: &Item) -> Option<f64> {
     item.row.process.as_ref().map(|row| f64::from(row.id.pid))
 }
 
-/// Growth per second; `None` when the counter is not measured.
+/// Returns the growth per second; `None` if the counter is not measured.
 pub(crate) fn rate(facts: &Facts, item: &Item, counter: Counter) -> Option<f64> {
     let growth = facts.measured.value(&item.row.counters, counter)?;
     (facts.window_ns > 0).then(|| growth as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// Share of one CPU, in percent.
+/// Returns the CPU use in percent of one CPU.
 pub(crate) fn cpu_percent(facts: &Facts, item: &Item) -> Option<f64> {
-    // Nanoseconds per second, of which 10^7 are one percent.
+    // 10^7 nanoseconds per second are one percent.
     rate(facts, item, Counter::CpuTime).map(|rate| rate / 1e7)
 }
 
-/// Active energy in the window, in microjoules, over the kinds that do not contain each other.
+/// Returns the active energy in the window, in microjoules, summed over kinds that no other
+/// contains.
 pub(crate) fn microjoules(facts: &Facts, item: &Item) -> Option<f64> {
     facts.charged.total_uj(&item.row.joules).map(|uj| uj as f64)
 }
 
-/// The same as power, in watts.
+/// Returns the active power in watts, summed over kinds that no other contains.
 pub(crate) fn watts(facts: &Facts, item: &Item) -> Option<f64> {
     power(facts, microjoules(facts, item)?)
 }
 
-/// Active power of one kind of zone, in watts.
+/// Returns the active power of one kind of zone, in watts.
 pub(crate) fn watts_of(facts: &Facts, item: &Item, kind: ZoneKind) -> Option<f64> {
     let uj = item.row.joules[kind] as f64;
     facts.charged.has(kind).then_some(())?;
@@ -49,26 +50,26 @@ fn power(facts: &Facts, uj: f64) -> Option<f64> {
     (facts.window_ns > 0).then(|| uj * 1e3 / facts.window_ns as f64)
 }
 
-/// CPU time in the window, in nanoseconds.
+/// Returns the CPU time in the window, in nanoseconds.
 pub(crate) fn cpu_time(facts: &Facts, item: &Item) -> Option<f64> {
     let time = facts.measured.value(&item.row.counters, Counter::CpuTime)?;
     Some(time as f64)
 }
 
-/// Average frequency while the row ran, in hertz.
+/// Returns the average frequency while the row ran, in hertz.
 pub(crate) fn frequency(facts: &Facts, item: &Item) -> Option<f64> {
     let counters = &item.row.counters;
     counters.frequency_hertz(facts.measured, facts.nominal_hertz)
 }
 
-/// Instructions per cycle; `None` when nothing ran.
+/// Returns instructions per cycle; `None` if nothing ran.
 pub(crate) fn instructions_per_cycle(facts: &Facts, item: &Item) -> Option<f64> {
     let value = |counter| facts.measured.value(&item.row.counters, counter);
     let (instructions, cycles) = (value(Counter::Instructions)?, value(Counter::Cycles)?);
     (cycles > 0).then(|| instructions as f64 / cycles as f64)
 }
 
-/// Softirqs of all measured vectors per second.
+/// Returns softirqs per second, summed over all measured vectors.
 pub(crate) fn softirq_rate(facts: &Facts, item: &Item) -> Option<f64> {
     softirqs()
         .filter_map(|vector| rate(facts, item, vector))
@@ -79,50 +80,50 @@ fn waits(item: &Item) -> Option<&WaitReportRow> {
     item.waited.as_ref().map(|waited| &waited.now)
 }
 
-/// Nanoseconds of waiting per second, over all threads.
+/// Returns nanoseconds of waiting per second, summed over all threads.
 pub(crate) fn wait_rate(facts: &Facts, item: &Item) -> Option<f64> {
     let waited = waits(item)?.total_ns();
     (facts.window_ns > 0).then(|| waited as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// How long others waited behind it, nanoseconds per second.
+/// Returns how long others waited behind the row, in nanoseconds per second.
 pub(crate) fn hurts_rate(facts: &Facts, item: &Item) -> Option<f64> {
     let hurts = waits(item)?.hurts.wait_ns;
     (facts.window_ns > 0).then(|| hurts as f64 * 1e9 / facts.window_ns as f64)
 }
 
-/// Waiting as a part of the time that the threads wanted the CPU, in percent; `None` when they did
-/// not want it.
+/// Returns the waits' share of the time that the threads wanted the CPU, in percent. It is `None`
+/// if the threads wanted none.
 pub(crate) fn wait_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let (waited, wanted) = (row.total_ns(), row.total_ns() + row.cpu_ns);
     (wanted > 0).then(|| waited as f64 * 100.0 / wanted as f64)
 }
 
-/// Length of a wait, in nanoseconds: a share `q` of them was shorter.
+/// Returns the `q` quantile of wait lengths, in nanoseconds.
 pub(crate) fn wait_quantile(item: &Item, q: f64) -> Option<f64> {
     Some(waits(item)?.histogram.quantile(q)? as f64)
 }
 
-/// The longest wait, in nanoseconds.
+/// Returns the longest wait, in nanoseconds.
 pub(crate) fn longest_wait(_: &Facts, item: &Item) -> Option<f64> {
     Some(waits(item)?.histogram.max()? as f64)
 }
 
-/// The longest wait that goes on, in nanoseconds; `None` where no thread waits.
+/// Returns the longest wait still in progress, in nanoseconds; `None` if no thread is waiting.
 pub(crate) fn waiting_now(_: &Facts, item: &Item) -> Option<f64> {
     let waiting = waits(item)?.waiting;
     (waiting.threads > 0).then_some(waiting.longest_ns as f64)
 }
 
-/// Name of the one who is to blame for most of the waits, safe for a terminal; empty without one.
-/// At the level of the row all names are those of the level.
+/// Returns the name of the culprit of most waits, escaped for a terminal; empty if there is none.
+/// The name is formatted for the level.
 pub(crate) fn culprit(level: Level, item: &Item) -> String {
     let culprit = waits(item).and_then(WaitReportRow::main_culprit);
     culprit.map_or_else(String::new, |party| escape(&party.name(level)))
 }
 
-/// Share of that one in what was waited for others, in percent.
+/// Returns the main culprit's share of the waits behind others, in percent.
 pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     let row = waits(item)?;
     let others = row.others_ns();
@@ -130,13 +131,13 @@ pub(crate) fn culprit_percent(_: &Facts, item: &Item) -> Option<f64> {
     (others > 0).then_some(share)
 }
 
-/// The last verdict; `None` until there is one.
+/// Returns the latest verdict; `None` until there is one.
 pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
     let last = item.waited.as_ref()?.verdict.as_ref()?;
     Some(last.row().verdict.kind)
 }
 
-/// How bad the verdict is: what a group does to itself is less than what others do to it.
+/// Returns the severity of the verdict. Harm by others is more severe than self-inflicted waits.
 pub(crate) fn severity(item: &Item) -> Option<f64> {
     Some(match verdict(item)? {
         VerdictKind::Quiet => 0.0,

@@ -1,4 +1,4 @@
-//! Which columns fit, and how wide they are.
+//! Chooses which columns fit, and their widths.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use crate::data::history;
 use crate::table::columns::COLUMNS;
 use crate::table::{Cell, Facts, View};
 
-/// Blanks between two columns.
+/// Blanks between columns.
 const GAP: usize = 1;
 
-/// Chooses the columns that fit into `width`, each followed by one blank column, and gives them
-/// the room that is left: names first, then the graphs; the rest goes to the name, since paths can be
-/// of any length. `hidden`: positions in [`COLUMNS`] of those that the user does not want.
+/// Chooses the columns that fit into `width`, each followed by one blank. Spare width goes to names
+/// first, then to graphs, and the rest to the name column, because paths have any length. `hidden`
+/// holds positions in [`COLUMNS`] that the user has hidden.
 pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bool) -> Vec<Placed> {
     let there: Vec<usize> = (0..COLUMNS.len())
         .filter(|&i| COLUMNS[i].is_there(facts) && !hidden.contains(&i))
@@ -57,14 +57,15 @@ pub(crate) fn fit(facts: &Facts, hidden: &HashSet<usize>, width: usize, tree: bo
     placed
 }
 
-/// Width of the name at least: 11 columns leave room for the CPU use where there are only 20. The
-/// kernel cuts the names of processes to 15 characters; the others, and trees, can be of any length.
+/// Returns the minimum width of the name. At 11 columns, CPU use still fits on a terminal of 20
+/// columns. The kernel cuts process names to 15 characters; other names, and trees, can have any
+/// length.
 fn name_width(facts: &Facts, width: usize, tree: bool) -> usize {
     match (width, facts.level) {
         (0..40, _) if facts.view == View::Waits => width.saturating_sub(12).clamp(4, 14),
         (0..40, _) => 11,
         (40..110, _) if facts.view == View::Waits => 17,
-        // Room for what a group does to others, beside who waits now.
+        // Leaves room for the waits caused to others, in addition to the waits in progress.
         (110..150, _) if facts.view == View::Waits => 26,
         (_, Level::Process) if !tree => 17,
         (40..75, _) => 20,

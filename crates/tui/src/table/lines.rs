@@ -1,4 +1,4 @@
-//! The rows that the table shows, filtered and in order.
+//! The rows of the table, filtered and sorted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,51 +16,51 @@ use crate::table::figures;
 use crate::table::tree;
 use crate::table::{Column, Facts, Item, View};
 
-/// Whether rows stand below a row of the tree.
+/// Whether a row of the tree has children, and whether they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Branch {
-    /// None do.
+    /// No children.
     Leaf,
-    /// They are shown.
+    /// Children are shown.
     Open,
-    /// They are hidden.
+    /// Children are hidden.
     Collapsed,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// The row; of a tree, with the figures of all below it.
+    /// The row. In a tree, its figures include all descendants.
     pub(crate) item: Item,
-    /// The guides of the tree before its name.
+    /// The tree guides before the name.
     pub(crate) guide: String,
-    /// The name, safe for a terminal.
+    /// The name, escaped for a terminal.
     pub(crate) name: String,
-    /// False when it is here only because something below it matches the filter.
+    /// Whether the row itself matches the filter; false if only a descendant does.
     pub(crate) matched: bool,
-    /// Its place in the tree.
+    /// Whether the row has children in the tree.
     pub(crate) branch: Branch,
-    /// The rows below it, whose figures are in its own.
+    /// The descendants, whose figures are included in the row's own.
     pub(crate) below: Below,
 }
 
-/// What decides which lines there are, and their order.
+/// Determines the lines and their order.
 pub(crate) struct Wish<'a> {
     /// The level and the window.
     pub(crate) facts: Facts,
-    /// What a row must contain, in lower case; empty for all.
+    /// Lower-case text that a row must contain; empty for all rows.
     pub(crate) filter: &'a str,
-    /// What sorts them.
+    /// The sort column.
     pub(crate) column: &'a Column,
-    /// Largest first.
+    /// Whether the largest value comes first.
     pub(crate) descending: bool,
-    /// As a tree, which the level has.
+    /// Whether to build a tree. The level must have one.
     pub(crate) tree: bool,
     /// Collapsed rows of the tree.
     pub(crate) collapsed: &'a HashSet<Key>,
 }
 
-/// The lines of the table.
+/// Returns the lines of the table.
 pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
     let level = wish.facts.level;
     let sort_key = |item: &Item| wish.column.sort_key(&wish.facts, item);
@@ -96,7 +96,7 @@ pub(crate) fn lines(data: &Data, wish: &Wish<'_>) -> Vec<Line> {
         } else {
             order
         };
-        // Equal rows keep their places from one window to the next.
+        // Rows with equal keys keep their order from one window to the next.
         order.then_with(|| line_a.item.key.cmp(&line_b.item.key))
     });
     sorted.into_iter().map(|(_, line)| line).collect()
@@ -135,8 +135,8 @@ fn waited(waited: &Arc<Waited>, level: Level) -> Line {
     }
 }
 
-/// As [`matches`], and also by the name of the culprit and of the verdict: a search for a noisy one is a
-/// search for its victims.
+/// Returns whether the line matches by [`matches`], by its culprit or by its verdict. A search for
+/// a noisy group thus finds its victims.
 fn finds(line: &Line, level: Level, filter: &str) -> bool {
     let verdict = figures::verdict(&line.item).map_or("", VerdictKind::name);
     matches(&line.item.row, level, filter)
@@ -146,9 +146,9 @@ fn finds(line: &Line, level: Level, filter: &str) -> bool {
         || verdict.contains(filter)
 }
 
-/// Whether the row's name, pid, container id or path contains the filter, or the name of its
-/// namespace, pod, container or unit. Names are compared
-/// as they are shown, so that what can be read can be typed.
+/// Returns whether the filter occurs in the row's name, pid, container id or path, or in its
+/// namespace, pod, container or unit. Names are compared in the form shown, so that users can type
+/// what they read.
 fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);
     filter.is_empty()

@@ -1,4 +1,4 @@
-//! Rows as a tree: processes by parent, cgroups by path.
+//! Builds the tree of rows: processes by parent, cgroups by path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::data::Data;
 use crate::data::level;
 use crate::table::Item;
 
-/// A row and its place.
+/// A row and its position in the tree.
 pub(crate) struct Node {
     /// The row.
     pub(crate) item: Item,
-    /// What it is called in the tree.
+    /// The name in the tree.
     pub(crate) name: String,
-    /// Position of the row above it.
+    /// Position of the parent.
     pub(crate) parent: Option<usize>,
-    /// Whether the filter names it.
+    /// Whether the row matches the filter.
     pub(crate) matched: bool,
 }
 
-/// The rows of the level with those above them, idle ones included.
+/// Returns the rows of the level with their ancestors, including idle ones.
 pub(crate) fn nodes(data: &Data, level: Level) -> Vec<Node> {
     match (level, &data.last) {
         (Level::Process, Some(batch)) => processes(data, batch),
@@ -45,8 +45,8 @@ fn processes(data: &Data, batch: &Batch) -> Vec<Node> {
         .collect();
     let mut position: HashMap<u32, usize> = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {
-        // A pid may be that of a process that ended and of its successor: the living one has
-        // the children.
+        // After pid reuse, an ended process and a live one share a pid. The live process has the
+        // children.
         if let Some(process) = &node.item.row.process
             && (!process.exited || !position.contains_key(&process.id.pid))
         {
@@ -116,7 +116,8 @@ fn cgroups(data: &Data, batch: &Batch) -> Vec<Node> {
     nodes
 }
 
-/// A group without threads of its own may be one that the agent never saw: its id is not known.
+/// Creates the row of a group without threads of its own. The agent may never have seen the group,
+/// so its id can be unknown.
 fn idle_cgroup(owner: Option<Arc<Owner>>, path: String) -> Row {
     let unseen = || {
         Arc::new(Owner {

@@ -1,4 +1,4 @@
-//! The keyboard.
+//! Reads the keyboard.
 
 use std::io;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event};
 
-/// How long the thread stays after the keyboard is no longer wanted.
+/// Maximum time until the thread ends after `Keyboard` is dropped.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A thread that reads the keyboard. crossterm does not return from `read` when the terminal hangs
-/// up (it reads the end of the file for ever), and the loop must still see `stop` then.
+/// A thread that reads the keyboard. When the terminal hangs up, crossterm's `read` never returns,
+/// because it reads the end of file forever. The main loop must still notice `stop` then.
 pub(crate) struct Keyboard {
-    /// What it read; an error is the last.
+    /// Events from the terminal. An error is the last item.
     pub(crate) events: Receiver<io::Result<Event>>,
     done: Arc<AtomicBool>,
 }
 
 impl Keyboard {
-    /// Starts to read.
+    /// Starts the thread.
     pub(crate) fn listen() -> io::Result<Self> {
         let (sender, events) = sync_channel(64);
         let done = Arc::new(AtomicBool::new(false));
@@ -33,13 +33,13 @@ impl Keyboard {
 }
 
 impl Drop for Keyboard {
-    /// The thread is not waited for: it may never return.
+    /// Does not join the thread, which may never end.
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
     }
 }
 
-/// Returns false when nobody listens any more, or nothing can be read any more.
+/// Forwards the next event. Returns false if the receiver is gone or the terminal cannot be read.
 fn forward(sender: &SyncSender<io::Result<Event>>) -> bool {
     let event = match event::poll(PATIENCE) {
         Ok(false) => return true,
