@@ -1,8 +1,8 @@
-//! Text that fits, and lengths of time.
+//! Fitting of text, and formatting of durations.
 
 pub(crate) use noctule_text::{Align, keep_end, keep_start, pad, shorten, width, wrap};
 
-/// A length of time, or time per second, in nanoseconds.
+/// Formats a duration in nanoseconds, or a duration per second.
 pub(crate) fn length(ns: f64) -> String {
     noctule_text::duration(ns.round() as u64)
 }
@@ -13,7 +13,7 @@ mod tests {
 
     use super::*;
 
-    /// Else a column would start elsewhere than it was computed.
+    /// Otherwise columns would start at other positions than computed.
     #[test]
     fn text_is_as_wide_as_the_buffer_draws_it() {
         for text in [

@@ -1,4 +1,4 @@
-//! The place in a recording, moved by a thread of its own: the screen never waits for the disk.
+//! Moves through a recording in its own thread, so that the screen never waits for the disk.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
@@ -16,13 +16,13 @@ use crate::state::travel::{Fresh, Travel};
 /// One run of the agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The least time of a batch, nanoseconds since 1970.
+    /// Earliest time of a batch, in nanoseconds since 1970.
     pub from_unix_ns: u64,
-    /// The greatest.
+    /// Latest time of a batch, in nanoseconds since 1970.
     pub to_unix_ns: u64,
-    /// That of the last batch: less than the greatest where the clock was set back.
+    /// Time of the last batch. It is earlier than `to_unix_ns` if the clock was set back.
     pub end_unix_ns: u64,
-    /// Time between two batches on average.
+    /// Average time between two batches.
     pub interval: Duration,
 }
 
@@ -34,31 +34,34 @@ impl Run {
 
 /// A recording that can be read from any moment.
 pub trait Recorded: Sync {
-    /// The runs of the agent, as they followed each other; their clocks need not. There is one at least.
+    /// Returns the runs of the agent in order; at least one. Their clocks may not be in order.
     fn runs(&self) -> Vec<Run>;
 
-    /// Number of the last batch of a run that is not after a moment; where a moment was there twice, it is the later.
+    /// Returns the number of the last batch of a run that is not later than `time_unix_ns`. If the
+    /// clock passed that moment twice, the later batch counts.
     fn number_at(&self, run: usize, time_unix_ns: u64) -> u64;
 
-    /// The batches of a run, from the last whose number is not greater than this on. Their end is that of the run.
+    /// Returns the batches of a run, starting with the last one whose number is at most `number`.
     fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
 }
 
-/// Batches that make the first picture after a jump; the minute before it follows.
+/// Number of batches behind the first picture after a jump. The minute before it is read
+/// afterwards.
 const QUICK: usize = 3;
 
-/// Batches in memory behind the place, at most: those that the minute of a step back needs.
+/// Maximum number of batches in memory before the place. They cover the minute needed by a step
+/// back.
 const KEPT: usize = 2 * LENGTH;
 
-/// Pictures that wait for the screen.
+/// Capacity of the channel of pictures.
 pub(crate) const LANE: usize = 2;
 
-/// Between two pictures while it plays.
+/// Time between two pictures during playback.
 const FRAME: Duration = Duration::from_millis(100);
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// Ends when nobody travels or looks any more.
+/// Plays the recording until the channel of moves or of pictures is closed.
 pub(crate) fn play(
     source: &dyn Recorded,
     options: &Options,
@@ -74,11 +77,11 @@ pub(crate) fn play(
     }
 }
 
-/// Nobody looks any more.
+/// The screen has closed its channel.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
-/// What came meanwhile, if anything did.
+/// A move that arrived in the meantime, if any.
 type Next = Result<Option<Travel>, Gone>;
 
 struct Player<'a> {
@@ -88,18 +91,18 @@ struct Player<'a> {
     pictures: &'a SyncSender<Fresh>,
     runs: Vec<Run>,
     run: usize,
-    /// Batches in a row.
+    /// Consecutive batches of the run.
     kept: VecDeque<Batch>,
-    /// The first of them is the first of the run.
+    /// Whether `kept` starts with the first batch of the run.
     begun: bool,
-    /// The place: the batch that is shown.
+    /// Position in `kept` of the batch that is shown.
     at: usize,
-    /// The batches behind those that are kept.
+    /// The batches after those in `kept`.
     later: Box<dyn Iterator<Item = Batch> + 'a>,
     data: Data,
-    /// It has the minute before the place, or all of it that there is.
+    /// Whether `data` covers the minute before the place, or everything before it.
     whole: bool,
-    /// Times as fast as it was recorded.
+    /// Playback speed as a multiple of the recorded speed.
     speed: Option<u32>,
 }
 
@@ -131,12 +134,12 @@ impl<'a> Player<'a> {
         self.kept.get(self.at).map_or(0, |batch| batch.time_unix_ns)
     }
 
-    /// Number of the place.
+    /// Returns the sequence number of the batch that is shown.
     fn number(&self) -> u64 {
         self.kept.get(self.at).map_or(0, |batch| batch.sequence)
     }
 
-    /// Waits for a key, and plays meanwhile.
+    /// Waits for a move, and plays in the meantime.
     fn wait(&mut self) -> Result<Travel, Gone> {
         let mut begun = (Instant::now(), self.time());
         let mut drawn = Instant::now();
@@ -156,8 +159,8 @@ impl<'a> Player<'a> {
             while let Some(time) = self.upcoming().filter(|time| *time <= now) {
                 let set_back = time < self.time();
                 moved |= self.step();
-                // Where reading is slower than playing, playing goes on from here. Catching up would delay keys and
-                // pictures more and more.
+                // If reading is slower than playback, the clock of playback restarts here. Catching
+                // up would delay keys and pictures more and more.
                 if set_back || Instant::now() >= caught_up {
                     begun = (Instant::now(), time);
                     break;
@@ -197,7 +200,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// In which run a moment is meant: the last that has it; else that which ended last before it.
+    /// Returns the run of a moment: the last run that contains it, or else the run that ended last
+    /// before it.
     fn run_of(&self, time: u64) -> usize {
         let runs = || self.runs.iter().enumerate();
         let before = || runs().filter(|(_, run)| run.to_unix_ns < time);
@@ -215,7 +219,7 @@ impl<'a> Player<'a> {
         .unwrap_or(0)
     }
 
-    /// To the last batch of a run that is not after a moment.
+    /// Goes to the last batch of a run that is not later than `time`.
     fn go(&mut self, run: usize, time: u64) -> Next {
         let Some(&ends) = self.runs.get(run) else {
             return self.settle();
@@ -228,7 +232,8 @@ impl<'a> Player<'a> {
         self.go_to(run, number)
     }
 
-    /// On or back by the batches of so many minutes, up to the end of the run; from there to the next one.
+    /// Moves by the batches of this many minutes, but at most to the end of the run. From the end,
+    /// moves into the next run.
     fn go_by(&mut self, minutes: i64) -> Next {
         let on = minutes >= 0;
         if on && self.upcoming().is_none() && self.run + 1 < self.runs.len() {
@@ -251,7 +256,8 @@ impl<'a> Player<'a> {
         self.go_to(self.run, number)
     }
 
-    /// To a batch. First what is quick to read and to see, then, unless a key comes, the minute before it.
+    /// Goes to a batch. It first shows the few batches that are quick to read. It then reads the
+    /// minute before them, unless a key is pressed.
     fn go_to(&mut self, run: usize, number: u64) -> Next {
         let has = run == self.run && self.stand_at(number) && self.keeps_minute();
         if !has {
@@ -279,7 +285,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Reads the minute before the place, unless a key comes: then it is still to be read.
+    /// Reads the minute before the place. A key press interrupts reading, and the minute is read
+    /// later.
     fn complete(&mut self) -> Next {
         if let Some(travel) = self.pending()? {
             return Ok(Some(travel));
@@ -301,12 +308,13 @@ impl<'a> Player<'a> {
         self.settle()
     }
 
-    /// Whether the minute before the place is in memory, or all of it that there is.
+    /// Returns whether memory holds the minute before the place, or everything before it.
     fn keeps_minute(&self) -> bool {
         self.at >= LENGTH || self.begun
     }
 
-    /// Reads the minute before a batch, and goes there. Where batches were lost it begins earlier.
+    /// Reads the minute before a batch, and goes to the batch. If batches were lost, it starts
+    /// reading earlier.
     fn fill_minute(&mut self, number: u64) {
         let mut back = LENGTH;
         loop {
@@ -343,7 +351,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Makes the last batch that is in memory and has no greater number the place. Whether it can be no other.
+    /// Moves to the last batch in memory whose number is at most `number`. Returns whether memory
+    /// is sure to hold the right one.
     fn stand_at(&mut self, number: u64) -> bool {
         let reached = self.kept.iter().take_while(|it| it.sequence <= number);
         let reached = reached.count();
@@ -351,7 +360,7 @@ impl<'a> Player<'a> {
         let from = first.is_some_and(|it| it.sequence <= number || self.begun);
         let there = from && last.is_some_and(|it| it.sequence >= number);
         self.at = reached.saturating_sub(1);
-        // The first batch alone has no window to show.
+        // The first batch alone makes no window.
         if self.at == 0 && self.upcoming().is_some() {
             self.at = 1;
         }
@@ -366,7 +375,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Time of the batch behind the place, in the same run.
+    /// Returns the time of the next batch in the same run.
     fn upcoming(&mut self) -> Option<u64> {
         if self.at + 1 >= self.kept.len() {
             let batch = self.later.next()?;
@@ -404,13 +413,13 @@ impl<'a> Player<'a> {
         self.pictures.send(fresh).map_err(|_| Gone)
     }
 
-    /// To the next moment at which a window was judged in which somebody was hurt.
+    /// Goes to the next moment at which a verdict found a group that was hurt.
     fn find_verdict(&mut self) -> Next {
         self.speed = None;
         self.show(true)?;
         let from = self.number();
         for run in self.run..self.runs.len() {
-            // With the windows that a jump to there would judge.
+            // Starts earlier, to judge the same windows as a jump to that moment would.
             let mut judge = self.judge();
             let is_same = run == self.run;
             let begin = from.saturating_sub(LENGTH as u64 + 1);

@@ -1,4 +1,4 @@
-//! The terminal: taken, and given back on every way out.
+//! Takes over the terminal, and restores it on every exit path.
 
 use std::io::{self, Stdout, Write as _};
 use std::panic::{self, PanicHookInfo};
@@ -12,9 +12,9 @@ use ratatui::crossterm::{cursor, event, execute, terminal};
 
 type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 
-/// The terminal while it is ours.
+/// The terminal while noctule uses it.
 pub(crate) struct Screen {
-    /// What is drawn on.
+    /// The terminal to draw on.
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
     /// Set by the panic hook.
     pub(crate) panicked: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Switches to the other screen and to raw mode.
+    /// Switches to the alternate screen and to raw mode.
     pub(crate) fn take() -> io::Result<Self> {
         let guard = Guard::new();
         terminal::enable_raw_mode()?;
@@ -39,8 +39,8 @@ impl Screen {
     }
 }
 
-/// Gives the terminal back: when it is dropped, or before the message of a panic is printed, which
-/// the other screen would swallow.
+/// Restores the terminal when dropped, or before a panic message is printed. The alternate screen
+/// would swallow that message.
 struct Guard {
     ours: Arc<AtomicBool>,
     panicked: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         give_back(&self.ours);
-        // The hook cannot be changed while this thread panics.
+        // The panic hook cannot be changed while this thread panics.
         if !thread::panicking() {
             let before = self.before.clone();
             panic::set_hook(Box::new(move |info| before(info)));
@@ -76,8 +76,8 @@ impl Drop for Guard {
     }
 }
 
-/// Only once: leaving the other screen a second time would move the cursor back over what has been
-/// printed since. Errors are of no use here: there is nothing left to show them on.
+/// Restores the terminal only once, because leaving the alternate screen again would move the
+/// cursor back over later output. Errors are ignored, because there is nowhere left to show them.
 fn give_back(ours: &AtomicBool) {
     if ours.swap(false, Ordering::Relaxed) {
         let _ = terminal::disable_raw_mode();

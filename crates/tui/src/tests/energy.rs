@@ -1,4 +1,4 @@
-//! A node with meters of energy, and the view of what it costs.
+//! Nodes with energy meters, and the view of energy.
 
 use noctule_model::{
     Batch, Energy, EnergySource, FeatureId, FeatureState, Level, Zone, ZoneAccount, ZoneKind,
@@ -11,8 +11,8 @@ use crate::state::App;
 const NGINX: &str = "/system.slice/nginx.service";
 const BUILD: &str = "/user.slice/user-1000.slice/session-3.scope";
 
-/// A second in which the first zone of each kind took so many joules, idle, active and unattributed.
-/// Rows have a third and two thirds of the active part.
+/// Passes a second in which the first zone of each kind consumes these joules: idle, active and
+/// unattributed. The two rows get one third and two thirds of the active part.
 fn second(fake: &mut Fake, took: &[(ZoneKind, [u64; 3])]) -> Batch {
     let zone = |kind: ZoneKind| Zone {
         name: match kind {
@@ -69,7 +69,7 @@ fn node() -> Fake {
         .process(2, 0, "cc1plus", BUILD)
 }
 
-/// Two seconds, and then the view.
+/// Shows the view of energy after two seconds.
 pub(super) fn metered(app: App) -> App {
     let mut fake = node();
     let took = [(ZoneKind::Package, [12, 9, 1]), (ZoneKind::Dram, [3, 3, 0])];
@@ -77,7 +77,7 @@ pub(super) fn metered(app: App) -> App {
     press(feed(app, batches), "e")
 }
 
-/// A machine without a meter.
+/// Shows the view of energy on a machine without a meter.
 pub(super) fn without_meter(app: App) -> App {
     let mut fake = node().off(FeatureId::Energy, FeatureState::Off);
     let batches = [(); 3].map(|()| fake.tick(&[(1, 40)]));
@@ -88,7 +88,7 @@ pub(super) fn without_meter(app: App) -> App {
 fn rows_sum_zones_that_no_other_contains() {
     let app = metered(app(Level::Process, 120, 20));
     let text = screen(&app, 120, 20);
-    // Two thirds of 9 W and of 3 W; the greatest is first.
+    // cc1plus gets two thirds of 9 W and of 3 W, and comes first.
     let row = |name: &str| text.lines().find(|line| line.contains(name)).expect(name);
     assert!(row("cc1plus").contains("8.00"), "{text}");
     assert!(row("nginx").contains("4.00"), "{text}");
@@ -119,7 +119,7 @@ fn keys_lead_from_each_view_to_each_other() {
     assert!(shows(&back, "by W\u{25bc}"));
     let used = press(back, "e");
     assert!(shows(&used, "by CPU%") && !shows(&used, "package-0"));
-    // Other levels and an order of its own, which is kept.
+    // This view has its own levels and its own sort order.
     let sorted = press(app, "2 s w e");
     assert!(shows(&sorted, "by JOULES"));
 }

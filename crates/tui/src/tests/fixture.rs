@@ -1,4 +1,4 @@
-//! A made-up node, and a screen to look at.
+//! A made-up node, and functions to drive and read its screen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::state::keys::Press;
 use crate::state::{About, Options, View};
 use crate::state::{App, Input};
 
-/// Nanoseconds of one tick.
+/// Length of a tick in nanoseconds.
 pub(crate) const TICK: u64 = 1_000_000_000;
 
-/// A node of four CPUs on which time passes as the test wants.
+/// A node with four CPUs. Time passes only when the test calls [`Fake::tick`].
 #[derive(Clone)]
 pub(crate) struct Fake {
     pub(crate) batch: Batch,
 }
 
 impl Fake {
-    /// A node on which nothing runs yet; every counter is measured.
+    /// Creates a node on which nothing runs yet. Every counter is measured.
     pub(crate) fn new() -> Self {
         let node = Node {
             cpus: 4,
@@ -49,7 +49,7 @@ impl Fake {
         Self { batch }
     }
 
-    /// Adds a process; its group is made when it is the first in it.
+    /// Adds a process. Its group is created with its first process.
     pub(crate) fn process(mut self, pid: u32, parent: u32, comm: &str, path: &str) -> Self {
         let owner = self.group(path);
         self.batch.processes.push(ProcessRow {
@@ -67,13 +67,13 @@ impl Fake {
         self
     }
 
-    /// Leaves only CPU time measured.
+    /// Marks every counter except CPU time as not measured.
     pub(crate) fn unmeasured(mut self) -> Self {
         self.batch.measured = Measured::NONE.with(Counter::CpuTime);
         self
     }
 
-    /// Adds a feature that does not work.
+    /// Adds a feature in the given state.
     pub(crate) fn off(mut self, id: FeatureId, state: FeatureState) -> Self {
         let feature = Feature {
             id,
@@ -86,8 +86,8 @@ impl Fake {
         self
     }
 
-    /// In the second that follows, threads of `victim` wait `count` times for `each` nanoseconds
-    /// while `culprit` has the CPU.
+    /// Adds `count` waits of `victim`, each of `each` nanoseconds, behind `culprit` to the next
+    /// second.
     pub(crate) fn behind(&mut self, victim: &str, culprit: &str, count: u64, each: u64) {
         let [victim, culprit] = [victim, culprit].map(|path| self.group(path).cgroup);
         let wait_ns = count * each;
@@ -112,7 +112,7 @@ impl Fake {
         };
     }
 
-    /// In the second that follows, these groups have a CPU for so long, and the host takes some of it.
+    /// Adds CPU time of these groups, and steal time, to the next second.
     pub(crate) fn on_cpu(&mut self, cpu: u32, steal_ns: u64, holders: &[(&str, u64)]) {
         let groups = holders.iter();
         let groups: Vec<_> = groups
@@ -137,7 +137,7 @@ impl Fake {
         row.steal_ns = row.steal_ns.map(|ns| ns + steal_ns);
     }
 
-    /// In the second that follows, threads of the group wait for another cause than a neighbour.
+    /// Adds waits with another cause than a neighbour to the next second.
     pub(crate) fn waits(&mut self, group: &str, cause: Cause, count: u64, each: u64) {
         let group = self.group(group).cgroup;
         self.waited(group, count, each);
@@ -148,7 +148,8 @@ impl Fake {
         }
     }
 
-    /// From the next batch on, so many threads of the group wait, the longest for so long.
+    /// Sets the number of waiting threads of the group and their longest wait, from the next batch
+    /// onwards.
     pub(crate) fn waits_now(&mut self, group: &str, threads: u64, longest_ns: u64) {
         let group = self.group(group).cgroup;
         self.row(group).waiting = Waiting {
@@ -197,7 +198,7 @@ impl Fake {
         owner
     }
 
-    /// A second passes, in which each of these processes used so much of a CPU, in percent.
+    /// Passes a second in which each of these processes uses this percentage of a CPU.
     pub(crate) fn tick(&mut self, used: &[(u32, u64)]) -> Batch {
         let batch = &mut self.batch;
         batch.sequence += 1;
@@ -223,7 +224,7 @@ impl Fake {
         batch.clone()
     }
 
-    /// The process ends: the next batch names it as ended, those after it not at all.
+    /// Ends the process. The next batch names it as ended; later batches do not list it.
     pub(crate) fn exit(&mut self, pid: u32) -> ProcessRow {
         let at = self
             .batch
@@ -283,7 +284,7 @@ fn owner(id: CgroupId, path: &str) -> Owner {
     owner
 }
 
-/// A view of a node with figures that a test knows.
+/// Returns options with fixed facts about rows.
 pub(crate) fn options(level: Level) -> Options {
     Options {
         level,
@@ -303,18 +304,19 @@ pub(crate) fn options(level: Level) -> Options {
     }
 }
 
-/// The state before the first batch.
+/// Returns the state before the first batch.
 pub(crate) fn app(level: Level, width: u16, height: u16) -> App {
     App::new(&options(level), Size::new(width, height), pane::height)
 }
 
-/// The state after these batches.
+/// Returns the state after these batches.
 pub(crate) fn feed(app: App, batches: impl IntoIterator<Item = Batch>) -> App {
     let batches = batches.into_iter().map(Box::new).map(Input::Batch);
     batches.fold(app, App::step)
 }
 
-/// The state after these keys: one word each, a character or the name of a key.
+/// Returns the state after these keys, separated by blanks. Each is a character or the name of a
+/// key.
 pub(crate) fn press(app: App, keys: &str) -> App {
     let press = |word: &str| Press {
         ctrl: word.starts_with('^'),
@@ -342,7 +344,7 @@ pub(crate) fn press(app: App, keys: &str) -> App {
         .fold(app, App::step)
 }
 
-/// The screen of the state.
+/// Draws the state on a terminal.
 pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("it cannot fail");
     terminal
@@ -351,7 +353,7 @@ pub(crate) fn terminal(app: &App, width: u16, height: u16) -> Terminal<TestBacke
     terminal
 }
 
-/// The colours of the screen, a letter or a digit for each cell that is not plain; `*` is bold or faint.
+/// Returns the colours of the screen. Each styled cell is a letter or digit; `*` is bold or faint.
 pub(crate) fn colours(app: &App, width: u16, height: u16) -> String {
     let terminal = terminal(app, width, height);
     let buffer = terminal.backend().buffer();
@@ -379,7 +381,7 @@ pub(crate) fn colours(app: &App, width: u16, height: u16) -> String {
     text
 }
 
-/// The screen as text, without the blanks at the ends of the lines.
+/// Returns the screen as text, without trailing blanks.
 pub(crate) fn screen(app: &App, width: u16, height: u16) -> String {
     let terminal = terminal(app, width, height);
     let buffer = terminal.backend().buffer();
@@ -389,7 +391,7 @@ pub(crate) fn screen(app: &App, width: u16, height: u16) -> String {
         while x < width {
             let cell = &buffer[(x, y)];
             line.push_str(cell.symbol());
-            // A wide sign covers the cells after it.
+            // A wide character covers the cells after it.
             x += cell.symbol().cell_width().max(1);
         }
         text.push_str(line.trim_end());
@@ -398,7 +400,7 @@ pub(crate) fn screen(app: &App, width: u16, height: u16) -> String {
     text
 }
 
-/// Names of the lines of the table, in order.
+/// Returns the names of the table's lines, in order.
 pub(crate) fn names(app: &App) -> Vec<String> {
     let name = |line: &crate::table::lines::Line| format!("{}{}", line.guide, line.name);
     app.lines.iter().map(name).collect()

@@ -1,4 +1,4 @@
-//! The view as a whole: states, screens and the loop, on made-up batches.
+//! Tests of the whole view on made-up batches: states, screens and the main loop.
 
 mod energy;
 mod fixture;

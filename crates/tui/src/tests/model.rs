@@ -1,4 +1,4 @@
-//! From batches to rows.
+//! Tests from batches to rows.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn idle_row_stays_for_a_minute() {
 fn row_idle_for_a_minute_looks_the_same_recorded() {
     let mut fake = Fake::new().process(1, 0, "a", "/a");
     let mut batches = vec![fake.tick(&[]), fake.tick(&[(1, 10)])];
-    // It begins while top runs, sleeps, and runs again.
+    // Process 2 starts while top runs, sleeps, and runs again.
     let mut fake = fake.process(2, 0, "b", "/b");
     batches.push(fake.tick(&[(1, 10), (2, 10)]));
     batches.extend((0..LENGTH + 5).map(|_| fake.tick(&[(1, 10)])));
@@ -214,7 +214,7 @@ fn columns_fill_the_width_and_leave_in_order_of_priority() {
                 .min();
             let kept = placed.iter().map(|p| COLUMNS[p.column].priority).max();
             assert!(dropped.is_none_or(|dropped| Some(dropped) > kept));
-            // Names grow at two widths, at the price of a column or two.
+            // At two widths the name grows and a column or two disappear.
             assert!(placed.len() + 3 > before, "{width}");
             before = placed.len();
         }

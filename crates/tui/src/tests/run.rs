@@ -1,4 +1,4 @@
-//! The loop without a terminal.
+//! Tests of the main loop without a terminal.
 
 use std::io;
 use std::sync::atomic::AtomicBool;

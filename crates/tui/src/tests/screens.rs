@@ -1,4 +1,4 @@
-//! Golden screens. `NOCTULE_BLESS=1 cargo test -p noctule-tui` writes them anew; then read the diff.
+//! Golden screens. `NOCTULE_BLESS=1 cargo test -p noctule-tui` rewrites them; then review the diff.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::fixture::{Fake, app, colours, feed, press, screen, terminal};
 use super::{energy, waits};
 use crate::state::App;
 
-/// A screen: its name and size, the level, the node, and the keys that were struck.
+/// A screen: its name and size, the level, the node, and the keys pressed.
 struct Case {
     name: &'static str,
     size: (u16, u16),
@@ -18,7 +18,7 @@ struct Case {
     keys: &'static str,
 }
 
-/// What of a screen is kept.
+/// Returns the part of a screen that is compared.
 type Drawing = fn(&App, u16, u16) -> String;
 
 const fn case(
@@ -146,8 +146,8 @@ const CASES: &[Case] = &[
     case("unmeasured-detail-80x30", (80, 30), Level::Process, unmeasured, "Enter"),
 ];
 
-/// The same screens for their colours, by letters. No cell has a background, so that they are the same on
-/// a light terminal and on a dark one; that each colour is seen on both is tested where it is chosen.
+/// Golden colours of some screens, as letters. No cell has a background, so they look the same on
+/// light and dark terminals. Tests of the palette check that each colour is readable on both.
 #[rustfmt::skip]
 const COLOURS: &[Case] = &[
     case("process-colours-120x30", (120, 30), Level::Process, busy, "Down"),
@@ -164,8 +164,8 @@ const COLOURS: &[Case] = &[
 const FRONT: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-4e1d.scope";
 const BACK: &str = "/kubepods.slice/kubepods-pod1f3c.slice/cri-77aa.scope";
 
-/// A minute and a half on an ordinary node, with something off and something lost.
-/// Four CPUs: one with neighbours, one that the host takes away, one that is idle, and one that goes offline.
+/// Shows four CPUs: one shared by neighbours, one with steal time, one idle, and one that goes
+/// offline.
 fn cpus(app: App) -> App {
     const MS: u64 = 1_000_000;
     let mut fake = waits::node();
@@ -193,6 +193,7 @@ fn cpus_ascii(app: App) -> App {
     in_ascii(cpus(app))
 }
 
+/// Shows a minute and a half on an ordinary node, with a feature off and losses.
 fn busy(app: App) -> App {
     let mut fake = Fake::new()
         .process(1, 0, "systemd", "/init.scope")

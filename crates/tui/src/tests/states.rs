@@ -1,4 +1,4 @@
-//! What keys and batches do to the state.
+//! Tests of keys and batches against the state.
 
 use noctule_model::{Batch, Level};
 use ratatui::layout::Size;
@@ -9,7 +9,7 @@ use crate::state::{App, Input};
 use crate::table::View;
 use crate::table::columns::COLUMNS;
 
-/// Ten processes, p0 the busiest.
+/// Creates ten processes, of which p0 is the busiest.
 fn ten() -> Fake {
     (0..10).fold(Fake::new(), |fake, i| {
         fake.process(10 + i, 1, &format!("p{i}"), &format!("/{i}.service"))

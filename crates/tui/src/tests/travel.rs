@@ -1,4 +1,4 @@
-//! The place in a recording.
+//! Tests of moving through a recording.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -16,7 +16,7 @@ use crate::state::{App, Input};
 use crate::terminal::player::{self, LANE};
 use crate::terminal::{Recorded, Run};
 
-/// Batches of some runs.
+/// A recording of several runs.
 struct Tape(Vec<Vec<Batch>>);
 
 impl Recorded for Tape {
@@ -53,7 +53,7 @@ impl Recorded for Tape {
     }
 }
 
-/// A run of so many seconds, of which some have a group that is hurt.
+/// Returns a run of `count` seconds. A group is hurt in the seconds of `hurt`.
 fn seconds(fake: &mut Fake, count: usize, hurt: std::ops::Range<usize>) -> Vec<Batch> {
     let tick = |at| {
         if hurt.contains(&at) {
@@ -64,7 +64,7 @@ fn seconds(fake: &mut Fake, count: usize, hurt: std::ops::Range<usize>) -> Vec<B
     (0..count).map(tick).collect()
 }
 
-/// Two runs, with a minute between them.
+/// Returns two runs, with a minute between them.
 fn tape() -> Tape {
     let mut fake = node();
     let first = seconds(&mut fake, 200, 150..170);
@@ -72,7 +72,7 @@ fn tape() -> Tape {
     Tape(vec![first, seconds(&mut fake, 30, 0..0)])
 }
 
-/// The last picture of a place: those before it have more to come.
+/// Returns the final picture of a place. Earlier pictures are marked busy.
 fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
     loop {
         let fresh = pictures.recv().expect("the player lives");
@@ -82,7 +82,7 @@ fn arrived(pictures: &Receiver<Fresh>) -> Fresh {
     }
 }
 
-/// Plays a tape while `what` travels.
+/// Runs a player of the tape while `what` sends moves.
 fn with_player<T>(
     tape: &dyn Recorded,
     start: (usize, u64),
@@ -94,7 +94,7 @@ fn with_player<T>(
         let options = options(Level::Container);
         threads.spawn(move || player::play(tape, &options, start, &wishes, &sender));
         let result = what(&travels, &pictures);
-        // Without them it ends.
+        // The player ends when its channels close.
         drop((travels, pictures));
         result
     })
@@ -119,7 +119,7 @@ fn player_goes_to_each_place() {
             (Travel::To(0), time(&first[1])),
             (Travel::Back, time(&first[1])),
             (Travel::On, time(&first[2])),
-            // Between the runs: the end of the first, and on to the second.
+            // A moment between the runs is the end of the first; one step further is the second.
             (Travel::To(time(&first[199]) + 9 * TICK), time(&first[199])),
             (Travel::On, time(&second[1])),
             (Travel::To(u64::MAX), end),
@@ -133,7 +133,7 @@ fn player_goes_to_each_place() {
     });
 }
 
-/// Notes from which batches it is read.
+/// A recording that notes the number at which each read starts.
 struct Noted(Tape, Mutex<Vec<u64>>);
 
 impl Recorded for Noted {
@@ -185,7 +185,7 @@ fn recorded_place_looks_as_it_did_live() {
 #[test]
 fn a_minute_of_late_batches_is_whole() {
     let mut fake = node();
-    // Every second batch comes two intervals late.
+    // Every second batch is two intervals late.
     let late = |at: u64| {
         fake.batch.time_unix_ns += at % 2 * 2 * TICK;
         fake.tick(&[(1, 40), (4, 100)])
@@ -267,7 +267,7 @@ fn playback_continues_after_the_clock_was_set_back() {
     }
 }
 
-/// Where it goes from a place.
+/// Checks where each move leads from a place.
 fn follows(tape: &Tape, start: (usize, u64), cases: &[(Travel, &Batch)]) {
     with_player(tape, start, |travels, pictures| {
         arrived(pictures);
@@ -300,7 +300,7 @@ fn runs_with_unordered_clocks_are_all_reachable() {
         (Travel::On, &second[1]),
         (Travel::To(second[70].time_unix_ns), &second[70]),
         (Travel::Minutes(-1), &second[10]),
-        // Before all of them, and between them.
+        // Moments before all runs, and between them.
         (Travel::To(0), &second[1]),
         (Travel::To(end + TICK), &second[99]),
         (Travel::To(u64::MAX), &first[99]),
@@ -329,7 +329,7 @@ fn places_near_a_clock_step_are_found() {
     follows(&tape, (0, run[129].time_unix_ns), &cases);
 }
 
-/// While its minute is read a key is pressed.
+/// A recording during whose reading a key is pressed.
 struct Pressed(Tape, Mutex<Option<(Travel, Sender<Travel>)>>);
 
 impl Recorded for Pressed {
@@ -371,7 +371,7 @@ fn minute_is_read_after_a_key_interrupts_it() {
     }
 }
 
-/// A batch takes three times as long to read as it is shown when it is played at 60 times.
+/// A recording whose batches take three times as long to read as they are shown at 60x.
 struct Slow(Tape);
 
 impl Recorded for Slow {
@@ -431,6 +431,6 @@ fn keys_of_a_recording_request_moves() {
     assert!(screen(&refused, 100, 30).contains("not a number"));
     let mut stopped = press(recorded, "p Space");
     assert_eq!(stopped.take_wish(), Some(Travel::Stop));
-    // The live screen has none of them.
+    // The live screen has no keys of a recording.
     assert_eq!(press(app(Level::Process, 100, 30), "v").take_wish(), None);
 }

@@ -1,4 +1,4 @@
-//! Trees, also of data that no healthy machine would give.
+//! Tests of trees, including data that a healthy machine would not produce.
 
 use noctule_model::Level;
 

@@ -1,4 +1,4 @@
-//! Nodes on which somebody waits, and what the view of waits makes of them.
+//! Nodes with waits, and tests of the view of waits.
 
 use noctule_model::{Batch, Cause, FeatureId, FeatureState, Level, VerdictKind};
 
@@ -24,8 +24,8 @@ pub(super) fn node() -> Fake {
         .process(5, 0, "cc1plus", BUILD)
 }
 
-/// A second in which everybody waits in a way of its own. `much`: how often the front waits behind
-/// the batch job.
+/// Passes a second in which each group waits in a different way. `much` is how often the front end
+/// waits behind the batch job.
 pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
     fake.behind(FRONT, BATCH, much, 4 * MS);
     fake.behind(FRONT, BUILD, 12, MS);
@@ -40,7 +40,7 @@ pub(super) fn second(fake: &mut Fake, much: u64) -> Batch {
     fake.tick(&[(1, 40), (2, 50), (3, 2), (4, 100), (5, 150)])
 }
 
-/// Twelve quiet seconds and then eight in which the front suffers.
+/// Shows twelve quiet seconds and then eight in which the front end suffers.
 pub(super) fn contended(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..20)
@@ -49,7 +49,7 @@ pub(super) fn contended(app: App) -> App {
     press(feed(app, batches), "w")
 }
 
-/// A thread of the web server has not run for 18 seconds, of many that run.
+/// Shows a web server with a thread that has not run for 18 seconds, among many that run.
 pub(super) fn starved(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..7)
@@ -63,14 +63,14 @@ pub(super) fn starved(app: App) -> App {
     press(feed(app, batches), "w")
 }
 
-/// As [`contended`], before the first verdict.
+/// Like [`contended`], but before the first verdict.
 pub(super) fn young(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..3).map(|_| second(&mut fake, 70)).collect();
     press(feed(app, batches), "w")
 }
 
-/// Processes run, and none of them waits.
+/// Shows processes that run and never wait.
 pub(super) fn nobody_waits(app: App) -> App {
     let mut fake = node();
     let batches: Vec<Batch> = (0..3).map(|_| fake.tick(&[(1, 40)])).collect();
@@ -83,7 +83,7 @@ pub(super) fn switched_off(app: App) -> App {
     press(feed(app, batches), "w")
 }
 
-/// Groups with names that want to be obeyed, waiting for each other.
+/// Shows groups with hostile names that wait for each other.
 pub(super) fn hostile(app: App) -> App {
     let names = [
         "\x1b[31mred",
@@ -225,7 +225,8 @@ fn the_worst_verdict_and_the_name_of_the_culprit_sort() {
     assert_eq!(names(&worst)[3], "nginx.service");
 }
 
-/// What a container that waits behind these in each second is said to wait behind, and the share of it.
+/// Returns the culprit shown for a container that waits behind these groups each second, and its
+/// share.
 fn culprit_of(behind: &[(&str, u64)], kernel_ms: u64) -> (String, f64) {
     const VICTIM: &str = "/web.slice/shop";
     let mut fake = Fake::new().process(1, 0, "shop", VICTIM);
@@ -259,7 +260,7 @@ fn the_share_is_that_of_the_culprit_that_is_named() {
 fn the_filter_finds_victims_by_culprit_and_by_verdict_too() {
     let app = contended(app(Level::Container, 160, 30));
     for (keys, found) in [
-        // Who has too many threads of its own has no culprit.
+        // A group with too many threads of its own has no culprit.
         ("/ j o b - 1 7", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ h u r t", vec!["web/shop-7d9f/shop-4e1d"]),
         ("/ N G I", vec!["nginx.service"]),
