@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_cpu_beside_a_pinned_group_is_the_first_thing_to_try() {
+    fn pinned_group_is_advised_to_use_an_idle_cpu() {
         let mut reason = reason(VerdictKind::HurtByNeighbour);
         reason.settings.affinity = Some(Affinity {
             cpus: vec![1],
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heavier_of_two_is_to_be_lighter() {
+    fn heavier_rival_is_advised_a_lower_weight() {
         let rivals = |own, culprit| Settings {
             rivals: Some(Rivals {
                 own: ("/a".into(), own),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn no_weight_is_advised_against_a_real_time_process() {
+    fn weights_are_not_advised_against_real_time() {
         let mut reason = reason(VerdictKind::HurtByNeighbour);
         reason.settings.real_time = Some((4711, RealTime::Fifo(10)));
         let words = "lower the real-time priority of process 4711 (FIFO 10; chrt -a -o -p 0 4711), or \
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_named_with_what_was_used_of_it() {
+    fn limit_is_named_with_its_use() {
         let mut reason = reason(VerdictKind::HeldByQuota);
         reason.threads = 8.0;
         reason.quota = Some(QuotaUse {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_but_quiet_has_something_to_try() {
+    fn every_verdict_except_quiet_has_advice() {
         for kind in VerdictKind::ALL {
             let some = advice(&reason(kind)).is_some();
             assert_eq!(some, kind != VerdictKind::Quiet, "{kind:?}");

@@ -64,7 +64,7 @@ mod tests {
     use crate::{glyph, width};
 
     #[test]
-    fn what_becomes_ascii_is_as_wide() {
+    fn ascii_text_keeps_its_width() {
         let cases = [
             ("12.3µs", "12.3us"),
             ("▁▂▃▄▅▆▇█", "_.:-=+*#"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_can_still_be_told_apart() {
+    fn causes_stay_distinguishable_in_ascii() {
         let mut signs = Cause::ALL
             .map(|cause| ascii(&glyph(cause).to_string()))
             .to_vec();

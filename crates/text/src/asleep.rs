@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_group_is_named_before_what_merely_sleeps() {
+    fn held_threads_are_named_before_sleeping_ones() {
         let idle = [
             threads(Asleep::Requests, 2, "ep_poll"),
             threads(Asleep::Timer, 1, "hrtimer_nanosleep"),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strip_has_a_character_for_each_part() {
+    fn strip_has_one_character_per_share() {
         let parts = [Some(0.0), Some(0.01), Some(0.5), Some(1.0), Some(1.2), None];
         assert_eq!(strip(parts), " ▁▄██·");
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_stands_below_the_label_of_its_length() {
+    fn wait_is_drawn_below_the_label_of_its_length() {
         for (label, ns) in [("1µs", 1_500), ("1ms", 1_500_000), ("1s", 1_500_000_000)] {
             let at = lengths(&of(&[(ns, 1)])).iter().position(|&n| n > 0);
             let (before, _) = WAIT_SCALE.split_once(label).expect("a label");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wait_is_drawn_and_none_is_not() {
+    fn single_wait_is_visible_and_zero_is_blank() {
         let cases = [
             (of(&[]), "             "),
             (of(&[(0, 1), (u64::MAX, 1)]), "█           █"),

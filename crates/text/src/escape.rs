@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_utf8_cannot_be_taken_for_text_that_looks_like_it() {
+    fn invalid_utf8_differs_from_text_that_looks_like_its_escape() {
         let cases: [(&[u8], &str); 6] = [
             (b"/usr/bin/true", "/usr/bin/true"),
             ("größe".as_bytes(), "größe"),

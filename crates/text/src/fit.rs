@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_always_gives_the_width_that_was_asked() {
+    fn padding_gives_exactly_the_requested_width() {
         for text in ["", "a", "日本語", "a-long-name-of-some-kind", "e\u{301}"] {
             for columns in 0..12 {
                 for align in [Align::Left, Align::Right] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn folding_hangs_what_follows() {
+    fn folding_indents_later_lines() {
         let text = "used      1.01s (0.5 CPU) of all";
         assert_eq!(fold(text, None, 10), [text]);
         assert_eq!(fold(text, Some(32), 10), [text]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pile_of_marks_is_replaced() {
+    fn grapheme_with_too_many_marks_is_replaced() {
         let zalgo = format!("a{}b", "\u{301}".repeat(500));
         assert_eq!(keep_start(&zalgo, 10), "\u{fffd}b");
     }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_whose_it_is_and_whether_it_is_over() {
+    fn names_mark_kernel_threads_and_exited_processes() {
         let row = |kernel_thread, exited| ProcessRow {
             comm: Comm::new(b"a\nb"),
             kernel_thread,

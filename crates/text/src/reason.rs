@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_table_does_not_tell_is_said() {
+    fn waits_missing_from_a_full_table_are_mentioned() {
         let cases = [
             (
                 &[("a", 0.07), ("b", 0.02)][..],
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_others_leave_one_cpu_are_hurt_by_these() {
+    fn threads_left_with_one_cpu_are_hurt_by_others() {
         let crowded = |kind, culprits| Reason {
             crowded: 0.49,
             room: Some(ThreadRoom {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_has_its_sentence() {
+    fn every_verdict_has_its_sentence() {
         use VerdictKind::*;
         let cases = [
             (Quiet, &[][..], "not hurt by the CPU"),
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_used_up_is_the_limit_whoever_else_runs() {
+    fn used_up_limit_is_blamed_whichever_group_runs() {
         let mut reason = reason(VerdictKind::HeldByQuota, &[("hog", 0.17)]);
         reason.quota = quota(1.5, Some("/above"));
         reason.quota_binds = true;
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_goes_on_is_said_with_its_length() {
+    fn wait_in_progress_is_described_with_its_length() {
         let cases = [
             (1, "1 thread has waited for 18.0s and still waits"),
             (3, "3 threads wait now, one of them for 18.0s"),
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unusual_and_what_may_change_is_said_at_the_end() {
+    fn unusual_and_provisional_are_mentioned_last() {
         let reason = Reason {
             provisional: true,
             threads: 1.2,

@@ -292,7 +292,7 @@ mod tests {
 
     /// 3:1 is what WCAG 2.1 asks of graphics (1.4.11).
     #[test]
-    fn causes_are_seen_on_a_light_and_on_a_dark_terminal() {
+    fn cause_colours_are_visible_on_light_and_dark() {
         for cause in Cause::ALL {
             let Some(colour) = cause_colour(cause) else {
                 continue;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_dropped_by_priority_and_the_room_is_shared_by_turn() {
+    fn columns_are_dropped_by_priority_and_widened_by_turn() {
         let needs = [need(4, 10, 0), need(6, 6, 2), need(5, 8, 1)];
         let cases: [(usize, &[(usize, usize)]); 7] = [
             (0, &[(0, 4)]),

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_is_that_of_the_zone() {
+    fn time_of_day_uses_the_zone() {
         let noon = DAY / 2 + 7_123_999_999;
         assert_eq!(clock(noon, 0), "12:00:07");
         assert_eq!(clock_ms(noon, 0), "12:00:07.123");

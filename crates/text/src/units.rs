@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_three_digits_and_never_round_to_a_thousand() {
+    fn counts_have_three_digits_and_never_show_1000() {
         let counts = [0, 9, 999, 1000, 12_345, 999_499, 999_999, u64::MAX].map(count);
         let expected = ["0", "9", "999", "1.00k", "12.3k", "999k", "1.00M", "18.4E"];
         assert_eq!(counts, expected);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_have_the_largest_unit_that_fits() {
+    fn durations_use_the_largest_unit_that_fits() {
         const SECOND: u64 = 1_000_000_000;
         let cases = [
             (0, "0"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_have_one_decimal() {
+    fn shares_have_one_decimal() {
         assert_eq!(share(1, 3), "33.3%");
         assert_eq!(share(1, 0), "-");
         assert_eq!(percent(99.96), "100.0%");
