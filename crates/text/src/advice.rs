@@ -1,15 +1,14 @@
-//! What speaks for a verdict, and what to try.
+//! Evidence for a verdict, and advice.
 
 use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
 
 use crate::reason::{hardly_throttled, is_mostly_stalled, part};
 use crate::{cpus, sentence};
 
-/// A CPU is worth naming as idle from this part of the window on.
+/// Idle share of a CPU from which advice names it.
 const IDLE: f64 = 0.2;
 
-/// The whole answer for a group that is hurt: the sentence, what speaks for it, what to try. Not
-/// escaped.
+/// Returns the whole answer for a hurt group: sentence, evidence and advice. Not escaped.
 pub fn answer(name: &str, reason: &Reason) -> String {
     let mut words = format!("{name}: {}", sentence(reason));
     for fact in facts(reason) {
@@ -22,7 +21,7 @@ pub fn answer(name: &str, reason: &Reason) -> String {
     words
 }
 
-/// What speaks for the verdict beside the sentence. Not escaped.
+/// Returns evidence for the verdict, in addition to the sentence. Not escaped.
 pub fn facts(reason: &Reason) -> Vec<String> {
     let mut facts = Vec::new();
     if let Some(quota) = reason.quota.as_ref().filter(|q| q.periods > 0)
@@ -63,7 +62,7 @@ fn confined(affinity: &Affinity) -> String {
     }
 }
 
-/// CPUs by number: `CPU 1`, `CPUs 0-3,8`.
+/// Formats CPU numbers: `CPU 1`, `CPUs 0-3,8`.
 pub fn cpu_numbers(cpus: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -81,7 +80,7 @@ pub fn cpu_numbers(cpus: &[u32]) -> String {
     format!("CPU{s} {}", parts.join(","))
 }
 
-/// What to try first, where something usually helps. Not escaped.
+/// Returns the first thing to try, if something usually helps. Not escaped.
 pub fn advice(reason: &Reason) -> Option<String> {
     // More of the CPU returns little to threads that wait for something else.
     if is_mostly_stalled(reason) {
@@ -103,7 +102,8 @@ pub fn advice(reason: &Reason) -> Option<String> {
             raise_limit(reason)
         ),
         VerdictKind::HeldByQuota => quota(reason),
-        // Those who use up the limit of the group itself are inside it: no weight parts them.
+        // The groups that use up this limit are inside the limited group, so a weight cannot
+        // separate them.
         VerdictKind::QuotaAndNeighbours
             if reason.quota_binds && reason.quota.as_ref().is_some_and(|q| q.group.is_none()) =>
         {
@@ -111,7 +111,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         }
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
-            // What they may use is not known; others can have the rest.
+            // The CPUs that the group may use are unknown; other groups may use the rest.
             let is_more = reason.threads.round() > reason.cpus.ceil().max(1.0);
             match reason.room {
                 Some(room) => format!(
@@ -154,9 +154,10 @@ fn quota(reason: &Reason) -> String {
     }
 }
 
-/// How to share the CPU in another way.
+/// Suggests another way to share the CPU.
 fn share(reason: &Reason) -> String {
-    // The kernel refuses a weight of such a group, and that of the other one changes nothing.
+    // The kernel refuses a weight for a `cpu.idle` group, and the other group's weight has no
+    // effect on it.
     if let Some(idle) = &reason.settings.idle {
         let whose = match &idle.above {
             Some(group) => format!("cpu.idle of {group}"),
@@ -164,7 +165,7 @@ fn share(reason: &Reason) -> String {
         };
         return format!("leave it so if that is meant, or set {whose} to 0");
     }
-    // Nor does a weight hold a process that goes before all ordinary ones.
+    // A weight does not affect a process whose policy precedes all ordinary processes.
     if let Some((pid, policy)) = &reason.settings.real_time {
         return format!(
             "lower the real-time priority of process {pid} ({policy}; chrt -a -o -p 0 {pid}), or give \
@@ -189,7 +190,7 @@ fn share(reason: &Reason) -> String {
     }
 }
 
-/// Where to: not to another CPU of this node where all of these are busy.
+/// Names the destination of a move: another node if all CPUs of this node are busy.
 fn place(reason: &Reason) -> &'static str {
     let idle = reason.settings.affinity.as_ref().and_then(|a| a.idle);
     match idle {
@@ -266,7 +267,7 @@ mod tests {
             reason.settings = rivals(own, culprit);
             assert_eq!(advice(&reason).as_deref(), Some(words));
         }
-        // No CPU of this node is free for either.
+        // No CPU of this node is free for either group.
         reason.settings.affinity = Some(Affinity {
             cpus: vec![1],
             idle: Some((0, 0.0)),
@@ -348,11 +349,12 @@ mod tests {
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );
-        // Others had the CPU until nearly the end of each period: more of only one of the two returns little.
+        // Others had the CPU until nearly the end of each period, so that more of only one of the
+        // two helps little.
         (reason.throttled, reason.quota_binds) = (0.02, true);
         let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other returns little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
-        // Who is accused then is inside the group.
+        // The accused groups are then inside the limited group.
         reason.kind = VerdictKind::QuotaAndNeighbours;
         reason.quota_binds = true;
         let words = "raise its limit (now 0.2 CPU), or run fewer threads";

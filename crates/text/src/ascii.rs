@@ -1,10 +1,10 @@
-//! Text for terminals that show ASCII only.
+//! Replaces characters for terminals that show only ASCII.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// The text in ASCII, in as many columns. Signs of ours become the nearest character; of what strangers wrote
-/// each column becomes `?`.
+/// Returns the text in ASCII, with the same width. noctule's own symbols become the nearest
+/// character; other non-ASCII text becomes one `?` per column.
 pub fn ascii(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -21,7 +21,7 @@ pub fn ascii(text: &str) -> String {
     out
 }
 
-/// The character for a sign that noctule itself writes.
+/// Returns the ASCII replacement of a symbol that noctule itself writes.
 const fn near(sign: char) -> Option<char> {
     Some(match sign {
         'µ' | 'μ' => 'u',

@@ -1,11 +1,11 @@
-//! A group that neither runs nor wants a CPU, in words.
+//! Describes a group that neither runs nor wants a CPU.
 
 use noctule_model::{Asleep, AsleepThreads};
 
 use crate::duration;
 
-/// Why a group did nothing for a window: what its threads are in, and what to try. Not escaped. `threads`: those that
-/// most are in come first.
+/// Explains why a group did nothing for a window, from the states of its threads, with advice.
+/// `threads` must be sorted by the number of threads, largest first. Not escaped.
 pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
     let all: u32 = threads.iter().map(|it| it.threads).sum();
     let held = threads.iter().find(|it| it.kind.is_held());

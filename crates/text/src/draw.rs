@@ -1,18 +1,18 @@
-//! Waits as characters: what a table and a screen draw alike.
+//! Draws waits as characters, for tables and the screen.
 
 use noctule_model::{Cause, Histogram};
 
-/// Characters of a drawn distribution: one for each factor of four, from 1 µs (2^10 ns) to 4 s
-/// (2^32 ns); the first and the last have what is outside.
+/// Number of characters in a drawn histogram. There is one for each factor of four, from 1 µs (2^10
+/// ns) to 4 s (2^32 ns). The first and the last also count shorter and longer waits.
 pub const WAIT_LENGTHS: usize = 13;
 
-/// What stands above a drawn distribution: each label begins at the character of its length.
+/// The scale above a drawn histogram. Each label starts at the character of its length.
 pub const WAIT_SCALE: &str = " 1µs  1ms  1s";
 
 const FIRST_POWER: u32 = 10;
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// How a cause is drawn in a bar. The glyphs distinguish them without colours.
+/// Returns the glyph of a cause in a bar. Glyphs are distinguishable without colours.
 pub const fn glyph(cause: Cause) -> char {
     match cause {
         Cause::Throttle => '▓',
@@ -26,7 +26,7 @@ pub const fn glyph(cause: Cause) -> char {
     }
 }
 
-/// How many waits fall to each character of a drawn distribution.
+/// Returns the number of waits for each character of a drawn histogram.
 pub fn lengths(waits: &Histogram) -> [u64; WAIT_LENGTHS] {
     let mut counts = [0; WAIT_LENGTHS];
     let mut before = 0;
@@ -39,8 +39,8 @@ pub fn lengths(waits: &Histogram) -> [u64; WAIT_LENGTHS] {
     counts
 }
 
-/// Parts between 0 and 1 on one line, a character for each: a full block is 1, a blank nothing at all, a
-/// point that nothing is known.
+/// Draws shares from 0 to 1, one character each. A full block is 1, a blank is 0, and a dot is
+/// unknown.
 pub fn strip(parts: impl IntoIterator<Item = Option<f64>>) -> String {
     let height = |part: Option<f64>| match part {
         None => '·',
@@ -50,8 +50,8 @@ pub fn strip(parts: impl IntoIterator<Item = Option<f64>>) -> String {
     parts.into_iter().map(height).collect()
 }
 
-/// The distribution on one line, each length against the most frequent one. A single wait can be
-/// seen; a blank is none.
+/// Draws a histogram on one line, relative to its most frequent length. Even a single wait is
+/// visible; a blank is none.
 pub fn drawn(waits: &Histogram) -> String {
     let counts = lengths(waits);
     let most = counts.iter().copied().max().unwrap_or(0).max(1);

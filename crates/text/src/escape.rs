@@ -1,10 +1,10 @@
-//! Text that strangers choose.
+//! Escapes untrusted text.
 
 use std::fmt::Write as _;
 
-/// Makes text from strangers safe to print on a terminal: control characters, bidirectional
-/// overrides and invisible format characters become visible escapes (`\n`, `\u{1b}`), and a
-/// backslash is doubled.
+/// Makes untrusted text safe to print on a terminal. Control characters, bidirectional overrides
+/// and invisible format characters become visible escapes (`\n`, `\u{1b}`), and a backslash is
+/// doubled.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,18 +18,19 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// Bytes as text that is safe to print on a terminal, without loss: as [`escape`] and [`lossless`].
+/// Formats bytes as text that is safe to print on a terminal, without loss. It combines [`escape`]
+/// and [`lossless`].
 pub fn escape_bytes(bytes: &[u8]) -> String {
     joined(bytes, escape)
 }
 
-/// Bytes as text from which every byte can be recovered: what is not UTF-8 becomes `\xHH`, and a backslash
-/// is doubled. Control characters are kept: this is for formats that escape them by themselves.
+/// Formats bytes as text from which every byte can be recovered. Invalid UTF-8 becomes `\xHH`, and
+/// a backslash is doubled. Control characters stay, for formats that escape them themselves.
 pub fn lossless(bytes: &[u8]) -> String {
     joined(bytes, |valid| valid.replace('\\', "\\\\"))
 }
 
-/// Every byte can be recovered from the result, as long as `valid` doubles backslashes.
+/// Escapes invalid UTF-8. Every byte can be recovered as long as `valid` doubles backslashes.
 fn joined(bytes: &[u8], valid: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -42,8 +43,8 @@ fn joined(bytes: &[u8], valid: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// Whether a terminal obeys the character, or draws nothing for it: control characters, and those
-/// that change how the rest of a line is drawn.
+/// Returns whether a terminal interprets the character, or draws nothing for it. Those are control
+/// characters and characters that change how the rest of a line is drawn.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,14 +1,13 @@
-//! Text in columns of a terminal: how wide it is, and how it is cut, padded and wrapped.
+//! Fits text into terminal columns: width, cutting, padding, wrapping.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// A letter with more marks than this is not a letter of any language; the marks would be drawn
-/// over the lines above and below.
+/// Maximum characters per grapheme. No language needs more marks on a letter, and they would be
+/// drawn over the lines above and below.
 const MAX_CHARS_PER_CELL: usize = 6;
 
-/// The graphemes of the text, each with the columns that it occupies. What occupies none is left
-/// out.
+/// Returns the graphemes of the text with their widths. Graphemes of width zero are left out.
 fn signs(text: &str) -> impl Iterator<Item = (String, usize)> {
     let sign = |symbol: &str| match symbol {
         zalgo if zalgo.chars().count() > MAX_CHARS_PER_CELL => ("\u{fffd}".to_owned(), 1),
@@ -20,18 +19,18 @@ fn signs(text: &str) -> impl Iterator<Item = (String, usize)> {
     visible.map(sign).filter(|(_, width)| *width > 0)
 }
 
-/// Columns that the text occupies.
+/// Returns the number of columns that the text occupies.
 pub fn width(text: &str) -> usize {
     signs(text).map(|(_, width)| width).sum()
 }
 
-/// The text, or its beginning and `…`, in at most `max` columns.
+/// Returns the text, or its beginning and `…`, in at most `max` columns.
 pub fn keep_start(text: &str, max: usize) -> String {
     let signs: Vec<_> = signs(text).collect();
     take(&signs, max, signs.iter(), |kept| kept.concat() + "…")
 }
 
-/// The text, or `…` and its end: the end of a path identifies it better than its beginning.
+/// Returns the text, or `…` and its end. The end of a path identifies it better than its beginning.
 pub fn keep_end(text: &str, max: usize) -> String {
     let signs: Vec<_> = signs(text).collect();
     take(&signs, max, signs.iter().rev(), |mut kept| {
@@ -40,8 +39,8 @@ pub fn keep_end(text: &str, max: usize) -> String {
     })
 }
 
-/// The name, or its beginning, `…` and its end, in at most `max` columns. The last part of a path is
-/// kept whole where there is room for it: names of one pod or folder begin alike.
+/// Returns the name, or its beginning, `…` and its end, in at most `max` columns. Names within one
+/// pod or directory begin alike, so the last part of a path stays whole if it fits.
 pub fn shorten(name: &str, max: usize) -> String {
     if width(name) <= max || max < 4 {
         return keep_start(name, max);
@@ -52,7 +51,7 @@ pub fn shorten(name: &str, max: usize) -> String {
         last if last + 2 <= max => last,
         _ => max * 2 / 3,
     };
-    // Both are cut, and each has its own mark.
+    // Both functions mark the cut; only one mark stays.
     let (head, end) = (keep_start(name, max - tail), keep_end(name, tail + 1));
     head.trim_end_matches('…').to_owned() + &end
 }
@@ -78,16 +77,16 @@ fn take<'a>(
     shorten(fitting.collect())
 }
 
-/// Where the text stands in its column.
+/// Alignment of text in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// At the left edge.
+    /// Left.
     Left,
-    /// At the right edge, as numbers do.
+    /// Right, as for numbers.
     Right,
 }
 
-/// The text in exactly `columns` columns.
+/// Pads or cuts the text to exactly `columns` columns.
 pub fn pad(text: &str, columns: usize, align: Align) -> String {
     let fitted = keep_start(text, columns);
     let space = " ".repeat(columns.saturating_sub(width(&fitted)));
@@ -97,7 +96,7 @@ pub fn pad(text: &str, columns: usize, align: Align) -> String {
     }
 }
 
-/// The text in lines of at most `max` columns, broken between words where that is possible.
+/// Wraps the text into lines of at most `max` columns, between words if possible.
 pub fn wrap(text: &str, max: usize) -> Vec<String> {
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for word in text.split_inclusive(' ') {
@@ -118,14 +117,14 @@ pub fn wrap(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
-/// The text in lines of at most `room` columns, folded at blanks where that is possible. Every line but the
-/// first begins with `hang` blanks; where that leaves too little, with none. Without a room it is one line.
+/// Wraps the text into lines of at most `room` columns, at blanks if possible. Later lines are
+/// indented by `hang` blanks, unless that leaves too little room. Without `room`, returns one line.
 pub fn fold(text: &str, room: Option<usize>, hang: usize) -> Vec<String> {
     let Some(room) = room.filter(|room| width(text) > *room) else {
         return vec![text.to_owned()];
     };
     let hang = if room >= hang + LEAST { hang } else { 0 };
-    // The blanks stand before the first line too while it is measured.
+    // The blanks that start the first line count when it is measured.
     let indent = " ".repeat(hang);
     let (first, rest) = match text.char_indices().nth(hang) {
         Some((at, _)) if text.is_char_boundary(at) && width(&text[..at]) == hang => {
@@ -146,7 +145,7 @@ pub fn fold(text: &str, room: Option<usize>, hang: usize) -> Vec<String> {
     lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Columns that must be left beside blanks at the begin of a line.
+/// Minimum number of columns beside the indentation.
 const LEAST: usize = 16;
 
 #[cfg(test)]
@@ -157,7 +156,7 @@ mod tests {
     fn shortening_counts_columns_not_characters() {
         assert_eq!(keep_start("nginx", 5), "nginx");
         assert_eq!(keep_start("nginx", 4), "ngi…");
-        // Each of these takes two columns, so that one column of the five stays empty.
+        // Each character is two columns wide, so one of the five columns stays empty.
         assert_eq!(keep_start("日本語処理", 6), "日本…");
         assert_eq!(keep_end("/kubepods/pod1", 6), "…/pod1");
         assert_eq!(keep_end("日本語", 4), "…語");

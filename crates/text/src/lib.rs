@@ -1,6 +1,6 @@
-//! How noctule writes for people: one form of each thing, for every table, view and message.
+//! Formats text for people, in one form for every table, view and message.
 //!
-//! Pure functions that know no terminal, no file and no clock.
+//! All functions are pure and use no terminal, file or clock.
 
 mod advice;
 mod ascii;

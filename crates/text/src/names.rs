@@ -1,10 +1,10 @@
-//! The names of what a row stands for.
+//! Names of rows.
 
 use noctule_model::{Level, ProcessRow, Zone};
 
 use crate::escape;
 
-/// The word for one row of a level.
+/// Returns the word for a row of a level.
 pub const fn level_word(level: Level) -> &'static str {
     match level {
         Level::Process => "process",
@@ -15,7 +15,7 @@ pub const fn level_word(level: Level) -> &'static str {
     }
 }
 
-/// The command name of a process, safe for a terminal. As in `ps`, a thread of the kernel stands in
+/// Returns the command name of a process, escaped for a terminal. As in `ps`, kernel threads are in
 /// brackets.
 pub fn process_name(process: &ProcessRow) -> String {
     let name = escape(&process.comm.text());
@@ -25,7 +25,7 @@ pub fn process_name(process: &ProcessRow) -> String {
     }
 }
 
-/// What follows the name of a process that has exited, and of no other.
+/// Returns the suffix of a process that has exited; empty for others.
 pub const fn exited(process: &ProcessRow) -> &'static str {
     match process.exited {
         true => " (exited)",
@@ -33,7 +33,8 @@ pub const fn exited(process: &ProcessRow) -> &'static str {
     }
 }
 
-/// The name of a zone of energy, safe for a terminal, with its socket: each has a zone `dram`.
+/// Returns the name of an energy zone, escaped for a terminal. It includes the socket, because each
+/// socket has a zone `dram`.
 pub fn zone_name(zone: &Zone) -> String {
     let name = escape(&zone.name);
     match zone.socket {

@@ -1,10 +1,10 @@
-//! A verdict in words: what happens to the group, by whom and how much.
+//! Describes a verdict: what happens to the group, caused by which group, and how much.
 
 use noctule_model::{BlockClass, Reason, VerdictKind, Waiting};
 
 use crate::{duration, percent};
 
-/// The sentence of a verdict, from the group's own point of view. Not escaped.
+/// Returns the sentence of a verdict, from the group's own point of view. Not escaped.
 pub fn sentence(reason: &Reason) -> String {
     let mut words = match reason.kind {
         VerdictKind::Quiet => "not hurt by the CPU".to_owned(),
@@ -50,7 +50,7 @@ pub fn sentence(reason: &Reason) -> String {
     words
 }
 
-/// A shorter word for a kind of verdict, for columns without room for its name.
+/// Returns a shorter word for a verdict, for columns too narrow for its name.
 pub const fn verdict_word(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Quiet => "quiet",
@@ -101,7 +101,7 @@ pub(crate) fn is_mostly_stalled(reason: &Reason) -> bool {
     stalled > reason.runnable
 }
 
-/// Who waits now, and for how long.
+/// Describes the threads that wait now, and for how long.
 fn still_waiting(waiting: &Waiting) -> String {
     let longest = duration(waiting.longest_ns);
     match waiting.threads {
@@ -110,7 +110,7 @@ fn still_waiting(waiting: &Waiting) -> String {
     }
 }
 
-/// The waits that go on, in a table: how many threads, and how long the longest has waited.
+/// Formats waits in progress for a table: number of threads, and the longest wait.
 pub fn waiting_now(waiting: &Waiting) -> String {
     match waiting.threads {
         0 => "-".to_owned(),
@@ -118,7 +118,7 @@ pub fn waiting_now(waiting: &Waiting) -> String {
     }
 }
 
-/// Others, of which one has the most.
+/// Describes the main culprit, and the waits behind others.
 fn neighbour(reason: &Reason) -> String {
     let contended = part(reason.contended);
     let mut words = "hurt".to_owned();
@@ -131,7 +131,7 @@ fn neighbour(reason: &Reason) -> String {
     words.push_str(&format!(
         ": runnable but not running {contended} of its wanted time"
     ));
-    // Where others had a part in it, too.
+    // Other groups had a part in it too.
     if let Some(culprit) = reason.culprits.first()
         && culprit.share < 0.95 * reason.contended
     {
@@ -163,7 +163,7 @@ fn neighbours(reason: &Reason) -> String {
     }
 }
 
-/// Its threads shared CPUs although they may use as many as there are threads.
+/// Describes threads that shared CPUs although each could have had its own.
 fn crowded(reason: &Reason) -> String {
     let shared = cpus((reason.cpus * 10.0).round() / 10.0);
     let usable = reason.room.map_or(String::new(), |room| {
@@ -175,7 +175,7 @@ fn crowded(reason: &Reason) -> String {
     )
 }
 
-/// What it waited for others that had no place in the table; nothing below 1% of its wanted time.
+/// Describes waits behind groups without a row of their own; empty below 1% of the wanted time.
 fn nameless(reason: &Reason) -> String {
     match reason.nameless {
         share if share >= 0.01 => format!(
@@ -186,7 +186,7 @@ fn nameless(reason: &Reason) -> String {
     }
 }
 
-/// The culprits, each with its part of the wanted time.
+/// Lists the culprits, each with its share of the wanted time.
 fn names(reason: &Reason) -> Option<String> {
     let one = |culprit: &noctule_model::ReasonCulprit| {
         format!("{} {}", culprit.name, part(culprit.share))
@@ -205,7 +205,8 @@ fn held(reason: &Reason) -> String {
         ),
         None => format!("held back {throttled} of its wanted time by {limit}"),
     };
-    // A neighbour that took nothing from it is not accused, but it is seen in the table.
+    // A neighbour that took nothing from the group is not accused, but the table shows it, so it is
+    // mentioned.
     if let Some(culprit) = reason.culprits.first().filter(|c| c.share >= 0.1)
         && reason.quota_binds
     {
@@ -223,8 +224,8 @@ fn held(reason: &Reason) -> String {
     words
 }
 
-/// Whether a limit holds the group that seldom ran out, because others had the CPU until nearly the end of each
-/// period.
+/// Returns whether the limit binds a group that was seldom throttled, because other groups had the
+/// CPU until nearly the end of each period.
 pub(crate) fn hardly_throttled(reason: &Reason) -> bool {
     reason.kind == VerdictKind::HeldByQuota && reason.quota_binds && reason.throttled < 0.1
 }
@@ -244,7 +245,7 @@ fn behind(reason: &Reason) -> String {
     }
 }
 
-/// The limit that holds a group back.
+/// Describes the limit that holds the group back.
 fn limit(reason: &Reason) -> String {
     match &reason.quota {
         None => "a CPU limit".to_owned(),
@@ -260,7 +261,7 @@ fn threads(reason: &Reason) -> String {
     let cpus = cpus((reason.cpus * 10.0).round() / 10.0);
     match threads >= 2.0 {
         true => format!("its own {threads:.0} runnable threads share {cpus}"),
-        // They wanted the CPU for a part of the window only.
+        // The threads wanted the CPU for only a part of the window.
         false => format!(
             "its own threads wait for each other {} of their wanted time",
             part(reason.own)
@@ -268,7 +269,7 @@ fn threads(reason: &Reason) -> String {
     }
 }
 
-/// A number of CPUs: `0.2 CPU`, `1 CPU`, `1.5 CPUs`.
+/// Formats a number of CPUs: `0.2 CPU`, `1 CPU`, `1.5 CPUs`.
 pub fn cpus(value: f64) -> String {
     let digits = format!("{value:.2}");
     let digits = digits.trim_end_matches('0').trim_end_matches('.');

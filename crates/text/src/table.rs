@@ -1,33 +1,33 @@
-//! Tables: which columns fit, how wide they are, and their lines.
+//! Lays out tables: which columns fit, their widths and their lines.
 
 use noctule_model::Cause;
 
 use crate::fit::{Align, keep_start, pad, shorten, width};
 
-/// What a column asks for.
+/// The space that a column needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Columns of the terminal that it takes at least.
+    /// Minimum width on the terminal.
     pub least: usize,
-    /// Columns that it takes when there is room.
+    /// Width if there is room.
     pub most: usize,
-    /// Those with higher numbers are dropped first.
+    /// Columns with higher numbers are dropped first.
     pub priority: u8,
-    /// When it gets of the room that is left: those with lower numbers first.
+    /// Columns with lower numbers get spare width first.
     pub turn: u8,
 }
 
-/// A column that is shown.
+/// A visible column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its position among all columns.
     pub column: usize,
-    /// Columns of the terminal.
+    /// Its width on the terminal.
     pub width: usize,
 }
 
-/// Chooses the columns that fit into `room` with `gap` blanks between two, and shares out the room that
-/// is left. The one of the lowest priority is always there.
+/// Chooses the columns that fit into `room` with `gap` blanks between them, and distributes the
+/// spare width. The column with the lowest priority number always stays.
 pub fn fit(needs: &[Need], room: usize, gap: usize) -> Vec<Place> {
     let mut chosen: Vec<usize> = (0..needs.len()).collect();
     chosen.sort_by_key(|&column| needs[column].priority);
@@ -64,28 +64,29 @@ pub fn fit(needs: &[Need], room: usize, gap: usize) -> Vec<Place> {
     places
 }
 
-/// What a text says by its colour. Meaning never rests on colour alone.
+/// Meaning of a text, shown by colour. Colour never carries meaning alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing.
+    /// No meaning.
     #[default]
     Plain,
-    /// It matters more than its neighbours.
+    /// More important than its neighbours.
     Strong,
-    /// It matters less.
+    /// Less important.
     Faint,
-    /// All is well.
+    /// Good.
     Good,
-    /// The matter is what a group, or its quota, does to itself.
+    /// Caused by the group itself or by its quota.
     Own,
-    /// Others do it to the group, or it failed.
+    /// Caused by others, or a failure.
     Bad,
-    /// Time that has this cause.
+    /// Time with this cause.
     Cause(Cause),
 }
 
-/// The colour of a cause, of the 256 that terminals have: near those of the page, and to be seen on a light
-/// and on a dark background. `None`: faint, as there was nobody, or nobody is known.
+/// Returns the colour of a cause among the 256 of terminals. It resembles the colour on the page
+/// and is visible on light and dark backgrounds. `None` means faint: no group had the CPU, or it is
+/// unknown which.
 pub const fn cause_colour(cause: Cause) -> Option<u8> {
     match cause {
         Cause::Throttle => Some(136),
@@ -102,31 +103,31 @@ pub const fn cause_colour(cause: Cause) -> Option<u8> {
 /// A part of a line in one tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Its text.
+    /// The text.
     pub text: String,
-    /// Its tone.
+    /// The tone.
     pub tone: Tone,
 }
 
 impl Span {
-    /// A text in a tone.
+    /// Creates a span.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         let text = text.into();
         Self { text, tone }
     }
 }
 
-/// What stands in a column of a row.
+/// The contents of a column in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// It is one text, or parts that are never cut.
+    /// One text, or several parts that are never cut.
     pub spans: Vec<Span>,
-    /// A shorter word for the same, where the text has no room.
+    /// A shorter word, used if the text does not fit.
     pub short: Option<String>,
 }
 
 impl Cell {
-    /// A text in a tone.
+    /// Creates a cell with one text.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             spans: vec![Span::new(text, tone)],
@@ -134,12 +135,12 @@ impl Cell {
         }
     }
 
-    /// Columns of the terminal.
+    /// Returns the width on the terminal.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
-    /// The cell in exactly so many columns.
+    /// Returns the cell in exactly `columns` columns.
     fn fitted(&self, columns: usize, align: Align) -> Vec<Span> {
         let mut spans = self.spans.clone();
         let wide = self.width() > columns;
@@ -167,17 +168,17 @@ impl From<String> for Cell {
 /// The heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What stands above it.
+    /// The title.
     pub title: String,
-    /// Where cells stand.
+    /// Alignment of the cells.
     pub align: Align,
     /// See [`Need::priority`].
     pub priority: u8,
-    /// Columns to which it can be shortened; `None` where a part of it says nothing.
+    /// Minimum width; `None` if a cut cell would be meaningless.
     pub least: Option<usize>,
 }
 
-/// Blanks between two columns.
+/// Blanks between columns.
 const GAP: usize = 2;
 
 /// The lines of a table.
@@ -185,13 +186,13 @@ const GAP: usize = 2;
 pub struct Lines {
     /// The headings.
     pub head: Vec<Span>,
-    /// A line for each row.
+    /// One line per row.
     pub rows: Vec<Vec<Span>>,
-    /// Positions of the columns that had no room.
+    /// Positions of the columns that did not fit.
     pub dropped: Vec<usize>,
 }
 
-/// Lays out rows of cells below their headings, in so many columns of a terminal, or as wide as they are.
+/// Lays out rows of cells below their headings. Without `room`, all columns get their full width.
 pub fn table(heads: &[Head], rows: &[Vec<Cell>], room: Option<usize>) -> Lines {
     let needs: Vec<Need> = heads
         .iter()
@@ -200,8 +201,8 @@ pub fn table(heads: &[Head], rows: &[Vec<Cell>], room: Option<usize>) -> Lines {
             let cells = rows.iter().map(|row| row[i].width());
             let title = width(&head.title);
             let most = cells.max().unwrap_or(0).max(title);
-            // The first column says of whom the others are: it has a third of the room if it needs that,
-            // and other texts have a sixth each.
+            // The first column identifies the row, so it gets up to a third of the room, and other
+            // text columns get a sixth each.
             let part = room.unwrap_or(0) / if i == 0 { 3 } else { 6 };
             let least = |least: usize| least.max(part).max(title).min(most);
             Need {
@@ -250,7 +251,7 @@ pub fn table(heads: &[Head], rows: &[Vec<Cell>], room: Option<usize>) -> Lines {
     }
 }
 
-/// Takes away the blanks at the end of a line.
+/// Removes trailing blanks.
 fn trim_end(spans: &mut Vec<Span>) {
     while let Some(last) = spans.last_mut() {
         last.text.truncate(last.text.trim_end_matches(' ').len());
@@ -274,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Relative luminance of one of the upper 240 colours, as WCAG defines it.
+    /// Returns the relative luminance of one of the upper 240 colours, as defined by WCAG.
     fn luminance(colour: u8) -> f64 {
         let cube = |step: u8| [0, 95, 135, 175, 215, 255][usize::from(step)];
         let of = colour - 16;
@@ -290,7 +291,7 @@ mod tests {
         0.2126 * red + 0.7152 * green + 0.0722 * blue
     }
 
-    /// 3:1 is what WCAG 2.1 asks of graphics (1.4.11).
+    /// WCAG 2.1 requires a contrast of 3:1 for graphics (1.4.11).
     #[test]
     fn cause_colours_are_visible_on_light_and_dark() {
         for cause in Cause::ALL {

@@ -1,36 +1,35 @@
-//! Moments as people read them: in local time. A moment is in nanoseconds since 1970, and
-//! `utc_offset` is local time less UTC then, in seconds: only who may read the zone of the machine
-//! knows it.
+//! Formats moments in local time. A moment is in nanoseconds since 1970. `utc_offset` is local time
+//! minus UTC at that moment, in seconds; the caller supplies it, because this crate reads no files.
 
 use chrono::{DateTime, FixedOffset, Utc};
 
-/// Date and time: `2024-02-29 13:05:09`.
+/// Formats date and time: `2024-02-29 13:05:09`.
 pub fn date_time(unix_ns: u64, utc_offset: i32) -> String {
     local(unix_ns, utc_offset)
         .format("%Y-%m-%d %H:%M:%S")
         .to_string()
 }
 
-/// The time of day: `13:05:09`.
+/// Formats the time of day: `13:05:09`.
 pub fn clock(unix_ns: u64, utc_offset: i32) -> String {
     local(unix_ns, utc_offset).format("%H:%M:%S").to_string()
 }
 
-/// The time of day to the millisecond, for what follows one another fast: `13:05:09.123`.
+/// Formats the time of day in milliseconds, for events in quick succession: `13:05:09.123`.
 pub fn clock_ms(unix_ns: u64, utc_offset: i32) -> String {
     local(unix_ns, utc_offset)
         .format("%H:%M:%S%.3f")
         .to_string()
 }
 
-/// The time of day to the microsecond, for what a tracer sees: `13:05:09.123456`.
+/// Formats the time of day in microseconds, for traces: `13:05:09.123456`.
 pub fn clock_us(unix_ns: u64, utc_offset: i32) -> String {
     local(unix_ns, utc_offset)
         .format("%H:%M:%S%.6f")
         .to_string()
 }
 
-/// No zone is a day away from UTC; what claims to be is taken for UTC.
+/// Returns local time. An impossible offset of a day or more counts as UTC.
 fn local(unix_ns: u64, utc_offset: i32) -> DateTime<FixedOffset> {
     let moment: DateTime<Utc> =
         DateTime::from_timestamp_nanos(i64::try_from(unix_ns).unwrap_or(i64::MAX));
@@ -61,7 +60,7 @@ mod tests {
         assert_eq!(clock_us(noon, 0), "12:00:07.123999");
         assert_eq!(clock_ms(noon, -5 * 3600 - 1800), "06:30:07.123");
         assert_eq!(clock(noon, i32::MAX), "12:00:07");
-        // Far from now, and nothing that panics.
+        // Extreme moments do not panic.
         assert_eq!(clock(u64::MAX, 14 * 3600).len(), 8);
     }
 }

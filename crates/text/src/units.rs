@@ -1,12 +1,12 @@
-//! Numbers in a few characters: a unit follows its number without a blank.
+//! Formats numbers in a few characters, with the unit directly after the number.
 
-/// A count in at most five characters: `999`, `1.23k`, `45.6M`.
+/// Formats a count in at most five characters: `999`, `1.23k`, `45.6M`.
 pub fn count(value: u64) -> String {
     rate(value as f64)
 }
 
-/// A number that need not be whole, such as events per second: as [`count`], and below 10 with one
-/// decimal.
+/// Formats a fractional number, such as events per second. It looks like [`count`], with one
+/// decimal below 10.
 pub fn rate(value: f64) -> String {
     const STEPS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if value < 10.0 && value.fract() != 0.0 && value >= 0.05 {
@@ -24,7 +24,7 @@ pub fn rate(value: f64) -> String {
     format!("{}{}", three_digits(value), STEPS[step])
 }
 
-/// A part of a whole: `52.6%`; `-` where there is no whole.
+/// Formats a share: `52.6%`; `-` if the whole is 0.
 pub fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
@@ -32,13 +32,12 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A percentage: `52.6%`.
+/// Formats a percentage: `52.6%`.
 pub fn percent(value: f64) -> String {
     decimal(value) + "%"
 }
 
-/// A percentage whose sign stands elsewhere, at the head of its column: `52.6`, and above 1000
-/// without decimals.
+/// Formats a percentage for a column with `%` in its heading: `52.6`, without decimals above 1000.
 pub fn decimal(value: f64) -> String {
     if value < 999.95 {
         format!("{value:.1}")
@@ -47,15 +46,15 @@ pub fn decimal(value: f64) -> String {
     }
 }
 
-/// A ratio, such as instructions per cycle: `1.25`.
+/// Formats a ratio, such as instructions per cycle: `1.25`.
 pub fn ratio(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Nanoseconds as a length of time in at most six characters, up to a hundred days: `45ns`,
+/// Formats nanoseconds as a duration in at most six characters, up to a hundred days: `45ns`,
 /// `12.3ms`, `1.25s`, `3m07s`, `2h05m`, `1d03h`.
 pub fn duration(ns: u64) -> String {
-    // Rounded to the unit that is shown, so that it never carries into the next one.
+    // Rounding to the displayed unit never carries into the next one.
     let two = |unit: f64, per: u64, names: [&str; 2]| {
         let whole = (ns as f64 / unit).round() as u64;
         format!("{}{}{:02}{}", whole / per, names[0], whole % per, names[1])
@@ -72,12 +71,13 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// Nanoseconds as seconds to the millisecond, for lengths that the reader may add up: `12.345s`.
+/// Formats nanoseconds as seconds with milliseconds, for durations that a reader may add up:
+/// `12.345s`.
 pub fn seconds(ns: u64) -> String {
     format!("{:.3}s", ns as f64 / 1e9)
 }
 
-/// A number of bytes, in units of 1024: `82B`, `18.6MiB`.
+/// Formats bytes in units of 1024: `82B`, `18.6MiB`.
 pub fn bytes(value: u64) -> String {
     const STEPS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut scaled = value as f64;
@@ -92,7 +92,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// Microjoules as energy: `61µJ`, `450mJ`, `12.3J`, `1.23kJ`.
+/// Formats microjoules as energy: `61µJ`, `450mJ`, `12.3J`, `1.23kJ`.
 pub fn joules(uj: u64) -> String {
     match uj as f64 {
         0.0 => "0J".to_owned(),
@@ -102,7 +102,7 @@ pub fn joules(uj: u64) -> String {
     }
 }
 
-/// Power: `35.2mW`, `12.3W`, `1.23kW`.
+/// Formats power: `35.2mW`, `12.3W`, `1.23kW`.
 pub fn watts(value: f64) -> String {
     match value {
         v if v < 0.000_05 => "0W".to_owned(),
@@ -111,7 +111,7 @@ pub fn watts(value: f64) -> String {
     }
 }
 
-/// Power whose unit stands elsewhere, at the head of its column: `0`, `2.04`, `35.2`.
+/// Formats power for a column with the unit in its heading: `0`, `2.04`, `35.2`.
 pub fn watts_alone(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -120,7 +120,7 @@ pub fn watts_alone(value: f64) -> String {
     }
 }
 
-/// The half-width of an interval, as a part of its middle: `±3.1%`.
+/// Formats the half-width of an interval, as a share of its middle: `±3.1%`.
 pub fn half_width(ratio: f64) -> String {
     match ratio * 100.0 {
         percent if percent < 99.95 => format!("±{percent:.1}%"),
@@ -129,7 +129,7 @@ pub fn half_width(ratio: f64) -> String {
     }
 }
 
-/// A number of at least 1 with three digits and the prefix of its thousands.
+/// Formats a number of at least 1 with three digits and a metric prefix.
 fn metric(value: f64) -> String {
     if value < 999.5 {
         three_digits(value)
@@ -138,7 +138,7 @@ fn metric(value: f64) -> String {
     }
 }
 
-/// A frequency: `3.42GHz`.
+/// Formats a frequency: `3.42GHz`.
 pub fn frequency(hertz: f64) -> String {
     rate(hertz) + "Hz"
 }
