@@ -225,7 +225,7 @@ fn what_cannot_be_used_is_refused_with_its_place_and_without_a_quote() {
             "key.yml",
             "tls_server_config: {cert_file: server.pem, key_file: other.key}\n",
             0o600,
-            "the key is not that of the certificate",
+            "the key does not match the certificate",
         ),
         (
             "certificate.yml",

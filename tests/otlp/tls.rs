@@ -163,7 +163,7 @@ fn each_failure_of_tls_names_its_place_and_mend() {
             wrong_name,
             false,
             good.clone(),
-            "not for localhost, it is for 127.0.0.1:",
+            "not valid for localhost, only for 127.0.0.1:",
         ),
         (
             at(http),
@@ -191,7 +191,7 @@ fn each_failure_of_tls_names_its_place_and_mend() {
             at(plain.http),
             false,
             good.clone(),
-            "no TLS is spoken on this port",
+            "this port does not speak TLS",
         ),
     ];
     for (endpoint, grpc, options, words) in cases {
@@ -226,14 +226,14 @@ fn files_that_do_not_serve_are_errors_at_the_start() {
         ),
         (
             format!("ca_file = {nothing:?}\n"),
-            "there is no certificate in PEM",
+            "it contains no certificate in PEM",
         ),
-        (pair(&foreign), "the key is not that of the certificate"),
+        (pair(&foreign), "the key does not match the certificate"),
         (
             pair(&shown),
             "can be read by every user (mode 644): chmod 640",
         ),
-        (pair(&nothing), "there is no private key in PEM"),
+        (pair(&nothing), "it contains no private key in PEM"),
     ];
     for (options, words) in cases {
         let (said, code) = doctor("https://127.0.0.1:1", false, &options);

@@ -200,7 +200,7 @@ impl Client {
                 sender.ready().await?;
                 sender.send_request(request).await?
             }
-            None => return Err("there is no connection".into()),
+            None => return Err("not connected".into()),
         })
     }
 
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_sorted_into_sent_later_and_never() {
+    fn answers_are_classified_as_sent_later_or_refused() {
         let outcome = |status: u16, list: &[(&'static str, &str)], body: &[u8]| {
             let status = StatusCode::from_u16(status).expect("a status");
             http_outcome(status, &headers(list), body)
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_a_time_to_wait_too() {
+    fn retry_after_may_be_a_date() {
         let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(90));
         let value = HeaderValue::from_str(&soon).expect("a value");
         let after = retry_after(&value).expect("a time");

@@ -44,7 +44,9 @@ impl std::error::Error for UnusableEndpoint {}
 impl Endpoint {
     /// Reads `http://HOST[:PORT][/PATH]`, or the same with `https`.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, UnusableEndpoint> {
-        let uri: Uri = text.parse().map_err(|_| UnusableEndpoint("it is no URL"))?;
+        let uri: Uri = text
+            .parse()
+            .map_err(|_| UnusableEndpoint("it is not a URL"))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -59,7 +61,9 @@ impl Endpoint {
         }
         let path = uri.path().trim_end_matches('/');
         if uri.query().is_some() || (protocol == Protocol::Grpc && !path.is_empty()) {
-            return Err(UnusableEndpoint("it has a part that would not be used"));
+            return Err(UnusableEndpoint(
+                "it has a part that the protocol does not use",
+            ));
         }
         Ok(Self {
             host: host.trim_matches(['[', ']']).to_owned(),
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read() {
+    fn valid_endpoints_are_parsed() {
         let cases = [
             (
                 "http://127.0.0.1:4318",
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_work_is_refused() {
+    fn unusable_endpoints_are_refused() {
         let http = [
             "",
             "localhost:4318",

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_for_now_or_for_good() {
+    fn codes_are_temporary_or_permanent() {
         let for_now: Vec<i32> = (0..18).filter(|code| is_for_now(*code, false)).collect();
         assert_eq!(for_now, [1, 4, 10, 11, 14, 15]);
         assert!(is_for_now(8, true));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_success_says_how_many_were_not_taken() {
+    fn partial_success_counts_rejected_items() {
         let body = ExportAnswer {
             partial: Some(PartialSuccess {
                 rejected: 3,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_found_among_the_details() {
+    fn retry_delay_is_found_in_the_details() {
         let info = RetryInfo {
             delay: Some(Delay {
                 seconds: 2,

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_gives_way_and_each_item_is_counted_once() {
+    fn oldest_request_is_dropped_and_items_counted_once() {
         let queue = Queue::new(10);
         queue.put(request(4, 1));
         let first = next(&queue).expect("a request");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_larger_than_the_queue_waits_alone() {
+    fn request_larger_than_the_queue_waits_alone() {
         let queue = Queue::new(10);
         for items in [1, 2, 4] {
             queue.put(request(11, items));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_is_counted() {
+    fn dropped_requests_are_counted() {
         let queue = Queue::new(10);
         queue.put(request(1, 1));
         queue.put(request(1, 2));

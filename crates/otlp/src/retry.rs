@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_receiver_is_not_asked_sooner_than_it_says() {
+    fn retry_waits_as_long_as_the_receiver_asks() {
         let mut back_off = BackOff::default();
         let asked = Duration::from_secs(30);
         assert!(back_off.next(Some(asked)) >= asked);

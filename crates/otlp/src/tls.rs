@@ -80,7 +80,7 @@ impl Tls {
         asked: &Arc<AtomicBool>,
     ) -> Result<TlsStream<TcpStream>, Box<dyn Error + Send + Sync>> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| "the host of the endpoint is no name that a certificate can have")?;
+            .map_err(|_| "the host of the endpoint is not a name that a certificate can have")?;
         let mut config = config.clone();
         config.client_auth_cert_resolver = Arc::new(Noting {
             own: config.client_auth_cert_resolver.clone(),
@@ -123,12 +123,12 @@ impl ResolvesClientCert for Noting {
     }
 }
 
-/// Why a receiver that asked for our certificate may have ended the connection.
-pub(crate) const ASKED: &str = "the receiver asked for a certificate of ours: otlp.cert_file and otlp.key_file are to \
-    name one of an authority that it trusts";
+/// The likely reason why a receiver that asked for a client certificate closed the connection.
+pub(crate) const ASKED: &str = "the receiver asked for a client certificate: set otlp.cert_file and \
+    otlp.key_file to one of an authority that it trusts";
 
-/// gRPC is HTTP/2, which is agreed upon in TLS (ALPN).
-const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which gRPC needs: name its port for gRPC, or \
+/// gRPC requires HTTP/2, which TLS negotiates (ALPN).
+const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which gRPC needs: use its gRPC port, or \
     protocol = \"http/protobuf\"";
 
 fn system_roots() -> Result<RootCertStore, TlsError> {
@@ -143,7 +143,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     Err(TlsError::new(
         TlsPart::Authorities,
         format!(
-            "this system has no certificates of authorities{}: install ca-certificates, or name the file with \
+            "this system has no certificates of authorities{}: install ca-certificates, or name a file with \
              those of the receiver's",
             why.unwrap_or_default()
         ),
@@ -170,19 +170,18 @@ pub(crate) fn explain(error: &(dyn Error + 'static), host: &str) -> Option<Strin
 fn meaning(error: &rustls::Error, host: &str) -> String {
     use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage as Invalid};
     match error {
-        InvalidCertificate(certificate) => of_certificate(certificate, host),
+        InvalidCertificate(certificate) => certificate_meaning(certificate, host),
         Invalid(InvalidMessage::InvalidContentType) => {
-            "no TLS is spoken on this port: name the port that has it, or http:// in the endpoint"
-                .into()
+            "this port does not speak TLS: use the TLS port, or http:// in the endpoint".into()
         }
         AlertReceived(AlertDescription::NoApplicationProtocol) => NO_HTTP2.into(),
         AlertReceived(AlertDescription::CertificateRequired) => ASKED.into(),
         AlertReceived(alert) if is_about_ours(*alert) => format!(
-            "the receiver does not take our certificate ({alert:?}): otlp.cert_file is to be of an authority that \
-             it trusts, and valid"
+            "the receiver rejects the client certificate ({alert:?}): otlp.cert_file must be valid, and signed by an \
+             authority that the receiver trusts"
         ),
         AlertReceived(alert) => {
-            format!("the receiver ends TLS with {alert:?}: its own log says why")
+            format!("the receiver ended TLS with {alert:?}: see the receiver's log")
         }
         error => format!("TLS: {error}"),
     }
@@ -206,15 +205,15 @@ fn is_about_ours(alert: AlertDescription) -> bool {
     all.contains(&alert)
 }
 
-fn of_certificate(error: &CertificateError, host: &str) -> String {
+fn certificate_meaning(error: &CertificateError, host: &str) -> String {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, UnknownIssuer,
     };
     match error {
-        // Two authorities of the same name differ by their signatures alone.
-        UnknownIssuer | BadSignature => "the receiver's certificate is of an authority that is not trusted here: name the file with \
-                          the certificate of that authority in otlp.ca_file"
+        // Two authorities of the same name differ only in their signatures.
+        UnknownIssuer | BadSignature => "the receiver's certificate is not signed by a trusted authority: set otlp.ca_file to the \
+                          certificate of its authority"
             .into(),
         NotValidForNameContext { presented, .. } => {
             let names = presented.iter().take(5).map(|name| plain_name(name));
@@ -223,18 +222,18 @@ fn of_certificate(error: &CertificateError, host: &str) -> String {
                 false => names.collect::<Vec<_>>().join(", "),
             };
             format!(
-                "the receiver's certificate is not for {host}, it is for {names}: name the receiver so in \
-                 otlp.endpoint, or give it a certificate for {host}"
+                "the receiver's certificate is not valid for {host}, only for {names}: use one of these names in \
+                 otlp.endpoint, or give the receiver a certificate for {host}"
             )
         }
-        NotValidForName => format!("the receiver's certificate is not for {host}: give it one that is"),
+        NotValidForName => format!("the receiver's certificate is not valid for {host}: give the receiver one that is"),
         Expired | ExpiredContext { .. } => {
-            "the receiver's certificate has expired: renew it, if the clock of this node is right".into()
+            "the receiver's certificate has expired: renew it, or check the clock of this node".into()
         }
         NotValidYet | NotValidYetContext { .. } => {
-            "the receiver's certificate is not valid yet: look at the clock of this node".into()
+            "the receiver's certificate is not valid yet: check the clock of this node".into()
         }
-        error => format!("the receiver's certificate cannot be used: {error}"),
+        error => format!("the receiver's certificate is unusable: {error}"),
     }
 }
 
@@ -251,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_found_inside_of_errors() {
+    fn tls_reason_is_found_inside_nested_errors() {
         let reason = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let wrapped = io::Error::new(io::ErrorKind::InvalidData, reason);
         let words = explain(&wrapped, "x").expect("TLS is the reason");
@@ -265,9 +264,9 @@ mod tests {
             expected: ServerName::try_from("a.example").expect("a name"),
             presented: vec!["DnsName(\"b.example\")".into()],
         };
-        let words = of_certificate(&reason, "a.example");
+        let words = certificate_meaning(&reason, "a.example");
         assert!(
-            words.contains("not for a.example, it is for b.example:"),
+            words.contains("not valid for a.example, only for b.example:"),
             "{words}"
         );
     }

@@ -63,10 +63,10 @@ impl Speaker {
     fn accepted(&mut self, rejected: u64, said: &str) {
         let (signal, place) = (self.signal.name(), &self.place);
         if std::mem::take(&mut self.failing) || self.refused.take().is_some() {
-            tracing::warn!("otlp: {place} takes {signal} again");
+            tracing::warn!("otlp: {place} accepts {signal} again");
         }
         if rejected > 0 && self.rejected.as_deref() != Some(said) {
-            tracing::warn!("otlp: {place} did not take {rejected} items of {signal}: {said}");
+            tracing::warn!("otlp: {place} rejected {rejected} items of {signal}: {said}");
             self.rejected = Some(said.to_owned());
         } else if rejected == 0 && !said.is_empty() {
             tracing::debug!("otlp: {place} on {signal}: {said}");
@@ -84,7 +84,7 @@ impl Speaker {
     fn later(&mut self, why: &str) {
         if !std::mem::replace(&mut self.failing, true) {
             let (signal, place) = (self.signal.name(), &self.place);
-            tracing::warn!("otlp: {place} does not take {signal}: {why}: tried again");
+            tracing::warn!("otlp: {place} does not accept {signal}: {why}: retrying");
         }
     }
 }

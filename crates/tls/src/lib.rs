@@ -45,12 +45,10 @@ impl TlsError {
         use rustls::Error::{InconsistentKeys, InvalidCertificate};
         match error {
             InconsistentKeys(_) => {
-                Self::new(TlsPart::Key, "the key is not that of the certificate")
+                Self::new(TlsPart::Key, "the key does not match the certificate")
             }
-            InvalidCertificate(_) => {
-                Self::new(TlsPart::Certificate, format!("it cannot be used: {error}"))
-            }
-            _ => Self::new(TlsPart::Key, format!("it cannot be used: {error}")),
+            InvalidCertificate(_) => Self::new(TlsPart::Certificate, format!("unusable: {error}")),
+            _ => Self::new(TlsPart::Key, format!("unusable: {error}")),
         }
     }
 }
@@ -73,7 +71,7 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
             TlsPart::Key,
-            "there is no private key in PEM without a pass phrase in it",
+            "it contains no private key in PEM format without a pass phrase",
         )
     })
 }
@@ -83,7 +81,7 @@ pub fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let all = certificates(pem, TlsPart::Authorities)?;
     for (at, certificate) in all.into_iter().enumerate() {
-        let words = || format!("certificate {} of it is broken", at + 1);
+        let words = || format!("its certificate {} is malformed", at + 1);
         let added = roots.add(certificate);
         added.map_err(|_| TlsError::new(TlsPart::Authorities, words()))?;
     }
@@ -94,7 +92,10 @@ fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(TlsError::new(part, "there is no certificate in PEM in it")),
+        _ => Err(TlsError::new(
+            part,
+            "it contains no certificate in PEM format",
+        )),
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
             (
                 authorities(BROKEN).map(drop),
                 TlsPart::Authorities,
-                "certificate 1 of it is broken",
+                "its certificate 1 is malformed",
             ),
         ];
         for (found, part, words) in cases {

@@ -252,7 +252,7 @@ mod tests {
             ("endpoint = \"https://x\"\nkey_file = \"a\"", "both"),
             (
                 "endpoint = \"http://x/y\"\nprotocol = \"grpc\"",
-                "not be used",
+                "does not use",
             ),
             (
                 "endpoint = \"http://x\"\nheaders = { \"a b\" = \"secret\" }",
