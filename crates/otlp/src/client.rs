@@ -1,4 +1,4 @@
-//! One connection to the receiver, made when it is needed.
+//! The connection to the receiver, opened when needed.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -29,39 +29,39 @@ use crate::outcome::{Outcome, Status, accepted};
 use crate::queue::Packed;
 use crate::tls::{self, Tls};
 
-/// Most that is read of an answer.
+/// Maximum bytes read of an answer.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Most characters of a receiver's own words in ours.
+/// Maximum characters of the receiver's message to quote.
 const WORDS: usize = 200;
 
-/// Where and how requests are sent.
+/// Where and how to send requests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to.
+    /// The receiver.
     pub endpoint: Endpoint,
-    /// How TLS is spoken; `None`: it is not, whatever the endpoint says.
+    /// TLS settings. `None` disables TLS, whatever the endpoint says.
     pub tls: Option<Tls>,
-    /// Sent with each request.
+    /// Headers of each request.
     pub headers: HeaderMap,
-    /// Whether requests are compressed.
+    /// Whether to compress requests.
     pub gzip: bool,
-    /// How long an answer may take, the connection included.
+    /// Time limit for an answer, including the connection.
     pub timeout: Duration,
     /// Name and version of the agent, for the receiver's logs.
     pub agent: HeaderValue,
 }
 
 impl Settings {
-    /// A header to be sent with each request; `None` when it is none.
+    /// Parses a header of requests; `None` if it is invalid.
     pub fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_str(value).ok()?;
-        // It may be a credential: no message shows it.
+        // The value may be a credential, so no message shows it.
         value.set_sensitive(true);
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
     }
 
-    /// A request as it is sent.
+    /// Encodes a request as it is sent.
     pub(crate) fn pack(&self, body: &[u8], items: u64) -> Packed {
         let compressed = self.gzip.then(|| compress(body)).flatten();
         let is_compressed = compressed.is_some();
@@ -74,7 +74,7 @@ impl Settings {
     }
 }
 
-/// Writing into memory does not fail.
+/// Returns the gzip form. Writing to memory does not fail.
 fn compress(body: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(body).ok()?;
@@ -86,9 +86,9 @@ fn compress(body: &[u8]) -> Option<Vec<u8>> {
 pub struct Client {
     settings: Settings,
     connection: Option<Connection>,
-    /// How TLS is spoken on it.
+    /// TLS settings of the open connection.
     spoken: Option<Arc<ClientConfig>>,
-    /// The receiver asked for our certificate, and has not answered a request since.
+    /// Whether the receiver has asked for a client certificate and not answered a request since.
     asked: Arc<AtomicBool>,
 }
 
@@ -98,16 +98,16 @@ enum Connection {
     Grpc(http2::SendRequest<Full<Bytes>>),
 }
 
-/// What requests go through, with TLS or without: the code for HTTP is there once.
+/// The stream below HTTP, with or without TLS. As a trait object, the HTTP code is compiled once.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Why there is no answer.
+/// Why a request got no answer.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 impl Client {
-    /// One without a connection.
+    /// Creates a client without a connection.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Sends a request without items: whether the receiver would take others.
+    /// Sends a request without items, to check whether the receiver accepts others.
     pub async fn probe(&mut self, signal: Signal) -> Outcome {
         let request = self.settings.pack(&[], 0);
         self.send(signal, &request).await
@@ -131,14 +131,14 @@ impl Client {
             Ok(Err(failed)) => Outcome::later(self.words(&*failed)),
             Err(_) => Outcome::later(format!("no answer within {patience:?}")),
         };
-        // What comes later on that connection answers nothing that is asked.
+        // A late answer on that connection would be taken for the answer to the next request.
         self.connection = None;
         outcome
     }
 
     fn words(&self, error: &(dyn std::error::Error + 'static)) -> String {
         let explained = tls::explain(error, &self.settings.endpoint.host);
-        // Where TLS says why, that is the reason.
+        // An error that TLS explains is the reason.
         let asked = self.asked.swap(false, Ordering::Relaxed);
         match (explained, asked) {
             (Some(explained), _) => explained,
@@ -148,13 +148,13 @@ impl Client {
     }
 
     async fn exchange(&mut self, signal: Signal, body: &Bytes) -> Result<Outcome, Failed> {
-        // Certificates that were renewed are there to be used.
+        // Renewed certificates apply from the next request on, over a new connection.
         let tls = self.settings.tls.as_ref().map(Tls::config);
         if tls.as_ref().map(Arc::as_ptr) != self.spoken.as_ref().map(Arc::as_ptr) {
             self.connection = None;
             self.spoken = tls;
         }
-        // A connection that was idle may have ended at the other side, which shows only now.
+        // The other side may have closed an idle connection, which shows only now.
         if self.connection.is_some()
             && let Ok(response) = self.ask(signal, body).await
         {
@@ -277,7 +277,7 @@ fn http_outcome(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome
     refused_or_later(status, headers, &said)
 }
 
-/// 429, 502, 503 and 504 ask for another try.
+/// The statuses 429, 502, 503 and 504 ask for a retry.
 fn refused_or_later(status: StatusCode, headers: &HeaderMap, said: &str) -> Outcome {
     let why = joined(&format!("HTTP {}", status.as_u16()), said);
     match status.as_u16() {
@@ -293,7 +293,7 @@ fn grpc_outcome(status: StatusCode, headers: &HeaderMap, body: Collected<Bytes>)
     if status != StatusCode::OK {
         return refused_or_later(status, headers, "");
     }
-    // An error without a body has everything in its head.
+    // An error without a body has its status in the headers.
     let trailers = body.trailers().cloned().unwrap_or_default();
     let end = if headers.contains_key("grpc-status") {
         headers
@@ -321,7 +321,7 @@ fn grpc_outcome(status: StatusCode, headers: &HeaderMap, body: Collected<Bytes>)
     }
 }
 
-/// Seconds, or a date.
+/// Reads the header as seconds or as a date.
 fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?;
     if let Ok(seconds) = text.parse() {
@@ -331,7 +331,7 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     Some(at.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// On one line, shortened, without control characters.
+/// Joins the texts on one line, shortened and without control characters.
 fn joined(what: &str, said: &str) -> String {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let said: String = said
@@ -345,7 +345,7 @@ fn joined(what: &str, said: &str) -> String {
     }
 }
 
-/// An error with its causes.
+/// Returns an error with its causes.
 fn words(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Where the receiver is.
+//! The address of the receiver.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use hyper::Uri;
 
 use crate::Signal;
 
-/// How requests are sent.
+/// The protocol of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// A POST with protobuf for each (`http/protobuf`).
+    /// A POST with protobuf for each request (`http/protobuf`).
     #[default]
     Http,
     /// gRPC over HTTP/2.
     Grpc,
 }
 
-/// A receiver.
+/// The address of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Name or address, an IPv6 address without brackets.
+    /// Host name or address. An IPv6 address has no brackets.
     pub host: String,
-    /// Port; that of the protocol where the address has none.
+    /// The port, by default that of the protocol.
     pub port: u16,
-    /// What stands before `/v1/metrics`, without a slash at its end.
+    /// The path before `/v1/metrics`, without a slash at the end.
     path: String,
     protocol: Protocol,
     tls: bool,
 }
 
-/// Why an address is no endpoint.
+/// Why an address cannot be used as an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableEndpoint(pub &'static str);
 
@@ -42,7 +42,7 @@ impl fmt::Display for UnusableEndpoint {
 impl std::error::Error for UnusableEndpoint {}
 
 impl Endpoint {
-    /// Reads `http://HOST[:PORT][/PATH]`, or the same with `https`.
+    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.
     pub fn parse(text: &str, protocol: Protocol) -> Result<Self, UnusableEndpoint> {
         let uri: Uri = text
             .parse()
@@ -68,7 +68,7 @@ impl Endpoint {
         Ok(Self {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(match (tls, protocol) {
-                // What speaks TLS to strangers is a service, or stands behind a proxy.
+                // A TLS endpoint is usually a public service or behind a proxy.
                 (true, _) => 443,
                 (false, Protocol::Http) => 4318,
                 (false, Protocol::Grpc) => 4317,
@@ -79,17 +79,17 @@ impl Endpoint {
         })
     }
 
-    /// How requests are sent.
+    /// Returns the protocol of requests.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether it is asked by TLS.
+    /// Returns whether requests use TLS.
     pub fn is_tls(&self) -> bool {
         self.tls
     }
 
-    /// Host and port, as they stand in a URL.
+    /// Returns host and port, in URL form.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -97,7 +97,7 @@ impl Endpoint {
         }
     }
 
-    /// The path of a signal.
+    /// Returns the path of a signal.
     pub(crate) fn path(&self, signal: Signal) -> String {
         match (self.protocol, signal) {
             (Protocol::Http, signal) => format!("{}/v1/{}", self.path, signal.name()),

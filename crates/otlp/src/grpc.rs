@@ -1,8 +1,8 @@
-//! The part of gRPC that a call with one message each way needs.
+//! The part of gRPC that unary calls need.
 
 use data_encoding::BASE64_NOPAD;
 
-/// A message with what stands before each: whether it is compressed, and its length.
+/// Prefixes a message with its compression flag and length.
 pub(crate) fn framed(compressed: bool, message: &[u8]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(message.len() + 5);
     frame.push(compressed.into());
@@ -11,7 +11,8 @@ pub(crate) fn framed(compressed: bool, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The message of an answer; empty for one that is compressed, which was not asked for.
+/// Returns the message of an answer. A compressed answer, which was not requested, is read as
+/// empty.
 pub(crate) fn message(frame: &[u8]) -> &[u8] {
     let Some((head, rest)) = frame.split_first_chunk::<5>() else {
         return &[];
@@ -24,7 +25,7 @@ pub(crate) fn message(frame: &[u8]) -> &[u8] {
     }
 }
 
-/// The names of the codes, from 0.
+/// Names of the status codes, from 0.
 const NAMES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -50,7 +51,7 @@ pub(crate) fn name(code: i32) -> String {
     known.map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
-/// Whether OTLP asks for another try. `RESOURCE_EXHAUSTED` does where the receiver says when.
+/// Returns whether OTLP allows a retry. `RESOURCE_EXHAUSTED` does only if the receiver says when.
 pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
     match name(code).as_str() {
         "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE"
@@ -60,7 +61,7 @@ pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
     }
 }
 
-/// Base64, of either alphabet, with or without padding.
+/// Decodes base64 of either alphabet, with or without padding.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     let standard = text.replace('-', "+").replace('_', "/");
     let digits = standard.trim_end_matches('=');

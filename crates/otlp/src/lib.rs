@@ -1,9 +1,10 @@
-//! Sends requests to an OpenTelemetry receiver, over HTTP or gRPC, with TLS or without, and never holds up who hands them over.
+//! Sends requests to an OpenTelemetry receiver over HTTP or gRPC, with or without TLS, and never
+//! blocks its callers.
 //!
-//! A request is bytes and the number of items in it; what they mean is not known here. Each [`Signal`] has a
-//! bounded queue of its own ([`Queue`]) and one request under way. A request that the receiver refuses for now
-//! stays first and is sent again; the oldest behind it give way when there is no room. What is not delivered is
-//! counted by reason ([`Reason`]).
+//! A request is bytes and the number of items in them; this crate does not interpret the bytes.
+//! Each [`Signal`] has its own bounded queue ([`Queue`]) and one request in flight. A request that
+//! the receiver refuses temporarily stays first and is retried. If the queue is full, the oldest
+//! waiting request is dropped. Items that are not delivered are counted by reason ([`Reason`]).
 
 mod client;
 mod endpoint;
@@ -22,20 +23,20 @@ pub use queue::{Counts, Queue, Reason};
 pub use tls::{Tls, TlsWish};
 pub use worker::deliver;
 
-/// What a request has.
+/// The kind of data in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Points of metrics.
+    /// Metric data points.
     Metrics,
     /// Log records.
     Logs,
 }
 
 impl Signal {
-    /// Each of them.
+    /// All signals.
     pub const ALL: [Self; 2] = [Self::Metrics, Self::Logs];
 
-    /// Its name in paths and labels.
+    /// Returns the name in paths and labels.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Metrics => "metrics",

@@ -1,29 +1,29 @@
-//! What came of a request.
+//! Outcomes of requests.
 
 use std::time::Duration;
 
 use prost::Message;
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver has it.
+    /// The receiver accepted the request.
     Accepted {
-        /// Items that it did not take; to send them again is of no use.
+        /// Number of items that it rejected. Sending them again would not help.
         rejected: u64,
-        /// What it said, of these or as a warning; empty: nothing.
+        /// Its message about them or its warning; may be empty.
         said: String,
     },
-    /// Not now: to be sent again.
+    /// A temporary failure: the request is to be sent again.
     Later {
-        /// No sooner than that, where the receiver said so.
+        /// Minimum delay, if the receiver gave one.
         after: Option<Duration>,
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
-    /// The receiver refused it, and would again.
+    /// A permanent failure: the receiver would refuse it again.
     Refused {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
     },
 }
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// The answer to a request of any signal: they have the same fields.
+/// The answer to a request. It has the same fields for every signal.
 #[derive(Clone, PartialEq, Message)]
 struct ExportAnswer {
     #[prost(message, optional, tag = "1")]
@@ -52,8 +52,8 @@ struct PartialSuccess {
     said: String,
 }
 
-/// Reads the answer to a request that was accepted. One that cannot be read is a full success: the receiver said
-/// that it is one, and to send the request again would make it count twice.
+/// Reads the answer to an accepted request. An unreadable answer counts as full success: the
+/// receiver reported success, and sending the request again would count it twice.
 pub(crate) fn accepted(body: &[u8]) -> Outcome {
     let answer = ExportAnswer::decode(body).unwrap_or_default();
     let partial = answer.partial.unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn accepted(body: &[u8]) -> Outcome {
     }
 }
 
-/// `google.rpc.Status`, which an answer that is an error has: the words in it.
+/// `google.rpc.Status`, the body of an error.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Status {
     #[prost(int32, tag = "1")]
@@ -100,7 +100,7 @@ struct Delay {
 }
 
 impl Status {
-    /// After how long the request may be sent again, where the answer says so.
+    /// Returns the delay before a retry, if the answer gives one.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let mut details = self.details.iter();
         let info = details.find(|it| it.kind.ends_with("/google.rpc.RetryInfo"))?;

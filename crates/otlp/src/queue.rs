@@ -1,28 +1,28 @@
-//! What waits to be sent.
+//! Requests waiting to be sent.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Why something was not delivered.
+/// Why an item was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It found no room, or gave way to what is newer.
+    /// The queue was full: the item was dropped for newer ones.
     QueueFull,
     /// The receiver refused the request.
     Refused,
-    /// The receiver took the others of its request.
+    /// The receiver accepted the request, but not this item.
     Rejected,
-    /// The agent ended before it could be sent.
+    /// The agent stopped before it could send the item.
     Unsent,
 }
 
 impl Reason {
-    /// Each of them.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::QueueFull, Self::Refused, Self::Rejected, Self::Unsent];
 
-    /// Its name in labels.
+    /// Returns the name in labels.
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -33,18 +33,18 @@ impl Reason {
     }
 }
 
-/// What has become of the items so far.
+/// Counts of items since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Items that the receiver has.
+    /// Items that the receiver accepted.
     pub sent: u64,
     /// Items that were not delivered, by index of [`Reason`].
     pub lost: [u64; Reason::ALL.len()],
-    /// Items that wait or are under way.
+    /// Items that wait or are in flight.
     pub waiting: u64,
-    /// Their bytes, as they are sent.
+    /// Their encoded bytes.
     pub waiting_bytes: u64,
-    /// How often a request was sent again.
+    /// Number of retries.
     pub retries: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Packed {
     pub(crate) items: u64,
 }
 
-/// Requests that wait. The oldest gives way when there is no room.
+/// A queue of requests. If it is full, the oldest waiting request is dropped.
 #[derive(Debug)]
 pub struct Queue {
     room: usize,
@@ -66,16 +66,17 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Packed>,
-    /// Those that wait.
+    /// Bytes of the waiting requests.
     bytes: usize,
-    /// The one that is under way.
+    /// The request in flight.
     under_way: Option<Packed>,
     counts: Counts,
     closed: bool,
 }
 
 impl Queue {
-    /// One that holds that many bytes, or one request, beside the one that is under way.
+    /// Creates a queue for `room` bytes, or for one request of any size, in addition to the request
+    /// in flight.
     pub fn new(room: usize) -> Self {
         Self {
             room,
@@ -84,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Puts a request behind those that wait.
+    /// Appends a request.
     pub(crate) fn put(&self, request: Packed) {
         let mut state = self.state();
         if state.closed {
@@ -93,7 +94,7 @@ impl Queue {
         }
         state.bytes += request.body.len();
         state.waiting.push_back(request);
-        // The newest stays, however large it is.
+        // The newest request stays, whatever its size.
         while state.bytes > self.room && state.waiting.len() > 1 {
             let Some(oldest) = state.waiting.pop_front() else {
                 break;
@@ -105,17 +106,17 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Puts a request behind those that wait, packed as `settings` have it.
+    /// Appends a request, encoded according to `settings`.
     pub fn push(&self, settings: &crate::Settings, body: &[u8], items: u64) {
         self.put(settings.pack(body, items));
     }
 
-    /// Items that were lost before they were in a request.
+    /// Counts items that were lost before they became part of a request.
     pub fn lose(&self, reason: Reason, items: u64) {
         self.state().lose(reason, items);
     }
 
-    /// The next request, as soon as there is one; it stays under way until [`Self::done`]. `None` once the
+    /// Waits for the next request, which is in flight until [`Self::done`]. Returns `None` once the
     /// queue is closed and empty.
     pub(crate) async fn next(&self) -> Option<Packed> {
         loop {
@@ -134,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// The request under way has ended: so many of its items were lost.
+    /// Ends the request in flight and counts its lost items.
     pub(crate) fn done(&self, lost: Option<(Reason, u64)>) {
         let mut state = self.state();
         let items = state.under_way.take().map_or(0, |request| request.items);
@@ -148,13 +149,13 @@ impl Queue {
         self.state().counts.retries += 1;
     }
 
-    /// Nothing will be put any more.
+    /// Closes the queue to new requests.
     pub fn close(&self) {
         self.state().closed = true;
         self.filled.notify_one();
     }
 
-    /// Gives up what waits.
+    /// Drops all requests and closes the queue.
     pub fn give_up(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -165,7 +166,7 @@ impl Queue {
         state.lose(Reason::Unsent, items);
     }
 
-    /// What has become of everything so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         let state = self.state();
         let all = state.waiting.iter().chain(&state.under_way);
@@ -214,7 +215,7 @@ mod tests {
         queue.put(request(4, 1));
         let first = next(&queue).expect("a request");
         assert_eq!(first.items, 1);
-        // The one under way needs no room.
+        // The request in flight does not count towards the room.
         for items in [2, 4, 8] {
             queue.put(request(4, items));
         }
@@ -256,7 +257,7 @@ mod tests {
         queue.give_up();
         let counts = queue.counts();
         assert_eq!(counts.lost[Reason::Unsent as usize], 3);
-        // Its outcome comes too late.
+        // The outcome arrives too late.
         queue.done(None);
         assert_eq!(queue.counts().sent, 0);
     }

@@ -1,42 +1,42 @@
-//! When a request is sent again.
+//! Delays between retries.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// The first pause, and the longest.
+/// The first and the longest delay.
 const FIRST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(15);
 
-/// A receiver that asks for more than that is asked again all the same.
+/// Upper limit for delays that the receiver asks for.
 const MOST_ASKED: Duration = Duration::from_secs(600);
 
-/// Pauses that double, each between half and one and a half of its length: agents that lost their receiver at the
-/// same moment do not come back at the same moment.
+/// Exponential back-off. Each delay is multiplied by a random factor from 0.5 to 1.5, so that
+/// agents that lost their receiver together do not return together.
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     failed: u32,
 }
 
 impl BackOff {
-    /// The pause after one more failure; no shorter than the receiver asks for.
+    /// Returns the delay after one more failure, no shorter than the receiver asks for.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let step = FIRST.saturating_mul(1 << self.failed.min(10)).min(MOST);
         self.failed += 1;
         let pause = step.mul_f64(0.5 + random());
-        // What is asked for is jittered upwards alone.
+        // A requested delay is only ever lengthened by the random part.
         asked.map_or(pause, |asked| {
             let asked = asked.min(MOST_ASKED);
             pause.max(asked + FIRST.mul_f64(random()))
         })
     }
 
-    /// A request was answered.
+    /// Restarts with the first delay, after an answer.
     pub(crate) fn reset(&mut self) {
         self.failed = 0;
     }
 }
 
-/// Between 0 and 1: each state of the standard library's hasher begins with other keys.
+/// Returns a number from 0 to 1. Each state of the standard library's hasher has new random keys.
 fn random() -> f64 {
     let bits = RandomState::new().build_hasher().finish() >> 11;
     bits as f64 / (1_u64 << 53) as f64

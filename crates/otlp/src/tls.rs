@@ -1,4 +1,4 @@
-//! TLS with the receiver: whom we trust, who we are, and what a failure means.
+//! TLS with the receiver: trusted authorities, the client certificate, and the meaning of failures.
 
 use std::error::Error;
 use std::fmt;
@@ -18,17 +18,17 @@ use tokio_rustls::client::TlsStream;
 
 use crate::endpoint::Protocol;
 
-/// TLS as it is asked for. Files are given by what is in them, in PEM.
+/// Requested TLS settings. Files are passed as their PEM contents.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TlsWish<'a> {
-    /// Certificates of the authorities that the receiver's may be of; `None`: those that the system trusts.
+    /// Certificates of the receiver's authorities; `None` for those that the system trusts.
     pub authorities: Option<&'a [u8]>,
-    /// Our own certificate with those between it and its authority, and its private key, for a receiver that
-    /// asks for them.
+    /// Client certificate with intermediate certificates, and its private key, for a receiver that
+    /// asks for one.
     pub own: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// TLS that is ready to be spoken. Copies are one: what replaces it does so in all of them.
+/// TLS settings that are checked and ready. Clones share them: replacing one replaces all.
 #[derive(Clone)]
 pub struct Tls(Arc<Mutex<Arc<ClientConfig>>>);
 
@@ -39,7 +39,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the certificates, those of the system too, and checks that our own and its key fit together.
+    /// Loads the certificates, including those of the system, and checks that client certificate
+    /// and key match.
     pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
         let roots = match wish.authorities {
             Some(pem) => noctule_tls::authorities(pem)?,
@@ -59,19 +60,20 @@ impl Tls {
         Ok(Self(Arc::new(Mutex::new(Arc::new(config)))))
     }
 
-    /// From now on this is spoken as `other` is: its files have changed.
+    /// Replaces the settings by those of `other`, after files changed.
     pub fn replace(&self, other: &Self) {
         let config = other.config();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// As it is spoken now.
+    /// Returns the current settings.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         let config = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         config.clone()
     }
 
-    /// Begins to speak TLS on a connection. `asked` becomes true when the receiver asks for our certificate.
+    /// Performs the TLS handshake on a connection. Sets `asked` if the receiver asks for a client
+    /// certificate.
     pub(crate) async fn begin(
         config: &ClientConfig,
         host: &str,
@@ -100,8 +102,8 @@ impl Tls {
     }
 }
 
-/// Notes that the receiver asked for our certificate: one that does not get it often ends the connection without
-/// a word.
+/// Records that the receiver asked for a client certificate. A receiver that gets none often closes
+/// the connection without a reason.
 #[derive(Debug)]
 struct Noting {
     own: Arc<dyn ResolvesClientCert>,
@@ -134,7 +136,7 @@ const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which g
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Lists of systems have certificates that are not understood; the others serve.
+    // Lists of systems contain certificates that rustls cannot parse; the others are enough.
     let (usable, _) = roots.add_parsable_certificates(found.certs);
     if usable > 0 {
         return Ok(roots);
@@ -150,11 +152,11 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     ))
 }
 
-/// What a failure of TLS means, and how to mend it; `None` where TLS is not the reason.
+/// Explains a TLS failure and how to fix it; `None` if TLS is not the reason.
 pub(crate) fn explain(error: &(dyn Error + 'static), host: &str) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
-        // An error of input and output is no source of what wraps it, but has it in itself.
+        // `io::Error::source` skips the wrapped error itself, so it is looked up here.
         let inside = error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
@@ -187,7 +189,8 @@ fn meaning(error: &rustls::Error, host: &str) -> String {
     }
 }
 
-/// Alerts that a server sends about the certificate of a client, or its absence in TLS 1.2.
+/// Returns whether a server sends the alert about a client certificate, or about its absence in TLS
+/// 1.2.
 fn is_about_ours(alert: AlertDescription) -> bool {
     use AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRevoked, CertificateUnknown,
@@ -237,7 +240,7 @@ fn certificate_meaning(error: &CertificateError, host: &str) -> String {
     }
 }
 
-/// A name of a certificate as rustls shows it is `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
+/// Returns the name in rustls' output, such as `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
 fn plain_name(shown: &str) -> &str {
     let inner = shown
         .split_once('(')

@@ -1,4 +1,4 @@
-//! From the queue to the receiver.
+//! Delivery from the queue to the receiver.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::queue::{Queue, Reason};
 use crate::retry::BackOff;
 
-/// Sends what is in the queue, one request after the other, until the queue is closed and empty.
+/// Sends the requests of the queue one after the other, until it is closed and empty.
 pub async fn deliver(signal: Signal, queue: Arc<Queue>, settings: Settings) {
     let place = settings.endpoint.authority();
     let mut client = Client::new(settings);
@@ -39,12 +39,12 @@ pub async fn deliver(signal: Signal, queue: Arc<Queue>, settings: Settings) {
     }
 }
 
-/// Says what changes, and not each failure.
+/// Logs changes of state rather than each failure.
 struct Speaker {
     signal: Signal,
     place: String,
     failing: bool,
-    /// The last words of a refusal.
+    /// The reason of the last refusal.
     refused: Option<String>,
     rejected: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Certificates and keys from PEM, and what is wrong with them.
+//! Reads certificates and keys from PEM, and reports what is wrong with them.
 //!
-//! The HTTP server (`noctule-web`) and the client of an OpenTelemetry receiver (`noctule-otlp`) read the same kinds
-//! of files, and report their defects in the same words. What each makes of them is its own.
+//! The HTTP server (`noctule-web`) and the client of an OpenTelemetry receiver (`noctule-otlp`)
+//! read the same kinds of files, and so report their defects in the same words.
 
 use std::error::Error;
 use std::fmt;
@@ -10,37 +10,37 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Which part of the TLS that was asked for cannot be had.
+/// The part of the TLS settings that is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPart {
-    /// The certificates of the authorities that the other side's may be of.
+    /// The certificates of the peer's authorities.
     Authorities,
-    /// Our own certificate.
+    /// The own certificate.
     Certificate,
-    /// Its key.
+    /// The own private key.
     Key,
     /// Versions, cipher suites or curves.
     Choice,
 }
 
-/// Why there is no TLS. The words quote nothing of a file.
+/// Why TLS cannot be set up. The text quotes nothing from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsError {
-    /// What is wrong.
+    /// The unusable part.
     pub part: TlsPart,
-    /// Why, and how to mend it.
+    /// The reason, and how to fix it.
     pub words: String,
 }
 
 impl TlsError {
-    /// Of this part, for this reason.
+    /// Creates an error about a part.
     pub fn new(part: TlsPart, words: impl Into<String>) -> Self {
         let words = words.into();
         Self { part, words }
     }
 
-    /// Why our own certificate and its key cannot be used. What rustls writes about kinds of keys and defects
-    /// quotes no bytes.
+    /// Creates an error about the own certificate and its key. The messages of rustls about key
+    /// types and defects quote no bytes.
     pub fn of_own(error: &rustls::Error) -> Self {
         use rustls::Error::{InconsistentKeys, InvalidCertificate};
         match error {
@@ -61,12 +61,12 @@ impl fmt::Display for TlsError {
 
 impl Error for TlsError {}
 
-/// Our own certificate, followed by those between it and its authority.
+/// Reads the own certificate and the intermediate certificates that follow it.
 pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates(pem, TlsPart::Certificate)
 }
 
-/// The private key of our certificate.
+/// Reads the private key of the own certificate.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
@@ -76,7 +76,7 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// The authorities that the other side's certificate may be of.
+/// Reads the authorities that may sign the peer's certificate.
 pub fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let all = certificates(pem, TlsPart::Authorities)?;
@@ -103,7 +103,7 @@ fn certificates(pem: &[u8], part: TlsPart) -> Result<Vec<CertificateDer<'static>
 mod tests {
     use super::*;
 
-    /// PEM whose content is no certificate.
+    /// PEM whose content is not a certificate.
     const BROKEN: &[u8] = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(error.part, part, "{words}");
             assert!(error.to_string().contains(words), "{error}");
         }
-        // What is in a certificate is looked at by who uses it.
+        // The contents of a certificate are checked later, by the user of the chain.
         assert_eq!(chain(BROKEN).map(|it| it.len()), Ok(1));
     }
 }
