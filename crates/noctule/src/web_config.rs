@@ -348,7 +348,7 @@ mod tests {
             ),
             (
                 "basic_auth_users: {a: hunter2}\n",
-                "user 1 (by name) is no bcrypt hash",
+                "user 1 (sorted by name) is not a bcrypt hash",
             ),
             ("basic_auth_users: [hunter2]\n", "expected a map"),
             ("basic_auth_users: {hunter2: a\n", "YAML"),

@@ -124,7 +124,7 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/api/v1/{resource}", get(resource))
         .route(
             "/api/{*rest}",
-            get(async || refuse(StatusCode::NOT_FOUND, "there is no such resource")),
+            get(async || refuse(StatusCode::NOT_FOUND, "no such resource")),
         )
         .method_not_allowed_fallback(async || {
             refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
@@ -141,7 +141,7 @@ async fn resource(
 ) -> Response {
     let Some(resource) = RESOURCES.iter().find(|it| it.name == name) else {
         let names: Vec<&str> = RESOURCES.iter().map(|it| it.name).collect();
-        let words = format!("there is no such resource; there are {}", names.join(", "));
+        let words = format!("no such resource; expected one of {}", names.join(", "));
         return refuse(StatusCode::NOT_FOUND, &words);
     };
     let query = match Query::parse(query.as_deref().unwrap_or_default(), resource.parameters) {
@@ -170,7 +170,7 @@ impl Shared {
     fn made(&self, resource: &Resource, query: &Query) -> Result<Arc<Made>, Refusal> {
         if resource.name == "openapi.json" {
             let text = || Ok(DESCRIPTION.into());
-            return self.store.of("openapi.json", 0, text);
+            return self.store.get_or_make("openapi.json", 0, text);
         }
         let Some(published) = self.agent.published() else {
             let words = "no figures yet: the first batches are being collected";
@@ -178,7 +178,7 @@ impl Shared {
         };
         let key = format!("{}?{}", resource.name, query.canonical());
         self.store
-            .of(&key, published, || self.agent.answer(resource.name, query))
+            .get_or_make(&key, published, || self.agent.answer(resource.name, query))
     }
 }
 
@@ -195,7 +195,7 @@ async fn stream(
         None => {
             let mut response = refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many streams are open: ask for the figures from time to time instead",
+                "too many streams are open: poll the figures instead",
             );
             let seconds = HeaderValue::from_static("10");
             response.headers_mut().insert(header::RETRY_AFTER, seconds);

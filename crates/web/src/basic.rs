@@ -51,13 +51,13 @@ impl Users {
         for (at, hash) in users.values().enumerate() {
             let parts = hash.parse::<bcrypt::HashParts>().map_err(|_| {
                 format!(
-                    "the password of user {} (by name) is no bcrypt hash: `htpasswd -nBC 10 \"\"` makes one",
+                    "the password of user {} (sorted by name) is not a bcrypt hash: create one with `htpasswd -nBC 10 \"\"`",
                     at + 1
                 )
             })?;
             if parts.get_cost() > MOST_COST {
                 return Err(format!(
-                    "the hash of user {} (by name) has cost {}: {MOST_COST} is the most, 10 is usual",
+                    "the hash of user {} (sorted by name) has cost {}: the maximum is {MOST_COST}, and 10 is usual",
                     at + 1,
                     parts.get_cost()
                 ));
@@ -104,7 +104,7 @@ impl State {
         (right || self.wrong.contains(tag)).then_some(right)
     }
 
-    fn learn(&mut self, tag: Tag, right: bool) {
+    fn remember(&mut self, tag: Tag, right: bool) {
         if right {
             if self.right.len() >= RIGHT {
                 self.right.clear();
@@ -200,7 +200,7 @@ impl Verifier {
         let begun = Instant::now();
         let checked = spawn_blocking(move || bcrypt::verify(password, &hash));
         let right = matches!(checked.await, Ok(Ok(true))) && exists;
-        self.state().learn(tag, right);
+        self.state().remember(tag, right);
         if !right {
             let pause: Duration = begun.elapsed() * PAUSE;
             tokio::spawn(async move {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn few_of_one_address_wait_and_a_known_password_does_not() {
+    fn known_password_skips_the_bounded_queue() {
         let users = users();
         let verifier = Verifier::new();
         let right = headers("Basic YWxpY2U6c2VjcmV0");
@@ -341,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_credentials_are_bounded() {
         let mut state = State::default();
         for n in 0..10 * WRONG {
             let mut tag = Tag::default();
             tag[..8].copy_from_slice(&n.to_le_bytes());
-            state.learn(tag, false);
+            state.remember(tag, false);
         }
         assert_eq!((state.wrong.len(), state.order.len()), (WRONG, WRONG));
         let place = |n: u8| IpAddr::from([10, 0, 0, n]);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_that_is_none_or_takes_for_ever_is_refused_without_being_quoted() {
+    fn invalid_or_slow_hashes_are_refused_without_quoting_them() {
         let hash = |text: &str| Users::new([("bob".to_owned(), text.to_owned())].into());
         let words = hash("hunter2").unwrap_err();
         assert!(

@@ -89,7 +89,7 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let (limits, answering, inside) = (door.limits, seat.clone(), door.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer::of(from));
+        request.extensions_mut().insert(Peer::from_address(from));
         request.extensions_mut().insert(ClientAddress(from));
         let answer = answering.ask();
         let door = inside.clone();

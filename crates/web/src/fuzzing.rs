@@ -48,7 +48,7 @@ impl Front {
         let (mut client, server) = duplex(ROOM);
         let (_stop, stopped) = watch::channel(false);
         let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let seat = Seats::new(Room::DEFAULT).take(Peer::of(from));
+        let seat = Seats::new(Room::DEFAULT).take(Peer::from_address(from));
         let serve = talk(server, from, self.0.clone(), seat, stopped);
         let ask = async {
             let mut answer = Vec::new();

@@ -9,14 +9,14 @@ use std::net::{IpAddr, Ipv6Addr};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Version, header};
 
-/// Returns the value of `Host`. HTTP/1.1 wants exactly one in each request; a proxy before us may have believed
-/// another one than we would. HTTP/1.0 knows none.
-pub(crate) fn of(request: &Request) -> Result<Option<&HeaderValue>, &'static str> {
+/// Returns the value of `Host`. HTTP/1.1 requires exactly one; with two, a proxy might have used
+/// the other one. HTTP/1.0 requests may have none.
+pub(crate) fn host_header(request: &Request) -> Result<Option<&HeaderValue>, &'static str> {
     let mut sent = request.headers().get_all(header::HOST).iter();
     match (sent.next(), sent.next()) {
         (Some(host), None) => Ok(Some(host)),
         (None, _) if request.version() < Version::HTTP_11 => Ok(None),
-        _ => Err("a request must have exactly one header Host"),
+        _ => Err("a request must have exactly one Host header"),
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_exactly_one_host_but_before_http_1_1() {
+    fn requests_since_http_1_1_need_exactly_one_host() {
         let cases = [
             (Version::HTTP_11, &["a"][..], Ok(Some("a"))),
             (Version::HTTP_11, &[], Err(())),
@@ -63,7 +63,7 @@ mod tests {
                 request = request.header(header::HOST, *host);
             }
             let request = request.body(axum::body::Body::empty()).expect("a request");
-            let host = of(&request).map(|host| host.and_then(|host| host.to_str().ok()));
+            let host = host_header(&request).map(|host| host.and_then(|host| host.to_str().ok()));
             assert_eq!(host.map_err(drop), expected, "{version:?} {hosts:?}");
         }
     }

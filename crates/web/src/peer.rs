@@ -10,8 +10,8 @@ const NETWORK_BITS: u32 = 64;
 pub(crate) struct Peer(IpAddr);
 
 impl Peer {
-    /// Returns whose connection from this address it is.
-    pub(crate) fn of(from: IpAddr) -> Self {
+    /// Returns the peer of a client address.
+    pub(crate) fn from_address(from: IpAddr) -> Self {
         let from = from.to_canonical();
         if from.is_loopback() {
             return Self(Ipv4Addr::LOCALHOST.into());
@@ -31,9 +31,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_that_one_client_can_have_share_places() {
+    fn addresses_of_one_client_share_a_limit() {
         let same = |one: &str, other: &str| {
-            let of = |text: &str| Peer::of(text.parse().expect("an address"));
+            let of = |text: &str| Peer::from_address(text.parse().expect("an address"));
             of(one) == of(other)
         };
         assert!(same("127.0.0.1", "127.9.9.9") && same("127.0.0.1", "::1"));

@@ -25,7 +25,7 @@ impl Query {
             let Some(name) = known.iter().find(|it| **it == name) else {
                 let words = match known {
                     [] => "this resource takes no parameters".to_owned(),
-                    known => format!("unknown parameter; there are {}", known.join(", ")),
+                    known => format!("unknown parameter; expected one of {}", known.join(", ")),
                 };
                 return Err(QueryError(words));
             };
@@ -90,9 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_the_mend() {
+    fn wrong_queries_are_refused_with_a_hint() {
         let cases = [
-            ("to=1", "there are from, filter"),
+            ("to=1", "expected one of from, filter"),
             ("from=1&from=2", "twice"),
             ("filter=%zz", "not percent-encoded"),
             ("filter=%+1", "not percent-encoded"),

@@ -61,13 +61,13 @@ impl Refusals {
         self.0[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many for this reason.
-    pub fn of(&self, why: Refused) -> u64 {
+    /// Returns the count for a reason.
+    pub fn count_of(&self, why: Refused) -> u64 {
         self.0[why as usize].load(Ordering::Relaxed)
     }
 
     /// Each reason with its count.
     pub fn counts(&self) -> [(&'static str, u64); Refused::ALL.len()] {
-        Refused::ALL.map(|why| (why.name(), self.of(why)))
+        Refused::ALL.map(|why| (why.name(), self.count_of(why)))
     }
 }

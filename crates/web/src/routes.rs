@@ -81,7 +81,7 @@ pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
 
 /// Refuses a request for a name that is not this server's.
 async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Response {
-    let host = match host::of(&request) {
+    let host = match host::host_header(&request) {
         Ok(host) => host,
         Err(words) => return answer(StatusCode::BAD_REQUEST, TEXT, format!("{words}\n")),
     };
@@ -93,7 +93,7 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
     if !host.is_none_or(own) {
         return text(
             StatusCode::MISDIRECTED_REQUEST,
-            "not served under this name: use localhost or an address, or add the name to hosts in the \
+            "this name is not served: use localhost or an address, or add the name to hosts in the \
              section [web] of the configuration\n",
         );
     }
@@ -175,7 +175,7 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
 pub(crate) fn busy() -> Response {
     let mut response = text(
         StatusCode::SERVICE_UNAVAILABLE,
-        "too many requests are being answered: try again\n",
+        "too many requests are in progress: try again\n",
     );
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -436,7 +436,7 @@ mod tests {
     };
 
     fn peer(number: u8) -> Peer {
-        Peer::of(Ipv4Addr::new(192, 0, 2, number).into())
+        Peer::from_address(Ipv4Addr::new(192, 0, 2, number).into())
     }
 
     fn begun(seats: &Arc<Seats>, from: u8) -> (Arc<Seat>, Answer) {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn of_clients_that_read_the_one_that_has_stopped_gives_way() {
+    fn stalled_reader_is_closed_first() {
         let seats = Seats::new(ROOM);
         let [stopped, reading] = [1, 2].map(|from| begun(&seats, from));
         for it in [&reading, &stopped, &reading] {
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_refused_while_too_many_wait_and_taken_afterwards() {
+    fn requests_are_refused_while_too_many_wait() {
         let seats = Seats::new(ROOM);
         let clients: [Arc<Seat>; 3] = std::array::from_fn(|_| seats.take(peer(1)));
         let first = clients[0].ask().expect("a place");

@@ -39,14 +39,14 @@ pub(crate) fn protect(routes: Router, hosts: Arc<Hosts>) -> Router {
 }
 
 async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    let host = host::of(&request).map(|host| host.and_then(|it| it.to_str().ok()));
+    let host = host::host_header(&request).map(|host| host.and_then(|it| it.to_str().ok()));
     let allowed = host.map(|host| host.is_some_and(|host| hosts.allows(host)));
     let mut response = match allowed {
         Ok(true) => next.run(request).await,
         Err(words) => refuse(StatusCode::BAD_REQUEST, words),
         Ok(false) => refuse(
             StatusCode::MISDIRECTED_REQUEST,
-            "the header Host names another server: ask by address or localhost, or add the name to \
+            "the Host header names another server: use an address or localhost, or add the name to \
              hosts in the section [web] of the configuration",
         ),
     };

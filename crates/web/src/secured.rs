@@ -43,13 +43,14 @@ impl Headers {
             let lower = name.to_ascii_lowercase();
             let Some(name) = ALLOWED.iter().find(|allowed| allowed.as_str() == lower) else {
                 return Err(format!(
-                    "header {} (by name) is none of {}",
+                    "header {} (sorted by name) is not one of {}",
                     at + 1,
                     ALLOWED.map(|name| name.to_string()).join(", ")
                 ));
             };
-            let value = HeaderValue::from_str(value)
-                .map_err(|_| format!("the value of {name} has a character that no header has"))?;
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                format!("the value of {name} has a character that is not allowed in headers")
+            })?;
             taken.push((name.clone(), value));
         }
         Ok(Self(taken))
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_those_of_security() {
+    fn only_security_headers_are_accepted() {
         let of = |name: &str, value: &str| Headers::new(&[(name.into(), value.into())]);
         assert!(of("X-Frame-Options", "deny").is_ok());
         assert!(of("Set-Cookie", "a=b").unwrap_err().contains("header 1"));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_the_answer_itself_stays() {
+    fn existing_header_of_an_answer_stays() {
         let headers = [
             ("X-Frame-Options".to_owned(), "deny".to_owned()),
             ("X-Content-Type-Options".to_owned(), "other".to_owned()),

@@ -199,7 +199,7 @@ impl Bound {
         match starts.recv() {
             Ok(tried) => tried.map(|()| server),
             Err(_) => Err(io::Error::other(
-                "the threads that make pages did not start",
+                "the threads that make pages could not start",
             )),
         }
     }
@@ -288,7 +288,7 @@ async fn accept(
             seats.close_one();
             open.join_next().await;
         }
-        let seat = seats.take(Peer::of(from.ip()));
+        let seat = seats.take(Peer::from_address(from.ip()));
         open.spawn(connection::serve(
             stream,
             from.ip(),
@@ -401,7 +401,7 @@ mod tests {
     const METRICS: &str = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
     #[test]
-    fn a_header_that_never_ends_is_given_up() {
+    fn endless_header_times_out() {
         let limits = Limits {
             header: SOON,
             ..PATIENT
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_reads_is_given_up() {
+    fn unread_answer_times_out() {
         let limits = Limits {
             life: SOON,
             last_answer: SOON,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_never_end_keep_nobody_out() {
+    fn endless_requests_do_not_block_new_clients() {
         let (_server, address) = serve(room(2), PATIENT);
         let hanging: Vec<_> = (0..5).map(|_| client(address, "GET")).collect();
         let mut answered = client(address, LIVEZ);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_nobody_reads_keep_nobody_out() {
+    fn unread_answers_do_not_block_new_clients() {
         let (_server, address) = serve(room(2), PATIENT);
         let mut deaf: Vec<_> = (0..5).map(|_| client(address, METRICS)).collect();
         for stream in &mut deaf[3..] {
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_gets_its_whole_page_whatever_others_do() {
+    fn reading_client_always_gets_its_whole_page() {
         const PAGE: usize = 16 << 20;
         let shared = large(PAGE);
         let pages = Arc::new(move || page(shared.clone()));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_arrives_whole_with_its_own_end() {
+    fn page_arrives_with_shared_and_own_part() {
         let shared = large(1 << 20);
         let pages = Arc::new(move || page(shared.clone()));
         let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_waits_for_no_client() {
+    fn stop_does_not_wait_for_clients() {
         let (server, address) = serve(room(2), PATIENT);
         let mut deaf = client(address, METRICS);
         assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");

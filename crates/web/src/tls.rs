@@ -95,7 +95,7 @@ impl Tls {
         let choice = |error: Error| {
             TlsError::new(
                 TlsPart::Choice,
-                format!("these versions, cipher suites and curves do not go together: {error}"),
+                format!("these versions, cipher suites and curves cannot be combined: {error}"),
             )
         };
         let builder = ServerConfig::builder_with_provider(provider)
@@ -170,7 +170,7 @@ fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
             let newer = wanted.replacen("TLS_", "TLS13_", 1);
             if !known.contains(wanted) && !known.contains(&newer) {
                 let words = format!(
-                    "number {} of cipher_suites is none of {}",
+                    "entry {} of cipher_suites is not one of {}",
                     at + 1,
                     known.join(", ")
                 );
@@ -192,7 +192,12 @@ fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
                 provider.kx_groups.iter().find(named)
             });
             let names = CURVES.map(|(go, _)| go).join(", ");
-            let words = || format!("number {} of curve_preferences is none of {names}", at + 1);
+            let words = || {
+                format!(
+                    "entry {} of curve_preferences is not one of {names}",
+                    at + 1
+                )
+            };
             groups.push(*group.ok_or_else(|| TlsError::new(TlsPart::Choice, words()))?);
         }
         provider.kx_groups = groups;
@@ -221,7 +226,7 @@ fn clients(
     let Some(pem) = wish.client_ca else {
         return Err(TlsError::new(
             part,
-            "it is not given, and clients are to be verified",
+            "it is missing, but verifying clients requires it",
         ));
     };
     let roots = noctule_tls::authorities(pem)?;
@@ -233,7 +238,7 @@ fn clients(
     let verifier = builder.build();
     verifier
         .map(Some)
-        .map_err(|error| TlsError::new(part, format!("it cannot be used: {error}")))
+        .map_err(|error| TlsError::new(part, format!("unusable: {error}")))
 }
 
 /// Takes every certificate whose key the client has.

@@ -104,7 +104,7 @@ async fn asset(
 ) -> Response {
     match ASSETS.iter().position(|asset| asset.path == path) {
         Some(at) => file(&files, at, &headers),
-        None => refuse(StatusCode::NOT_FOUND, "there is no such file"),
+        None => refuse(StatusCode::NOT_FOUND, "no such file"),
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_has_the_hash_of_the_import_map_and_of_nothing_else() {
+    fn policy_allows_only_the_import_map_inline() {
         let page = text("index.html");
         let (_, rest) = page.split_once("<script type=\"importmap\">").expect("one");
         let (map, rest) = rest.split_once("</script>").expect("its end");
@@ -157,7 +157,10 @@ mod tests {
             secure::POLICY.contains(&format!("'sha256-{hash}'")),
             "{hash}"
         );
-        assert!(!rest.contains("<script>"), "another script in the page");
+        assert!(
+            !rest.contains("<script>"),
+            "the page has another inline script"
+        );
         assert!(!page.contains("style=") && !page.contains("<style"));
         // What the map names is there.
         for place in map.split('"').filter(|it| it.starts_with("/ui/")) {
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn vendored_files_are_those_that_were_published() {
+    fn vendored_files_match_their_checksums() {
         let list = include_str!("../ui/vendor/CHECKSUMS");
         let vendored = ASSETS.iter().filter(|it| it.path.starts_with("vendor/"));
         for asset in vendored {
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ours_names_another_host() {
+    fn own_files_name_no_other_host() {
         for asset in ASSETS.iter().filter(|it| !it.path.starts_with("vendor/")) {
             let text = text(asset.path).replace("http://www.w3.org/2000/svg", "");
             assert!(

@@ -1,5 +1,5 @@
-//! The server as clients see it: real sockets, no HTTP library.
-#![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
+//! Tests the server as clients see it, with real sockets and without an HTTP library.
+#![allow(clippy::unwrap_used, reason = "clippy does not recognize test helpers")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -99,7 +99,7 @@ fn metrics_are_503_before_the_first_batch_and_200_after() {
 }
 
 #[test]
-fn live_always_ready_with_a_reason() {
+fn livez_is_always_ok_and_readyz_has_a_reason() {
     let agent = agent();
     agent.lock().unwrap().not_ready = Some("the first batch is late".into());
     let (_server, address) = serve(&agent);
@@ -130,7 +130,7 @@ fn the_index_names_the_pages_and_loads_nothing_from_elsewhere() {
 }
 
 #[test]
-fn other_paths_and_methods() {
+fn unknown_paths_and_methods_are_refused() {
     let (_server, address) = serve(&agent());
     for path in ["/metric", "/metrics/", "/livez/x", "/../etc/passwd"] {
         assert_eq!(request(address, "GET", path, "").status, 404, "{path}");
@@ -145,7 +145,7 @@ fn other_paths_and_methods() {
 }
 
 #[test]
-fn a_strangers_name_for_the_address_is_refused() {
+fn unknown_host_name_is_refused() {
     let (_server, address) = serve(&agent());
     let ask = |host: &str| {
         let head = format!("GET /livez HTTP/1.1\r\n{host}connection: close\r\n\r\n");
@@ -210,11 +210,11 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn a_fault_in_a_handler_costs_one_connection() {
+fn panicking_handler_ends_only_its_connection() {
     let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
     let address = bound.address();
     let handlers = Handlers {
-        metrics: Arc::new(|_| panic!("a fault that this test makes")),
+        metrics: Arc::new(|_| panic!("a panic made by this test")),
         ready: Arc::new(|| Ok(())),
     };
     let server = bound.serve(handlers).unwrap();
@@ -230,7 +230,7 @@ fn a_fault_in_a_handler_costs_one_connection() {
 }
 
 #[test]
-fn an_address_in_use_is_known_before_anything_starts() {
+fn bind_reports_an_address_in_use() {
     let bound = bind(([127, 0, 0, 1], 0).into()).unwrap();
     let error = bind(bound.address()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
@@ -319,7 +319,7 @@ impl noctule_web::Agent for Slow {
 }
 
 #[test]
-fn a_query_that_takes_long_keeps_nobody_from_the_metrics() {
+fn slow_query_does_not_block_metrics() {
     let (begun, begins) = mpsc::sync_channel(16);
     let (open, gate) = mpsc::channel();
     let gate = Mutex::new(gate);

@@ -105,7 +105,7 @@ export function notMeasured(health, name) {
 export function stalled(node, now) {
   const since = node?.stalled_since_unix_nano;
   if (since === undefined) return "";
-  return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection stands still, and everything here is as of then`;
+  return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection has stalled, and this page shows that moment`;
 }
 
 /** After a refusal the page asks for the figures once, and this much later for the stream again. */

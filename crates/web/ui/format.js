@@ -101,10 +101,10 @@ export function spanOf(from, to, now) {
  * @param {{to_unix_nano: number, newest_unix_nano?: number}} history @param {Record<string, any> | null | undefined} node
  */
 export function noVerdict({ to_unix_nano: to, newest_unix_nano: newest = to }, node) {
-  const takes = node ? duration(node.verdict_window_seconds) : "some seconds";
-  if (to < newest) return `By the end of this span no window was judged: that takes ${takes} of figures.`;
-  if (node?.recorded) return `What is served of the recording ends before a window could be judged: that takes ${takes} of figures.`;
-  return `The first window is being judged: that takes ${takes} of figures.`;
+  const takes = node ? duration(node.verdict_window_seconds) : "several seconds";
+  if (to < newest) return `No window was judged by the end of this span: a verdict needs ${takes} of figures.`;
+  if (node?.recorded) return `The served part of the recording ends before the first verdict: a verdict needs ${takes} of figures.`;
+  return `The first verdict is not ready yet: a verdict needs ${takes} of figures.`;
 }
 
 /** The middle of a name is cut where it is too long. @param {string} name @param {number} most */

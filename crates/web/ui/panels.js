@@ -98,8 +98,9 @@ function placed(owners) {
   return owners.slice().sort((a, b) => (slots.get(a.id) ?? 0) - (slots.get(b.id) ?? 0));
 }
 
-/** What no thread used: apart where the kernel keeps it apart. @param {History["node"]} node */
-function beside({ interrupt, steal, steal_included, remainder }) {
+/** Returns time that no thread used, split up if the kernel reports the parts. @param
+   {History["node"]} node */
+function unusedTime({ interrupt, steal, steal_included, remainder }) {
   if (steal_included) return [{ label: "interrupts", values: remainder, color: "remainder" }];
   if (!interrupt || !steal) return [{ label: "interrupts and steal", values: remainder, color: "remainder" }];
   return [
@@ -125,7 +126,7 @@ export function Cpu({ history, top, state, set, onZoom }) {
       onPick: () => set({ owner: state.owner === keyOf(owner.id, owner.name) ? "" : keyOf(owner.id, owner.name) }),
     })),
     { label: "others", values: others, color: "others" },
-    ...beside(node),
+    ...unusedTime(node),
     ...pad,
   ];
   const covered = history.covered_seconds;

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_taken_where_it_is_named_and_not_refused() {
+    fn gzip_is_accepted_if_named_and_not_refused() {
         let cases = [
             ("gzip", true),
             ("deflate, gzip;q=0.5, br", true),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_does_not_shrink_stays_as_it_is() {
+    fn short_or_incompressible_bodies_stay_plain() {
         assert!(gzip(&[b'x'; 100], Compression::fast()).is_none());
         assert!(gzip(&[b'x'; 10_000], Compression::fast()).is_some());
     }

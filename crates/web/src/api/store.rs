@@ -56,8 +56,8 @@ impl Store {
         }
     }
 
-    /// The answer for a key, of this publication: the one that is kept, or one that is made now.
-    pub(crate) fn of(
+    /// Returns the answer for a key at this publication, and makes it if it is not stored.
+    pub(crate) fn get_or_make(
         &self,
         key: &str,
         published: u64,
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_made_once_for_each_publication() {
+    fn answer_is_made_once_per_publication() {
         let store = Store::new(7);
         let mut count = 0;
         for published in [1, 1, 2, 2, 2] {
-            let made = store.of("a?", published, || {
+            let made = store.get_or_make("a?", published, || {
                 count += 1;
                 Ok("{}".into())
             });
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_a_refusal_is_not_kept() {
+    fn stored_answers_are_bounded_and_exclude_refusals() {
         let store = Store::new(7);
-        let refused = store.of("b?", 1, || Err(Refusal::Query("no".into())));
+        let refused = store.get_or_make("b?", 1, || Err(Refusal::Query("no".into())));
         assert!(refused.is_err());
         for key in 0..100 {
             let large = || Ok("x".repeat(1 << 20));
-            store.of(&key.to_string(), 1, large).expect("made");
+            store.get_or_make(&key.to_string(), 1, large).expect("made");
         }
         let kept = store.kept.lock().expect("a lock");
         let bytes: usize = kept.iter().map(|it| it.made.bytes()).sum();

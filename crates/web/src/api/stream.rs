@@ -173,9 +173,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_all_streams() {
+    fn one_peer_cannot_take_all_streams() {
         let open = Open::default();
-        let peer = |number| Peer::of(Ipv4Addr::new(192, 0, 2, number).into());
+        let peer = |number| Peer::from_address(Ipv4Addr::new(192, 0, 2, number).into());
         let mut places: Vec<Place> = (0..100)
             .map_while(|_| Place::take(&open, peer(1)))
             .collect();

@@ -22,7 +22,7 @@ test("numbers look as in the tables of the terminal", () => {
   assert.equal(counted({}), "");
 });
 
-test("the address restores the state, and nothing else gets in", () => {
+test("the address restores the state and nothing else", () => {
   const state = { ...USUAL, from: 1000, to: 1060, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
   assert.deepEqual(read(format(state)), { state, ignored: [] });
   assert.equal(format(USUAL), "#");
@@ -31,7 +31,7 @@ test("the address restores the state, and nothing else gets in", () => {
   assert.equal(nameIn(keyOf(undefined, "a")), "a");
 });
 
-test("a bad part of the address is named, and the rest holds", () => {
+test("an invalid part of the address is named, and the rest applies", () => {
   const cases = [
     ["from=20&to=10", [/^from=20 \(must be before to\)/]],
     ["from=20", [/^from=20 \(there is no to\)/]],
@@ -81,7 +81,7 @@ test("characters that hide something stay visible", () => {
   });
 });
 
-test("what is not measured has its reason", () => {
+test("an unmeasured figure has a reason", () => {
   const features = [
     { name: "energy", state: "off", reason: "no meter" },
     { name: "cpu_waits", state: "off", reason: "refused", mend: "a newer kernel" },
@@ -92,7 +92,7 @@ test("what is not measured has its reason", () => {
   assert.equal(notMeasured(null, "energy"), "");
 });
 
-test("a pipeline that stands still is said since when", () => {
+test("a stalled agent is reported with its time", () => {
   const at = new Date(2026, 2, 1, 12, 0, 0).getTime() / 1000;
   const node = { stalled_since_unix_nano: at * 1e9 };
   assert.equal(stalled(null, at), "");
@@ -101,7 +101,7 @@ test("a pipeline that stands still is said since when", () => {
   assert.match(stalled(node, at + 2 * 86400), /since 2026-03-01 12:00:00 UTC/);
 });
 
-test("the figure of all steps is what its name says", () => {
+test("summaries of steps match their names", () => {
   const covered = [2, 0, 1, 1];
   // One OOM kill, and one long wait.
   assert.equal(summary("sum", [0, null, 1, 0], covered), 1);
@@ -116,7 +116,7 @@ test("the figure of all steps is what its name says", () => {
   assert.ok(!isCollected({ covered_seconds: [0, null] }));
 });
 
-test("a span has its day and zone where it is not of today", () => {
+test("a span shows date and zone unless it is today", () => {
   const at = new Date(2026, 2, 1, 12, 0, 0).getTime() / 1000;
   assert.equal(spanOf(at, at + 300, at + 600), "12:00:00 – 12:05:00 (5m00s)");
   const other = spanOf(at, at + 300, at + 3 * 86400);
@@ -126,19 +126,19 @@ test("a span has its day and zone where it is not of today", () => {
   assert.ok(days.startsWith(`2026-03-01 12:00:00 – ${day(later)} ${clock(later)} UTC`), days);
 });
 
-test("where nothing is judged it is said why, and how long it takes", () => {
+test("a missing verdict has a reason and a duration", () => {
   const live = { verdict_window_seconds: 10 };
   const recorded = { ...live, recorded: { from_unix_nano: 0, to_unix_nano: 5e9 } };
   const cases = [
-    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, live, "The first window is being judged: that takes 10.0s of figures."],
-    [{ to_unix_nano: 5e9 }, null, "The first window is being judged: that takes some seconds of figures."],
-    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, recorded, "What is served of the recording ends before a window could be judged: that takes 10.0s of figures."],
-    [{ to_unix_nano: 5e9, newest_unix_nano: 60e9 }, recorded, "By the end of this span no window was judged: that takes 10.0s of figures."],
+    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, live, "The first verdict is not ready yet: a verdict needs 10.0s of figures."],
+    [{ to_unix_nano: 5e9 }, null, "The first verdict is not ready yet: a verdict needs several seconds of figures."],
+    [{ to_unix_nano: 5e9, newest_unix_nano: 5e9 }, recorded, "The served part of the recording ends before the first verdict: a verdict needs 10.0s of figures."],
+    [{ to_unix_nano: 5e9, newest_unix_nano: 60e9 }, recorded, "No window was judged by the end of this span: a verdict needs 10.0s of figures."],
   ];
   for (const [history, node, words] of cases) assert.equal(noVerdict(/** @type {any} */ (history), node), words);
 });
 
-test("a long name loses its middle", () => {
+test("the middle of a long name is cut", () => {
   assert.equal(shorten("short", 10), "short");
   const cut = shorten("/kubepods.slice/burstable/pod1/deep/below", 20);
   assert.equal(cut.length, 20);
@@ -187,7 +187,7 @@ test("a page without a stream polls", async () => {
   turn(true);
 });
 
-test("a page has one stream while it is seen, and none while it is hidden", () => {
+test("a page has one stream while visible and none while hidden", () => {
   const { open, turn } = pageWithStreams();
   const seen = [];
   ticks((at) => seen.push(at), (connected) => seen.push(connected));
