@@ -1,7 +1,8 @@
-//! The JSON API: what is answered below `/api/v1/`, made once for all clients that ask for the same.
+//! The JSON API below `/api/v1/`.
 //!
-//! The agent answers from what it last published, so an answer stays the same until the next batch: it
-//! has that batch's tag, is made once, and is sent to everybody who asks for it meanwhile.
+//! The agent answers from the last published batch, so an answer stays the same until the next
+//! batch. Each answer carries the tag of that batch. It is made once and sent to every client that
+//! asks for it meanwhile.
 
 mod encoding;
 mod store;
@@ -27,18 +28,18 @@ use store::{Made, Store};
 use stream::Streams;
 pub use stream::Ticks;
 
-/// One resource of the API, `GET /api/v1/NAME`.
+/// A resource of the API, `GET /api/v1/NAME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// The last part of its path.
+    /// Last part of the path.
     pub name: &'static str,
-    /// The parameters that its query may have.
+    /// Query parameters that the resource accepts.
     pub parameters: &'static [&'static str],
 }
 
 const TABLE: &[&str] = &["sort", "limit", "filter"];
 
-/// Everything that the API has. `docs/openapi.json` describes each.
+/// All resources of the API. `docs/openapi.json` describes each.
 pub const RESOURCES: &[Resource] = &[
     Resource::new("node", &[]),
     Resource::new("processes", TABLE),
@@ -63,7 +64,7 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("openapi.json", &[]),
 ];
 
-/// Answers without a figure, which stay the same for as long as the agent runs.
+/// A static answer: it stays the same while the agent runs.
 const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
 
 impl Resource {
@@ -72,34 +73,35 @@ impl Resource {
     }
 }
 
-/// Why there is no answer.
+/// Why a query gets no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The query is wrong: these words say where, and what is right.
+    /// The query is wrong. The text says where, and what is accepted.
     Query(String),
-    /// There are no figures of this kind now: these words say why.
+    /// Figures of this kind are not available yet. The text says why.
     NotYet(String),
 }
 
-/// Who answers. The answers are made on a thread of their own, one at a time: other queries wait meanwhile.
+/// The source of answers. Answers are made on a separate thread, one at a time; other queries wait.
 pub trait Agent: Send + Sync {
-    /// The number of what was last published; `None` before the first time. Answers with the same
-    /// number, of the same agent, are equal.
+    /// Returns the number of the last publication; `None` before the first. Two answers of one
+    /// agent to the same query with the same number are equal.
     fn published(&self) -> Option<u64>;
 
-    /// The JSON of a resource.
+    /// Returns the answer for a resource as JSON.
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal>;
 }
 
-/// What the API needs.
+/// The parts that the API needs.
 pub struct Api {
-    /// Who answers.
+    /// The source of answers.
     pub agent: Arc<dyn Agent>,
-    /// Says when something was published.
+    /// Announces publications.
     pub ticks: Ticks,
-    /// Names by which requests may call the server.
+    /// Host names accepted in requests.
     pub hosts: Arc<Hosts>,
-    /// Differs from one start of the agent to the next: tags of one are no tags of the other.
+    /// A number that differs between starts of the agent, so that tags of one start never match
+    /// another.
     pub start: u64,
 }
 
@@ -108,7 +110,7 @@ struct Shared {
     agent: Arc<dyn Agent>,
     store: Arc<Store>,
     streams: Arc<Streams>,
-    /// Who may make answers now.
+    /// Limits how many answers are made at a time.
     answerers: Arc<Semaphore>,
 }
 
@@ -148,7 +150,7 @@ async fn resource(
         Ok(query) => query,
         Err(QueryError(words)) => return refuse(StatusCode::BAD_REQUEST, &words),
     };
-    // As of pages of `/metrics`: who waits here and goes leaves no work behind.
+    // As for `/metrics`: a client that disconnects while waiting here leaves no work behind.
     let Ok(answerer) = shared.answerers.clone().acquire_owned().await else {
         return refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends");
     };
@@ -160,7 +162,7 @@ async fn resource(
         Ok(Ok(made)) => made.response(&headers),
         Ok(Err(Refusal::Query(words))) => refuse(StatusCode::BAD_REQUEST, &words),
         Ok(Err(Refusal::NotYet(words))) => refuse(StatusCode::SERVICE_UNAVAILABLE, &words),
-        // It costs this connection, as a panic on this thread does.
+        // The panic ends this connection, as a panic on this thread would.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends"),
     }
@@ -204,7 +206,7 @@ async fn stream(
     }
 }
 
-/// `{"error": WORDS}`.
+/// Returns an error as `{"error": WORDS}`.
 pub(crate) fn refuse(status: StatusCode, words: &str) -> Response {
     let mut body = String::from("{\"error\":\"");
     for c in words.chars() {
@@ -222,7 +224,7 @@ pub(crate) fn refuse(status: StatusCode, words: &str) -> Response {
     (status, headers, body).into_response()
 }
 
-/// Whether the client has this already.
+/// Returns whether the client already has the answer with this tag.
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let sent = headers.get_all(header::IF_NONE_MATCH).iter();
     let mut tags = sent
@@ -231,7 +233,7 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known.trim().trim_start_matches("W/") == tag)
 }
 
-/// An answer with its tag, compressed where the client takes that.
+/// Returns an answer with its tag, compressed if the client accepts that.
 pub(crate) fn tagged(
     headers: &HeaderMap,
     tag: &str,

@@ -1,8 +1,8 @@
-//! Names and passwords of clients (HTTP basic authentication), kept as bcrypt hashes.
+//! HTTP basic authentication. Passwords are stored as bcrypt hashes.
 //!
-//! To check one password takes tens of milliseconds of a CPU, by design. So what was checked is
-//! remembered, each check runs on a thread of its own, one at a time, and few clients may wait for theirs: a
-//! flood of wrong passwords neither holds up a client that was let in before, nor takes a CPU for itself.
+//! By design, checking a password takes tens of milliseconds of CPU time. Results are therefore
+//! remembered, checks run on a separate thread one at a time, and few clients may wait. A flood of
+//! wrong passwords neither delays a client that was already admitted, nor takes a CPU.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,22 +19,23 @@ use tokio::time::{Instant, sleep};
 
 use crate::refusals::Refused;
 
-/// The most that a hash may cost: a second or two for each check. It doubles with each step.
+/// Maximum cost of a hash: one or two seconds per check. Each step doubles the time.
 const MOST_COST: u32 = 15;
 
-/// Checks that may wait, of all clients and of one address.
+/// Maximum number of waiting checks, of all clients and of one address.
 const WAITING: usize = 16;
 const WAITING_EACH: usize = 2;
 
-/// After a check that failed there is a pause of so many times its length.
+/// The pause after a failed check, as a multiple of the time it took.
 const PAUSE: u32 = 3;
 
-/// Wrong credentials that are remembered.
+/// Number of wrong credentials to remember.
 const WRONG: usize = 256;
-/// Right ones: more than anybody has users. It only grows by who knows a password.
+/// Number of right credentials to remember, more than there are users. Only clients with a valid
+/// password add to them.
 const RIGHT: usize = 1024;
 
-/// Who may ask: names and hashes of passwords.
+/// User names and password hashes.
 #[derive(Clone, Default)]
 pub struct Users(BTreeMap<String, String>);
 
@@ -45,8 +46,8 @@ impl std::fmt::Debug for Users {
 }
 
 impl Users {
-    /// Refuses what is no bcrypt hash, or one that takes too long. The words name no user and no hash: its
-    /// number in the order of names does.
+    /// Rejects values that are not bcrypt hashes or are too slow to check. Errors name neither user
+    /// nor hash, but the position in the order of names.
     pub fn new(users: BTreeMap<String, String>) -> Result<Self, String> {
         for (at, hash) in users.values().enumerate() {
             let parts = hash.parse::<bcrypt::HashParts>().map_err(|_| {
@@ -66,23 +67,24 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// Whether there is nobody, and so no password is asked for.
+    /// Returns whether there are no users, so that no password is required.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The hash to compare with, and whether the name exists: for one that does not, a check takes as long.
+    /// Returns the hash to compare with, and whether the name exists. For an unknown name it
+    /// returns another user's hash, so that the check takes as long.
     fn hash(&self, name: &str) -> Option<(&str, bool)> {
         let own = self.0.get(name).map(|hash| (hash.as_str(), true));
         own.or_else(|| Some((self.0.values().next()?.as_str(), false)))
     }
 }
 
-/// A digest of a name, its hash and a password. The key is made anew at each start, so that neither a core
-/// dump nor the time of a look-up says anything about a password.
+/// A digest of name, hash and password. The key is generated at each start, so neither a core dump
+/// nor the time of a look-up reveals a password.
 type Tag = [u8; 32];
 
-/// Checks credentials, and remembers what came of it.
+/// Checks credentials and remembers the results.
 pub(crate) struct Verifier {
     key: hmac::Key,
     slot: Arc<Semaphore>,
@@ -93,7 +95,7 @@ pub(crate) struct Verifier {
 struct State {
     right: HashSet<Tag>,
     wrong: HashSet<Tag>,
-    /// The wrong ones, the oldest first.
+    /// Tags of wrong credentials, oldest first.
     order: VecDeque<Tag>,
     waiting: BTreeMap<IpAddr, usize>,
 }
@@ -120,7 +122,7 @@ impl State {
         }
     }
 
-    /// A place to wait in, if there is one.
+    /// Takes a place in the queue; returns false if there is none.
     fn wait(&mut self, from: IpAddr) -> bool {
         let all: usize = self.waiting.values().sum();
         let own = self.waiting.get(&from).copied().unwrap_or(0);
@@ -141,7 +143,7 @@ impl State {
     }
 }
 
-/// A place in the queue, given back when the client goes.
+/// A place in the queue, returned when the client leaves.
 struct Waiting<'a> {
     verifier: &'a Verifier,
     from: IpAddr,
@@ -155,7 +157,8 @@ impl Drop for Waiting<'_> {
 
 impl Verifier {
     pub(crate) fn new() -> Self {
-        // Where the kernel has no random bytes there is no TLS either; tags are then only less secret.
+        // If the kernel has no random bytes, TLS does not work either. Tags are then only less
+        // secret.
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, &[]));
         Self {
@@ -165,7 +168,7 @@ impl Verifier {
         }
     }
 
-    /// Whether the request may be answered.
+    /// Returns whether the request may be answered.
     pub(crate) async fn check(
         &self,
         users: &Users,
@@ -192,7 +195,7 @@ impl Verifier {
         let Ok(slot) = self.slot.clone().acquire_owned().await else {
             return Err(Refused::Busy);
         };
-        // The same may have been checked meanwhile.
+        // Another request may have checked the same credentials meanwhile.
         if let Some(right) = self.state().known(&tag) {
             return verdict(right);
         }
@@ -234,7 +237,7 @@ fn verdict(right: bool) -> Result<(), Refused> {
     }
 }
 
-/// Who counts as one client: an address, or a network of IPv6, which one client has all of.
+/// Returns the address that counts as one client. One client can have a whole IPv6 network.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => {
@@ -245,7 +248,7 @@ fn network(from: IpAddr) -> IpAddr {
     }
 }
 
-/// Name and password of a request that has both.
+/// Returns the name and password of a request, if it has both.
 fn credentials(headers: &HeaderMap) -> Option<(String, Vec<u8>)> {
     let mut sent = headers.get_all(header::AUTHORIZATION).iter();
     let (value, more) = (sent.next()?, sent.next());
@@ -323,7 +326,7 @@ mod tests {
         let right = headers("Basic YWxpY2U6c2VjcmV0");
         runtime().block_on(async {
             verifier.check(&users, &right, HERE).await.unwrap();
-            // Nobody is checked any more.
+            // No further check can run.
             let held = verifier.slot.clone().acquire_owned().await.unwrap();
             let wrong = headers("Basic YWxpY2U6d3Jvbmc=");
             let check = || verifier.check(&users, &wrong, HERE);

@@ -1,4 +1,4 @@
-//! One connection, with limits on everything.
+//! Serves one connection within limits.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -24,21 +24,22 @@ use crate::routes::{ClientAddress, Held, busy};
 use crate::seats::{Kept, Noted, Seat};
 use crate::secured::Guard;
 
-/// How long clients may take.
+/// Time limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// To send a whole header, counted from when we wait for it: also the longest idle time.
+    /// For a complete request header, from the moment the server waits for it. It also limits idle
+    /// time.
     pub(crate) header: Duration,
-    /// After this the connection is closed with the answer that is under way.
+    /// After this time the connection closes with the current answer.
     pub(crate) life: Duration,
-    /// For that answer. One limit on the whole life, rather than one on each write, because a
-    /// client that takes a byte at a time makes every single write succeed.
+    /// For that last answer. It limits the whole answer rather than each write, because a client
+    /// that reads one byte at a time lets every single write succeed.
     pub(crate) last_answer: Duration,
 }
 
 impl Limits {
-    /// Prometheus gives an answer 10 s by default, and connects anew when a connection is gone. A stream of
-    /// events may be the last answer.
+    /// Prometheus allows 10 s for an answer by default, and reconnects if a connection is gone. The
+    /// last answer may be a stream of events.
     pub(crate) const DEFAULT: Self = Self {
         header: Duration::from_secs(5),
         life: Duration::from_secs(30),
@@ -46,18 +47,18 @@ impl Limits {
     };
 }
 
-/// More than any scraper sends in a header, and the least that hyper takes is half of it.
+/// More than any scraper sends in a header. hyper's minimum is half of it.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Door {
     pub(crate) router: Router,
     pub(crate) guard: Guard,
     pub(crate) limits: Limits,
 }
 
-/// Serves the connection until the client ends it, a limit is reached, it has to give way to another, or
-/// `stop` changes.
+/// Serves the connection until the client ends it, a limit is reached, the connection must make
+/// room for another, or `stop` changes.
 pub(crate) async fn serve(
     stream: TcpStream,
     from: IpAddr,
@@ -130,7 +131,7 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let crowded = || door.guard.refusals.count(Refused::Crowded);
-    // How a connection ends is the client's business: errors are of no use to anybody here.
+    // Errors at the end of a connection concern only the client.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = seat.closed() => return crowded(),

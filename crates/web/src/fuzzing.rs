@@ -1,4 +1,4 @@
-//! The way in of `fuzz/`: no part of what is shipped.
+//! Entry point for the fuzz targets in `fuzz/`, not part of the released binary.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::seats::{Room, Seats};
 use crate::secured::{Guard, Secured};
 use crate::ui;
 
-/// What a connection has room for: more than any answer but a stream's.
+/// Capacity of a connection: more than any answer except a stream.
 const ROOM: usize = 1 << 20;
 
-/// A stream of events ends by these, and everything else by itself.
+/// Limits that end a stream of events. All other connections end by themselves.
 const LIMITS: Limits = Limits {
     header: Duration::from_millis(10),
     life: Duration::from_millis(10),
     last_answer: Duration::from_millis(10),
 };
 
-/// A server on a loopback address, without the socket.
+/// A server on a loopback address without a socket.
 pub struct Front(Arc<Door>);
 
 impl Front {
-    /// As [`crate::Bound::serve_with_api`] makes it.
+    /// Creates the same routes as [`crate::Bound::serve_with_api`].
     pub fn new(handlers: Handlers, api: Api, secured: Arc<Secured>) -> Self {
         let routes = router(handlers, Some(Hosts::default()))
             .merge(ui::routes(api.hosts.clone()))
@@ -43,7 +43,8 @@ impl Front {
         }))
     }
 
-    /// All that one connection answers to what a client sends before it closes its side.
+    /// Returns everything that one connection answers to `sent`, after which the client closes its
+    /// side.
     pub async fn answer(&self, sent: &[u8]) -> Vec<u8> {
         let (mut client, server) = duplex(ROOM);
         let (_stop, stopped) = watch::channel(false);
@@ -52,7 +53,7 @@ impl Front {
         let serve = talk(server, from, self.0.clone(), seat, stopped);
         let ask = async {
             let mut answer = Vec::new();
-            // The server may have closed it already.
+            // The server may already have closed the connection.
             let _ = client.write_all(sent).await;
             let _ = client.shutdown().await;
             let _ = client.read_to_end(&mut answer).await;

@@ -1,8 +1,8 @@
-//! Whose requests are answered: the header `Host` against the names of this server.
+//! Checks the header `Host` against the names of this server.
 //!
-//! A page of somebody else can make a browser believe that its name is this machine's address (DNS
-//! rebinding), and then reads what is answered here. Its requests still have its own name in `Host`. An
-//! address needs no name, so requests to addresses are answered.
+//! With DNS rebinding, a foreign page makes a browser resolve the page's name to this machine's
+//! address, and then reads the answers. Such requests still carry the foreign name in `Host`. A
+//! request to an address involves no name and is answered.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -20,18 +20,18 @@ pub(crate) fn host_header(request: &Request) -> Result<Option<&HeaderValue>, &'s
     }
 }
 
-/// Names by which the server may be asked.
+/// Host names under which the server may be addressed.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Vec<String>);
 
 impl Hosts {
-    /// These names, beside addresses and `localhost`.
+    /// Accepts these names, in addition to addresses and `localhost`.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let lower = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
         Self(names.into_iter().map(lower).collect())
     }
 
-    /// Whether a value of the header is one of them; the port does not matter.
+    /// Returns whether a value of the header is accepted. The port is ignored.
     pub(crate) fn allows(&self, host: &str) -> bool {
         if let Some(rest) = host.strip_prefix('[') {
             let address = rest.split_once(']').map(|(address, _)| address);

@@ -1,15 +1,16 @@
 //! The HTTP server of noctule: `/metrics`, `/livez`, `/readyz`, the JSON API and the page.
 //!
-//! Nothing that a client sends changes anything: every answer is a function of what the agent last
-//! published. The server knows neither batches nor formats; it gets [`Handlers`].
+//! No request changes anything: every answer is a function of what the agent last published. The
+//! server depends on neither batches nor formats; it is given [`Handlers`].
 //!
-//! It runs on a thread of its own and its resources are bounded whatever clients do: a fixed
-//! number of connections, each with a bounded buffer and a bounded life, and one copy of a page for
-//! all of them. So neither a client that sends its header a byte at a time nor one that never reads the
-//! answer can hold memory or keep the agent from ending. Nor can they keep a scraper out: the oldest
-//! connection without a request, or the oldest answer, gives way to a new one.
+//! The server runs on its own thread, and its resources are bounded whatever clients do. The number
+//! of connections is fixed, each with a bounded buffer and lifetime, and all share one copy of a
+//! page. A client that sends its header byte by byte, or never reads the answer, can neither hold
+//! memory nor delay the agent's exit. Such clients cannot keep a scraper out either: the oldest
+//! connection without a request, or the oldest answer, makes room for a new one.
 //!
-//! [`Security`] is TLS, names with passwords, and headers. It may be replaced while the server runs.
+//! [`Security`] holds TLS, users with passwords, and headers. It can be replaced while the server
+//! runs.
 
 mod api;
 mod basic;

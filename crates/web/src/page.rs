@@ -1,4 +1,4 @@
-//! Answers of which the large part is made once and shared by all clients.
+//! Answers whose large part is made once and shared by all clients.
 
 use std::io;
 use std::io::Write as _;
@@ -11,42 +11,42 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc, Decompress, FlushDecompress};
 use hyper::body::{Bytes, Frame, SizeHint};
 
-/// How much of a page the connection takes at once: what a client holds of it beside the page itself.
+/// Bytes of a page that a connection holds at a time, besides the shared page.
 const PART_BYTES: usize = 64 * 1024;
 
-/// What a flush writes at most where nothing is left to flush.
+/// Maximum output of a flush with nothing left to flush.
 const EMPTY_BLOCK: u64 = 5;
 
-/// The head of a gzip stream without name and time, of the fastest compression.
+/// The header of a gzip stream without name and time, for the fastest compression.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// The part of a page that all clients share. It is kept compressed only: a client that takes no gzip gets it
-/// decompressed piece by piece.
+/// The part of a page that all clients share. Only the compressed form is kept. For a client that
+/// does not accept gzip, it is decompressed piece by piece.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// A deflate stream that ends on a byte, in pieces.
+    /// A deflate stream in pieces, ending on a byte boundary.
     pieces: Vec<Bytes>,
-    /// Checksum of what was compressed.
+    /// Checksum of the uncompressed part.
     crc: Crc,
-    /// Length of what was compressed.
+    /// Length of the uncompressed part.
     plain_bytes: u64,
 }
 
 impl Shared {
-    /// Compresses a part that is there as a whole.
+    /// Compresses a complete part.
     pub fn new(text: impl AsRef<[u8]>) -> io::Result<Self> {
         let mut packer = Packer::new();
         packer.push(text.as_ref())?;
         packer.finish()
     }
 
-    /// The memory that it takes.
+    /// Returns the size in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 }
 
-/// Compresses a shared part piece by piece, so that it is never there as a whole.
+/// Compresses a shared part piece by piece, so that the whole is never in memory.
 #[derive(Debug)]
 pub struct Packer {
     deflate: DeflateEncoder<Vec<u8>>,
@@ -54,7 +54,7 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Creates a packer without content.
+    /// Creates an empty packer.
     pub fn new() -> Self {
         Self {
             deflate: DeflateEncoder::new(Vec::with_capacity(PART_BYTES), Compression::fast()),
@@ -73,9 +73,10 @@ impl Packer {
         Ok(())
     }
 
-    /// Returns the part. It ends on a byte: each page continues it with a block of its own.
+    /// Returns the part. It ends on a byte boundary, because each page continues it with a block of
+    /// its own.
     pub fn finish(mut self) -> io::Result<Shared> {
-        // One flush can leave a rest in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
+        // A single flush can leave data in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
         loop {
             let before = self.deflate.total_out();
             self.deflate.flush()?;
@@ -87,7 +88,7 @@ impl Packer {
         Ok(self.shared)
     }
 
-    /// Moves the compressed bytes into a piece of their own.
+    /// Moves the compressed bytes into a new piece.
     fn cut(&mut self, room: usize) {
         let full = std::mem::replace(self.deflate.get_mut(), Vec::with_capacity(room));
         self.shared.pieces.push(full.into_boxed_slice().into());
@@ -103,18 +104,18 @@ impl Default for Packer {
 /// A body and its type.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Value of the header `Content-Type`.
+    /// Value of the `Content-Type` header.
     pub content_type: &'static str,
-    /// The beginning of the body, which other answers have as well.
+    /// The beginning of the body, shared with other answers.
     pub shared: Arc<Shared>,
-    /// The rest, made for this answer.
+    /// The end of the body, made for this answer.
     pub own: Vec<u8>,
-    /// Whether the client gets it compressed.
+    /// Whether the client gets the body compressed.
     pub gzip: bool,
 }
 
 impl Page {
-    /// Value of the header `Content-Encoding`.
+    /// Returns the value of the `Content-Encoding` header.
     pub(crate) fn encoding(&self) -> Option<&'static str> {
         self.gzip.then_some("gzip")
     }
@@ -139,7 +140,7 @@ impl Page {
     }
 }
 
-/// The end of a gzip stream whose beginning has this checksum.
+/// Returns the end of a gzip stream whose beginning has the checksum `before`.
 fn gzip_end(own: &[u8], before: &Crc) -> io::Result<Vec<u8>> {
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::fast());
     deflate.write_all(own)?;
@@ -155,11 +156,11 @@ fn gzip_end(own: &[u8], before: &Crc) -> io::Result<Vec<u8>> {
 
 type NextFrame<E> = Poll<Option<Result<Frame<Bytes>, E>>>;
 
-/// A compressed body. None of its parts is copied.
+/// A compressed body. Its parts are not copied.
 struct Packed {
     begin: Bytes,
     shared: Arc<Shared>,
-    /// The next piece.
+    /// Index of the next piece.
     piece: usize,
     end: Bytes,
 }
@@ -195,10 +196,10 @@ impl HttpBody for Packed {
 struct Plain {
     shared: Arc<Shared>,
     inflate: Decompress,
-    /// The piece that is being decompressed, and the bytes of it that were.
+    /// The piece being decompressed, and the bytes of it already consumed.
     piece: usize,
     taken: usize,
-    /// Bytes of the shared part that are still to come.
+    /// Bytes of the shared part still to come.
     left: u64,
     own: Bytes,
 }
@@ -219,7 +220,7 @@ impl Plain {
                 Some(piece) if self.taken == piece.len() => {
                     (self.piece, self.taken) = (self.piece + 1, 0);
                 }
-                // Without input it still gives what it has read.
+                // Without input, the decompressor still returns buffered data.
                 None if part.len() == written => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }
@@ -258,7 +259,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Bytes that do not become fewer by compression.
+    /// Returns incompressible bytes.
     pub(crate) fn noise(bytes: usize) -> Vec<u8> {
         let mut state = 7_u64;
         let next = || {

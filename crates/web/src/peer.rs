@@ -1,11 +1,11 @@
-//! Whose share of the places a connection takes.
+//! Groups clients that share a limit.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bits of an IPv6 address that a network is given: whoever has one address of it can have all.
+/// Prefix length of an IPv6 network. A client with one address of a network can use all of it.
 const NETWORK_BITS: u32 = 64;
 
-/// Clients that share places: one IPv4 address, one IPv6 network, or this machine.
+/// Clients that share a limit: an IPv4 address, an IPv6 network, or this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Peer(IpAddr);
 

@@ -1,15 +1,15 @@
-//! The query of a request: each parameter once, and none that nobody knows.
+//! Parses the query of a request. Unknown and repeated parameters are errors.
 
 use std::collections::BTreeMap;
 
-/// Longest query, in bytes.
+/// Maximum length of a query, in bytes.
 const MOST_BYTES: usize = 1024;
 
-/// Parameters by name, decoded.
+/// Decoded parameters by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(BTreeMap<&'static str, String>);
 
-/// What is wrong with a query, in words.
+/// An error in a query, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueryError(pub(crate) String);
 
@@ -38,12 +38,12 @@ impl Query {
         Ok(Self(parameters))
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Equal for queries that mean the same.
+    /// Returns a text that is equal for equivalent queries.
     pub(crate) fn canonical(&self) -> String {
         let parts = self
             .0
@@ -61,7 +61,7 @@ fn decode(text: &str) -> Option<String> {
             b'%' => {
                 let digits = [rest.next()?, rest.next()?];
                 let digits = std::str::from_utf8(&digits).ok()?;
-                // `from_str_radix` takes a sign as well.
+                // `from_str_radix` would accept a sign.
                 let hex = digits.bytes().all(|it| it.is_ascii_hexdigit());
                 u8::from_str_radix(digits, 16).ok().filter(|_| hex)?
             }

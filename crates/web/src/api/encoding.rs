@@ -1,4 +1,4 @@
-//! Compressed bodies.
+//! Compression of bodies.
 
 use std::io::Write as _;
 
@@ -7,10 +7,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::body::Bytes;
 
-/// Below this length there is nothing to save.
+/// Smaller bodies are not compressed.
 const LEAST_BYTES: usize = 1024;
 
-/// The body in gzip; `None` where that saves nothing.
+/// Compresses the body with gzip; `None` if that does not make it smaller.
 pub(crate) fn gzip(body: &[u8], level: Compression) -> Option<Bytes> {
     if body.len() < LEAST_BYTES {
         return None;
@@ -22,7 +22,7 @@ pub(crate) fn gzip(body: &[u8], level: Compression) -> Option<Bytes> {
     (packed.len() < body.len()).then(|| packed.into())
 }
 
-/// Whether the client takes gzip: a quality of 0 is a no.
+/// Returns whether the client accepts gzip. A quality of 0 means no.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let sent = headers.get_all(header::ACCEPT_ENCODING).iter();
     let mut codings = sent

@@ -1,4 +1,4 @@
-//! The answers to what was asked since the last batch.
+//! Answers to the queries since the last publication.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,11 @@ use hyper::body::Bytes;
 use super::encoding::gzip;
 use super::{Refusal, tagged};
 
-/// Answers that are kept, and their bytes: pages that show the same share one.
+/// Maximum number of stored answers, and of their bytes. Pages with the same view share an answer.
 const ANSWERS: usize = 32;
 const BYTES: usize = 8 << 20;
 
-/// An answer that was made.
+/// A finished answer.
 #[derive(Debug)]
 pub(crate) struct Made {
     tag: String,
@@ -34,7 +34,7 @@ impl Made {
     }
 }
 
-/// The newest answers, the oldest first.
+/// The newest answers, oldest first.
 #[derive(Debug)]
 pub(crate) struct Store {
     start: u64,
@@ -63,7 +63,8 @@ impl Store {
         published: u64,
         make: impl FnOnce() -> Result<String, Refusal>,
     ) -> Result<Arc<Made>, Refusal> {
-        // Nobody panics with it; and then what is kept is still whole.
+        // No code panics while it holds the lock, and the stored answers would still be valid if it
+        // did.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |it: &&Kept| it.key == key && it.published == published;
         if let Some(known) = kept.iter().find(same) {
@@ -75,7 +76,7 @@ impl Store {
             packed: gzip(&plain, Compression::fast()),
             plain,
         });
-        // What was published before is of no use any more.
+        // Answers of earlier publications are no longer useful.
         kept.retain(|it| it.published == published || it.published == 0);
         kept.push_back(Kept {
             key: key.to_owned(),

@@ -1,5 +1,5 @@
-//! Server-sent events: each client hears of a batch when it is published, and then asks for what it
-//! shows. A client that is slow misses ticks; nothing is queued for it.
+//! Server-sent events. Each client is notified when a batch is published, and then asks for what it
+//! shows. A slow client misses ticks; nothing is queued for it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,18 +18,20 @@ use tokio::time::{Sleep, sleep};
 use crate::connection::Limits;
 use crate::peer::Peer;
 
-/// Clients at a time. Fewer than there are connections: a scraper always finds one.
+/// Maximum number of streams. It is below the number of connections, so that a scraper always finds
+/// one.
 const STREAMS: usize = 32;
 
-/// Streams of one address, or of this machine. The page polls where it gets none.
+/// Maximum number of streams of one address, or of this machine. The page polls if it gets no
+/// stream.
 const STREAMS_EACH: usize = 8;
 
-/// A stream ends before the connection does, also where it is the last answer, so that the client begins the next
-/// one in its own time: one that is cut is an error to a browser.
+/// Lifetime of a stream. It ends before its connection does, so that the client reconnects when it
+/// wants to. A browser reports an error if a stream is cut off.
 const LIFE: Duration = Duration::from_secs(25);
 const _: () = assert!(LIFE.as_secs() < Limits::DEFAULT.last_answer.as_secs());
 
-/// The agent's end: it says that something was published.
+/// Announces publications to all streams.
 #[derive(Clone, Debug)]
 pub struct Ticks(Arc<watch::Sender<Option<Bytes>>>);
 
@@ -42,22 +44,22 @@ impl Default for Ticks {
 }
 
 impl Ticks {
-    /// Sends to every stream; `json` is one line.
+    /// Sends an event to every stream. `json` must be a single line.
     pub fn publish(&self, published: u64, json: &str) {
         let text = format!("id: {published}\nevent: tick\ndata: {json}\n\n");
         self.0.send_replace(Some(text.into()));
     }
 
-    /// Ends every stream: a stop does not wait for them.
+    /// Ends every stream, so that stopping the server does not wait for them.
     pub fn close(&self) {
         self.0.send_replace(None);
     }
 }
 
-/// The streams that are open, by who has them.
+/// Number of open streams of each peer.
 type Open = Arc<Mutex<HashMap<Peer, usize>>>;
 
-/// The places of the streams.
+/// Admits streams, up to the limits.
 #[derive(Debug)]
 pub(crate) struct Streams {
     ticks: watch::Receiver<Option<Bytes>>,
@@ -72,7 +74,7 @@ impl Streams {
         }
     }
 
-    /// A stream that begins with the last tick; `None` where there is no place.
+    /// Opens a stream that begins with the last tick; `None` if a limit is reached.
     pub(crate) fn open(&self, peer: Peer) -> Option<Response> {
         let place = Place::take(&self.open, peer)?;
         let mut ticks = self.ticks.clone();
@@ -91,7 +93,7 @@ impl Streams {
     }
 }
 
-/// The place of one stream, given back when it is dropped.
+/// The place of one stream, returned when dropped.
 #[derive(Debug)]
 struct Place {
     open: Open,
@@ -123,7 +125,7 @@ impl Drop for Place {
 
 type Next = Pin<Box<dyn Future<Output = Option<(Bytes, watch::Receiver<Option<Bytes>>)>> + Send>>;
 
-/// The next tick; `None` when the agent ends.
+/// Waits for the next tick; `None` when the agent stops.
 fn next(mut ticks: watch::Receiver<Option<Bytes>>) -> Next {
     Box::pin(async move {
         ticks.changed().await.ok()?;
@@ -149,7 +151,7 @@ impl HttpBody for Stream {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if !self.begun {
             self.begun = true;
-            // The client begins anew after this many milliseconds.
+            // Tells the client to reconnect after this many milliseconds.
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"retry: 500\n\n")))));
         }
         if self.end.as_mut().poll(context).is_ready() {
