@@ -1,31 +1,31 @@
-//! How many requests and connections were refused, and why.
+//! Counts refused requests and connections by reason.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why a client got no answer to what it asked for.
+/// Why a request or connection was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A request without a name and a password, where they are asked for.
+    /// A request without name and password, although they are required.
     NoCredentials,
-    /// A wrong password, or a name that does not exist.
+    /// A wrong password or an unknown name.
     Credentials,
-    /// Too many passwords wait to be checked.
+    /// Too many passwords are waiting to be checked.
     Busy,
-    /// A name in `Host` that is not this server's.
+    /// An unknown name in the `Host` header.
     Host,
-    /// The oldest connection, which gave way to a new one.
+    /// The oldest connection, closed to make room for a new one.
     Crowded,
-    /// Plain HTTP where TLS is spoken.
+    /// Plain HTTP on a TLS port.
     PlainHttp,
-    /// No certificate of the client, or one that is not to be trusted.
+    /// A missing or untrusted client certificate.
     ClientCertificate,
-    /// TLS that failed for another reason: mostly no version or cipher suite in common, or a client that
-    /// does not trust our certificate.
+    /// Another TLS failure. Mostly, client and server share no version or cipher suite, or the
+    /// client does not trust the server's certificate.
     Tls,
 }
 
 impl Refused {
-    /// Each of them.
+    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::NoCredentials,
         Self::Credentials,
@@ -37,7 +37,7 @@ impl Refused {
         Self::Tls,
     ];
 
-    /// Its name as a label.
+    /// Returns the value of the label.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoCredentials => "no_credentials",
@@ -52,7 +52,7 @@ impl Refused {
     }
 }
 
-/// The counts since the start, shared between the server and who exports them.
+/// Counts since the start, shared by the server and its exporter.
 #[derive(Debug, Default)]
 pub struct Refusals([AtomicU64; Refused::ALL.len()]);
 
@@ -66,7 +66,7 @@ impl Refusals {
         self.0[why as usize].load(Ordering::Relaxed)
     }
 
-    /// Each reason with its count.
+    /// Returns each reason with its count.
     pub fn counts(&self) -> [(&'static str, u64); Refused::ALL.len()] {
         Refused::ALL.map(|why| (why.name(), self.count_of(why)))
     }

@@ -1,4 +1,4 @@
-//! What is answered where.
+//! Routes of `/metrics`, `/livez` and `/readyz`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,49 +17,49 @@ use crate::host::{self, Hosts};
 use crate::page::{Page, Shared};
 use crate::server::RENDERERS;
 
-/// Gives the page of `/metrics`; `None` before the first batch.
+/// Returns the page of `/metrics`; `None` before the first batch.
 type Metrics = dyn Fn(&Wish) -> Option<Page> + Send + Sync;
 
-/// How a client wants the page of `/metrics`.
+/// The form in which a client wants the page of `/metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// The header `Accept`. One that is not ASCII is no media type; it counts as none.
+    /// The `Accept` header. A value that is not ASCII counts as missing.
     pub accept: Option<String>,
-    /// Compressed. A page that is not is right for every client.
+    /// Whether to compress the page. Every client understands a plain page.
     pub gzip: bool,
-    /// What distinguishes the scraper from others: its address, what it says of itself, and the query. `None` for a
-    /// client that is no scraper: only scrapers send how long they wait, as Prometheus does.
+    /// Identifies the scraper by address, user agent, timeout and query. It is `None` if the client
+    /// is not a scraper: only scrapers, such as Prometheus, send their timeout.
     pub scraper: Option<String>,
 }
 
-/// How long a scraper waits for the answer.
+/// The header in which a scraper sends its timeout.
 const SCRAPE_TIMEOUT: HeaderName = HeaderName::from_static("x-prometheus-scrape-timeout-seconds");
 
-/// An extension of a request: the address that it comes from.
+/// Request extension: the address of the client.
 #[derive(Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-/// Says whether the agent is ready, or why not.
+/// Returns whether the agent is ready, or why not.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// Where the answers come from. They must change nothing. Pages are made on threads of their own;
-/// `ready` is called on the thread that answers, and must neither block nor take more than a few milliseconds.
+/// The sources of answers. They must not change anything. Pages are made on separate threads.
+/// `ready` is called on the thread that serves all clients; it must not block or take more than a
+/// few milliseconds.
 #[derive(Clone)]
 pub struct Handlers {
-    /// The page of `/metrics`. `None` means that there is no batch yet, which
-    /// is answered with 503.
+    /// The page of `/metrics`. `None` means that there is no batch yet; the client gets status 503.
     pub metrics: Arc<Metrics>,
-    /// Whether the agent is ready; the reason why not goes to the client as it is.
+    /// Whether the agent is ready. The client gets the reason if it is not.
     pub ready: Arc<Ready>,
 }
 
-/// An extension of an answer: the page that it holds until it is sent.
+/// Answer extension: the page that the answer holds until it is sent.
 #[derive(Clone)]
 pub(crate) struct Held(pub(crate) Arc<Shared>);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Names of strangers stand in these bodies: no browser may take them for HTML by their looks.
+/// These bodies contain untrusted names, so browsers must not sniff them as HTML.
 const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
@@ -79,7 +79,7 @@ pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
         }))
 }
 
-/// Refuses a request for a name that is not this server's.
+/// Rejects requests for a host name that is not this server's.
 async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Response {
     let host = match host::host_header(&request) {
         Ok(host) => host,
@@ -89,7 +89,7 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
         let known = |hosts: &Hosts| host.to_str().is_ok_and(|host| hosts.allows(host));
         hosts.as_ref().is_none_or(known)
     };
-    // A request without a Host is from no browser.
+    // A request without a `Host` header does not come from a browser.
     if !host.is_none_or(own) {
         return text(
             StatusCode::MISDIRECTED_REQUEST,
@@ -112,8 +112,8 @@ async fn metrics(
         gzip: accepts_gzip(headers),
         scraper: scraper(&request),
     };
-    // A task that was handed over outlives its connection; a request that waits here does not, so that
-    // clients which come and go make no queue.
+    // A task that was handed over outlives its connection, but a request that waits here does not.
+    // Clients that come and go therefore build up no queue.
     let Ok(renderer) = renderers.acquire_owned().await else {
         return failed();
     };
@@ -127,7 +127,7 @@ async fn metrics(
     // A large page takes longer than other clients should wait.
     let page = match spawn_blocking(render).await {
         Ok(page) => page,
-        // It costs this connection, as a panic on this thread does.
+        // The panic ends this connection, as a panic on this thread would.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return failed(),
     };
@@ -171,7 +171,7 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
     }
 }
 
-/// The answer where too many requests wait for theirs.
+/// Returns the answer for when too many requests are waiting.
 pub(crate) fn busy() -> Response {
     let mut response = text(
         StatusCode::SERVICE_UNAVAILABLE,

@@ -1,11 +1,12 @@
-//! Which connections there are, and which of them gives way when there are too many.
+//! The open connections, and which of them closes when there are too many.
 //!
-//! Connections without a complete request, those whose answer is still being made, and those with an answer under
-//! way are counted apart, so that none of them keeps a scraper out. Where a kind has no place left:
+//! Connections are counted in three kinds, so that no kind can keep a scraper out: without a
+//! complete request, with an answer being made, and with an answer being sent. If a kind is full:
 //!
-//! - of connections without a request, the oldest is closed;
-//! - a request whose answer would have to be made is refused: those before it get theirs first;
-//! - of answers under way, one is closed whose client does not read, or that has not progressed for longest.
+//! - without a request: the oldest connection is closed;
+//! - being made: the new request is refused, because earlier ones are served first;
+//! - being sent: the answer is closed whose client does not read, or which has not progressed for
+//!   longest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -23,16 +24,16 @@ use tokio::sync::Notify;
 use crate::page::Shared;
 use crate::peer::Peer;
 
-/// How much there may be at a time.
+/// Maximum number of connections of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Connections that have sent no complete request: they are new, or idle, or send slowly.
+    /// Connections without a complete request: new, idle, or slow to send.
     pub(crate) waiting: usize,
-    /// Connections with a request whose answer is not there yet.
+    /// Connections with a request whose answer is not ready.
     pub(crate) asking: usize,
-    /// Connections with an answer under way.
+    /// Connections with an answer being sent.
     pub(crate) answering: usize,
-    /// Bytes of shared pages that only such answers still hold; the last two pages are not counted.
+    /// Bytes of shared pages held only by answers being sent. The two newest pages do not count.
     pub(crate) old_bytes: usize,
 }
 
@@ -45,18 +46,18 @@ impl Room {
     };
 }
 
-/// The connections, the oldest first.
+/// The connections, oldest first.
 #[derive(Debug)]
 pub(crate) struct Seats {
     room: Room,
     state: Mutex<State>,
-    /// Counts the writes of all connections: the order in which they made progress.
+    /// Counts the writes of all connections, which orders them by progress.
     writes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Grows with each change of a connection's kind, so that the order of keys is that of age.
+    /// Increases whenever a connection changes its kind, so that keys are ordered by age.
     next: u64,
     waiting: BTreeMap<u64, Arc<Notify>>,
     asking: usize,
@@ -71,16 +72,17 @@ struct Answering {
     progress: Arc<Progress>,
 }
 
-/// How far an answer has been sent.
+/// Progress of an answer.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The number of the last write that the socket took.
+    /// Number of the last write that the socket accepted.
     last_write: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// More than the kernel takes for a client that does not read: our send buffer, and the largest receive buffer
-/// that a process without privileges can ask for (`net.core.rmem_max`, twice: 416 KiB by default).
+/// More than the kernel accepts for a client that does not read. That is the send buffer plus the
+/// largest receive buffer of an unprivileged process (twice `net.core.rmem_max`: 416 KiB by
+/// default).
 const UNREAD_BYTES: u64 = 1 << 20;
 
 impl Progress {
@@ -94,13 +96,13 @@ impl Progress {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether the client must have read a part of the answer.
+    /// Returns whether the client must have read a part of the answer.
     fn is_read(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > UNREAD_BYTES
     }
 }
 
-/// The place of one connection, given back when it is dropped.
+/// The place of one connection, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Arc<Seats>,
@@ -127,7 +129,8 @@ impl Seats {
         })
     }
 
-    /// A place for a new connection. Where there is none, the oldest without a request is closed.
+    /// Gives a new connection a place. If all are taken, closes the oldest connection without a
+    /// request.
     pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Arc<Seat> {
         let close = Arc::new(Notify::new());
         let key = self.state().wait(close.clone(), self.room.waiting);
@@ -140,7 +143,7 @@ impl Seats {
         })
     }
 
-    /// Closes the connection that can be missed best, if there is any.
+    /// Closes the most expendable connection, if there is any.
     pub(crate) fn close_one(&self) {
         let mut state = self.state();
         match state.waiting.pop_first() {
@@ -178,8 +181,9 @@ impl State {
         key
     }
 
-    /// Closes answers until there is room for one more. Those that nobody has read from go before others, those of the
-    /// address with the most of them first, and of these the one whose last write is the oldest.
+    /// Closes answers until there is room for one more. Answers that the client has not read from
+    /// are closed first. Among them, the address with the most answers goes first, and then the one
+    /// with the oldest last write.
     fn make_room(&mut self, room: usize) {
         while self.answering.len() >= room && !self.answering.is_empty() {
             let mut counts: HashMap<(bool, Peer), usize> = HashMap::new();
@@ -205,7 +209,7 @@ impl State {
         }
     }
 
-    /// The pages that answers hold, the oldest first, without the newest.
+    /// Returns the pages held by answers, oldest first, except the newest page.
     fn old_pages(&self, newest: &Arc<Shared>) -> Vec<Arc<Shared>> {
         let mut old: Vec<Arc<Shared>> = Vec::new();
         for page in self.answering.values().filter_map(|it| it.page.as_ref()) {
@@ -217,8 +221,8 @@ impl State {
         old
     }
 
-    /// Closes the oldest answers until old pages take no more than `most` bytes. The last one before the
-    /// newest does not count: of two scrapers, one after the other, each gets a whole page of any size.
+    /// Closes the oldest answers until old pages take at most `most` bytes. The page before the
+    /// newest does not count, so that each of two scrapers in turn gets a whole page of any size.
     fn forget_pages(&mut self, newest: &Arc<Shared>, most: usize) {
         loop {
             let mut old = self.old_pages(newest);
@@ -239,16 +243,16 @@ impl State {
 }
 
 impl Seat {
-    /// Returns when the connection has to give way.
+    /// Waits until the connection must make room.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
     }
 
-    /// Notes that a request is complete. `None` where too many others wait for their answers.
+    /// Records that a request is complete. Returns `None` if too many answers are being made.
     pub(crate) fn ask(self: &Arc<Self>) -> Option<Answer> {
         let mut place = self.place();
         let mut state = self.seats.state();
-        // One that was closed meanwhile has no place any more, and gets none.
+        // A connection that was closed meanwhile has lost its place and gets none.
         if let Place::Waiting(key) = *place
             && state.waiting.contains_key(&key)
         {
@@ -266,7 +270,7 @@ impl Seat {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives its place back.
+    /// Returns the place.
     fn leave(&self, place: Place) {
         let mut state = self.seats.state();
         match place {
@@ -284,12 +288,13 @@ impl Drop for Seat {
     }
 }
 
-/// An answer that is being made or under way.
+/// An answer being made or sent.
 #[derive(Debug)]
 pub(crate) struct Answer(Arc<Seat>);
 
 impl Answer {
-    /// Notes that the answer is there and begins to be sent; others may have to give way. `page` is the one that it holds.
+    /// Records that the answer is ready and is being sent; other answers may have to close. `page`
+    /// is the page that it holds.
     pub(crate) fn begin(&self, page: Option<&Arc<Shared>>) {
         let Seat {
             seats,
@@ -338,10 +343,10 @@ impl Drop for Answer {
     }
 }
 
-/// A body that keeps its answer under way until the connection has taken all of it.
+/// A body that counts as being sent until the connection has taken all of it.
 pub(crate) struct Kept {
     pub(crate) body: Body,
-    /// `None`: it has no place, and is short.
+    /// `None` for a short answer without a place.
     pub(crate) _answer: Option<Answer>,
 }
 
@@ -365,7 +370,7 @@ impl HttpBody for Kept {
     }
 }
 
-/// A stream that notes in its seat what the client takes.
+/// A stream that records in its seat how much the client takes.
 pub(crate) struct Noted<S> {
     pub(crate) stream: S,
     pub(crate) seat: Arc<Seat>,
@@ -446,7 +451,7 @@ mod tests {
         (seat, answer)
     }
 
-    /// The client took more than a socket has room for.
+    /// Simulates that the client read more than a socket buffers.
     fn read(seat: &Seat) {
         let bytes = UNREAD_BYTES as usize + 1;
         seat.progress.wrote(seat.seats.next_write(), bytes);

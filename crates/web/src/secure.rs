@@ -1,4 +1,4 @@
-//! The headers of every answer of the page and its API, and who gets one.
+//! Headers and access check of the page and its API.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use axum::response::Response;
 use crate::api::refuse;
 use crate::host::{self, Hosts};
 
-/// Only what this server itself sends runs, and it talks to nobody else. The hash is that of the import
-/// map in `ui/index.html`: browsers take no map from a file.
+/// Only scripts of this server run, and they may connect only to it. The hash is that of the import
+/// map in `ui/index.html`, because browsers do not load import maps from files.
 pub(crate) const POLICY: &str = "default-src 'none'; \
     script-src 'self' 'sha256-fQ4xixOq3mHgBvvm7D1toF4qIwQ3/uNilAJCuDUfhkg='; \
     style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// The same for every answer.
+/// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -33,7 +33,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// Answers requests to this server only, and adds the headers.
+/// Rejects requests for other hosts, and adds the headers.
 pub(crate) fn protect(routes: Router, hosts: Arc<Hosts>) -> Router {
     routes.layer(from_fn_with_state(hosts, guard))
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and how: TLS, passwords and headers, which may change while the server runs.
+//! TLS, passwords and headers. They can be replaced while the server runs.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,7 +11,7 @@ use crate::basic::{Users, Verifier};
 use crate::refusals::{Refusals, Refused};
 use crate::tls::Tls;
 
-/// Headers that may be added to every answer.
+/// Headers that the configuration may add to every answer.
 const ALLOWED: [HeaderName; 5] = [
     header::CONTENT_SECURITY_POLICY,
     header::STRICT_TRANSPORT_SECURITY,
@@ -20,23 +20,23 @@ const ALLOWED: [HeaderName; 5] = [
     header::X_XSS_PROTECTION,
 ];
 
-/// What a web configuration asks for.
+/// The security settings of a web configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// TLS instead of plain HTTP.
     pub tls: Option<Tls>,
-    /// Whose password is asked for.
+    /// Users; empty if no password is required.
     pub users: Users,
-    /// Added to every answer that has none of the name.
+    /// Headers added to every answer that lacks them.
     pub headers: Headers,
 }
 
-/// Headers of every answer.
+/// Headers added to every answer.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Refuses others than those that concern security. The words quote none.
+    /// Rejects headers that do not concern security. Errors quote neither names nor values.
     pub fn new(headers: &[(String, String)]) -> Result<Self, String> {
         let mut taken = Vec::new();
         for (at, (name, value)) in headers.iter().enumerate() {
@@ -57,17 +57,17 @@ impl Headers {
     }
 }
 
-/// The security of a server, replaced as a whole.
+/// The current security settings of a server, replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Secured(RwLock<Arc<Security>>);
 
 impl Secured {
-    /// As it is at the start.
+    /// Creates the settings for the start.
     pub fn new(security: Security) -> Self {
         Self(RwLock::new(Arc::new(security)))
     }
 
-    /// From the next connection and the next request on.
+    /// Replaces the settings for new connections and new requests.
     pub fn replace(&self, security: Security) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *now = Arc::new(security);
@@ -81,7 +81,7 @@ impl Secured {
     }
 }
 
-/// Lets requests in.
+/// Decides which requests are answered.
 pub(crate) struct Guard {
     pub(crate) secured: Arc<Secured>,
     pub(crate) refusals: Arc<Refusals>,
@@ -97,7 +97,7 @@ impl Guard {
         }
     }
 
-    /// Whether a request may be answered; if not, its answer.
+    /// Returns whether a request may be answered; if not, returns the answer that refuses it.
     pub(crate) async fn admit(&self, sent: &HeaderMap, from: IpAddr) -> Result<(), Response> {
         let security = self.secured.now();
         let checked = self.verifier.check(&security.users, sent, from).await;
@@ -107,7 +107,7 @@ impl Guard {
         })
     }
 
-    /// Completes an answer.
+    /// Adds the headers of the settings to an answer.
     pub(crate) fn complete(&self, response: &mut Response<Body>) {
         if response.status() == StatusCode::MISDIRECTED_REQUEST {
             self.refusals.count(Refused::Host);

@@ -1,4 +1,4 @@
-//! The listener and its thread.
+//! The listener and the server thread.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -23,34 +23,38 @@ use crate::seats::{Room, Seats};
 use crate::secured::{Guard, Secured};
 use crate::ui;
 
-/// What the kernel keeps for a client that does not read, for each connection (it doubles the number).
-/// Without a limit it is up to 4 MiB, which counts as the agent's memory.
+/// Send buffer of each connection, which limits what the kernel holds for a client that does not
+/// read. The kernel doubles the value. Without a limit it grows to 4 MiB, which counts as the
+/// agent's memory.
 const SEND_BYTES: usize = 64 * 1024;
 
-/// Pages of `/metrics` that are made at a time. They run with the rights of the thread that answers.
+/// Number of `/metrics` pages made at a time. Their threads have the privileges of the server
+/// thread.
 pub(crate) const RENDERERS: usize = 2;
-/// Answers of the API that are made at a time, on a thread of their own: a query that takes long holds up other
-/// queries, and nobody who scrapes.
+/// Number of API answers made at a time, on a separate thread. A slow query delays other queries
+/// but no scraper.
 pub(crate) const ANSWERERS: usize = 1;
-/// Passwords that are checked at a time, on a thread of its own.
+/// Number of passwords checked at a time, on a separate thread.
 const CHECKERS: usize = 1;
-/// Their threads stay, for the process table may be full when the next page is wanted: a year.
+/// How long idle threads stay (a year). The process table may be full when the next page is
+/// requested.
 const KEEP_RENDERERS: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long their start is waited for.
+/// How long to wait for the threads to start.
 const RENDERER_START: Duration = Duration::from_secs(1);
 
-/// Connections of all kinds together.
+/// Maximum number of connections of all kinds.
 const MOST_CONNECTIONS: usize = 192;
 
-/// How long a stop waits for answers that are under way.
+/// How long `stop` waits for answers being sent.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A listener that does not answer yet.
+/// A listener that does not serve yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
-    /// `None`: every name, of an address that others reach under names that are not known here.
+    /// Accepted host names. `None` accepts every name, for addresses that clients reach under
+    /// unknown names.
     hosts: Option<Hosts>,
     first: fn(),
     secured: Option<Arc<Secured>>,
@@ -58,16 +62,16 @@ pub struct Bound {
     most: usize,
 }
 
-/// Takes the address, so that "in use" and "not permitted" are known before anything else starts.
-/// Clients that connect from here on wait for [`Bound::serve`].
+/// Binds the address, so that "in use" and "not permitted" are reported before anything else
+/// starts. Clients that connect from now on wait for [`Bound::serve`].
 pub fn bind(address: SocketAddr) -> io::Result<Bound> {
     take(TcpListener::bind(address)?)
 }
 
-/// The same with a socket that somebody else has opened.
+/// Like [`bind`], with a socket that is already open.
 pub fn take(listener: TcpListener) -> io::Result<Bound> {
     listener.set_nonblocking(true)?;
-    // Connections inherit it.
+    // Accepted connections inherit the size.
     set_socket_send_buffer_size(&listener, SEND_BYTES)?;
     let address = listener.local_addr()?;
     let hosts = address.ip().is_loopback().then(Hosts::default);
@@ -90,19 +94,20 @@ pub struct Server {
 }
 
 impl Bound {
-    /// The address that is served; it has the port when 0 was asked for.
+    /// Returns the address being served, with the actual port if 0 was requested.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Names under which a loopback address is served too, beside `localhost` and addresses.
+    /// Also accepts these host names on a loopback address, in addition to `localhost` and
+    /// addresses.
     #[must_use]
     pub fn named(self, names: impl IntoIterator<Item = String>) -> Self {
         let hosts = self.hosts.map(|_| Hosts::new(names));
         Self { hosts, ..self }
     }
 
-    /// Asks for passwords and speaks TLS, as is said there.
+    /// Applies TLS, passwords and headers from `secured`.
     #[must_use]
     pub fn secured(self, secured: Arc<Secured>) -> Self {
         Self {
@@ -111,13 +116,13 @@ impl Bound {
         }
     }
 
-    /// Counts there what is refused.
+    /// Counts refusals in `refusals`.
     #[must_use]
     pub fn counting(self, refusals: Arc<Refusals>) -> Self {
         Self { refusals, ..self }
     }
 
-    /// Serves so many connections at a time and no more: each takes a descriptor.
+    /// Limits the number of connections, each of which takes a file descriptor.
     #[must_use]
     pub fn at_most(self, connections: usize) -> Self {
         Self {
@@ -126,21 +131,20 @@ impl Bound {
         }
     }
 
-    /// What the thread that answers does first: it may give up rights.
+    /// Runs `first` on the server thread before it serves, for example to drop privileges.
     #[must_use]
     pub fn on_thread(self, first: fn()) -> Self {
         Self { first, ..self }
     }
 
-    /// Starts answering, on a thread of its own. Fails when there is no thread, timer or poller to
-    /// be had.
+    /// Starts serving on a new thread. Fails if a thread, timer or poller cannot be created.
     pub fn serve(self, handlers: Handlers) -> io::Result<Server> {
         let routes =
             router(handlers, self.hosts.clone()).merge(ui::routes(Arc::new(Hosts::default())));
         self.serve_within(routes, 0, Room::DEFAULT, Limits::DEFAULT)
     }
 
-    /// The same, with the API.
+    /// Like [`Bound::serve`], with the JSON API.
     pub fn serve_with_api(self, handlers: Handlers, api: Api) -> io::Result<Server> {
         let page = ui::routes(api.hosts.clone());
         let routes = router(handlers, self.hosts.clone())
@@ -185,7 +189,7 @@ impl Bound {
                 if can_work {
                     start_renderers(&runtime, threads);
                 }
-                // Nobody waits any more if the process ends.
+                // The receiver is gone if the process is exiting.
                 let _ = started.send(tried);
                 if !can_work {
                     return;
@@ -205,16 +209,16 @@ impl Bound {
     }
 }
 
-/// Whether one more thread can be started: the runtime panics where it can start none at all.
+/// Checks that one more thread can start. The runtime panics if it cannot start any.
 fn room_for_one() -> io::Result<()> {
     let one = std::thread::Builder::new().name("noctule-render".into());
-    // It does nothing, and cannot fail.
+    // The thread does nothing and cannot panic.
     let _ = one.spawn(|| ())?.join();
     Ok(())
 }
 
-/// Starts the threads that make pages, and returns when they run. A task that waits keeps its thread, so
-/// the next one gets another. Without a second thread the first makes all pages.
+/// Starts the threads that make pages, and waits until they run. A blocked task keeps its thread,
+/// so the next task starts another one. If only one thread starts, it makes all pages.
 fn start_renderers(runtime: &Runtime, threads: usize) {
     let (begun, begins) = mpsc::channel();
     let mut gates = Vec::new();
@@ -223,7 +227,7 @@ fn start_renderers(runtime: &Runtime, threads: usize) {
         gates.push(gate);
         let begun = begun.clone();
         runtime.spawn_blocking(move || {
-            // The caller may wait no longer; the gate opens when it is dropped.
+            // The caller may have stopped waiting. The gate opens when it is dropped.
             let _ = begun.send(());
             let _ = opened.recv();
         });
@@ -238,13 +242,13 @@ fn start_renderers(runtime: &Runtime, threads: usize) {
 }
 
 impl Server {
-    /// Closes the listener, lets answers that are under way end, and returns after a second or so
-    /// at the latest, whatever clients do. A handler that blocks is the only thing it waits for.
+    /// Closes the listener, lets current answers finish, and returns after about a second at most,
+    /// whatever clients do. Only a handler that blocks delays it further.
     pub fn stop(self) {
         drop(self);
     }
 
-    /// Whether the server still answers. It ends by itself only by a fault of its own.
+    /// Returns whether the server still runs. It ends by itself only because of a defect.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
@@ -254,7 +258,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by the panic hook already.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }
@@ -276,14 +280,15 @@ async fn accept(
             _ = &mut stop => break,
             accepted = listener.accept() => accepted,
         };
-        // Forget the connections that have ended.
+        // Reaps connections that have ended.
         while open.try_join_next().is_some() {}
         let Ok((stream, from)) = accepted else {
-            // Most likely out of descriptors; they come back when connections end.
+            // Most likely the process is out of file descriptors, which return when connections
+            // end.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // A connection that is closed has its descriptor until its task has ended.
+        // A closed connection keeps its descriptor until its task has ended.
         while open.len() >= most {
             seats.close_one();
             open.join_next().await;
@@ -296,7 +301,7 @@ async fn accept(
             seat,
             stopped.clone(),
         ));
-        // A flood of connections must not keep those that are there from being served.
+        // A flood of new connections must not starve the existing ones.
         yield_now().await;
     }
     drop(listener);
@@ -315,7 +320,7 @@ mod tests {
     use crate::page::tests::noise;
     use crate::{Page, Shared};
 
-    /// Far longer than anything here takes: a test that waits so long fails, none passes by it.
+    /// Far longer than any step of a test. Reaching it is a failure, never a pass.
     const WATCHDOG: Duration = Duration::from_secs(60);
     const NEVER: Duration = Duration::from_secs(3600);
     const SOON: Duration = Duration::from_millis(50);
@@ -325,10 +330,10 @@ mod tests {
         last_answer: NEVER,
     };
 
-    /// What makes the pages of a server.
+    /// Makes the pages of a server.
     type Pages = dyn Fn() -> Page + Send + Sync;
 
-    /// A page that no socket buffer holds.
+    /// Returns a page that no socket buffer holds.
     fn page(shared: Arc<Shared>) -> Page {
         Page {
             content_type: "text/plain",
@@ -342,9 +347,9 @@ mod tests {
         Arc::new(Shared::new("x".repeat(bytes)).unwrap())
     }
 
-    /// The same of a page that takes as much memory as it has bytes.
+    /// Returns a page that takes as much memory as it has bytes.
     fn incompressible(bytes: usize) -> Arc<Shared> {
-        // Deflate finds no match that is further away than 32 KiB.
+        // Deflate finds no match further away than 32 KiB.
         let block = noise(64 << 10);
         Arc::new(Shared::new(block.repeat(bytes / block.len())).unwrap())
     }
@@ -382,7 +387,7 @@ mod tests {
         stream
     }
 
-    /// Waits until the server closes the connection.
+    /// Reads until the server closes the connection.
     fn rest(mut stream: TcpStream) -> Vec<u8> {
         let mut bytes = Vec::new();
         match stream.read_to_end(&mut bytes) {
@@ -409,7 +414,7 @@ mod tests {
         let (_server, address) = serve(room(1), limits);
         rest(client(address, "GET /livez HTTP/1.1\r\nhost:"));
         rest(client(address, ""));
-        // An idle connection is one whose next header does not come.
+        // A connection is idle if its next header does not arrive.
         assert!(rest(client(address, LIVEZ)).starts_with(b"HTTP/1.1 200"));
     }
 
@@ -429,7 +434,7 @@ mod tests {
         let mut deaf = client(address, METRICS);
         assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");
         let begun = Instant::now();
-        // The one here and the one of the server.
+        // One reference is held here and one by the server.
         while Arc::strong_count(&shared) > 2 {
             assert!(begun.elapsed() < WATCHDOG, "the page is still held");
             std::thread::yield_now();
@@ -444,7 +449,7 @@ mod tests {
         let hanging: Vec<_> = (0..5).map(|_| client(address, "GET")).collect();
         let mut answered = client(address, LIVEZ);
         assert_eq!(&first_bytes(&mut answered), b"HTTP/1.1 200");
-        // The oldest gave way, without an answer.
+        // The oldest connection was closed without an answer.
         for gone in hanging.into_iter().take(3) {
             assert_eq!(rest(gone), b"");
         }
@@ -495,7 +500,7 @@ mod tests {
         assert!(body == format!("{}the end", "x".repeat(1 << 20)));
     }
 
-    /// Each answer has a page of its own here, as when there is a new snapshot for each.
+    /// Each answer has a different page here, as if a new snapshot preceded each.
     #[test]
     fn clients_that_do_not_read_hold_a_bounded_number_of_bytes() {
         let made: Arc<Mutex<Vec<Weak<Shared>>>> = Arc::default();
@@ -516,7 +521,7 @@ mod tests {
         }
         let made = made.lock().unwrap();
         let held = made.iter().filter(|page| page.strong_count() > 0).count();
-        // The newest and the one before, those for which there is room, and one that is being let go.
+        // The newest page, the one before, those for which there is room, and one being released.
         assert!(
             held <= 2 + (Room::DEFAULT.old_bytes >> 22) + 1,
             "{held} of 4 MiB"
@@ -524,7 +529,7 @@ mod tests {
         assert_eq!(made.len(), 20);
     }
 
-    /// With a page of its own each, as when there is a new snapshot between two scrapes.
+    /// Each scraper gets a different page, as if a new snapshot preceded each scrape.
     #[test]
     fn two_scrapers_at_a_time_get_whole_pages_of_any_size() {
         const PAGE: usize = 2 * Room::DEFAULT.old_bytes;
