@@ -1,4 +1,4 @@
-//! TLS of the server: its certificate, and which clients it takes.
+//! TLS of the server: its certificate, and verification of clients.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::refusals::Refused;
 
-/// A version of TLS. There are no older ones.
+/// A TLS version. Older ones are not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
     /// 1.2
@@ -31,44 +31,45 @@ pub enum TlsVersion {
     V13,
 }
 
-/// What is asked of clients.
+/// Client certificates that the server asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// No certificate.
+    /// None.
     #[default]
     None,
-    /// A certificate, which is looked at by nobody; without one they are served too.
+    /// A certificate that is not checked. Clients without one are served too.
     Request,
-    /// Any certificate whose key the client has. It shows nothing about who the client is.
+    /// Any certificate whose private key the client holds. It does not identify the client.
     RequireAny,
-    /// A certificate of our authority, if they send one.
+    /// A certificate of a trusted authority, if the client sends one.
     VerifyIfGiven,
-    /// A certificate of our authority.
+    /// A certificate of a trusted authority.
     RequireAndVerify,
 }
 
-/// TLS as it is asked for. Files are given by what is in them, in PEM.
+/// Requested TLS settings. Files are passed as their PEM contents.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsWish<'a> {
-    /// The server's certificate, and those between it and its authority.
+    /// The server's certificate and the intermediate certificates.
     pub certificates: &'a [u8],
-    /// The private key of the first.
+    /// The private key of the server's certificate.
     pub key: &'a [u8],
-    /// What is asked of clients.
+    /// Client certificates to ask for.
     pub clients: ClientAuth,
-    /// Certificates of the authorities of clients.
+    /// Certificates of the authorities that sign client certificates.
     pub client_ca: Option<&'a [u8]>,
-    /// The oldest version.
+    /// The oldest version to accept.
     pub least: TlsVersion,
-    /// The newest version.
+    /// The newest version to accept.
     pub most: TlsVersion,
-    /// Names of cipher suites of TLS 1.2; empty: all that are good. Those of 1.3 are always there.
+    /// Names of TLS 1.2 cipher suites; empty for all secure ones. Those of TLS 1.3 are always
+    /// enabled.
     pub suites: &'a [String],
-    /// Names of curves, best first; empty: all that are good.
+    /// Names of curves, best first; empty for all secure ones.
     pub curves: &'a [String],
 }
 
-/// TLS that is ready to be spoken.
+/// TLS settings that are checked and ready.
 #[derive(Clone)]
 pub struct Tls(Arc<ServerConfig>);
 
@@ -78,7 +79,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Names of curves in Go, which web configurations have, and of rustls.
+/// Curve names of Go, which web configurations use, and the names of rustls.
 const CURVES: [(&str, &str); 3] = [
     ("X25519", "X25519"),
     ("CurveP256", "secp256r1"),
@@ -86,7 +87,7 @@ const CURVES: [(&str, &str); 3] = [
 ];
 
 impl Tls {
-    /// Checks everything, and that key and certificate fit together.
+    /// Checks all settings, and that key and certificate match.
     pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
         let chain = noctule_tls::chain(wish.certificates)?;
         let key = noctule_tls::key(wish.key)?;
@@ -111,9 +112,9 @@ impl Tls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Speaks TLS with a client, or says why not.
+    /// Performs the TLS handshake with a client, or returns why it failed.
     pub(crate) async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Refused> {
-        // Who asks in plain text should see an answer that can be read.
+        // A client that speaks plain HTTP gets an answer that it can read.
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first[0].is_ascii_alphabetic() => {
@@ -132,7 +133,8 @@ async fn refuse_plain(mut stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
         Connection: close\r\n\r\nthis port speaks HTTPS: ask for https:// instead of http://\n";
-    // What it sent is read first: a connection that is closed with bytes unread is reset, and the answer with it.
+    // The request is read first: closing a connection with unread bytes resets it, and the client
+    // would lose the answer.
     let mut sent = [0; 4096];
     let _ = stream.try_read(&mut sent);
     let _ = stream.write_all(ANSWER).await;
@@ -166,7 +168,7 @@ fn provider(wish: &TlsWish<'_>) -> Result<CryptoProvider, TlsError> {
         let name = |suite: &rustls::SupportedCipherSuite| format!("{:?}", suite.suite());
         let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
         for (at, wanted) in wish.suites.iter().enumerate() {
-            // Go has no prefix for the suites of TLS 1.3 either.
+            // Go's names of TLS 1.3 suites have no version prefix either.
             let newer = wanted.replacen("TLS_", "TLS13_", 1);
             if !known.contains(wanted) && !known.contains(&newer) {
                 let words = format!(
@@ -241,7 +243,7 @@ fn clients(
         .map_err(|error| TlsError::new(part, format!("unusable: {error}")))
 }
 
-/// Takes every certificate whose key the client has.
+/// Accepts every certificate whose private key the client holds.
 #[derive(Debug)]
 struct AnyCertificate {
     required: bool,

@@ -1,4 +1,4 @@
-//! The page: files that are part of the binary. Their sources are in `ui/`, as they are served.
+//! The page: files embedded in the binary. Their sources are in `ui/` and are served unchanged.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::secure;
 
 /// A file of the page.
 struct Asset {
-    /// Below `/ui/`.
+    /// Path below `/ui/`.
     path: &'static str,
     content_type: &'static str,
     bytes: &'static [u8],
@@ -37,7 +37,7 @@ macro_rules! asset {
     };
 }
 
-/// Every file; the first is the page itself, at `/`.
+/// All files. The first is the page at `/`.
 const ASSETS: &[Asset] = &[
     asset!("index.html", "text/html; charset=utf-8"),
     asset!("app.css", STYLE),
@@ -62,7 +62,7 @@ const ASSETS: &[Asset] = &[
     asset!("vendor/LICENSE-uplot", PLAIN),
 ];
 
-/// A file that was asked for: from then on it is kept compressed, too.
+/// A file that was requested, kept in compressed form as well.
 struct Ready {
     tag: String,
     plain: Bytes,
@@ -83,7 +83,7 @@ impl Ready {
 
 type Files = Arc<[OnceLock<Ready>]>;
 
-/// The page and its files.
+/// Returns the routes of the page and its files.
 pub(crate) fn routes(hosts: Arc<Hosts>) -> Router {
     let files: Files = ASSETS.iter().map(|_| OnceLock::new()).collect();
     let index = async |State(files): State<Files>, headers: HeaderMap| file(&files, 0, &headers);
@@ -162,7 +162,7 @@ mod tests {
             "the page has another inline script"
         );
         assert!(!page.contains("style=") && !page.contains("<style"));
-        // What the map names is there.
+        // Every file named in the map exists.
         for place in map.split('"').filter(|it| it.starts_with("/ui/")) {
             text(&place["/ui/".len()..]);
         }

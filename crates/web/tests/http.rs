@@ -22,7 +22,7 @@ impl Answer {
     }
 }
 
-/// What the agent publishes, as a test may change it.
+/// The state that the agent publishes; a test may change it.
 #[derive(Default)]
 struct Agent {
     metrics: Option<String>,
@@ -238,7 +238,7 @@ fn bind_reports_an_address_in_use() {
 
 #[test]
 fn the_address_is_free_again_after_a_stop() {
-    // An address of its own, lest another test gets the port as soon as it is free.
+    // An address for this test only, so that no other test takes the port once it is free.
     let bound = bind(([127, 83, 0, 1], 0).into()).unwrap();
     let address = bound.address();
     let handlers = Handlers {
@@ -291,7 +291,7 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
     assert!(head.contains("content-encoding: gzip"), "{head}");
     assert!(head.contains("vary: accept, accept-encoding"), "{head}");
     assert!(packed.len() < plain.len() / 4, "{} bytes", packed.len());
-    // One stream: a client that stops at its end has everything.
+    // The body is one gzip stream: a client that stops at its end has everything.
     let mut decoder = flate2::bufread::GzDecoder::new(&*packed);
     let mut unpacked = Vec::new();
     decoder.read_to_end(&mut unpacked).unwrap();
@@ -299,7 +299,7 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
     assert_eq!(decoder.into_inner(), b"", "nothing follows");
 }
 
-/// It answers a query when the test lets it.
+/// An agent that answers a query only when the test allows it.
 struct Slow {
     begun: mpsc::SyncSender<()>,
     gate: Mutex<mpsc::Receiver<()>>,
@@ -312,7 +312,7 @@ impl noctule_web::Agent for Slow {
 
     fn answer(&self, _: &str, _: &Query) -> Result<String, Refusal> {
         self.begun.send(()).unwrap();
-        // The test has ended when nobody opens.
+        // The channel is closed if the test has ended.
         let _ = self.gate.lock().unwrap().recv();
         Ok("{}".into())
     }
@@ -350,7 +350,7 @@ fn slow_query_does_not_block_metrics() {
     begins.recv().unwrap();
     assert_eq!(request(address, "GET", "/metrics", "").status, 200);
     assert_eq!(request(address, "GET", "/livez", "").status, 200);
-    // They come one by one.
+    // Queries are answered one by one.
     assert!(begins.try_recv().is_err());
     for _ in &queries {
         open.send(()).unwrap();

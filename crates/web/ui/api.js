@@ -1,4 +1,4 @@
-// What the agent says.
+// The client of the agent's JSON API.
 
 import { momentOf } from "./format.js";
 
@@ -27,7 +27,7 @@ import { momentOf } from "./format.js";
  * @property {number} cpus
  * @property {number[]} covered_seconds
  * @property {{used: Steps, idle: Steps, remainder: Steps, interrupt?: Steps, steal?: Steps, steal_included?: Steps}} node
- * @property {WaitSteps} [waits] absent where waits are not measured, as is what follows from them
+ * @property {WaitSteps} [waits] absent if waits are not measured, as are the fields derived from them
  * @property {{cpu: number, busy: Steps, taken: Steps, holder: Steps, held: Steps}[]} [strips]
  * @property {number} owners_total
  * @property {number} crowded
@@ -44,21 +44,21 @@ import { momentOf } from "./format.js";
  */
 
 /**
- * Characters that a name can hide behind (controls, overrides of the direction) come as escapes of JSON,
- * and nothing else does: they stay escapes, so that everybody sees them.
+ * Parses JSON in which the API has escaped only characters that can hide text (controls, direction
+ * overrides). Those stay escaped, so that everybody sees them.
  * @param {string} text
  */
 export function parseVisibly(text) {
   return JSON.parse(text.replace(/\\(\\|u[0-9a-f]{4})/g, (found) => (found === "\\\\" ? found : `\\${found}`)));
 }
 
-/** There are no figures of this kind: the words say why. */
+/** Figures of this kind are not available; the message says why. */
 export class Refusal extends Error {}
 
-/** A part of the query is wrong: the words say which. */
+/** A part of the query is wrong; the message says which. */
 export class WrongQuery extends Error {}
 
-/** An answer that takes longer does not come: the agent is stopped, or its machine is. */
+/** Answers that take longer are given up: the agent or its machine has stopped. */
 const PATIENCE_MS = 20_000;
 
 export const NO_CONNECTION = "no connection to the agent: trying again";
@@ -79,7 +79,7 @@ export async function get(resource, query = {}) {
     try {
       words = JSON.parse(text).error;
     } catch {
-      // Not ours: the status says enough.
+      // The answer is not from noctule; its status says enough.
     }
     const Problem = { 400: WrongQuery, 503: Refusal }[answer.status] ?? Error;
     throw new Problem(words);
@@ -88,7 +88,7 @@ export async function get(resource, query = {}) {
 }
 
 /**
- * Why something is not measured, in words; "" where it is.
+ * Returns why something is not measured, in words; "" if it is measured.
  * @param {Doctor | null | undefined} health @param {string} name of the feature
  */
 export function notMeasured(health, name) {
@@ -98,7 +98,7 @@ export function notMeasured(health, name) {
 }
 
 /**
- * Since when the agent has no new figures, in words; "" while they come.
+ * Returns since when the agent has had no new figures, in words; "" while figures arrive.
  * @param {Record<string, any> | null | undefined} node the answer to `node`
  * @param {number} now seconds since 1970
  */
@@ -108,12 +108,14 @@ export function stalled(node, now) {
   return `no new figures since ${momentOf(since / 1e9, now)}: the agent's collection has stalled, and this page shows that moment`;
 }
 
-/** After a refusal the page asks for the figures once, and this much later for the stream again. */
+/** After the stream is refused, the page polls the figures once, and retries the stream after
+   this time. */
 const REFUSED_MS = 2000;
 
 /**
- * Calls after each batch, and when the stream breaks and comes back. A page that nobody sees has no stream: a browser
- * has six connections to a server, and so many hidden pages would leave none to the one that is looked at.
+ * Calls back after each batch, and when the stream breaks or returns. A hidden page has no stream:
+ * a browser allows six connections to a server, and hidden pages would leave none for the visible
+ * one.
  * @param {(at: number) => void} onTick the moment of the batch, seconds since 1970
  * @param {(connected: boolean) => void} onState
  */
@@ -152,10 +154,10 @@ export function ticks(onTick, onState) {
       onTick(JSON.parse(data).time_unix_nano / 1e9);
     });
     opened.addEventListener("error", () => {
-      // Streams end and begin anew all the time: that is no news. Each attempt that fails is an error again,
-      // and comes sooner than the patience ends: it began with the first.
+      // Streams end and restart all the time, so one end is not reported. Every failed attempt
+      // raises another error before the timeout, which starts with the first.
       lost ??= setTimeout(() => onState(false), 4000);
-      // A refusal ends it for good.
+      // A refusal ends the stream for good.
       if (opened.readyState !== EventSource.CLOSED) return;
       refused = setTimeout(open, REFUSED_MS);
       poll(opened);

@@ -1,4 +1,4 @@
-// The page: one state, which stands in the address, and one answer for all panels.
+// The page: one state, kept in the address, and one answer for all panels.
 
 import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js";
 import { NO_CONNECTION, Refusal, WrongQuery, get, stalled, ticks } from "./api.js";
@@ -11,19 +11,19 @@ import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.
 /** @typedef {import("./state.js").State} State */
 
 const STEPS = 150;
-/** CPUs that have a strip, at most. */
+/** Maximum number of CPUs shown as strips. */
 const STRIPS = 128;
-/** Features and memory change rarely. */
+/** Features and memory change rarely, so they are loaded once in this many ticks. */
 const SLOW_TICKS = 10;
-/** Where no tick comes for so long, the agent is asked whether any is to come. */
+/** After this long without a tick, the page asks the agent whether any will come. */
 const QUIET_MS = 5000;
 
 /** @param {State} state */
 const isLive = (state) => state.from === null;
 
 /**
- * The number of an owner in the present answers: the same number if it still has that name, else that of
- * somebody with the name.
+ * Returns the number of an owner in the current answer: the same number if it still has the name,
+ * or else any owner with that name.
  * @param {import("./api.js").History | null} history @param {string} key
  */
 function idOf(history, key) {
@@ -59,7 +59,7 @@ function historyQuery(state, known) {
 /** @param {State} state */
 async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ slow) {
   let history = await get("history", historyQuery(state, shown.everything ?? shown.history));
-  // Names of a link get their numbers from the first answer, and a filter hides others.
+  // The first answer resolves names of a link to numbers. A filter hides other owners.
   const unfiltered = state.table === "containers" && (state.filter || state.sort !== "cpu");
   const everything = unfiltered
     ? await get("history", { ...historyQuery({ ...state, filter: "", sort: "cpu" }, shown.everything ?? history) })
@@ -75,7 +75,8 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   return { history, everything, table, events, ...more };
 }
 
-/** A kind that the agent does not know is left out, with its words. @param {Record<string, any>} query @returns {Promise<any>} */
+/** Loads events. If the agent does not know the kind, loads all kinds and returns the reason.
+   @param {Record<string, any>} query @returns {Promise<any>} */
 async function loadEvents(query) {
   try {
     return await get("events", query);
@@ -115,7 +116,7 @@ function App() {
       const address = location.pathname + format(next);
       if (typed) window.history.replaceState(null, "", address);
       else window.history.pushState(null, "", address);
-      // The address has no bad part any more.
+      // The new address has no invalid part.
       return { state: next, ignored: [] };
     });
   }, []);
@@ -149,11 +150,11 @@ function App() {
     load();
   }, [state]);
   useEffect(() => {
-    // A page that nobody looks at asks for nothing.
+    // A hidden page asks for nothing.
     ticks((at) => {
       latest.current.ticked = performance.now();
       latest.current.newest = at;
-      // What failed is asked for again, also where time stands still.
+      // Failed requests are repeated, even if the shown time is fixed.
       const wanted = isLive(latest.current.state) || latest.current.error;
       if (wanted && !document.hidden) load();
     }, setConnected);
@@ -182,11 +183,11 @@ function App() {
   const history = shown.history;
   const span = history ? { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 } : null;
   const zoom = useCallback((/** @type {number} */ from, /** @type {number} */ to) => {
-    // Of a recording no tick comes, and while it is paused no history.
+    // A recording has no ticks, and a paused page has no newer history.
     const { shown: now, newest } = latest.current;
     set(wholeSpan(from, to, Math.max(newest, (now.history?.newest_unix_nano ?? 0) / 1e9) || Infinity));
   }, []);
-  // What was asked for may not be shown yet: the next key goes on from there.
+  // The requested span may not be shown yet; the next key starts from it.
   const asked = state.from !== null && state.to !== null ? { from: state.from, to: state.to } : span;
   const shift = (/** @type {number} */ part) => {
     if (!asked) return;
@@ -282,7 +283,7 @@ function useKeys(actions) {
         if (event.key === "Escape") target.blur();
         return;
       }
-      // A region that scrolls sideways keeps its arrows.
+      // A region that scrolls sideways keeps its arrow keys.
       if (event.key.startsWith("Arrow") && target.tagName !== "BODY" && target.scrollWidth > target.clientWidth) return;
       const action = current.current[event.key];
       if (!action) return;

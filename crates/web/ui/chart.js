@@ -1,4 +1,4 @@
-// Charts over the one span of time that all panels share.
+// Charts over the time span that all panels share.
 
 import { html, useEffect, useMemo, useRef, useState } from "./ui.js";
 import { SUMMED, summary } from "./steps.js";
@@ -9,19 +9,19 @@ import uPlot from "uplot";
  * @typedef {object} Series
  * @property {string} label
  * @property {Steps} values
- * @property {string} color name of a colour of app.css
- * @property {string} [dash] `dash` or `dot`, for those who do not see colours
- * @property {import("./steps.js").Summing} [summing] what the legend shows of all steps; the mean where nothing is said
+ * @property {string} color name of a colour in app.css
+ * @property {string} [dash] `dash` or `dot`, for readers who cannot see colours
+ * @property {import("./steps.js").Summing} [summing] how the legend sums up all steps; the mean by default
  * @property {() => void} [onPick]
  * @property {boolean} [picked]
  */
 
-/** The colour of a name, in the present theme. @param {string} name */
+/** Returns a colour of the current theme. @param {string} name */
 export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
 }
 
-/** Changes when the theme does. */
+/** Returns a value that changes with the theme. */
 export function useTheme() {
   const [theme, setTheme] = useState(0);
   useEffect(() => {
@@ -33,7 +33,7 @@ export function useTheme() {
   return theme;
 }
 
-/** The width of an element, in whole pixels. @param {{current: HTMLElement | null}} ref */
+/** Returns the width of an element, in whole pixels. @param {{current: HTMLElement | null}} ref */
 export function useWidth(ref) {
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -45,11 +45,13 @@ export function useWidth(ref) {
   return width;
 }
 
-/** Room for the labels left of every picture, so that one moment stands below the other. @param {number} width */
+/** Width of the labels left of every chart. All charts use it, so that equal times are aligned.
+   @param {number} width */
 export const gutter = (width) => (width < 500 ? 46 : 58);
 export const RIGHT = 10;
 
-/** Begins of the steps and the end, in seconds since 1970. @param {import("./api.js").History} history */
+/** Returns the start of each step and the end of the last, in seconds since 1970. @param
+   {import("./api.js").History} history */
 export function borders(history) {
   const from = history.from_unix_nano / 1e9;
   const times = history.covered_seconds.map((_, at) => from + at * history.step_seconds);
@@ -58,17 +60,18 @@ export function borders(history) {
 
 /** @param {Steps} a @param {Steps} b */
 const add = (a, b) => a.map((value, at) => (value === null || b[at] === null ? null : value + (b[at] ?? 0)));
-/** A step lasts to its end. @param {Steps} values */
+/** Repeats the last value, because a step lasts to its end. @param {Steps} values */
 const closed = (values) => [...values, values[values.length - 1] ?? null];
 
-/** Whole decades around two numbers. @param {number} low @param {number} high @returns {[number, number]} */
+/** Returns the whole decades around two numbers. @param {number} low @param {number} high
+   @returns {[number, number]} */
 export function decades(low, high) {
   const from = Math.floor(Math.log10(Math.max(low, 1e-9)));
   const to = Math.ceil(Math.log10(Math.min(Math.max(high, 1e-9), 1e6)));
   return [10 ** from, 10 ** Math.max(to, from + 1)];
 }
 
-/** The powers of ten from one number to another. @param {number} low @param {number} high */
+/** Returns the powers of ten from one number to another. @param {number} low @param {number} high */
 export function powers(low, high) {
   const from = Math.round(Math.log10(Math.max(low, 1e-9)));
   const to = Math.round(Math.log10(Math.min(Math.max(high, 1e-9), 1e6)));
@@ -118,7 +121,7 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
         ...axis,
         size: gutter(width),
         values: (_, splits) => splits.map((v) => (v === null ? "" : unit(v))),
-        // The library's own marks of a logarithmic axis need not end where its rounding is off.
+        // uPlot's own ticks of a logarithmic axis may never end because of rounding.
         ...(log ? { splits: (_, __, low, high) => powers(low, high), filter: (_, splits) => splits } : {}),
       },
     ],
@@ -157,7 +160,7 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
 
 /**
  * @param {object} props
- * @param {string} props.label what the picture shows, for who does not see it
+ * @param {string} props.label description of the chart for screen readers
  * @param {import("./api.js").History} props.history
  * @param {Series[]} props.series
  * @param {boolean} [props.stack]

@@ -1,11 +1,12 @@
-// Numbers as the tables of the terminal write them (crates/text): three digits, the unit at the number.
+// Formats numbers like the tables of the terminal (crates/text): three digits, followed by the
+// unit.
 
 /** @param {number} v */
 function three(v) {
   return v < 9.995 ? v.toFixed(2) : v < 99.95 ? v.toFixed(1) : v.toFixed(0);
 }
 
-/** Seconds as a length of time: `45ns`, `12.3ms`, `1.25s`, `3m07s`. @param {number} seconds */
+/** Formats seconds as a duration: `45ns`, `12.3ms`, `1.25s`, `3m07s`. @param {number} seconds */
 export function duration(seconds) {
   const ns = seconds * 1e9;
   if (ns <= 0) return "0";
@@ -19,13 +20,13 @@ export function duration(seconds) {
   return two(Math.round(seconds / 60), "h", "m");
 }
 
-/** A part of one: `52.6%`. @param {number} part */
+/** Formats a fraction as a percentage: `52.6%`. @param {number} part */
 export function percent(part) {
   const v = part * 100;
   return v < 999.95 ? `${v.toFixed(1)}%` : `${v.toFixed(0)}%`;
 }
 
-/** A count or rate: `999`, `1.23k`. @param {number} value */
+/** Formats a count or rate: `999`, `1.23k`. @param {number} value */
 export function count(value) {
   if (value < 10 && value % 1 !== 0 && value >= 0.05) return value.toFixed(1);
   let step = 0;
@@ -36,7 +37,8 @@ export function count(value) {
   return step === 0 ? value.toFixed(0) : three(value) + " kMGTPE"[step];
 }
 
-/** Counts by name, the greatest first, without those that are 0: `12 a, 3 b`. @param {Record<string, number>} counts */
+/** Formats counts by name, largest first, without zeros: `12 a, 3 b`. @param {Record<string,
+   number>} counts */
 export function counted(counts) {
   const some = Object.entries(counts).filter(([, value]) => value > 0);
   return some
@@ -62,19 +64,19 @@ export function watts(value) {
   return value < 0.9995 ? `${three(value * 1e3)}mW` : `${value < 999.5 ? three(value) : count(value)}W`;
 }
 
-/** Time of the day, local. @param {number} seconds since 1970 */
+/** Formats a local time of day. @param {number} seconds since 1970 */
 export function clock(seconds) {
   const date = new Date(seconds * 1000);
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
 }
 
-/** Day, local: `2026-03-01`. @param {number} seconds since 1970 */
+/** Formats a local date: `2026-03-01`. @param {number} seconds since 1970 */
 export function day(seconds) {
   const date = new Date(seconds * 1000);
   return [date.getFullYear(), date.getMonth() + 1, date.getDate()].map((n) => String(n).padStart(2, "0")).join("-");
 }
 
-/** How far local time is from UTC then: `UTC+02:00`. @param {number} seconds since 1970 */
+/** Formats the offset of local time from UTC: `UTC+02:00`. @param {number} seconds since 1970 */
 export function zone(seconds) {
   const minutes = -new Date(seconds * 1000).getTimezoneOffset();
   const two = (/** @type {number} */ n) => String(Math.floor(n)).padStart(2, "0");
@@ -82,11 +84,12 @@ export function zone(seconds) {
   return `UTC${minutes < 0 ? "-" : "+"}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
 }
 
-/** A moment, with its day and zone where it is not of today. @param {number} at seconds since 1970 @param {number} now */
+/** Formats a moment, with date and zone unless it is today. @param {number} at seconds since 1970
+   @param {number} now */
 export const momentOf = (at, now) => (day(at) === day(now) ? clock(at) : `${day(at)} ${clock(at)} ${zone(at)}`);
 
 /**
- * A span of time. The day and the zone are said where it is not the present day's.
+ * Formats a span of time, with date and zone unless it is today.
  * @param {number} from seconds since 1970 @param {number} to @param {number} now
  */
 export function spanOf(from, to, now) {
@@ -97,7 +100,7 @@ export function spanOf(from, to, now) {
 }
 
 /**
- * Why no window is judged by the end of a span.
+ * Returns why no window is judged by the end of a span.
  * @param {{to_unix_nano: number, newest_unix_nano?: number}} history @param {Record<string, any> | null | undefined} node
  */
 export function noVerdict({ to_unix_nano: to, newest_unix_nano: newest = to }, node) {
@@ -107,7 +110,7 @@ export function noVerdict({ to_unix_nano: to, newest_unix_nano: newest = to }, n
   return `The first verdict is not ready yet: a verdict needs ${takes} of figures.`;
 }
 
-/** The middle of a name is cut where it is too long. @param {string} name @param {number} most */
+/** Cuts the middle of a name that is too long. @param {string} name @param {number} most */
 export function shorten(name, most) {
   if (name.length <= most) return name;
   const tail = Math.floor((most - 1) * 0.6);

@@ -1,4 +1,4 @@
-// Pictures of time and something else, as rectangles on a canvas.
+// Heat maps: time against another quantity, as rectangles on a canvas.
 
 import { html, useEffect, useRef, useState } from "./ui.js";
 import { RIGHT, borders, color, gutter, useTheme, useWidth } from "./chart.js";
@@ -40,7 +40,7 @@ export function HeatMap({ history, waits, onZoom }) {
  * @param {object} props
  * @param {string} props.label
  * @param {import("./api.js").History} props.history
- * @param {number} props.rows the first is at the bottom
+ * @param {number} props.rows counted from the bottom
  * @param {(row: number) => string} props.rowName
  * @param {(at: number, row: number) => {part: number, text: string, ink?: string} | null} props.cell null: a gap
  * @param {string} props.ink

@@ -1,4 +1,4 @@
-// What the page shows, panel by panel. Each is a function of one answer of the agent.
+// The panels of the page. Each panel is a function of one answer of the agent.
 
 import { html, useState } from "./ui.js";
 import { notMeasured } from "./api.js";
@@ -19,7 +19,7 @@ import { bytes, clock, count, counted, duration, noVerdict, percent, shorten, wa
  * @property {import("./api.js").Doctor | null} [health]
  */
 
-/** Causes in the order of the stack, each with its colour and its words. */
+/** Causes in the order of the stack, each with its colour and label. */
 const CAUSES = /** @type {Record<string, [string, string]>} */ ({
   throttle: ["cause-throttle", "its own limit"],
   neighbour: ["cause-neighbour", "neighbours"],
@@ -43,14 +43,14 @@ export function Section({ title, id, note, children }) {
 }
 
 /**
- * A panel of waits where there are none to show.
+ * A panel of waits without data.
  * @param {{title: string, id: string, health?: import("./api.js").Doctor | null}} props
  */
 function NoWaits({ title, id, health }) {
   return html`<${Section} title=${title} id=${id}><p class="quiet">${notMeasured(health, "cpu_waits") || "Waits were not measured in this span."}</p><//>`;
 }
 
-/** So many hurt groups are shown at first. */
+/** Number of hurt groups shown at first. */
 const FIRST = 5;
 
 /** @param {Panel & {node: Record<string, any> | null}} props */
@@ -85,7 +85,7 @@ export function Now({ history, health, node, set }) {
   <//>`;
 }
 
-/** Colours stay with their owners while the order changes. */
+/** Keeps the colour of each owner while the order changes. */
 const slots = /** @type {Map<number, number>} */ (new Map());
 const SLOTS = 8;
 
@@ -109,7 +109,8 @@ function unusedTime({ interrupt, steal, steal_included, remainder }) {
   ];
 }
 
-/** @param {Panel & {top: import("./api.js").Owner[]}} props every owner, whatever the filter of the tables; most first */
+/** @param {Panel & {top: import("./api.js").Owner[]}} props all owners regardless of the tables'
+   filter, largest first */
 export function Cpu({ history, top, state, set, onZoom }) {
   const { node, cpus } = history;
   const owners = placed(top.slice(0, SLOTS));
@@ -140,7 +141,8 @@ export function Cpu({ history, top, state, set, onZoom }) {
 }
 
 /**
- * A strip for each CPU: the stronger, the busier, in the colour of who had it most.
+ * Draws a strip for each CPU. Intensity shows how busy the CPU was; the colour is that of its main
+ * owner.
  * @param {{history: History, owners: import("./api.js").Owner[], all: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
  */
 function Strips({ history, owners, all, onZoom }) {
@@ -213,7 +215,7 @@ export function Waits({ history, health, state, set, onZoom }) {
 }
 
 /**
- * Those of a kind that have the most of all pairs, each once.
+ * Returns the owners on one side of the pairs with the largest waits, each once.
  * @param {Record<string, any>[]} pairs @param {"victim" | "culprit"} side @param {number} most
  */
 export function first(pairs, side, most) {
@@ -232,7 +234,7 @@ export function Matrix({ history, health, state, set, onZoom }) {
   const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
   const culprits = first(pairs, "culprit", 10);
-  // A row without a cell says nothing.
+  // Leaves out rows without a cell.
   const listed = pairs.filter((pair) => culprits.some((culprit) => culprit.id === pair.culprit));
   const victims = first(listed, "victim", 12);
   const cell = (/** @type {number} */ victim, /** @type {number} */ culprit) =>
@@ -321,7 +323,7 @@ export function Events({ history, events, state, set, onZoom }) {
     .map(([name, [ink, label]], at) => ({ label, values: history.events[name], summing: "sum", color: ink, dash: [undefined, "dash", undefined, "dot"][at] }));
   /** @type {Record<string, any>[]} */
   const rows = events?.rows ?? [];
-  // The list has the last events only, and the counts have all.
+  // The list holds only the last events, while the counts cover all.
   const kills = /** @type {import("./api.js").Steps} */ (history.events["oom.kills"] ?? []);
   const begins = borders(history);
   const marks = kills.flatMap((number, at) => (number ? [begins[at] + history.step_seconds / 2] : []));

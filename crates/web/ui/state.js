@@ -1,13 +1,14 @@
-// What the user chose. All of it stands in the address, so that a link shows a colleague the same.
+// The user's choices. The address holds all of them, so that a link shows a colleague the same
+// view.
 
 /**
  * @typedef {object} State
- * @property {number} seconds length of the span while it is live
+ * @property {number} seconds length of the span in the live view
  * @property {number | null} from begin, seconds since 1970; null: live
  * @property {number | null} to end
- * @property {string} owner whose waits are shown, by keyOf; "": the machine's
- * @property {string} victim of the pair that is shown over time
- * @property {string} culprit likewise
+ * @property {string} owner owner of the waits shown, by keyOf; "" for the machine
+ * @property {string} victim victim of the pair shown over time
+ * @property {string} culprit culprit of that pair
  * @property {string} table
  * @property {string} sort
  * @property {string} filter
@@ -32,8 +33,8 @@ export const USUAL = {
 };
 
 /**
- * What stands in the address for an owner: two can have one name, and after a new start of the agent the
- * numbers are others.
+ * Returns the key of an owner in the address. It has number and name, because two owners can share
+ * a name, and numbers change when the agent restarts.
  * @param {number | undefined} id @param {string} name
  */
 export const keyOf = (id, name) => `${id ?? ""}:${name}`;
@@ -41,20 +42,21 @@ export const keyOf = (id, name) => `${id ?? ""}:${name}`;
 /** @param {string} key */
 export const nameIn = (key) => key.replace(/^[0-9]*:/, "");
 
-/** What the API can sort a table by; that of containers is over the span. @param {string} table */
+/** Returns the keys by which the API can sort a table. Containers are sorted over the span.
+   @param {string} table */
 export const sortsOf = (table) =>
   table === "containers" ? ["cpu", "wait", "hurts", "name"] : ["cpu", "wait", "name", "preempted", "throttled", "page_reads", "page_writes"];
 
-/** The API takes queries of 1024 bytes: so much of one may be a filter. */
+/** Maximum length of a filter. The API accepts queries of 1024 bytes. */
 const MOST_FILTER_BYTES = 700;
-/** Moments of the API end here, in the year 2286. */
+/** Latest moment that the API accepts, in the year 2286. */
 const LAST_SECOND = 1e10;
 const MOST_SECONDS = 86400;
-/** Of a span that is zoomed to. */
+/** Minimum span of a zoom. */
 const LEAST_SECONDS = 5;
 
 /**
- * What an address asks for. A part that cannot be is ignored, with words that say which and why.
+ * Reads the state from an address. Invalid parts are ignored and listed with a reason.
  * @param {string} hash @param {string} [query] what stands before it
  * @returns {{state: State, ignored: string[]}}
  */
@@ -110,7 +112,7 @@ function readSpan(state, number, ignore, given) {
   const from = number("from", LAST_SECOND);
   const to = number("to", LAST_SECOND);
   if (from !== null && to !== null) {
-    // The API takes no span that is shorter than its clock can tell.
+    // The API rejects spans shorter than the resolution of its clock.
     if (to - from >= 0.001) Object.assign(state, { from, to });
     else ignore("from", "must be before to");
   } else if (from !== null) ignore("from", given.has("to") ? "its other end is not known" : "there is no to");
@@ -118,7 +120,8 @@ function readSpan(state, number, ignore, given) {
 }
 
 /**
- * A span in whole seconds that does not reach beyond what there is: as long, and it ends there.
+ * Returns a span in whole seconds. A span that reaches past the last figures is moved back and
+ * keeps its length.
  * @param {number} from seconds since 1970 @param {number} to
  * @param {number} newest the moment of the last figures
  */
@@ -129,7 +132,7 @@ export function wholeSpan(from, to, newest) {
   return { from: Math.max(1, begin - beyond), to: end - beyond };
 }
 
-/** Only what is not as usual. @param {State} state */
+/** Formats the choices that differ from the default. @param {State} state */
 export function format(state) {
   const out = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {

@@ -1,17 +1,18 @@
-// One figure for all steps of a column. Steps may be measured in part: those weigh less in a mean.
+// Summaries of the steps of a column. A step that was measured only in part weighs less in a mean.
 
 /** @typedef {import("./api.js").Steps} Steps */
 
 /**
- * How the steps are summed up: the mean of a rate, the greatest of a maximum, the sum of a count; `step`: the mean
- * of what is no rate, as a percentile, which is said.
+ * How steps are summed up: `mean` for rates, `max` for maxima, `sum` for counts. `step` is the mean
+ * of values that are not rates, such as percentiles, and the legend says so.
  * @typedef {"mean" | "max" | "sum" | "step"} Summing
  */
 
-/** What is said beside the figure. @type {Record<Summing, string>} */
+/** Text next to the summary. @type {Record<Summing, string>} */
 export const SUMMED = { mean: "", max: "", sum: "in all", step: "mean of steps" };
 
-/** Per second, or in each step with its part. @param {Steps} values @param {Steps} covered seconds of each step that are measured */
+/** Returns the mean, weighted by measured time. @param {Steps} values @param {Steps} covered
+   measured seconds of each step */
 export function mean(values, covered) {
   let sum = 0;
   let seconds = 0;
@@ -23,7 +24,8 @@ export function mean(values, covered) {
   return seconds > 0 ? sum / seconds : null;
 }
 
-/** The figure of all steps; null: of none it is known. @param {Summing} summing @param {Steps} values @param {Steps} covered */
+/** Returns the summary of all steps; null if no step is known. @param {Summing} summing @param
+   {Steps} values @param {Steps} covered */
 export function summary(summing, values, covered) {
   const known = values.filter((value) => value !== null);
   if (!known.length) return null;
@@ -32,7 +34,8 @@ export function summary(summing, values, covered) {
   return mean(values, covered);
 }
 
-/** Whether anything was collected in the span; without it no figure is 0. @param {{covered_seconds: Steps}} history */
+/** Returns whether anything was collected in the span. If not, no figure is 0. @param
+   {{covered_seconds: Steps}} history */
 export const isCollected = ({ covered_seconds: covered }) => covered.some((seconds) => (seconds ?? 0) > 0);
 
 export const NOTHING = "nothing was collected in this span";

@@ -11,14 +11,14 @@ import { NOTHING, isCollected } from "./steps.js";
  * @typedef {Record<string, any>} Row
  * @typedef {object} Column
  * @property {string} title
- * @property {string} [sort] its name in the API
+ * @property {string} [sort] its sort key in the API
  * @property {boolean} [number]
  * @property {(row: Row) => unknown} cell
  */
 
 export const ROWS = 100;
 
-/** A small picture of the CPU use. @param {{values: (number | null)[]}} props */
+/** Draws a small graph of the CPU use. @param {{values: (number | null)[]}} props */
 function Spark({ values }) {
   const most = Math.max(0.01, ...values.map((v) => v ?? 0));
   const width = 100 / Math.max(values.length, 1);
@@ -39,7 +39,7 @@ export const nameOf = (row) =>
       ? `${row["k8s.namespace.name"] ?? ""}/${row["k8s.pod.name"]}`
       : row["container.name"] ?? row["systemd.unit"] ?? row["process.linux.cgroup"] ?? row["container.id"] ?? row["k8s.pod.uid"] ?? `#${row["cgroup.id"]}`);
 
-/** What stays the same of a row from one answer to the next. @param {Row} row */
+/** Returns the identity of a row across answers. @param {Row} row */
 export const rowKey = (row) =>
   String(row.id ?? (row["process.pid"] === undefined ? nameOf(row) : `${row["process.pid"]}-${row["process.creation.time_unix_nano"]}`));
 
@@ -141,7 +141,7 @@ export function Tables({ history, table, recorded, state, set }) {
 }
 
 /**
- * The user and the command line of a process, which the agent reads after the first question.
+ * Loads user and command line of a process. The agent reads them after the first request.
  * @param {Row} row @param {boolean} live
  */
 function useProcess(row, live) {
@@ -154,7 +154,7 @@ function useProcess(row, live) {
     const ask = async () => {
       const answer = await get("process", { pid }).catch(() => ({}));
       if (closed) return;
-      // The number may be another process's by now.
+      // The pid may have been reused by now.
       const same = answer["process.creation.time_unix_nano"] === row["process.creation.time_unix_nano"];
       if (same && answer["process.owner"] !== undefined) setKnown(answer);
       else timer = setTimeout(ask, 1000);
@@ -168,7 +168,8 @@ function useProcess(row, live) {
   return known;
 }
 
-/** @param {{name: string, row?: Row, live: boolean, close: () => void}} props the present row; without it there is none */
+/** @param {{name: string, row?: Row, live: boolean, close: () => void}} props `row` is the
+   current row, absent if it is gone */
 function Detail({ name, row = {}, live, close }) {
   const known = useProcess(row, live);
   const gone = Object.keys(row).length === 0;

@@ -1,4 +1,4 @@
-// What of the page needs no browser: `node --test crates/web/ui/test/*.js`.
+// Tests of the page that need no browser: `node --test crates/web/ui/test/*.js`.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -52,7 +52,7 @@ test("an invalid part of the address is named, and the rest applies", () => {
   }
   assert.match(read("#table=none").ignored[0], /^table=none \(there are containers, /);
   assert.match(read("", "?seconds=60").ignored[0], /^\?seconds=60 \(the page reads/);
-  // A query of the API has whole seconds.
+  // Queries of the API use whole seconds.
   assert.equal(read("#seconds=59.6").state.seconds, 60);
   for (const good of ["#", "", "#seconds=86400", "#sort=hurts", "#from=5.5&to=6", "#kind=anything"]) {
     assert.deepEqual(read(good).ignored, [], good);
@@ -61,9 +61,9 @@ test("an invalid part of the address is named, and the rest applies", () => {
 
 test("no span reaches into the future", () => {
   assert.deepEqual(wholeSpan(1000.4, 1060.2, 2000), { from: 1000, to: 1061 });
-  // Twice the last five minutes: as long, and up to now.
+  // Twice the last five minutes keeps its length and ends now.
   assert.deepEqual(wholeSpan(850, 1450, 1300.5), { from: 701, to: 1301 });
-  // Later than anything: the last that there is.
+  // A later span becomes the last one available.
   assert.deepEqual(wholeSpan(2000, 2060, 1300), { from: 1240, to: 1300 });
   assert.deepEqual(wholeSpan(1299, 1299.5, 1300), { from: 1295, to: 1300 });
   assert.deepEqual(wholeSpan(5, 1300, 1000), { from: 1, to: 1000 });
@@ -106,7 +106,7 @@ test("summaries of steps match their names", () => {
   // One OOM kill, and one long wait.
   assert.equal(summary("sum", [0, null, 1, 0], covered), 1);
   assert.equal(summary("max", [0.01, null, 0.5, 0.01], covered), 0.5);
-  // A step that is measured in part weighs less.
+  // A step measured in part weighs less.
   assert.equal(summary("mean", [1, null, 0, 0], covered), 0.5);
   assert.equal(mean([1, null, 0, 0], covered), 0.5);
   for (const summing of /** @type {const} */ (["mean", "max", "sum", "step"])) {
@@ -145,7 +145,7 @@ test("the middle of a long name is cut", () => {
   assert.ok(cut.startsWith("/kubepo") && cut.endsWith("/below") && cut.includes("…"));
 });
 
-/** A page with streams that do nothing by themselves: which are open, and a way to hide the page. */
+/** Returns a fake page with inert streams: the open streams, and a function that hides the page. */
 function pageWithStreams() {
   const open = new Set();
   class Source extends EventTarget {
