@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_and_function_say_what_a_thread_is_in() {
+    fn state_and_function_give_the_kind_of_sleep() {
         let cases = [
             ('T', "do_signal_stop", Some(Asleep::Stopped)),
             ('t', "ptrace_stop", Some(Asleep::Traced)),

@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_that_was_large_gives_back_and_one_in_use_does_not() {
+    fn sparse_table_shrinks_and_full_table_does_not() {
         let mut table: HashMap<usize, usize> = (0..100_000).map(|i| (i, i)).collect();
         let full = table.capacity();
         shrink_sparse(&mut table);
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_keeps_nothing() {
+    fn empty_table_keeps_no_capacity() {
         let mut table: HashMap<u32, ()> = HashMap::with_capacity(500);
         shrink_sparse(&mut table);
         assert_eq!(table.capacity(), 0);

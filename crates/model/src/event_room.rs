@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_opens_takes_no_place_of_a_process() {
+    fn flood_of_opens_leaves_room_for_processes() {
         let open = event(What::FileOpen {
             path: FilePath::default(),
             flags: 0,

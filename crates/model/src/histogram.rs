@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_in_the_bucket_that_has_its_bounds_and_off_by_a_sixteenth_at_most() {
+    fn buckets_contain_their_values_within_a_sixteenth() {
         let powers = (0..Histogram::MAX_BITS).map(|bit| 1u64 << bit);
         for value in powers.flat_map(|p| [p, p + p / 3, p + p / 2, 2 * p - 1]) {
             let bucket = Histogram::bucket(value);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_wrap_around_are_followed() {
+    fn wrapping_counters_are_followed() {
         let mut histogram = Histogram::default();
         for now in [u32::MAX - 1, u32::MAX, 3] {
             histogram.follow(&[0, now]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn its_buckets_make_the_same_histogram() {
+    fn buckets_rebuild_the_same_histogram() {
         let histogram = of(&[0, 7, 7, 16, 1000, 1 << 39, u64::MAX]);
         assert_eq!(Histogram::from_buckets(histogram.buckets()), histogram);
         assert!(Histogram::from_buckets([(5, 0)]).is_empty());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn they_merge_as_counts_in_every_bucket_would() {
+    fn merging_adds_the_counts_of_each_bucket() {
         let of = |counts: [u32; 4]| Histogram::from_counts(counts.map(u64::from));
         let each = |a: [u32; 4], b: [u32; 4], f: fn(u32, u32) -> u32| {
             std::array::from_fn(|at| f(a[at], b[at]))
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_and_sum_undo_each_other() {
+    fn since_is_the_inverse_of_add() {
         let earlier = of(&[5, 70]);
         let mut sum = of(&[5, 300, 300]);
         let grown = sum.clone();

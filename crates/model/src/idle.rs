@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_while_a_quarter_is_free() {
+    fn no_row_is_evicted_while_a_quarter_is_free() {
         let mut table = Idle::default();
         for second in [0, 100, 200] {
             assert_eq!(idle(&mut table, second, &[1, 1, 1, 1]), []);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_grows_stays_and_others_go_when_there_is_no_place() {
+    fn idle_rows_are_evicted_from_a_full_table() {
         let mut table = Idle::default();
         assert_eq!(idle(&mut table, 0, &[7, 1, 5, 1, 9, 3]), []);
         assert_eq!(idle(&mut table, 9, &[7, 2, 5, 1, 9, 3]), []);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_place_is_left_a_row_goes_after_a_minute() {
+    fn idle_row_is_evicted_after_a_minute_with_free_places() {
         let mut table = Idle::default();
         let rows = || (0..9).map(|key| (key, ()));
         let mut at = |second: u64| table.of(second * SECOND, 9, 10, rows).len();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_later_was_not_watched_and_stays() {
+    fn newer_row_was_not_watched_and_stays() {
         let mut table = Idle::default();
         assert_eq!(idle(&mut table, 0, &[1; 5]), []);
         let mut found = idle(&mut table, 60, &[1, 1, 1, 1, 1, 0]);

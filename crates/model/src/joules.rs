@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_its_place() {
+    fn every_kind_has_a_position() {
         for (place, kind) in ZoneKind::ALL.into_iter().enumerate() {
             assert_eq!(kind.position(), place, "{kind:?}");
         }

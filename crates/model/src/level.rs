@@ -88,7 +88,7 @@ mod tests {
     use crate::{CgroupId, Container, Pod, Runtime};
 
     #[test]
-    fn names_of_people_come_first() {
+    fn human_names_take_precedence() {
         let id = "0123456789abcdef".repeat(4);
         let owner = |name: Option<&str>, pod: Option<&str>| Owner {
             path: "/kubepods/pod1/x".into(),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_id_of_a_container_is_cut() {
+    fn only_container_ids_are_shortened() {
         let id = "0123456789abcdef".repeat(4);
         assert_eq!(short(&id), "0123456789ab");
         assert_eq!(short("web"), "web");

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_with_one_package_has_it_all_there() {
+    fn single_package_has_all_the_use() {
         let mut all = Counters::default();
         all[Counter::CpuTime] = 7;
         let one = ByPackage::default();
