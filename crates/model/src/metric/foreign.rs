@@ -106,8 +106,8 @@ const NO_PERIODS: &str = "periods of the quota are not counted: see the throttle
 const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
 const NO_PRESSURE: &str =
     "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
-const NO_PROTOCOLS: &str = "what connections carry is not read";
-const NO_RUNTIMES: &str = "runtimes of languages are not looked into";
+const NO_PROTOCOLS: &str = "the contents of connections are not read";
+const NO_RUNTIMES: &str = "language runtimes are not inspected";
 const NO_FACTS: &str = "it describes the machine: the node exporter has it";
 const NO_LOGS: &str = "logs are not read";
 const NO_GPU: &str = "accelerators are not measured";
@@ -116,10 +116,10 @@ const NO_GPU: &str = "accelerators are not measured";
 #[rustfmt::skip]
 pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
-    given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container waited for its CPU quota; cAdvisor has the time of run queues, which is less where several threads wait on one CPU."),
-    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "Time on a CPU, that of ended threads included."),
-    given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable and did not run, that of ended threads included."),
-    given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes that died of the OOM killer."),
+    given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container were throttled by its CPU quota. cAdvisor counts throttled run queues instead, which is less if several threads wait on one CPU."),
+    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "Time on a CPU, including ended threads."),
+    given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including ended threads."),
+    given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
     given(Cadvisor, "machine_cpu_cores", Cpus, "CPUs online."),
     not(Cadvisor, "container_cpu_user_seconds_total", NO_SPLIT),
     not(Cadvisor, "container_cpu_system_seconds_total", NO_SPLIT),
@@ -141,7 +141,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "container_sockets", "sockets are not counted: see `noctule_container_tcp_connections`"),
     not(Cadvisor, "container_tasks_state", "a state changes too often for a gauge: see `noctule_container_sched_wait_seconds_total`"),
     not(Cadvisor, "container_start_time_seconds", "the start of a container is not known"),
-    not(Cadvisor, "container_last_seen", "a series is there while its container is"),
+    not(Cadvisor, "container_last_seen", "a series exists while its container does"),
     not(Cadvisor, "container_hugetlb_*", NO_MEMORY),
     not(Cadvisor, "container_accelerator_*", NO_GPU),
     not(Cadvisor, "machine_memory_bytes", NO_FACTS),
@@ -150,20 +150,20 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "machine_nvm_*", NO_FACTS),
     not(Cadvisor, "cadvisor_version_info", "it describes cAdvisor itself: see `noctule_self_build_info`"),
     given(Coroot, "container_resources_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
-    given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable and did not run, that of ended threads included."),
-    given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads waited for the CPU quota; Coroot has the time of run queues."),
-    given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes that died of the OOM killer; from 0, so that the first one is an increase."),
-    given(Coroot, "container_net_tcp_successful_connects_total", Destination(DestinationCounter::Connects), "Connections that were established."),
-    given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Connections that were not established, those that the program gave up included."),
-    given(Coroot, "container_net_tcp_connection_time_seconds_total", Destination(DestinationCounter::ConnectNs), "Time from the call to the handshake's end."),
-    given(Coroot, "container_net_tcp_retransmits_total", Destination(DestinationCounter::Retransmits), "Segments that were sent again, those of handshakes included."),
-    given(Coroot, "container_net_tcp_bytes_sent_total", Destination(DestinationCounter::BytesSent), "Payload that was acknowledged, whatever call sent it."),
-    given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload, whatever call received it."),
+    given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including ended threads."),
+    given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads were throttled by the CPU quota. Coroot counts throttled run queues instead."),
+    given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer. The series starts at 0, so that the first kill is an increase."),
+    given(Coroot, "container_net_tcp_successful_connects_total", Destination(DestinationCounter::Connects), "Connections established."),
+    given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Connections that failed, including those that the program gave up."),
+    given(Coroot, "container_net_tcp_connection_time_seconds_total", Destination(DestinationCounter::ConnectNs), "Time from the call to the end of the handshake."),
+    given(Coroot, "container_net_tcp_retransmits_total", Destination(DestinationCounter::Retransmits), "Retransmitted segments, including those of handshakes."),
+    given(Coroot, "container_net_tcp_bytes_sent_total", Destination(DestinationCounter::BytesSent), "Payload bytes acknowledged by the peer, whichever call sent them."),
+    given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload bytes received, whichever call read them."),
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "CPUs online."),
     given(Coroot, "node_agent_info", Version, "Version of noctule; always 1."),
     not(Coroot, "container_info", "images are not known"),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
-    not(Coroot, "container_restarts_total", "a container that starts again is another one: see `noctule_container_process_starts_total`"),
+    not(Coroot, "container_restarts_total", "a restarted container is a new one: see `noctule_container_process_starts_total`"),
     not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),
     not(Coroot, "container_resources_cpu_pressure_waiting_seconds_total", NO_PRESSURE),
     not(Coroot, "container_resources_memory_*", NO_MEMORY),

@@ -215,14 +215,15 @@ const fn not(
     }
 }
 
-const NO_GPU: &str = "no meter of accelerators that says who uses them is read";
-const NO_IDLE: &str = "its idle part is not known, and nothing says who uses it: see `noctule_node_energy_joules_total`";
-const NO_OTHER: &str = "0.7 has platform less package and memory there, idle and not; `noctule_node_energy_joules_total{kind=\"other\"}` is the part that no zone in it has";
-const NO_ROWS: &str = "nothing says who uses it";
+const NO_GPU: &str = "no accelerator meter reports use per process";
+const NO_IDLE: &str =
+    "its idle part and its users are unknown: see `noctule_node_energy_joules_total`";
+const NO_OTHER: &str = "in 0.7 it is platform minus package and memory, idle and active; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
+const NO_ROWS: &str = "its users are unknown";
 const NO_VM: &str = "a virtual machine is the process of its hypervisor; one of libvirt is a container with the runtime `libvirt`";
 const NO_SELF: &str = "it describes Kepler itself: see `noctule_self_build_info`";
 const NO_FACTS: &str = "it describes the hardware: the node exporter has it";
-const NO_REDFISH: &str = "no management controller is asked over the network";
+const NO_REDFISH: &str = "management controllers are not queried over the network";
 
 const RECEIVED: Counter = Counter::Softirq(3);
 const SENT: Counter = Counter::Softirq(2);
@@ -231,9 +232,9 @@ const BLOCK: Counter = Counter::Softirq(4);
 /// Every name, offered or not.
 #[rustfmt::skip]
 pub const KEPLER_METRICS: &[KeplerMetric] = &[
-    given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy that the meter of the zone counted."),
+    given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy counted by the zone's meter."),
     given(V011, Node, "kepler_node_cpu_active_joules", Joules(Active), "Energy that is not idle."),
-    given(V011, Node, "kepler_node_cpu_idle_joules", Joules(Idle), "Energy that the zone takes when nothing runs."),
+    given(V011, Node, "kepler_node_cpu_idle_joules", Joules(Idle), "Energy that the zone takes without load."),
     given(V011, Node, "kepler_node_cpu_watts", Watts(Total), "Power in the last tick."),
     given(V011, Node, "kepler_node_cpu_active_watts", Watts(Active), "Power that is not idle, in the last tick."),
     given(V011, Node, "kepler_node_cpu_idle_watts", Watts(Idle), "Idle power in the last tick."),
@@ -304,7 +305,7 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     not(V07, "kepler_process_uncore_joules", Kind::Counter, NO_ROWS),
     not(V07, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
     not(V07, "kepler_process_other_joules", Kind::Counter, NO_ROWS),
-    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "0.7 divides it by a million at each interval, so that it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
+    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "0.7 divides it by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
     not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "as for containers: see `noctule_process_page_cache_accesses_total`"),
     not(V07, "kepler_container_gpu_compute_util", Kind::Counter, NO_GPU),
     not(V07, "kepler_container_gpu_mem_util", Kind::Counter, NO_GPU),
