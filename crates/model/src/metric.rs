@@ -162,8 +162,8 @@ const NO_PROCESSES: &str =
 const NO_TCP: &str = "events of TCP are switched off, or the kernel lacks a hook for them";
 const NO_FILES: &str = "events of files are switched off, or the kernel lacks a hook for them";
 const NO_METER: &str =
-    "the machine has no meter of energy that can be read, and the configuration no model";
-const NO_PMU: &str = "no hardware counter for it on this machine, or no right to use it";
+    "the machine has no readable energy meter, and the configuration no power model";
+const NO_PMU: &str = "the machine has no hardware counter for it, or the agent may not use it";
 
 /// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
 /// `noctule_cgroup_*` and `noctule_process_*`; most of them are at all ([`Source::levels`]).
@@ -218,7 +218,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Seconds,
         labels: &[],
-        help: "Time on a CPU while the other hardware thread of its core (SMT) ran something, too.",
+        help: "Time on a CPU while the other hardware thread of its core (SMT) was also busy.",
         source: Source::Nanoseconds(Counter::SiblingBusy),
         absent: "no core of this machine has two hardware threads",
     },
@@ -236,16 +236,16 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["op"],
-        help: "Pages read through the page cache, and pages of it made dirty.",
+        help: "Pages read through the page cache, and page-cache pages dirtied.",
         source: Source::Labelled(&[("read", Counter::PageReads), ("write", Counter::PageWrites)]),
-        absent: "the kernel has no hook for it that these privileges can use",
+        absent: "the kernel has no hook for it that the agent's privileges allow",
     },
     Metric {
         name: "softirqs",
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["vector"],
-        help: "Softirqs that interrupted it; it need not have caused them.",
+        help: "Softirqs that interrupted it, whether or not it caused them.",
         source: Source::Labelled(&[
             ("hi", Counter::Softirq(0)),
             ("timer", Counter::Softirq(1)),
@@ -265,7 +265,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["kind"],
-        help: "Times that its threads left a CPU: of their own will, preempted, or for a quota.",
+        help: "Context switches of its threads: voluntary, preempted, or throttled by a CPU quota.",
         source: Source::Labelled(&[
             ("voluntary", Counter::SwitchesVoluntary),
             ("preempted", Counter::SwitchesPreempted),
@@ -278,7 +278,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Seconds,
         labels: &["cause"],
-        help: "Time that its threads waited for a CPU, by what kept them from it.",
+        help: "Run-queue latency: time that its threads were runnable but not running, by cause.",
         source: Source::LabelledNanoseconds(&[
             ("throttle", Counter::Wait(Cause::Throttle)),
             ("neighbour", Counter::Wait(Cause::Neighbour)),
@@ -296,7 +296,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Histogram,
         unit: Unit::Seconds,
         labels: &[],
-        help: "How long its threads waited each time that one got a CPU, at once or not.",
+        help: "Run-queue latency of each wait: a wait ends whenever a thread gets a CPU, even without delay.",
         source: Source::Waits,
         absent: NO_WAITS,
     },
@@ -305,7 +305,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::None,
         labels: &[],
-        help: "Threads that are runnable and do not run at the moment of the tick; those that are throttled are among them.",
+        help: "Threads that are runnable but not running at the moment of the tick, including throttled ones.",
         source: Source::Waiting,
         absent: NO_WAITS,
     },
@@ -314,7 +314,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::Seconds,
         labels: &[],
-        help: "How long the thread has waited, at the moment of the tick, that has waited longest of those that have not got a CPU yet; 0 without one. A wait that goes on is in sched_wait_seconds as far as it has lasted, and in sched_wait_duration_seconds when it has ended.",
+        help: "The longest wait in progress at the moment of the tick; 0 if no thread waits. sched_wait_seconds includes a wait in progress as far as it has lasted; sched_wait_duration_seconds includes it when it has ended.",
         source: Source::LongestWaiting,
         absent: NO_WAITS,
     },
@@ -323,7 +323,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Seconds,
         labels: &["culprit", "culprit_kind"],
-        help: "Time that its threads waited while another one had the CPU, by who that was.",
+        help: "Time that its threads waited while another group had the CPU, by that group (the culprit).",
         source: Source::Blame,
         absent: NO_WAITS,
     },
@@ -332,7 +332,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["by"],
-        help: "Times that a runnable thread was preempted, by who got the CPU.",
+        help: "Preemptions of its runnable threads, by the task that got the CPU.",
         source: Source::Labelled(&[
             ("neighbour", Counter::PreemptedBy(Preemptor::Neighbour)),
             ("self", Counter::PreemptedBy(Preemptor::Own)),
@@ -379,16 +379,16 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::None,
         labels: &["verdict"],
-        help: "What happened to it in the last window (glossary.md): 1 for that verdict, 0 for those that it had before.",
+        help: "Verdict on its last window (glossary.md): 1 for the current verdict, 0 for earlier ones.",
         source: Source::Verdict,
-        absent: "waits are switched off in the configuration; the first window has not ended",
+        absent: "waits are switched off in the configuration, or the first window has not ended",
     },
     Metric {
         name: "energy_joules",
         kind: Kind::Counter,
         unit: Unit::Joules,
         labels: &["zone", "source"],
-        help: "Active energy of the machine's zones that was charged to it, without what they take when idle.",
+        help: "Active energy charged to it, by zone; idle energy of the zones is not included.",
         source: Source::Energy,
         absent: NO_METER,
     },
@@ -397,7 +397,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &[],
-        help: "Processes that were forked, in the group in which they first ran.",
+        help: "Processes forked, counted in the group in which they first ran.",
         source: Source::Event(EventCounter::ProcessStarts),
         absent: NO_PROCESSES,
     },
@@ -406,7 +406,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["reason"],
-        help: "Processes whose last thread ended: with code 0, another code, by a signal, by the OOM killer.",
+        help: "Processes whose last thread ended: with code 0, with another code, by a signal, or by the OOM killer.",
         source: Source::LabelledEvents(&[
             ("completed", EventCounter::ProcessExits(ExitKind::Completed)),
             ("failed", EventCounter::ProcessExits(ExitKind::Failed)),
@@ -420,7 +420,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &[],
-        help: "Processes that died of the OOM killer; those that it chose and that lived on are not counted.",
+        help: "Processes killed by the OOM killer; chosen processes that survived are not counted.",
         source: Source::Event(EventCounter::OomKills),
         absent: NO_PROCESSES,
     },
@@ -429,7 +429,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["result"],
-        help: "Connections from this side: established, or why not; each when that is known.",
+        help: "Outgoing connections: established, or why they failed. Each is counted when its result is known.",
         source: Source::LabelledEvents(&[
             ("ok", EventCounter::TcpConnects),
             (
@@ -460,7 +460,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Histogram,
         unit: Unit::Seconds,
         labels: &[],
-        help: "Time from the call to the handshake's end, of connections from this side that succeeded.",
+        help: "Time from the call to the end of the handshake, of established outgoing connections.",
         source: Source::Connects,
         absent: NO_TCP,
     },
@@ -469,7 +469,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &[],
-        help: "Connections from the other side, in the group that began to listen.",
+        help: "Incoming connections, counted in the group that began to listen.",
         source: Source::Event(EventCounter::TcpAccepts),
         absent: NO_TCP,
     },
@@ -478,7 +478,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &[],
-        help: "Segments that were sent again, those of handshakes included.",
+        help: "Retransmitted segments, including those of handshakes.",
         source: Source::Event(EventCounter::TcpRetransmits),
         absent: NO_TCP,
     },
@@ -487,7 +487,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Bytes,
         labels: &["direction"],
-        help: "Payload, each byte once, sent when it is acknowledged, as of the tick; of the group that connected or began to listen.",
+        help: "Payload bytes as of the tick, each counted once, and sent bytes when they are acknowledged. They belong to the group that connected or began to listen.",
         source: Source::LabelledEvents(&[
             ("sent", EventCounter::TcpBytesSent),
             ("received", EventCounter::TcpBytesReceived),
@@ -499,7 +499,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::None,
         labels: &[],
-        help: "Established connections, from either side; the group is that which connected or began to listen.",
+        help: "Established connections, incoming and outgoing. They belong to the group that connected or began to listen.",
         source: Source::Connections,
         absent: NO_TCP,
     },
@@ -508,7 +508,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         unit: Unit::None,
         labels: &[],
-        help: "Listening sockets; the group is that which began to listen.",
+        help: "Listening sockets. They belong to the group that began to listen.",
         source: Source::Listeners,
         absent: NO_TCP,
     },
@@ -517,7 +517,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["destination", "result"],
-        help: "Connections from this side, by where to: established or not.",
+        help: "Outgoing connections by destination: established or failed.",
         source: Source::Destinations(&[
             ("ok", DestinationCounter::Connects),
             ("failed", DestinationCounter::Failures),
@@ -529,7 +529,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Seconds,
         labels: &["destination"],
-        help: "Time from the call to the handshake's end, of connections that succeeded, by where to.",
+        help: "Time from the call to the end of the handshake, of established outgoing connections, by destination.",
         source: Source::Destinations(&[("", DestinationCounter::ConnectNs)]),
         absent: NO_TCP,
     },
@@ -538,7 +538,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Bytes,
         labels: &["destination", "direction"],
-        help: "Payload of connections from this side, each byte once, sent when it is acknowledged, as of the tick, by where to.",
+        help: "Payload bytes of outgoing connections by destination, as of the tick. Each byte is counted once, and sent bytes when they are acknowledged.",
         source: Source::Destinations(&[
             ("sent", DestinationCounter::BytesSent),
             ("received", DestinationCounter::BytesReceived),
@@ -550,7 +550,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["destination"],
-        help: "Segments of connections from this side that were sent again, by where to.",
+        help: "Retransmitted segments of outgoing connections, by destination.",
         source: Source::Destinations(&[("", DestinationCounter::Retransmits)]),
         absent: NO_TCP,
     },
@@ -559,7 +559,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &["mode"],
-        help: "Files that were opened: to read only, or to write or both.",
+        help: "Files opened: read-only, or for writing.",
         source: Source::LabelledEvents(&[
             ("read", EventCounter::FileOpens(FileMode::Read)),
             ("write", EventCounter::FileOpens(FileMode::Write)),
@@ -571,7 +571,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::None,
         labels: &[],
-        help: "Files that could not be opened.",
+        help: "Failed attempts to open a file.",
         source: Source::Event(EventCounter::FileOpenFailures),
         absent: NO_FILES,
     },
@@ -618,16 +618,16 @@ mod tests {
     }
 
     #[test]
-    fn details_are_metrics_of_the_node_too() {
+    fn details_exist_at_the_node_level() {
         for name in DETAILS {
             let metric = METRICS.iter().find(|metric| metric.name == *name);
-            let metric = metric.unwrap_or_else(|| panic!("{name} is no metric"));
+            let metric = metric.unwrap_or_else(|| panic!("{name} is not a metric"));
             assert!(metric.source.levels().contains(&"node"), "{name}");
         }
     }
 
     #[test]
-    fn each_of_keplers_names_stands_once_for_its_version() {
+    fn kepler_names_are_unique_per_version() {
         let mut names = HashSet::new();
         for metric in KEPLER_METRICS {
             let name = metric.name;
@@ -651,7 +651,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_of_another_exporter_stands_once() {
+    fn foreign_names_are_unique() {
         let mut names = HashSet::new();
         for metric in FOREIGN_METRICS {
             let (name, exporter) = (metric.name, format!("{:?}", metric.exporter));
@@ -721,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_destination_has_a_label_where_there_are_several() {
+    fn parts_of_destinations_have_labels() {
         let mut seen = HashSet::new();
         for metric in METRICS {
             let Source::Destinations(parts) = metric.source else {

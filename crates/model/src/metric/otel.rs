@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn receivers_that_make_names_for_prometheus_get_ours_back() {
+    fn prometheus_names_of_receivers_match_metrics() {
         let ruled = all();
         let ruled = ruled
             .iter()
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_shared_have_one_unit_and_kind_and_different_attributes() {
+    fn shared_names_differ_only_in_attributes() {
         let mut seen: HashMap<String, OtelMetric> = HashMap::new();
         for (ours, metric, _) in all() {
             if let Some(other) = seen.get(&metric.name) {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_the_beginning_of_another() {
+    fn no_name_is_a_prefix_of_another() {
         let all = all();
         for (ours, metric, _) in &all {
             let within = format!("{}.", metric.name);
@@ -431,7 +431,7 @@ mod tests {
     fn each_entry_is_used() {
         let names: HashSet<String> = all().into_iter().map(|(.., name)| name).collect();
         for (name, _) in COUNTED {
-            assert!(names.contains(*name), "{name} is no metric");
+            assert!(names.contains(*name), "{name} is not a metric");
         }
         let used = all();
         for convention in OTEL_CONVENTIONS {
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_named() {
+    fn counts_name_the_counted_thing() {
         let metrics = METRICS.iter().map(|it| (it.name, it.unit));
         let own = SELF_METRICS.iter().map(|it| (it.name, it.unit));
         for (name, unit) in metrics.chain(own) {
