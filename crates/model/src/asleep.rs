@@ -1,6 +1,6 @@
 //! Threads that neither run nor want a CPU, and what they wait for.
 
-/// What a thread is in that neither runs nor wants a CPU.
+/// The state of a thread that neither runs nor wants a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Asleep {
     /// Stopped by a signal (SIGSTOP, SIGTSTP).
@@ -9,30 +9,30 @@ pub enum Asleep {
     Traced,
     /// Frozen by the freezer of its cgroup.
     Frozen,
-    /// Its cgroup reached its memory limit, and the OOM killer is off there.
+    /// Waiting for memory: its cgroup reached its memory limit, and the cgroup's OOM killer is off.
     MemoryLimit,
-    /// In an uninterruptible sleep: mostly a disk, a file system or a driver.
+    /// In an uninterruptible sleep, mostly because of a disk, a file system or a driver.
     Uninterruptible,
-    /// Waits for a lock of a file.
+    /// Waiting for a file lock.
     FileLock,
-    /// Waits for a futex: a lock, a condition, or work for a pool of threads.
+    /// Waiting for a futex: a lock, a condition, or work for a thread pool.
     Futex,
-    /// Waits for a request or for one of many files (epoll, poll, select, accept).
+    /// Waiting for a request or for one of many files (epoll, poll, select, accept).
     Requests,
-    /// Waits for bytes of a pipe, a socket or a terminal.
+    /// Waiting for bytes from a pipe, a socket or a terminal.
     Input,
-    /// Waits for a child to end.
+    /// Waiting for a child process to exit.
     Child,
-    /// Sleeps for a time.
+    /// Sleeping for a time.
     Timer,
-    /// Waits for a signal.
+    /// Waiting for a signal.
     Signal,
-    /// Sleeps elsewhere, or the kernel does not say where.
+    /// Sleeping in another function, or the kernel does not report which.
     Other,
 }
 
 impl Asleep {
-    /// Every kind.
+    /// All states.
     pub const ALL: [Self; 13] = [
         Self::Stopped,
         Self::Traced,
@@ -49,8 +49,8 @@ impl Asleep {
         Self::Other,
     ];
 
-    /// From the state in `/proc/PID/stat` and the function of the kernel in which the thread sleeps; `None` for a
-    /// thread that runs or is gone.
+    /// Returns the state, given the letter in `/proc/PID/stat` and the kernel function in which the
+    /// thread sleeps. Returns `None` for a thread that runs or is gone.
     pub fn new(state: char, wchan: &str) -> Option<Self> {
         let is_in = |begins: &[&str]| begins.iter().any(|begin| wchan.starts_with(begin));
         Some(match state {
@@ -115,7 +115,7 @@ impl Asleep {
         })
     }
 
-    /// The name in JSON.
+    /// Returns the name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -134,7 +134,7 @@ impl Asleep {
         }
     }
 
-    /// Whether the thread cannot go on by itself, nor by what its clients do: somebody or something holds it.
+    /// Returns whether something outside the process and its clients holds the thread.
     pub const fn is_held(self) -> bool {
         matches!(
             self,
@@ -148,16 +148,16 @@ impl Asleep {
     }
 }
 
-/// Threads of a group that are in one and the same.
+/// Threads of a group in the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsleepThreads {
-    /// What they are in.
+    /// The state.
     pub kind: Asleep,
-    /// How many.
+    /// Number of threads.
     pub threads: u32,
-    /// The process of one of them.
+    /// Process of one of the threads.
     pub pid: u32,
-    /// The function of the kernel in which that one sleeps, where the kernel says it.
+    /// Kernel function in which that thread sleeps, if the kernel reports it.
     pub wchan: Option<String>,
 }
 

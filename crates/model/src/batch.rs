@@ -1,4 +1,4 @@
-//! One snapshot of everything that is counted.
+//! A snapshot of everything that is counted.
 
 use std::sync::Arc;
 
@@ -9,73 +9,77 @@ use crate::{
     ZoneAccount,
 };
 
-/// So many are kept of those who had a CPU in batches that readers do not get.
+/// Maximum number of holders of a CPU kept from batches that readers do not get.
 const MOST_HELD: usize = 64;
 
-/// Everything that the sources knew at one moment.
+/// Everything that the sources measured at one moment.
 ///
-/// Counters are absolute and only go up; they start at 0 when the agent starts (or when the
-/// process does, if later). A sink that misses a batch loses resolution, never truth.
+/// Counters are absolute and only go up. They start at 0 when the agent starts, or when the process
+/// does, if later. A sink that misses a batch loses resolution but no counts.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Number of the batch since the agent started.
+    /// Sequence number since the agent started.
     pub sequence: u64,
-    /// Wall-clock time of the snapshot, nanoseconds since 1970.
+    /// Wall-clock time of the snapshot, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// `CLOCK_MONOTONIC` of the snapshot, nanoseconds.
+    /// `CLOCK_MONOTONIC` at the snapshot, in nanoseconds.
     pub taken_ns: u64,
-    /// Wall-clock time of boot, nanoseconds since 1970: turns [`ProcessId::start_ns`] into a date.
+    /// Wall-clock time of boot, in nanoseconds since 1970. It converts [`ProcessId::start_ns`] to a
+    /// date.
     pub boot_unix_ns: u64,
-    /// The machine as a whole.
+    /// The whole machine.
     pub node: Node,
-    /// Its packages (sockets), of which the sum is the node. There is at least one, but in a batch
-    /// that no source of CPU accounts made.
+    /// Packages (sockets), whose sum is the node. The list is empty only in a batch without CPU
+    /// accounts.
     pub packages: Vec<PackageRow>,
-    /// Each CPU that is online, in ascending order.
+    /// CPUs that are online, in ascending order.
     pub cpus: Vec<CpuRow>,
-    /// Which counters mean anything.
+    /// Which counters are measured.
     pub measured: Measured,
-    /// Every process that is alive, zombies included, and those whose end is not reported yet.
+    /// All live processes, including zombies, and those whose exit has not been reported yet.
     pub processes: Vec<ProcessRow>,
-    /// Processes whose end was reported since the batch before this one.
+    /// Processes whose exit was reported since the previous batch.
     pub exited: Vec<ProcessRow>,
-    /// Processes that the agent follows have ended, and their last figures are still to come.
+    /// Whether processes that the agent follows have exited and their final figures are still to
+    /// come.
     pub followed_pending: bool,
-    /// Every cgroup that ran something or has events, dead ones included until what they used is settled.
+    /// All cgroups that ran something or have events. A removed cgroup stays until its use is
+    /// settled.
     pub cgroups: Vec<CgroupRow>,
-    /// The distribution of the waits of each group; empty when waits are not measured.
+    /// Histogram of waits for each group; empty if waits are not measured.
     pub waits: Vec<WaitRow>,
-    /// The waits of all groups together, those that are gone for long included.
+    /// Histogram of waits of all groups, including groups that are long gone.
     pub all_waits: Histogram,
-    /// How long it took each group to connect, from the call to the handshake's end; empty when TCP
-    /// is not measured.
+    /// Histogram of connect times for each group, from the call to the end of the handshake. It is
+    /// empty if TCP is not measured.
     pub connects: Vec<WaitRow>,
-    /// The same of all groups together, those that are gone for long included.
+    /// Histogram of connect times of all groups, including groups that are long gone.
     pub all_connects: Histogram,
-    /// Where the connections of each group go. A destination that the source forgets is added to the
-    /// group's row without one.
+    /// Connections of each group by destination. A destination that the source drops is added to
+    /// the group's row without a destination.
     pub destinations: Vec<DestinationRow>,
-    /// The matrix of victims and culprits.
+    /// Waits by victim and culprit.
     pub blames: Vec<BlameRow>,
-    /// Groups with a CPU quota, those that were throttled among them.
+    /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
-    /// Containers, units and other groups; filled by `Rollup` of noctule-analysis.
+    /// Containers, units and other groups, filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
-    /// What the meters of energy read. `None`: the machine has none, and the operator gave no model.
+    /// Readings of the energy meters. `None` means that the machine has no meter and the
+    /// configuration no power model.
     pub energy: Option<Energy>,
-    /// Where the energy of each zone went, in the order of its zones; filled by `Attribution` of
-    /// noctule-analysis, and empty without a meter.
+    /// Attribution of each zone's energy, in the order of its zones. It is filled by `Attribution`
+    /// of noctule-analysis, and empty without a meter.
     pub zone_accounts: Vec<ZoneAccount>,
     /// Status of each feature.
     pub features: Arc<[Feature]>,
-    /// What was lost since the agent started; kinds that lost nothing are listed with 0.
+    /// Losses since the agent started. Kinds without losses are listed with 0.
     pub losses: Vec<Loss>,
     /// Cost of the agent itself.
     pub agent: AgentCost,
 }
 
 impl Batch {
-    /// A copy without single processes: much smaller.
+    /// Returns a copy without single processes, which is much smaller.
     #[must_use]
     pub fn without_processes(&self) -> Self {
         Self {
@@ -101,8 +105,8 @@ impl Batch {
         }
     }
 
-    /// Adds who had each CPU up to the batch before, which readers of this one do not get: [`CpuRow::holders`]
-    /// are the only figures that are no counters.
+    /// Adds the CPU holders of the previous batch, which readers did not get. Only
+    /// [`CpuRow::holders`] needs this, because it is not a counter.
     pub fn add_holders(&mut self, skipped: &Self) {
         for row in &mut self.cpus {
             let earlier = skipped.cpus.iter().filter(|it| it.cpu == row.cpu);
@@ -117,8 +121,9 @@ impl Batch {
         }
     }
 
-    /// Who had each CPU most, and nothing else, of a batch that readers do not get and of those skipped before it: for
-    /// [`Batch::add_holders`] of the next. There can be many of them, where a disk hangs.
+    /// Returns the largest CPU holders of a batch that readers do not get, together with those of
+    /// `skipped` before it. The result is passed to [`Batch::add_holders`] of the next batch. Many
+    /// batches can be skipped while a disk hangs.
     #[must_use]
     pub fn holders_since(&self, skipped: &Self) -> Self {
         let mut held = Self {
@@ -132,44 +137,45 @@ impl Batch {
     }
 }
 
-/// The machine as a whole.
+/// The whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Node {
-    /// CPUs that are online now.
+    /// CPUs online now.
     pub cpus: u32,
-    /// Time that the online CPUs had since the agent started, summed over them, in nanoseconds.
+    /// Elapsed time of the online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part of it in which they were idle. Interrupts that arrive on an idle CPU are in here.
+    /// Idle part of it. It includes interrupts that arrive on an idle CPU.
     pub idle_ns: u64,
-    /// What interrupts took of it, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING), up to the
-    /// last switch of each CPU.
+    /// Part taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
+    /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where the kernel does not count that as CPU time of who ran
-    /// (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// Part taken by the host (steal). It is `None` unless the kernel separates it from the CPU
+    /// time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
-    /// What the host took of CPUs, up to the last switch of each, where the kernel does count it as CPU time of who
-    /// ran, or as idle: it is included in what was used, and in idle time.
+    /// Steal time up to the last switch of each CPU, on kernels that count it as CPU time of the
+    /// running task or as idle. Used and idle time include it.
     pub steal_included_ns: Option<u64>,
-    /// How often a CPU left its idle task.
+    /// Number of times that a CPU left its idle task.
     pub idle_switches: u64,
-    /// Sum over all cgroups, which is the sum over all processes, dead ones included, and (other
-    /// than time) what happened on idle CPUs, such as softirqs.
+    /// Sum over all cgroups, which equals the sum over all processes, including ended ones.
+    /// Counters other than time also include idle CPUs, such as softirqs there.
     pub total: Counters,
-    /// Events of all cgroups, those that are gone included, and what found no room in the kernel
-    /// side.
+    /// Events of all cgroups, including removed ones, and events without room in the kernel-side
+    /// table.
     pub events: EventCounters,
-    /// What is open now.
+    /// Sockets open now.
     pub sockets: Sockets,
-    /// Frequency at which the reference cycles count, if the machine has it.
+    /// Frequency of the reference cycles, if the machine has them.
     pub nominal_hertz: Option<u64>,
-    /// Only the processes of a pid namespace are seen: what others used is in no row, and in the remainder.
+    /// Whether only the processes of a pid namespace are visible. Other processes have no row, and
+    /// their use is part of the remainder.
     pub outside_unseen: bool,
 }
 
 impl Node {
-    /// Elapsed time that is neither idle nor charged to a process: interrupt and steal time that
-    /// the kernel keeps apart from tasks, and threads that died while the snapshot was taken
-    /// (these are charged one batch later). Elapsed = processes + idle + remainder.
+    /// Returns the elapsed time that is neither idle nor charged to a process. It consists of
+    /// interrupt and steal time that the kernel separates from tasks, and of threads that exited
+    /// during the snapshot (charged one batch later). Elapsed = processes + idle + remainder.
     pub fn remainder_ns(&self) -> u64 {
         self.elapsed_ns
             .saturating_sub(self.idle_ns)
@@ -191,33 +197,34 @@ impl CgroupRow {
     }
 }
 
-/// One process, all its threads together.
+/// A process with all its threads.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessRow {
-    /// Who it is.
+    /// The process.
     pub id: ProcessId,
-    /// Thread-group id of its parent now (of the reaper, once the parent is gone).
+    /// Thread-group id of the current parent (of the reaper, once the parent is gone).
     pub parent_pid: u32,
-    /// Command name of the leader.
+    /// Command name of the thread group leader.
     pub comm: Comm,
-    /// Group of the leader. Other threads may be in other groups; cgroup figures count those right.
+    /// Cgroup of the leader. Other threads may be in other cgroups; the figures of cgroups account
+    /// for that.
     pub cgroup: CgroupId,
-    /// What is known of that group; filled by the identity step.
+    /// The owner of that cgroup, filled by the identity step.
     pub owner: Option<Arc<Owner>>,
-    /// A thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel_thread: bool,
-    /// Descends from the command that the agent follows, however it was reparented.
+    /// Whether it descends from the command that the agent follows, even if it was reparented.
     pub followed: bool,
-    /// It is gone, and these are its last figures.
+    /// Whether it has exited, so that these are its final figures.
     pub exited: bool,
-    /// The kernel does not list it any more, and its end is not reported yet: all this is what was
-    /// known of it in the last batch that listed it.
+    /// Whether the kernel no longer lists it, but its exit has not been reported yet. The row
+    /// repeats the last batch that listed it.
     pub gone: bool,
-    /// What it used.
+    /// Its use.
     pub counters: Counters,
-    /// The active energy that it is charged with; 0 without a meter.
+    /// Active energy charged to it; 0 without a meter.
     pub joules: Joules,
-    /// Where it used that.
+    /// Its use by package.
     pub packages: ByPackage,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
@@ -225,28 +232,29 @@ pub struct ProcessRow {
     pub blocked: Blocked,
 }
 
-/// One cgroup: the threads that are directly in it, living and dead, not those of groups below.
+/// A cgroup: the threads directly in it, live and exited, without those of child cgroups.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupRow {
-    /// Which one.
+    /// The cgroup.
     pub id: CgroupId,
-    /// What is known of it; filled by the identity step.
+    /// Its owner, filled by the identity step.
     pub owner: Option<Arc<Owner>>,
-    /// What its threads used while they were in it.
+    /// Use of its threads while they were in it.
     pub counters: Counters,
-    /// The active energy that they are charged with; 0 without a meter.
+    /// Active energy charged to them; 0 without a meter.
     pub joules: Joules,
-    /// Where they used that.
+    /// Their use by package.
     pub packages: ByPackage,
-    /// Its events. A connection belongs to the group that its process was in when it connected or
+    /// Events of the cgroup. A connection belongs to the cgroup of its process when it connected or
     /// began to listen.
     pub events: EventCounters,
-    /// What it has open now.
+    /// Sockets that it has open now.
     pub sockets: Sockets,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
     /// Its threads that are blocked now.
     pub blocked: Blocked,
-    /// Its threads and their CPUs; `None` where that was not read, because hardly any of them waited for another one.
+    /// Its threads and the CPUs that they may use. `None` if it was not read, because its threads
+    /// hardly waited for each other.
     pub room: Option<ThreadRoom>,
 }

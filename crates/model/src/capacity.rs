@@ -1,15 +1,15 @@
-//! Room of tables that were larger once.
+//! Returns memory of tables that have shrunk.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
-/// So many places for each entry are kept.
+/// Capacity kept for each entry.
 const PLACES: usize = 4;
 
-/// Gives memory back when a table has far more places than entries, as after a burst. A table that grows and
-/// shrinks a little is not made anew.
+/// Frees memory if a table has far more capacity than entries, as after a burst. A table that grows
+/// and shrinks a little is not reallocated.
 pub fn shrink_sparse<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
-    // The capacity does not count the places of entries that were removed: it is not asked.
+    // `capacity()` does not count slots of removed entries, so it cannot be used as the condition.
     table.shrink_to(PLACES * table.len());
 }
 

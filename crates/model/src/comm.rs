@@ -1,13 +1,13 @@
-//! Names that strangers choose.
+//! Command names, which users can choose.
 
 use std::fmt;
 
-/// The command name of a process as the kernel holds it: at most 15 bytes, any bytes but NUL.
+/// The command name of a process as the kernel stores it: at most 15 bytes, any bytes except NUL.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Comm(pub [u8; 16]);
 
 impl Comm {
-    /// Takes the bytes up to the first NUL.
+    /// Reads the bytes up to the first NUL.
     pub fn new(bytes: &[u8]) -> Self {
         let mut comm = [0; 16];
         let len = bytes
@@ -19,8 +19,8 @@ impl Comm {
         Self(comm)
     }
 
-    /// The name as text; bytes that are not UTF-8 become U+FFFD. Control characters are kept:
-    /// every sink escapes them in the way of its format.
+    /// Returns the name as text; bytes that are not UTF-8 become U+FFFD. Control characters stay,
+    /// because every sink escapes them for its format.
     pub fn text(&self) -> String {
         let len = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..len]).into_owned()

@@ -1,41 +1,41 @@
-//! What the accounts of threads count, for each process, cgroup and node.
+//! Counters of the thread accounts, for each process, cgroup and node.
 
 use crate::{BlockClass, Countable, Counts, Measurable, Measured};
 
-/// The ten softirq vectors, in the kernel's order (`enum` in linux/interrupt.h), named as
-/// `/proc/softirqs` names them, in lower case.
+/// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. Names are
+/// those of `/proc/softirqs` in lower case.
 pub const SOFTIRQ_VECTORS: [&str; 10] = [
     "hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu",
 ];
 
-/// What kept a thread from the CPU that it waited for.
+/// Why a thread had to wait for a CPU.
 ///
-/// At the level of a process or a cgroup by itself, as the kernel side counts it: every other
-/// cgroup is a neighbour. Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of
-/// noctule-analysis) groups of the same subject count as its own.
+/// For a process or a single cgroup, every other cgroup is a neighbour, as on the kernel side.
+/// Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of noctule-analysis), cgroups of
+/// the same subject count as its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
-    /// The quota of its group, or of one above, had run out.
+    /// The CPU quota of its cgroup, or of a parent, had run out.
     Throttle,
     /// Another container, unit or group ran.
     Neighbour,
     /// Another thread of its own group ran.
     Own,
-    /// A thread of the kernel ran.
+    /// A kernel thread ran.
     Kernel,
-    /// Interrupts took the CPU from the running thread. Only where the kernel measures their time
-    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); elsewhere it is in the time of the running thread.
+    /// Interrupts took the CPU from the running thread. Only kernels with
+    /// `CONFIG_IRQ_TIME_ACCOUNTING` measure it; on others it is part of the running thread's time.
     Interrupt,
     /// The host took the CPU from the virtual machine (steal time).
     Host,
-    /// Nobody ran: the CPU was idle and had to wake up.
+    /// The CPU was idle and had to wake up.
     Idle,
-    /// It is not known who ran: the wait is older than what the CPU remembers.
+    /// The running task is unknown: the wait is older than the history kept for the CPU.
     Unattributed,
 }
 
 impl Cause {
-    /// Every cause, in order of its index.
+    /// All causes, in order of their index.
     pub const ALL: [Self; 8] = [
         Self::Throttle,
         Self::Neighbour,
@@ -47,7 +47,7 @@ impl Cause {
         Self::Unattributed,
     ];
 
-    /// The value of the label `cause`.
+    /// Returns the value of the label `cause`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throttle => "throttle",
@@ -62,23 +62,23 @@ impl Cause {
     }
 }
 
-/// Who took the CPU from a thread that wanted to go on. As for [`Cause`], it depends on whether
-/// owners are known.
+/// The task that preempted a thread. As for [`Cause`], the value depends on whether owners are
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Preemptor {
     /// Another container, unit or group.
     Neighbour,
     /// Another thread of its own group.
     Own,
-    /// A thread of the kernel.
+    /// A kernel thread.
     Kernel,
 }
 
 impl Preemptor {
-    /// Every preemptor, in order of its index.
+    /// All preemptors, in order of their index.
     pub const ALL: [Self; 3] = [Self::Neighbour, Self::Own, Self::Kernel];
 
-    /// The value of the label `by`.
+    /// Returns the value of the label `by`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Neighbour => "neighbour",
@@ -88,8 +88,8 @@ impl Preemptor {
     }
 }
 
-/// One monotonic counter. The position is the position in the kernel side's `enum counter`; the
-/// `kernel` crate checks that at compile time.
+/// A monotonic counter. Its position is that in the kernel side's `enum counter`, which the
+/// `kernel` crate checks at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
     /// Nanoseconds on a CPU, as the scheduler accounts them.
@@ -102,26 +102,26 @@ pub enum Counter {
     Instructions,
     /// Last-level cache misses (hardware counter).
     CacheMisses,
-    /// Nanoseconds on a CPU while the other hardware thread of its core ran something, too. Only
-    /// where cores have two.
+    /// Nanoseconds on a CPU while the sibling hardware thread of the core was also busy. Measured
+    /// only on cores with two hardware threads.
     SiblingBusy,
     /// Pages read through the page cache.
     PageReads,
-    /// Pages of the page cache made dirty.
+    /// Page-cache pages dirtied.
     PageWrites,
-    /// Switches because the thread gave up the CPU.
+    /// Voluntary context switches.
     SwitchesVoluntary,
-    /// Switches although the thread wanted to go on, because of another thread.
+    /// Context switches of a thread that wanted to go on, in favour of another thread.
     SwitchesPreempted,
-    /// Switches although the thread wanted to go on, because of a quota. 0 when waits are not
-    /// measured: then they are among the preempted ones.
+    /// Context switches because of a CPU quota. 0 if waits are not measured, because they then
+    /// count as preempted.
     SwitchesThrottled,
-    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends; one that lasts for
-    /// more than 10 ms, also at each batch while it goes on.
+    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends. A wait longer
+    /// than 10 ms is also counted at each batch while it lasts.
     Wait(Cause),
-    /// Preemptions, by the group that got the CPU.
+    /// Preemptions, by the task that got the CPU.
     PreemptedBy(Preemptor),
-    /// Softirqs of one vector (0..10) that ran on top of the thread.
+    /// Softirqs of one vector (0..10) that interrupted the thread.
     Softirq(u8),
     /// Nanoseconds in which the thread neither ran nor wanted a CPU, by what it waited for. Counted when
     /// the thread is runnable again; [`crate::Blocked`] has the time of blocks that last.
@@ -138,7 +138,7 @@ impl Counter {
     /// Index of the first class of blocked time.
     const BLOCKED: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
 
-    /// Every counter, in order of its index.
+    /// Returns all counters, in order of their index.
     pub fn all() -> impl Iterator<Item = Self> {
         use Counter::{
             CacheMisses, CpuTime, Cycles, Instructions, PageReads, PageWrites, ReferenceCycles,
@@ -164,7 +164,7 @@ impl Counter {
         .chain(BlockClass::ALL.map(Self::Blocked))
     }
 
-    /// Position in [`Counters`].
+    /// Returns the position in [`Counters`].
     pub const fn index(self) -> usize {
         match self {
             Self::CpuTime => 0,
@@ -209,10 +209,10 @@ impl Counters {
         self
     }
 
-    /// Average frequency while these counters grew, in hertz: cycles / reference cycles x nominal
-    /// frequency; where the machine has no reference cycles or does not report their frequency,
-    /// cycles / CPU time, which is lower when a hypervisor or an interrupt takes part of that time.
-    /// `None` when cycles are not measured or nothing ran.
+    /// Returns the average frequency while these counters grew, in hertz: cycles / reference cycles
+    /// x nominal frequency. If the machine lacks reference cycles or their frequency, returns
+    /// cycles / CPU time. That value is too low if a hypervisor or interrupts take part of the
+    /// time. Returns `None` if cycles are not measured or nothing ran.
     pub fn frequency_hertz(&self, measured: Measured, nominal_hertz: Option<u64>) -> Option<f64> {
         let ratio = |cycles: u64, base: u64| (base > 0).then(|| cycles as f64 / base as f64);
         let cycles = measured.value(self, Counter::Cycles)?;
