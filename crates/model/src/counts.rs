@@ -3,13 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
-/// Something that only goes up, from 0.
+/// A value that only goes up, starting from 0.
 pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> {
-    /// What was added since `earlier`; 0 where it went back.
+    /// Returns the growth since `earlier`; 0 for parts that went down.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
 
-    /// Whether any part of it is less than `earlier`: its row was forgotten then, and came again from 0.
+    /// Returns whether any part is smaller than in `earlier`. Then the source dropped the row in
+    /// between and restarted it from 0.
     fn began_anew(&self, earlier: &Self) -> bool {
         earlier.since(self) != Self::default()
     }
@@ -21,43 +22,43 @@ impl Cumulative for u64 {
     }
 }
 
-/// What can be counted: one position in [`Counts`].
+/// A kind of counter, with a position in [`Counts`].
 pub trait Countable: Copy {
-    /// Its position.
+    /// Returns the position.
     fn position(self) -> usize;
 }
 
-/// A value for each counter. Which of them mean anything is said once for the whole batch, by
-/// [`crate::Measured`]: a counter that is not measured must be shown as absent, never as 0.
+/// A value for each counter. [`crate::Measured`] of the batch says which counters are measured. A
+/// counter that is not measured must be shown as absent, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts<K, const N: usize>([u64; N], PhantomData<K>);
 
 impl<K, const N: usize> Counts<K, N> {
-    /// Takes values in order of [`Countable::position`].
+    /// Creates it from values in order of [`Countable::position`].
     pub const fn from_array(values: [u64; N]) -> Self {
         Self(values, PhantomData)
     }
 
-    /// What was added since `earlier`; 0 where the counter went back, which only a new start of
-    /// the source can cause.
+    /// Returns the growth since `earlier`. A counter that went down gives 0; only a restart of the
+    /// source can cause that.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.zip(earlier, u64::saturating_sub)
     }
 
-    /// The larger value of each counter: makes a series that only goes up.
+    /// Returns the larger value of each counter, to build a series that only goes up.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         self.zip(other, u64::max)
     }
 
-    /// Each counter changed in the same way.
+    /// Applies `change` to each counter.
     #[must_use]
     pub fn map(&self, change: impl Fn(u64) -> u64) -> Self {
         Self(self.0.map(change), PhantomData)
     }
 
-    /// True when every counter is 0.
+    /// Returns whether every counter is 0.
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|&v| v == 0)
     }

@@ -1,35 +1,36 @@
-//! One CPU at a time.
+//! Figures of single CPUs.
 
 use crate::Group;
 
-/// A CPU that is online. Its times are of the time since the agent started for which it was online.
+/// A CPU that is online. Its times cover only the time that it was online since the agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuRow {
-    /// The number that the kernel gives it.
+    /// The kernel's number of the CPU.
     pub cpu: u32,
-    /// How long it was online, in nanoseconds.
+    /// Time online, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part of it in which it was idle. Interrupts that arrive meanwhile are in here. A process that the
-    /// kernel hides from tracing programs counts as idle before and after itself, unlike in
-    /// [`crate::Node::idle_ns`].
+    /// Idle part of it. It includes interrupts that arrive while the CPU is idle. Unlike
+    /// [`crate::Node::idle_ns`], it also includes switches around a process that the kernel hides
+    /// from tracing programs.
     pub idle_ns: u64,
-    /// What interrupts took of it, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING), up to its last
-    /// switch.
+    /// Part taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
+    /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where the kernel measures it (CONFIG_PARAVIRT), up to its last switch.
+    /// Part taken by the host (steal), up to the CPU's last switch. It is `None` unless the kernel
+    /// measures it (CONFIG_PARAVIRT).
     pub steal_ns: Option<u64>,
-    /// Who had it since the batch before, in nanoseconds, the longest first: no counters. Empty where waits are
-    /// not measured. No more than [`CpuRow::HOLDERS`] of each batch that was taken since: what is missing of the
-    /// time in which it was not idle is that of others, or not known any more, as of a CPU that switched all the
-    /// time 1.3 s ago.
+    /// Groups that had the CPU since the previous batch, in nanoseconds, longest first. These are
+    /// not counters. The list is empty if waits are not measured, and has at most
+    /// [`CpuRow::HOLDERS`] groups per batch. The missing part of the busy time belongs to other
+    /// groups or is unknown, for example 1.3 s after a CPU began to switch constantly.
     pub holders: Vec<(Group, u64)>,
 }
 
 impl CpuRow {
-    /// Groups that are listed of a CPU at most.
+    /// Maximum number of groups listed for a CPU.
     pub const HOLDERS: usize = 4;
 
-    /// How long it was not idle, in nanoseconds.
+    /// Returns the busy time, in nanoseconds.
     pub fn busy_ns(&self) -> u64 {
         self.elapsed_ns.saturating_sub(self.idle_ns)
     }

@@ -1,29 +1,29 @@
-//! Where connections go.
+//! Destinations of connections.
 
 use std::net::SocketAddr;
 
 use crate::{CgroupId, ConnectError, Countable, Counts, EventCounter};
 
-/// One monotonic counter of a destination: an address and port that a group connects to.
-/// Connections that come from the other side have none.
+/// A monotonic counter of a destination: an address and port that a group connects to. Accepted
+/// connections have no destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DestinationCounter {
-    /// Connections that were established.
+    /// Connections established.
     Connects,
     /// Connections that could not be established.
     Failures,
-    /// Nanoseconds from the call to the handshake's end, of [`Self::Connects`].
+    /// Nanoseconds from the call to the end of the handshake, summed over [`Self::Connects`].
     ConnectNs,
-    /// Segments that were sent again, those of handshakes included.
+    /// Retransmitted segments, including those of handshakes.
     Retransmits,
-    /// Payload that was sent, each byte once.
+    /// Payload bytes sent, each byte once.
     BytesSent,
-    /// Payload that was received.
+    /// Payload bytes received.
     BytesReceived,
 }
 
 impl DestinationCounter {
-    /// Every counter, in order of its index.
+    /// All counters, in order of their index.
     pub const ALL: [Self; 6] = [
         Self::Connects,
         Self::Failures,
@@ -33,7 +33,7 @@ impl DestinationCounter {
         Self::BytesReceived,
     ];
 
-    /// The group's counter that this is a part of: measured when that is.
+    /// Returns the group's counter that includes this one. Both are measured or neither is.
     pub const fn whole(self) -> EventCounter {
         match self {
             Self::Connects => EventCounter::TcpConnects,
@@ -55,13 +55,13 @@ impl Countable for DestinationCounter {
 /// A value for each counter of a destination.
 pub type DestinationCounters = Counts<DestinationCounter, { DestinationCounter::ALL.len() }>;
 
-/// What a cgroup did with one destination.
+/// A cgroup's connections to one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DestinationRow {
-    /// Whose connections: the group that the process was in when it connected.
+    /// The cgroup of the process when it connected.
     pub cgroup: CgroupId,
-    /// The other end. `None` for all that found no room, or are gone for long, together.
+    /// The remote address. `None` sums up destinations that had no room or are long gone.
     pub destination: Option<SocketAddr>,
-    /// Since the agent started.
+    /// Counts since the agent started.
     pub counters: DestinationCounters,
 }

@@ -1,127 +1,132 @@
-//! Energy that the meters of the node counted.
+//! Energy counted by the meters of the node.
 
 use std::sync::Arc;
 
 use crate::FeatureState;
 
-/// Every zone of every meter, and what each read at one moment.
+/// All zones of all meters, and their readings at one moment.
 ///
-/// A zone keeps its place for as long as the agent runs: new zones are appended, and one that
-/// disappears stays, with its last sum, as degraded. So `readings[i]` belongs to `zones[i]`, and two
-/// batches are compared place by place.
+/// A zone keeps its position while the agent runs. New zones are appended. A zone that disappears
+/// stays, degraded, with its last sum. `readings[i]` therefore belongs to `zones[i]`, and two
+/// batches are compared position by position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Energy {
-    /// The zones. It is another list only when zones were added or described anew.
+    /// The zones. The list is replaced only when zones are added or described anew.
     pub zones: Arc<[Zone]>,
-    /// What each zone read: as many as there are zones, in the same order.
+    /// The reading of each zone, in the same order.
     pub readings: Vec<ZoneReading>,
 }
 
-/// What one counter of energy covers.
+/// The part of the machine that one energy counter covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its name as the meter gives it: `package-0`, `dram`, `energy-pkg`, `Module Power Socket 0`. Not
-    /// unique: each package has a zone `dram`.
+    /// Name given by the meter: `package-0`, `dram`, `energy-pkg`, `Module Power Socket 0`. It is
+    /// not unique: each package has a zone `dram`.
     pub name: String,
-    /// What part of the machine it covers.
+    /// The kind of part.
     pub kind: ZoneKind,
-    /// Number of the socket that it belongs to, as `physical_package_id` of its CPUs. `None`: it covers
-    /// the whole machine, or the meter does not say.
+    /// Number of the socket, equal to `physical_package_id` of its CPUs. `None` means that the zone
+    /// covers the whole machine, or that the meter does not say.
     pub socket: Option<u32>,
-    /// Number of the die within the socket, where a socket has several zones of one kind.
+    /// Number of the die within the socket, if a socket has several zones of one kind.
     pub die: Option<u32>,
-    /// Which meter counts it.
+    /// The kind of meter.
     pub source: EnergySource,
-    /// Place of the smallest zone that contains this one. A zone without one is a root; only roots may
-    /// be added up.
+    /// Position of the smallest zone that contains this one. A zone without one is a root, and only
+    /// roots may be added up.
     pub parent: Option<usize>,
-    /// The smallest step of the counter, in microjoules; for integrated power, what the smallest step
-    /// of power adds in one interval of sampling. At least 1.
+    /// Smallest step of the counter, in microjoules. For integrated power, it is what the smallest
+    /// step of power adds in one sampling interval. At least 1.
     pub resolution_uj: u64,
-    /// How often the meter has something new, in nanoseconds: what it shows can be so old.
+    /// Update interval of the meter, in nanoseconds. A reading can be this old.
     pub update_ns: u64,
-    /// Where it is read, for people.
+    /// Path from which it is read, for people.
     pub path: String,
 }
 
 impl Zone {
-    /// Its energy is counted, or integrated from power that is measured: it is no model.
+    /// Returns whether the energy is measured directly or integrated from measured power, rather
+    /// than modelled.
     pub const fn is_measured(&self) -> bool {
         !matches!(self.source, EnergySource::Model)
     }
 }
 
-/// A zone that exists and has no figures.
+/// A zone that exists but has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadZone {
     /// The zone, as it would be listed.
     pub zone: Zone,
-    /// Why it is not read.
+    /// Why the zone is not read.
     pub why: Unread,
 }
 
 /// Why a zone has no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It cannot be read, for this reason.
+    /// Reading failed, for this reason.
     Refused(String),
     /// Another meter, at this path, covers the same part of the machine.
     Covered(String),
 }
 
-/// One reading of one zone.
+/// A reading of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReading {
-    /// Energy since the agent first read the zone, in microjoules. It only goes up: wraps of the
-    /// meter's own counter are resolved.
+    /// Energy since the agent first read the zone, in microjoules. It only goes up, because
+    /// wrap-arounds of the meter's counter are resolved.
     pub energy_uj: u64,
-    /// `CLOCK_MONOTONIC` just before the read that `energy_uj` comes from, nanoseconds. It can be older
-    /// than the batch: by the sampling interval of a power sensor, or by more where reads fail.
+    /// `CLOCK_MONOTONIC` just before the read that gave `energy_uj`, in nanoseconds. It can precede
+    /// the batch by the sampling interval of a power sensor, or by more if reads fail.
     pub before_ns: u64,
-    /// The same clock just after that read.
+    /// `CLOCK_MONOTONIC` just after that read.
     pub after_ns: u64,
-    /// Stretches of time in which the zone could not be read, or its counter jumped. Their energy is
-    /// in the first reading after them if the meter counted on meanwhile, and missing if not, which
-    /// `lost_ns` tells apart. Between two readings with the same number nothing is missing.
+    /// Number of gaps in which the zone could not be read or its counter jumped. If the meter kept
+    /// counting, their energy is in the first reading after the gap. Otherwise it is missing, which
+    /// `lost_ns` shows. Nothing is missing between two readings with the same number.
     pub gaps: u64,
-    /// How much of the time since the first read is known to be missing in `energy_uj` for good,
-    /// nanoseconds of the same clock. What comes late is not in it: a counter goes on while it cannot be
-    /// read, and power is joined over a short pause. 0 in recordings of versions that did not have it.
+    /// Time since the first read whose energy is known to be lost for good, in nanoseconds of the
+    /// same clock. Late energy does not count: a counter goes on while it cannot be read, and power
+    /// is interpolated over short pauses. 0 in recordings of versions without this field.
     pub lost_ns: u64,
-    /// How long the gaps were together, in nanoseconds: time in which the zone could not be read, or in which a
-    /// counter that always moves stood still. Its energy is late or lost. 0 in recordings of versions that did not
-    /// have it.
+    /// Total length of the gaps, in nanoseconds. In a gap the zone could not be read, or a counter
+    /// that always moves stood still. The energy of a gap is late or lost. 0 in recordings of
+    /// versions without this field.
     pub failed_ns: u64,
-    /// On, or degraded: the last attempt failed, or was not plausible, and `energy_uj` is that of an
+    /// On, or degraded if the last read failed or was implausible, so that `energy_uj` is from an
     /// older read. Never off.
     pub state: FeatureState,
-    /// Why it is degraded; `None` when it is on.
+    /// Why it is degraded; `None` if it is on.
     pub reason: Option<Arc<str>>,
 }
 
 /// The part of the machine that a zone covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ZoneKind {
-    /// A processor package: cores, caches, memory controller; on servers not the memory itself.
+    /// A processor package: cores, caches and memory controller. On servers it does not include
+    /// memory.
     Package,
     /// The cores of a package (power plane 0).
     Core,
-    /// What is in the package beside the cores, on client processors its graphics (power plane 1).
+    /// The rest of the package besides the cores. On client processors it is the graphics (power
+    /// plane 1).
     Uncore,
     /// Memory of a socket.
     Dram,
-    /// The platform as the processor meters it, packages included: on most laptops the whole machine.
+    /// The platform as the processor meters it, including packages. On most laptops it is the whole
+    /// machine.
     Psys,
-    /// The whole machine: its power supply, or its battery.
+    /// The whole machine, metered at its power supply or battery.
     Platform,
     /// A graphics processor or another accelerator.
     Gpu,
-    /// What the meter does not say more of.
+    /// A part that the meter does not describe further.
     Other,
 }
 
 impl ZoneKind {
-    /// What it covers always uses some power: a meter that does not move has nothing to show.
+    /// Returns whether the covered part always uses power, so that a meter that does not move is
+    /// not working.
     pub const fn always_moves(self) -> bool {
         matches!(
             self,
@@ -129,7 +134,7 @@ impl ZoneKind {
         )
     }
 
-    /// The word for it in every output.
+    /// Returns the word used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Package => "package",
@@ -144,27 +149,27 @@ impl ZoneKind {
     }
 }
 
-/// Which kind of meter counts a zone.
+/// The kind of meter of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EnergySource {
-    /// `/sys/class/powercap`: RAPL of Intel and AMD, and what else registers there.
+    /// `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
     Powercap,
-    /// The `power` PMU of perf: the same counters of the processor.
+    /// The `power` PMU of perf, which reads the same counters of the processor.
     Perf,
-    /// A counter of energy of a hardware monitor, `energyN_input`.
+    /// An energy counter of a hardware monitor, `energyN_input`.
     HwmonEnergy,
-    /// Power of a hardware monitor, `powerN_average` or `powerN_input`, integrated over time.
+    /// Power from a hardware monitor, `powerN_average` or `powerN_input`, integrated over time.
     HwmonPower,
     /// An ACPI power meter, integrated over time.
     AcpiPower,
-    /// A battery that is discharged.
+    /// A discharging battery.
     Battery,
-    /// No meter: the operator's watts for each idle and busy CPU.
+    /// No meter: the configuration gives the power of an idle and a busy CPU.
     Model,
 }
 
 impl EnergySource {
-    /// The word for it in every output: the label `source`.
+    /// Returns the word used in every output, which is the label `source`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Powercap => "powercap",
