@@ -1,4 +1,4 @@
-//! What happened: processes, OOM kills, TCP connections, files, names that are asked for.
+//! Events: processes, OOM kills, TCP connections, files, DNS queries.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ mod udp;
 
 pub use udp::{DnsAnswer, DnsQuery, DnsQuestion, UdpFlow};
 
-/// One fact, as the kernel side reported it.
+/// An event, as the kernel side reported it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Wall-clock time at which it happened, nanoseconds since 1970.
+    /// Wall-clock time of the event, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// Whose it is. `None` for a gap, and for a socket whose owner is not known: it was there
-    /// before the agent, and no process has it open.
+    /// The process that caused it. It is `None` for a gap. It is also `None` for a socket that is
+    /// older than the agent and that no process has open.
     pub process: Option<EventProcess>,
-    /// How the agent learned of it.
+    /// How the agent learned of the event.
     pub origin: Origin,
     /// What happened.
     pub what: What,
@@ -26,175 +26,176 @@ pub struct Event {
 /// The process of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventProcess {
-    /// Who it is.
+    /// The process.
     pub id: ProcessId,
-    /// Wall-clock time of its start, nanoseconds since 1970.
+    /// Wall-clock time of its start, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Its command name then: that of its leader.
+    /// Command name at that time, that of the thread group leader.
     pub comm: Comm,
-    /// The name of the thread that acted, where that is not the leader.
+    /// Name of the acting thread, if it is not the leader.
     pub thread: Option<Comm>,
-    /// Its group then. For a socket: when it was connected or began to listen.
+    /// Cgroup at that time. For a socket, it is the cgroup when the process connected or began to
+    /// listen.
     pub cgroup: CgroupId,
-    /// What is known of that group; filled by the identity step.
+    /// Owner of that cgroup, filled by the identity step.
     pub owner: Option<Arc<Owner>>,
 }
 
 /// How the agent learned of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// It happened while the agent watched.
+    /// The agent observed it.
     #[default]
     Seen,
-    /// It was there already when the agent started.
+    /// It existed when the agent started.
     Existing,
-    /// Its own record was lost; a list of what is alive showed it. Then the time is that of the
-    /// look, and what only the record had is absent.
+    /// Its record was lost, and a list of live objects revealed it. The time is that of the list,
+    /// and fields that only the record has are absent.
     Reconciled,
 }
 
-/// What happened.
+/// An event and its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// A process was forked.
     ProcessStart {
         /// Thread-group id of the parent.
         parent_pid: u32,
-        /// The parent; `None` when the record was lost, or the process was there before.
+        /// The parent; `None` if the record was lost or the process existed at the start.
         parent: Option<Parent>,
     },
-    /// A process executes another program from now on.
+    /// A process executed another program.
     ProcessExec {
-        /// Full path of the program, as the process sees it.
+        /// Full path of the program, as seen by the process.
         path: FilePath,
         /// The arguments, up to a limit.
         args: Vec<Vec<u8>>,
-        /// There were more, or longer ones.
+        /// Whether arguments were left out or cut.
         args_truncated: bool,
         /// Real user id, in the host's user namespace.
         uid: u32,
-        /// What else is known of the process.
+        /// More facts about the process.
         context: Box<ExecContext>,
     },
     /// A program could not be executed.
     ProcessExecFailed {
-        /// The path as it was asked for; of a program that is only a descriptor that of the
-        /// descriptor, as the kernel names it: `/dev/fd/N`.
+        /// The requested path. For a program given only by a descriptor, it is `/dev/fd/N`, as the
+        /// kernel names it.
         path: FilePath,
         /// Real user id, in the host's user namespace.
         uid: u32,
         /// The parent of the process.
         parent: Option<Parent>,
-        /// Why (errno).
+        /// The error (errno).
         errno: i32,
     },
-    /// The last thread of a process has ended.
+    /// The last thread of a process ended.
     ProcessExit {
-        /// How it ended; `None` when the record was lost.
+        /// How it ended; `None` if the record was lost.
         status: Option<ExitStatus>,
-        /// It died of the OOM killer.
+        /// Whether the OOM killer killed it.
         oom_killed: bool,
-        /// The kernel wrote its memory to a core file.
+        /// Whether the kernel wrote a core file.
         core_dumped: bool,
-        /// Its parent at that time; `None` when the record was lost.
+        /// The parent at that time; `None` if the record was lost.
         parent: Option<Parent>,
-        /// Time from its start to its end, nanoseconds; `None` when the record was lost.
+        /// Lifetime in nanoseconds; `None` if the record was lost.
         duration_ns: Option<u64>,
-        /// Time on a CPU, all threads together, up to the end; `None` when it is not known.
+        /// CPU time of all threads, in nanoseconds; `None` if unknown.
         cpu_ns: Option<u64>,
-        /// Largest resident set that it had, bytes; `None` when it is not known.
+        /// Peak resident set, in bytes; `None` if unknown.
         rss_peak_bytes: Option<u64>,
     },
     /// A signal was sent to a process.
     ProcessSignal {
-        /// Its number.
+        /// Signal number.
         signal: u8,
         /// Why it was sent: si_code of sigaction(2).
         code: i32,
-        /// The process that sent it; `None` for the kernel (a code above 0), and before Linux 5.11.
+        /// The sending process. `None` for the kernel (a code above 0), and before Linux 5.11.
         sender: Option<Parent>,
     },
-    /// A process died of the OOM killer.
+    /// The OOM killer killed a process.
     OomKill {
-        /// Resident set when it was chosen, bytes, as in the kernel's log; `None` where the kernel
-        /// names only the thread (before Linux 6.9): when that ends its memory is gone.
+        /// Resident set when the process was chosen, in bytes, as in the kernel's log. `None` if
+        /// the kernel names only the thread (before Linux 6.9), whose memory is gone when it ends.
         rss_bytes: Option<u64>,
-        /// The lowest memory limit of its group and those above; `None` when none has a limit.
+        /// The lowest memory limit of its cgroup and the parents; `None` if there is no limit.
         limit_bytes: Option<u64>,
     },
-    /// Something about a TCP socket.
+    /// A change of a TCP socket.
     Tcp {
-        /// What.
+        /// The change.
         change: TcpChange,
-        /// Which socket.
+        /// The socket.
         socket: Socket,
     },
-    /// A file was opened, or could not be.
+    /// A file was opened, or could not be opened.
     FileOpen {
-        /// Its full path; of one that could not be opened, as it was asked for.
+        /// Full path; of a failed open, the requested path.
         path: FilePath,
         /// Flags as in open(2).
         flags: u32,
-        /// Why it was not opened (errno).
+        /// The error (errno) of a failed open.
         error: Option<i32>,
     },
-    /// A name or the mode of a file was changed, or could not be.
+    /// A name or the mode of a file was changed, or the change failed.
     FileChange {
-        /// Its full path: of a rename the old one, of a hard link that of the file.
+        /// Full path. It is the old path of a rename, and the path of the file for a hard link.
         path: FilePath,
-        /// What.
+        /// The change.
         change: FileChange,
-        /// Why it was not done (errno).
+        /// The error (errno) of a failed change.
         error: Option<i32>,
     },
-    /// A name was asked for, and answered or not. In a box: it is seldom, and large.
+    /// A DNS query, with or without an answer. It is boxed because it is rare and large.
     DnsQuery(Box<DnsQuery>),
-    /// What a socket of UDP has exchanged with a peer.
+    /// Traffic of a UDP socket with one peer.
     UdpFlow(UdpFlow),
-    /// Events were lost here. What follows is complete again.
+    /// Events were lost at this point. The stream is complete again after it.
     Gap {
-        /// How many, by name of the event.
+        /// Number of lost events, by name.
         lost: Vec<(&'static str, u64)>,
-        /// In a file: nobody watched from then on, nanoseconds since 1970, up to the time of this
-        /// event; how much that was is not known.
+        /// Only in a file: nothing was recorded from this moment, in nanoseconds since 1970, until
+        /// the time of this event. The number of missed events is unknown.
         since_unix_ns: Option<u64>,
     },
 }
 
-/// What is done to a file.
+/// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// A name is removed; the file is gone with the last one.
+    /// A name was removed. The file is gone with its last name.
     Delete {
-        /// That of a directory.
+        /// Whether it was a directory.
         directory: bool,
     },
-    /// It gets another name.
+    /// The file was renamed.
     Rename {
-        /// The new one.
+        /// The new path.
         to: FilePath,
-        /// The file of that name gets the old one.
+        /// Whether the file at the new path got the old path.
         exchanged: bool,
     },
-    /// It gets one more name.
+    /// The file got an additional name.
     HardLink {
-        /// The new one.
+        /// The new path.
         to: FilePath,
     },
-    /// A symbolic link is made.
+    /// A symbolic link was created.
     SymbolicLink {
-        /// What it says; not resolved.
+        /// The unresolved target.
         target: FilePath,
     },
-    /// Its permissions are set.
+    /// The permissions were set.
     Chmod {
-        /// As in chmod(2).
+        /// Mode as in chmod(2).
         mode: u32,
     },
 }
 
 impl FileChange {
-    /// The value of `event.name`.
+    /// Returns the value of `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Delete { .. } => "file.delete",
@@ -204,7 +205,7 @@ impl FileChange {
         }
     }
 
-    /// The second path, which a rename and a link have.
+    /// Returns the second path of a rename or link.
     pub const fn second(&self) -> Option<&FilePath> {
         match self {
             Self::Rename { to: second, .. }
@@ -218,20 +219,20 @@ impl FileChange {
 /// The parent of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// Which process.
+    /// The process.
     pub id: ProcessId,
-    /// Wall-clock time of its start, nanoseconds since 1970.
+    /// Wall-clock time of its start, in nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Its command name.
     pub comm: Comm,
 }
 
-/// A process that executes a program, as it is from then on. Ids are in the host's user namespace.
+/// The process after a successful exec. Ids are in the host's user namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecContext {
-    /// Its parent.
+    /// The parent.
     pub parent: Option<Parent>,
-    /// Command names of the parent's parent and those above, the nearest first.
+    /// Command names of the grandparent and its ancestors, nearest first.
     pub ancestors: Vec<Comm>,
     /// Effective user id.
     pub effective_uid: u32,
@@ -239,22 +240,22 @@ pub struct ExecContext {
     pub gid: u32,
     /// Effective group id.
     pub effective_gid: u32,
-    /// Effective capabilities, as bits.
+    /// Effective capabilities, as a bit mask.
     pub capabilities: u64,
-    /// User id of the login, of the audit subsystem.
+    /// Login user id of the audit subsystem.
     pub login_uid: Option<u32>,
-    /// Session of the audit subsystem.
+    /// Session id of the audit subsystem.
     pub audit_session: Option<u32>,
-    /// Name of its controlling terminal.
+    /// Name of the controlling terminal.
     pub tty: Option<Comm>,
-    /// Its namespaces.
+    /// The namespaces.
     pub namespaces: Vec<Namespace>,
-    /// Its working directory.
+    /// The working directory.
     pub directory: FilePath,
 }
 
 impl ExecContext {
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.namespaces)
@@ -266,84 +267,85 @@ impl ExecContext {
 /// A namespace of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// As its file in /proc is called.
+    /// Name of its file in /proc.
     pub kind: &'static str,
     /// Inode of that file.
     pub inode: u32,
-    /// It is that of the host; `None` when that is not known.
+    /// Whether it is the host's namespace; `None` if unknown.
     pub of_host: Option<bool>,
 }
 
-/// A path in bytes: Linux has no encoding of paths.
+/// A path in bytes, because Linux paths have no encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePath {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The path was longer than the kernel side keeps; its end is here.
+    /// Whether the path was too long for the kernel side, so that only its end is here.
     pub truncated: bool,
-    /// The file was in no folder any more; the path is its last one.
+    /// Whether the file was in no directory any more; the path is its last one.
     pub deleted: bool,
-    /// The file is not below the root of the process: in a detached mount or in none, or outside of
-    /// its chroot.
+    /// Whether the file is not below the root of the process: in a detached mount, or outside its
+    /// chroot.
     pub unreachable: bool,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(u8),
-    /// By this signal.
+    /// This signal killed it.
     Signal(u8),
 }
 
-/// What happened to a TCP socket.
+/// A change of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpChange {
-    /// It listens from now on.
+    /// It began to listen.
     Listen,
-    /// It no longer listens.
+    /// It stopped listening.
     ListenClose,
-    /// A connection was established from this side.
+    /// An outgoing connection was established.
     Connect {
-        /// From the call to the handshake's end, nanoseconds; `None` for one that was there before
-        /// the agent.
+        /// Time from the call to the end of the handshake, in nanoseconds; `None` for a connection
+        /// older than the agent.
         duration_ns: Option<u64>,
     },
-    /// A connection could not be established.
+    /// An outgoing connection could not be established.
     ConnectFailed {
-        /// Why.
+        /// The reason.
         reason: ConnectError,
-        /// The error that the application gets (errno); 0 when it gave up itself.
+        /// The error that the application gets (errno); 0 if the application gave up.
         errno: i32,
-        /// From the call to the end, nanoseconds; `None` when either is not known.
+        /// Time from the call to the end, in nanoseconds; `None` if either is unknown.
         duration_ns: Option<u64>,
     },
-    /// A connection was established from the other side. Its process is the one that accepts it, or,
-    /// where the kernel does not show that, the one that listens.
+    /// An incoming connection was established. The process is the one that accepts it, or the one
+    /// that listens if the kernel does not show the former.
     Accept,
-    /// Segments were sent again.
+    /// Segments were retransmitted.
     Retransmit {
-        /// How many, as the kernel counts them.
+        /// Number of segments, as the kernel counts them.
         segments: u32,
-        /// Those of them that the host itself dropped, because a queue was full.
+        /// Number of them that the host itself dropped because a queue was full.
         failed: u32,
     },
     /// A connection ended.
     Close {
-        /// Payload that the other end has acknowledged, each byte once; like the rest `None` when the record was lost.
+        /// Payload bytes that the peer acknowledged, each byte once. All fields are `None` if the
+        /// record was lost.
         bytes_sent: Option<u64>,
-        /// Payload that was received.
+        /// Payload bytes received.
         bytes_received: Option<u64>,
-        /// From its establishment, nanoseconds; `None` when that is not known.
+        /// Time since it was established, in nanoseconds; `None` if unknown.
         duration_ns: Option<u64>,
-        /// Why it ended; `None` when that is not known.
+        /// Why it ended; `None` if unknown.
         reason: Option<CloseReason>,
-        /// This side ended it, or the other; `None` when neither did, or that is not known.
+        /// Whether this side ended it; `None` if neither side did, or if it is unknown.
         closed_here: Option<bool>,
-        /// Segments that were sent again.
+        /// Retransmitted segments.
         retransmits: Option<u32>,
-        /// Smoothed round-trip time, microseconds; `None` when none was measured.
+        /// Smoothed round-trip time, in microseconds; `None` if it was not measured.
         rtt_us: Option<u32>,
     },
 }
@@ -353,20 +355,20 @@ pub enum TcpChange {
 pub enum CloseReason {
     /// Both sides closed it.
     Fin,
-    /// The other side reset it.
+    /// The peer reset it.
     Reset,
-    /// This side closed it with data that nobody had read, or without waiting.
+    /// This side closed it with unread data, or without lingering.
     Aborted,
-    /// The other side acknowledged nothing any more.
+    /// The peer stopped acknowledging data.
     Timeout,
-    /// The other side answered no probe.
+    /// The peer did not answer keepalive probes.
     Keepalive,
-    /// It was ended from outside (`ss -K`).
+    /// Another program ended it (`ss -K`).
     Killed,
 }
 
 impl CloseReason {
-    /// The value of `tcp.close.reason`.
+    /// Returns the value of `tcp.close.reason`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fin => "fin",
@@ -382,20 +384,20 @@ impl CloseReason {
 /// Why a connection could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectError {
-    /// The other side refused it (ECONNREFUSED, ECONNRESET).
+    /// The peer refused it (ECONNREFUSED, ECONNRESET).
     Refused,
     /// The kernel gave up (ETIMEDOUT).
     Timeout,
-    /// The application gave up: it closed the socket before there was an answer.
+    /// The application gave up: it closed the socket before an answer.
     Abandoned,
-    /// There is no way to the other side (EHOSTUNREACH, ENETUNREACH).
+    /// No route to the peer (EHOSTUNREACH, ENETUNREACH).
     Unreachable,
     /// Another error.
     Other,
 }
 
 impl ConnectError {
-    /// All of them, in the order of the kernel side.
+    /// All reasons, in the order of the kernel side.
     pub const ALL: [Self; 5] = [
         Self::Refused,
         Self::Timeout,
@@ -404,7 +406,7 @@ impl ConnectError {
         Self::Other,
     ];
 
-    /// The value of `error.type` and of the label `result`.
+    /// Returns the value of `error.type` and of the label `result`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -419,20 +421,20 @@ impl ConnectError {
 /// A TCP socket at the time of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Socket {
-    /// Number of the socket, unique while the agent runs; 0 when it is not followed.
+    /// Number of the socket, unique while the agent runs; 0 if the socket is not tracked.
     pub id: u64,
-    /// Own end; `None` while no port was chosen.
+    /// Local address; `None` before a port is chosen.
     pub local: Option<SocketAddr>,
-    /// The other end; `None` for one that listens, and where it is not known any more.
+    /// Remote address; `None` for a listening socket, or if it is no longer known.
     pub peer: Option<SocketAddr>,
-    /// Cookie of its network namespace; `None` where the kernel has none (before Linux 5.12).
+    /// Cookie of its network namespace; `None` if the kernel has none (before Linux 5.12).
     pub netns_cookie: Option<u64>,
-    /// A connection of Multipath TCP has it as one of its ways.
+    /// Whether it is a subflow of a Multipath TCP connection.
     pub multipath: bool,
 }
 
 impl What {
-    /// Every value of `event.name`.
+    /// All values of `event.name`.
     pub const NAMES: [&'static str; 21] = [
         "process.start",
         "process.exec",
@@ -457,7 +459,7 @@ impl What {
         "gap",
     ];
 
-    /// The value of `event.name`.
+    /// Returns the value of `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::ProcessStart { .. } => "process.start",

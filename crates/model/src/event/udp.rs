@@ -1,61 +1,61 @@
-//! Events of UDP.
+//! Events of UDP sockets.
 
 use super::Socket;
 
-/// A question to a DNS server.
+/// A query to a DNS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsQuery {
-    /// The socket; its peer is the server that has answered, or that was asked first.
+    /// The socket. Its peer is the server that answered, or else the server asked first.
     pub socket: Socket,
-    /// What was asked.
+    /// The question.
     pub question: DnsQuestion,
-    /// How often it was sent.
+    /// Number of attempts.
     pub attempts: u32,
-    /// The answer; `None` when there was none.
+    /// The answer; `None` if there was none.
     pub answer: Option<DnsAnswer>,
-    /// There may have been one, which could not be read: the process took packets of the server of which
-    /// none is known to be the answer to another question.
+    /// Whether an answer may have been missed: the process read packets of the server that could
+    /// not be matched to another question.
     pub unread: bool,
 }
 
-/// What is asked for.
+/// The question of a DNS query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsQuestion {
-    /// The name in bytes as it was asked, without a dot at its end; a dot in a label has a backslash
-    /// before it. `.` is the root.
+    /// The name as sent, without a trailing dot. A dot within a label is preceded by a backslash.
+    /// `.` is the root.
     pub name: Vec<u8>,
-    /// The name goes on, or is none; its type is not known then.
+    /// Whether the name is cut or invalid; its type is then unknown.
     pub truncated: bool,
-    /// The type, such as 1 for A.
+    /// The record type, such as 1 for A.
     pub kind: u16,
 }
 
-/// What was answered.
+/// The answer to a DNS query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnsAnswer {
     /// Response code, such as 3 for NXDOMAIN.
     pub code: u8,
-    /// Records in the section of answers.
+    /// Number of records in the answer section.
     pub records: u16,
-    /// From the first attempt until the process took the answer, nanoseconds.
+    /// Time from the first attempt until the process read the answer, in nanoseconds.
     pub duration_ns: u64,
 }
 
-/// What a socket has exchanged with one peer.
+/// Traffic of a socket with one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpFlow {
     /// The socket, with the peer.
     pub socket: Socket,
-    /// Payload that the process sent, bytes. Whether it arrived is not known.
+    /// Payload bytes sent. Delivery is unknown.
     pub bytes_sent: u64,
-    /// Payload that the process took.
+    /// Payload bytes that the process read.
     pub bytes_received: u64,
-    /// Packets that it sent.
+    /// Packets sent.
     pub packets_sent: u64,
-    /// Packets that it took.
+    /// Packets that the process read.
     pub packets_received: u64,
-    /// From the first packet to the last, nanoseconds.
+    /// Time from the first packet to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// The socket was closed; otherwise the flow was idle for long.
+    /// Whether the socket was closed. Otherwise the flow was idle for long.
     pub closed: bool,
 }
