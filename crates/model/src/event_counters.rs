@@ -1,28 +1,28 @@
-//! What is counted of events, for each cgroup and the node; never for a single process.
+//! Counts of events, for each cgroup and the node, but not for single processes.
 //!
-//! They are no part of [`crate::Counters`]: those are added up for every thread at each tick, and
-//! have their places from the accounts of the kernel side.
+//! They are separate from [`crate::Counters`], which are summed for every thread at each tick and
+//! follow the accounts of the kernel side.
 
 use crate::{ConnectError, Countable, Counts, Measurable};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExitKind {
-    /// By itself, with code 0.
+    /// Exited with code 0.
     Completed,
-    /// By itself, with another code.
+    /// Exited with another code.
     Failed,
-    /// By a signal, other than that of the OOM killer.
+    /// Killed by a signal, but not by the OOM killer.
     Killed,
-    /// By the OOM killer.
+    /// Killed by the OOM killer.
     OomKilled,
 }
 
 impl ExitKind {
-    /// Every kind, in order of its index.
+    /// All kinds, in order of their index.
     pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Killed, Self::OomKilled];
 
-    /// The value of the label `reason`.
+    /// Returns the value of the label `reason`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -33,20 +33,20 @@ impl ExitKind {
     }
 }
 
-/// What a file was opened for.
+/// Access mode of an opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileMode {
-    /// To read only.
+    /// Read only.
     Read,
-    /// To write, or to read and write.
+    /// Write, or read and write.
     Write,
 }
 
 impl FileMode {
-    /// Every mode, in order of its index.
+    /// All modes, in order of their index.
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 
-    /// The value of the label `mode`.
+    /// Returns the value of the label `mode`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -55,62 +55,62 @@ impl FileMode {
     }
 }
 
-/// Counters that come from the same hooks, and are measured together.
+/// Counters that share their hooks and are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventFamily {
-    /// The life of processes.
+    /// Processes.
     Processes,
     /// TCP connections and listeners.
     Tcp,
-    /// Opened files.
+    /// File opens.
     Files,
 }
 
 impl EventFamily {
-    /// Its counters, for [`crate::Measured`].
+    /// Returns its counters, for [`crate::Measured`].
     pub fn counters(self) -> impl Iterator<Item = EventCounter> {
         EventCounter::all().filter(move |counter| counter.family() == self)
     }
 }
 
-/// One monotonic counter of events.
+/// A monotonic counter of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventCounter {
-    /// Processes that were forked, in the group in which they first ran.
+    /// Processes forked, counted in the cgroup in which they first ran.
     ProcessStarts,
-    /// Processes of which the last thread has ended, in the group in which it ended.
+    /// Processes whose last thread ended, counted in the cgroup in which it ended.
     ProcessExits(ExitKind),
-    /// Processes that died of the OOM killer.
+    /// Processes killed by the OOM killer.
     OomKills,
-    /// Connections that were established from this side.
+    /// Outgoing connections established.
     TcpConnects,
-    /// Connections that could not be established from this side.
+    /// Outgoing connections that could not be established.
     TcpConnectFailures(ConnectError),
-    /// Nanoseconds from the call to the handshake's end, of [`Self::TcpConnects`].
+    /// Nanoseconds from the call to the end of the handshake, summed over [`Self::TcpConnects`].
     TcpConnectNs,
-    /// Connections that were established from the other side.
+    /// Incoming connections established.
     TcpAccepts,
-    /// Segments that were sent again, those of handshakes included.
+    /// Retransmitted segments, including those of handshakes.
     TcpRetransmits,
-    /// Payload that was sent, each byte once.
+    /// Payload bytes sent, each byte once.
     TcpBytesSent,
-    /// Payload that was received.
+    /// Payload bytes received.
     TcpBytesReceived,
-    /// Files that were opened.
+    /// Files opened.
     FileOpens(FileMode),
-    /// Files that could not be opened.
+    /// Failed attempts to open a file.
     FileOpenFailures,
 }
 
 impl EventCounter {
-    /// How many counters there are.
+    /// Number of counters.
     pub const COUNT: usize = Self::FILE_OPENS + FileMode::ALL.len() + 1;
 
     const FAILURES: usize = 3 + ExitKind::ALL.len();
     const AFTER_FAILURES: usize = Self::FAILURES + ConnectError::ALL.len();
     const FILE_OPENS: usize = Self::AFTER_FAILURES + 5;
 
-    /// Every counter, in order of its index.
+    /// Returns all counters, in order of their index.
     pub fn all() -> impl Iterator<Item = Self> {
         let tcp = [
             Self::TcpConnectNs,
@@ -128,7 +128,7 @@ impl EventCounter {
             .chain([Self::FileOpenFailures])
     }
 
-    /// Position in [`EventCounters`].
+    /// Returns the position in [`EventCounters`].
     pub const fn index(self) -> usize {
         match self {
             Self::ProcessStarts => 0,
@@ -146,7 +146,7 @@ impl EventCounter {
         }
     }
 
-    /// The counters that come from the same hooks.
+    /// Returns the family, whose counters share their hooks.
     pub const fn family(self) -> EventFamily {
         match self {
             Self::ProcessStarts | Self::ProcessExits(_) | Self::OomKills => EventFamily::Processes,
@@ -169,10 +169,10 @@ impl Measurable for EventCounter {
 /// A value for each counter of a cgroup or the node.
 pub type EventCounters = Counts<EventCounter, { EventCounter::COUNT }>;
 
-/// What is open at one moment.
+/// Sockets open at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sockets {
-    /// Established TCP connections, from either side.
+    /// Established TCP connections, incoming and outgoing.
     pub connections: u64,
     /// Listening TCP sockets.
     pub listeners: u64,
@@ -188,10 +188,10 @@ impl std::ops::AddAssign<&Sockets> for Sockets {
 /// The events of a group or the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// What was counted.
+    /// Counts of events.
     pub counters: EventCounters,
-    /// What is open now. It is no difference of counters: what a group had open that is gone counts
-    /// no more, and what was open before the counters began does.
+    /// Sockets open now. It is not a difference of counters: sockets of removed cgroups no longer
+    /// count, and sockets older than the counters do.
     pub sockets: Sockets,
 }
 

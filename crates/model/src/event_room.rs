@@ -1,23 +1,24 @@
-//! The room of a bounded queue of events, part of which is kept for those that matter most.
+//! Capacity of a bounded event queue, part of which is reserved for important events.
 
 use crate::{Event, What};
 
-/// The share of the room that is kept for the others when events of files and of UDP come in floods: one in so many.
+/// Reserved share of the capacity: one part in `KEPT`. It stays free for other events when file and
+/// UDP events flood the queue.
 const KEPT: usize = 4;
 
-/// How much of a queue's room is used, in a unit of the queue's choice.
+/// Used capacity of a queue, in a unit chosen by the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRoom {
     most: usize,
     used: usize,
-    /// Something found no room.
+    /// Whether an event was refused because the queue was full.
     full: bool,
-    /// An event of a file or of UDP found no room.
+    /// Whether a file or UDP event was refused.
     bulk_full: bool,
 }
 
 impl EventRoom {
-    /// An empty queue with this much room.
+    /// Creates an empty queue with this capacity.
     pub const fn new(most: usize) -> Self {
         Self {
             most,
@@ -27,9 +28,9 @@ impl EventRoom {
         }
     }
 
-    /// Whether the event finds room, which it takes then. From the first refusal until the next [`Self::clear`] all
-    /// events are refused, so that they are missing in one place. Events of files and of UDP, which can come by
-    /// the ten thousand, find no room earlier than others, and then only they are refused.
+    /// Reserves room for the event and returns whether there was room. After the first refusal, all
+    /// events are refused until [`Self::clear`], so that losses form one gap. File and UDP events,
+    /// which can arrive by the ten thousand, are refused earlier, and then only they are refused.
     pub fn admit(&mut self, event: &Event, size: usize) -> bool {
         let bulk = is_bulk(&event.what);
         let most = match bulk {
@@ -47,13 +48,13 @@ impl EventRoom {
         true
     }
 
-    /// The queue is empty.
+    /// Marks the queue as empty.
     pub const fn clear(&mut self) {
         *self = Self::new(self.most);
     }
 }
 
-/// Whether the event is one of many that a single system call each can cause.
+/// Returns whether a single system call can cause an event of this kind.
 const fn is_bulk(what: &What) -> bool {
     matches!(
         what,
@@ -91,11 +92,11 @@ mod tests {
         assert_eq!(taken, 75);
         let taken = (0..20).filter(|_| room.admit(&start, 1)).count();
         assert_eq!(taken, 20);
-        // The first one that is refused closes the queue for all.
+        // The first refusal closes the queue for all events.
         assert!(!room.admit(&start, 6));
         assert!(!room.admit(&start, 1));
         room.clear();
-        // Where nothing else comes, processes have all of it.
+        // Without other events, process events may use the whole queue.
         let taken = (0..1000).filter(|_| room.admit(&start, 1)).count();
         assert_eq!(taken, 100);
         assert!(!room.admit(&open, 0));

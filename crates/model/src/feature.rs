@@ -1,29 +1,28 @@
-//! The features: what noctule can do on a kernel that lets it.
+//! Features: what noctule can do, depending on the kernel.
 
 use std::fmt;
 
-/// One line for each feature: its name in every output, and the feature without which it is not
-/// tried.
+/// Declares features, one per line: the name in every output, and the feature that it requires.
 macro_rules! features {
     ($($(#[$doc:meta])* $id:ident: $name:literal $(, needs $needed:ident)?;)+) => {
-        /// A feature. `noctule doctor` lists them in another order: as they were tried.
+        /// A feature. `noctule doctor` lists features in the order in which they are tried instead.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FeatureId {
             $($(#[$doc])* $id,)+
         }
 
         impl FeatureId {
-            /// Each of them.
+            /// All features.
             pub const ALL: &'static [Self] = &[$(Self::$id),+];
 
-            /// Its stable name in `noctule doctor`, in JSON and as a label.
+            /// Returns the stable name, used by `noctule doctor`, in JSON and as a label.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$id => $name,)+
                 }
             }
 
-            /// The feature without which this one is not tried.
+            /// Returns the feature that this one requires.
             pub const fn needs(self) -> Option<Self> {
                 match self {
                     $($(Self::$id => Some(Self::$needed),)?)+
@@ -35,39 +34,39 @@ macro_rules! features {
 }
 
 features! {
-    /// Which capabilities the agent holds.
+    /// Capabilities of the agent.
     Privileges: "privileges";
-    /// Whether the kernel describes its types (BTF), without which CO-RE programs cannot load.
+    /// Whether the kernel has BTF, which CO-RE programs require.
     Btf: "btf";
     /// Whether tracefs is mounted.
     Tracefs: "tracefs";
-    /// Whether kernel lockdown lets BPF read kernel memory.
+    /// Whether kernel lockdown allows BPF to read kernel memory.
     Lockdown: "lockdown";
-    /// Whether `kernel.perf_event_paranoid` permits perf events.
+    /// Whether `kernel.perf_event_paranoid` allows perf events.
     PerfEventParanoid: "perf_event_paranoid";
-    /// Whether the agent's threads are confined (seccomp, Landlock).
+    /// Whether the agent's threads are sandboxed (seccomp, Landlock).
     Sandbox: "sandbox";
     /// Whether the nominal frequency of the CPUs is known.
     NominalFrequency: "nominal_frequency";
-    /// CPU time and context switches of threads; everything else rests on it.
+    /// CPU time and context switches of threads, the basis of everything else.
     CpuTime: "cpu_time";
-    /// The hardware counter of cycles.
+    /// The hardware counter for cycles.
     Cycles: "cycles", needs CpuTime;
-    /// The hardware counter of cycles at nominal frequency.
+    /// The hardware counter for cycles at the nominal frequency.
     ReferenceCycles: "reference_cycles", needs CpuTime;
-    /// The hardware counter of instructions.
+    /// The hardware counter for instructions.
     Instructions: "instructions", needs CpuTime;
-    /// The hardware counter of cache misses.
+    /// The hardware counter for cache misses.
     CacheMisses: "cache_misses", needs CpuTime;
-    /// How many packages (sockets) have accounts of their own.
+    /// Separate accounts for each package (socket).
     Packages: "packages", needs CpuTime;
-    /// For how long both hardware threads of a core were busy.
+    /// Time for which both hardware threads of a core were busy.
     SmtOverlap: "smt_overlap", needs CpuTime;
-    /// Run-queue latency, and who had the CPU meanwhile.
+    /// Run-queue latency, and which tasks had the CPU meanwhile.
     CpuWaits: "cpu_waits", needs CpuTime;
-    /// Moves of processes between cgroups are seen at once.
+    /// Immediate detection of processes that move between cgroups.
     CgroupMoves: "cgroup_moves", needs CpuTime;
-    /// The part of a wait that CFS bandwidth control causes is counted apart.
+    /// Separate accounting of waits caused by CFS bandwidth control.
     WaitThrottle: "wait_throttle", needs CpuWaits;
     /// Page-cache reads.
     PageCacheReads: "page_cache_reads", needs CpuTime;
@@ -75,40 +74,40 @@ features! {
     PageCacheWrites: "page_cache_writes", needs CpuTime;
     /// Softirqs, by vector.
     Softirqs: "softirqs", needs CpuTime;
-    /// Whether cgroup ids can be turned into paths.
+    /// Whether cgroup ids can be resolved to paths.
     CgroupPaths: "cgroup_paths";
     /// Whether every process of the machine is visible.
     AllProcesses: "all_processes";
-    /// The life of cgroups, with the path of each.
+    /// Creation and removal of cgroups, with their paths.
     CgroupEvents: "cgroup_events", needs CpuTime;
     /// Start, exec and exit of processes.
     ProcessEvents: "process_events", needs CpuTime;
-    /// Programs that could not be executed.
+    /// Failed execs.
     ExecFailures: "exec_failures", needs ProcessEvents;
     /// OOM kills.
     OomEvents: "oom_events", needs ProcessEvents;
     /// TCP connections and listeners.
     TcpEvents: "tcp_events", needs ProcessEvents;
-    /// What connect(2) and accept(2) return.
+    /// Results of connect(2) and accept(2).
     TcpCalls: "tcp_calls", needs TcpEvents;
-    /// Bytes of connections that are still open.
+    /// Bytes of open connections.
     TcpSockets: "tcp_sockets", needs TcpEvents;
-    /// TCP segments that are sent again.
+    /// TCP retransmits.
     TcpRetransmits: "tcp_retransmits", needs TcpEvents;
     /// File opens.
     FileOpens: "file_opens", needs ProcessEvents;
-    /// Deletes, renames, links and changes of mode.
+    /// Deletes, renames, links and mode changes of files.
     FileChanges: "file_changes", needs FileOpens;
-    /// Questions to DNS servers, and flows of UDP.
+    /// DNS queries and UDP flows.
     UdpEvents: "udp_events", needs ProcessEvents;
-    /// Meters of energy.
+    /// Energy meters.
     Energy: "energy";
-    /// What the BPF programs cost, by the kernel's own statistics.
+    /// Cost of the BPF programs, from the kernel's statistics.
     SelfCost: "self_cost";
 }
 
 impl FeatureId {
-    /// Whether it works with the objects that report events.
+    /// Returns whether the feature belongs to the objects that report events.
     pub fn is_of_events(self) -> bool {
         self == Self::ProcessEvents || self.needs().is_some_and(Self::is_of_events)
     }
@@ -140,7 +139,7 @@ mod tests {
     fn each_need_leads_to_cpu_time() {
         for id in FeatureId::ALL.iter().filter(|id| id.needs().is_some()) {
             let mut at = *id;
-            // An earlier line each time, so that this ends.
+            // Each step leads to an earlier line, so the loop ends.
             while let Some(needed) = at.needs() {
                 assert!(needed < at, "{at} needs {needed}");
                 at = needed;

@@ -1,20 +1,20 @@
-//! The agent's report of itself: the status of its features, losses, cost.
+//! The agent's own health: feature status, losses, cost.
 
 use crate::FeatureId;
 
-/// Whether something that noctule can do works here.
+/// Whether a feature works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureState {
     /// Works as documented.
     On,
-    /// Works with a limit that the reason names.
+    /// Works with the limitation that the reason names.
     Degraded,
-    /// Does not work here; its figures are absent.
+    /// Does not work; its figures are absent.
     Off,
 }
 
 impl FeatureState {
-    /// The word for it in every output.
+    /// Returns the word used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::On => "on",
@@ -24,43 +24,43 @@ impl FeatureState {
     }
 }
 
-/// The status of one feature.
+/// The status of a feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// Which one.
+    /// The feature.
     pub id: FeatureId,
     /// Whether it works.
     pub state: FeatureState,
-    /// Why it is so, in words for people.
+    /// The reason, for people.
     pub reason: String,
-    /// How to change it; empty when there is nothing to do.
+    /// How to fix it; empty if there is nothing to do.
     pub mend: String,
 }
 
 impl Feature {
-    /// It works; `how`: through what.
+    /// Creates the status of a working feature. `how` says by which mechanism it works.
     pub fn on(id: FeatureId, how: impl Into<String>) -> Self {
         Self::new(id, FeatureState::On, how.into())
     }
 
-    /// It works in part.
+    /// Creates the status of a feature that works in part.
     pub fn degraded(id: FeatureId, reason: impl Into<String>) -> Self {
         Self::new(id, FeatureState::Degraded, reason.into())
     }
 
-    /// It does not work.
+    /// Creates the status of a feature that does not work.
     pub fn off(id: FeatureId, reason: impl Into<String>) -> Self {
         Self::new(id, FeatureState::Off, reason.into())
     }
 
-    /// The user wants it so, in this section of the configuration.
+    /// Creates the status of a feature that the configuration disables in `section`.
     pub fn switched_off(id: FeatureId, section: &str) -> Self {
         Self::off(id, "switched off in the configuration").mended_by(format!(
             "switch it on in the section [{section}] of the configuration"
         ))
     }
 
-    /// With how to change it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn mended_by(self, mend: impl Into<String>) -> Self {
         Self {
@@ -80,31 +80,31 @@ impl Feature {
     }
 }
 
-/// Something that should have been counted or reported and was not.
+/// Items that should have been counted or reported but were not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What was lost, e.g. `exit_record`.
+    /// The kind of loss, e.g. `exit_record`.
     pub kind: &'static str,
-    /// Where, e.g. `switch.exits`.
+    /// Where the loss happened, e.g. `switch.exits`.
     pub place: &'static str,
-    /// How many since the agent started.
+    /// Number of losses since the agent started.
     pub count: u64,
 }
 
-/// The cost of one BPF program, from the kernel's own statistics, measured in short windows.
+/// Cost of a BPF program, from the kernel's statistics, measured in short windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramCost {
     /// Name of the program.
     pub name: String,
-    /// Nanoseconds that it ran inside the windows.
+    /// Run time within the windows, in nanoseconds.
     pub run_ns: u64,
-    /// Runs inside the windows.
+    /// Number of runs within the windows.
     pub runs: u64,
-    /// Runs that the kernel refused because the program was already running on that CPU.
+    /// Runs that the kernel skipped because the program was already running on that CPU.
     pub recursion_misses: u64,
 }
 
-/// How full a BPF map is.
+/// Fill level of a BPF map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapFill {
     /// Name of the map.
@@ -115,41 +115,41 @@ pub struct MapFill {
     pub capacity: u64,
 }
 
-/// What has become of what the agent sends to a receiver, since it started.
+/// Delivery to a receiver, counted since the agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// What is sent, e.g. `metrics`.
+    /// The kind of data, e.g. `metrics`.
     pub signal: &'static str,
-    /// Items (points, records) that the receiver has.
+    /// Items (points, records) that the receiver accepted.
     pub sent: u64,
     /// Items that were not delivered, by reason.
     pub lost: Vec<(&'static str, u64)>,
-    /// Items that wait, now.
+    /// Items waiting now.
     pub waiting: u64,
-    /// Their bytes.
+    /// Bytes of the waiting items.
     pub waiting_bytes: u64,
-    /// How often a request was sent again.
+    /// Number of retries.
     pub retries: u64,
 }
 
-/// What the agent itself costs.
+/// Cost of the agent itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentCost {
     /// User and system time of the agent's process, in nanoseconds.
     pub cpu_ns: u64,
     /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// How long it took to take this batch, in nanoseconds.
+    /// Time needed to take this batch, in nanoseconds.
     pub collect_ns: u64,
-    /// The kernel side. `None` when BPF statistics may not be switched on (CAP_SYS_ADMIN).
+    /// Cost of the kernel side; `None` without the right to enable BPF statistics (CAP_SYS_ADMIN).
     pub programs: Option<Vec<ProgramCost>>,
     /// Sum of the windows in which the programs were measured, in nanoseconds.
     pub programs_window_ns: u64,
-    /// Fill of each map that can be full.
+    /// Fill level of each map with a fixed capacity.
     pub maps: Vec<MapFill>,
-    /// Groups that get no rows for more destinations for now, because others found no room. `None` in a recording,
-    /// which does not have it.
+    /// Number of groups that currently get no rows for more destinations, because other groups
+    /// found no room. `None` in a recording, which lacks the value.
     pub bounded_groups: Option<u64>,
-    /// What is sent to a receiver; empty without one.
+    /// Delivery to the receiver; empty without one.
     pub sendings: Vec<Sending>,
 }

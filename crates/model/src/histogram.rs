@@ -1,36 +1,36 @@
-//! Log-linear histograms, as the kernel side fills them.
+//! Log-linear histograms, as filled by the kernel side.
 
 use std::collections::BTreeMap;
 
 use crate::Cumulative;
 
 /// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
-/// reported as the middle of its bucket, which is off by 1/16 at most; values of 2^40 and more are in
-/// the last bucket. Histograms of different nodes can be added up.
+/// reported as the middle of its bucket, with an error of at most 1/16. Values of 2^40 and more are
+/// in the last bucket. Histograms of several nodes can be added up.
 ///
-/// Only buckets that hold something take room.
+/// Empty buckets take no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// Bucket and count, ascending; no count is 0.
+    /// Bucket and count, in ascending order; no count is 0.
     counts: Vec<(u16, u64)>,
 }
 
 impl Histogram {
-    /// Buckets for each power of two: 2^3.
+    /// Log2 of the number of buckets for each power of two.
     pub const BITS: u32 = 3;
-    /// Values of 2^40 and more are in the last bucket: 18 minutes, in nanoseconds.
+    /// Values of 2^40 and more (18 minutes in nanoseconds) are in the last bucket.
     pub const MAX_BITS: u32 = 40;
-    /// How many buckets there are.
+    /// Number of buckets.
     pub const BUCKETS: usize = ((Self::MAX_BITS - Self::BITS + 1) << Self::BITS) as usize;
 
-    /// Takes a count for each bucket, in order.
+    /// Creates a histogram from the count of each bucket, in order.
     pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Self {
         let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
         Self { counts }
     }
 
-    /// Takes a count for each bucket that holds something: any value in it, and the count. What
-    /// [`Self::buckets`] lists makes the same histogram again.
+    /// Creates a histogram from pairs of a value and a count; each value selects its bucket. It is
+    /// the inverse of [`Self::buckets`].
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         for (value, count) in buckets.into_iter().filter(|(_, count)| *count > 0) {
@@ -41,13 +41,13 @@ impl Histogram {
         Self { counts }
     }
 
-    /// Brings the counts up to date with counters of 32 bits that started with this histogram at 0
-    /// and wrap around. None of them may have grown by 2^32 since the last call.
+    /// Updates the counts from 32-bit counters that started at 0 together with this histogram and
+    /// wrap around. No counter may grow by 2^32 or more between two calls.
     pub fn follow(&mut self, wrapping: &[u32]) {
         let mut at = 0;
         for (bucket, &now) in (0..).zip(wrapping) {
             match self.counts.get_mut(at) {
-                // Truncation is what the counter did.
+                // The counter was truncated in the same way.
                 Some((b, count)) if *b == bucket => {
                     *count += u64::from(now.wrapping_sub(*count as u32));
                 }
@@ -58,7 +58,7 @@ impl Histogram {
         }
     }
 
-    /// The bucket of a value.
+    /// Returns the bucket of a value.
     pub const fn bucket(value: u64) -> usize {
         if value >> Self::MAX_BITS != 0 {
             return Self::BUCKETS - 1;
@@ -70,7 +70,8 @@ impl Histogram {
         ((shift << Self::BITS) + (value >> shift) as u32) as usize
     }
 
-    /// Smallest value of a bucket; that of the next one for the bucket after the last.
+    /// Returns the smallest value of a bucket. Past the last bucket, returns the value after its
+    /// end.
     pub const fn lower_bound(bucket: usize) -> u64 {
         let per_power = 1 << Self::BITS;
         if bucket < 2 * per_power {
@@ -80,7 +81,7 @@ impl Histogram {
         ((bucket - shift * per_power) as u64) << shift
     }
 
-    /// The value that stands for a bucket: its middle.
+    /// Returns the middle of a bucket, which represents its values.
     const fn middle(bucket: u16) -> u64 {
         let (low, high) = (
             Self::lower_bound(bucket as usize),
@@ -89,17 +90,17 @@ impl Histogram {
         low + (high - low) / 2
     }
 
-    /// True when it holds nothing.
+    /// Returns whether the histogram has no values.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// How many values it holds.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 
-    /// How many values are below 2^`bits`, exactly.
+    /// Returns the exact number of values below 2^`bits`.
     pub fn count_below_power(&self, bits: u32) -> u64 {
         let end = Self::bucket(1 << bits.min(Self::MAX_BITS - 1));
         let below = self
@@ -109,8 +110,8 @@ impl Histogram {
         below.map(|(_, count)| count).sum()
     }
 
-    /// The value below which a share `q` (0 to 1) of all values lie, off by 1/16 at most; `None`
-    /// when there are none.
+    /// Returns the `q` quantile (0 to 1), with an error of at most 1/16; `None` if there are no
+    /// values.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = (q * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -123,24 +124,24 @@ impl Histogram {
         None
     }
 
-    /// The largest value, off by 1/16 at most; `None` when there is none.
+    /// Returns the largest value, with an error of at most 1/16; `None` if there are no values.
     pub fn max(&self) -> Option<u64> {
         self.counts.last().map(|&(bucket, _)| Self::middle(bucket))
     }
 
-    /// Buckets that hold something: smallest value, and the count.
+    /// Returns the lower bound and count of each non-empty bucket.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         let bound = |&(bucket, count): &(u16, u64)| (Self::lower_bound(bucket.into()), count);
         self.counts.iter().map(bound)
     }
 
-    /// Buckets that hold something: their middle, which stands for their values, and the count.
+    /// Returns the middle and count of each non-empty bucket.
     pub fn middles(&self) -> impl Iterator<Item = (u64, u64)> {
         let middle = |&(bucket, count): &(u16, u64)| (Self::middle(bucket), count);
         self.counts.iter().map(middle)
     }
 
-    /// What was added since `earlier`.
+    /// Returns the growth since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut before = earlier.counts.iter().copied().peekable();
@@ -242,7 +243,7 @@ mod tests {
         assert!(Histogram::from_buckets([(5, 0)]).is_empty());
     }
 
-    /// Counts of four buckets, 0 to 2 in each.
+    /// Returns counts of four buckets, from 0 to 2 each.
     fn small(number: u32) -> [u32; 4] {
         std::array::from_fn(|at| number / 3_u32.pow(at as u32) % 3)
     }
