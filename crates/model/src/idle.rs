@@ -1,21 +1,22 @@
-//! Places of tables that are full of rows that do not grow.
+//! Finds idle rows of full tables.
 
 use std::hash::Hash;
 
 use crate::IdMap;
 
-/// Who did not grow for that long can go, while there is a place left.
+/// Idle time after which a row can be evicted while the table has free places.
 const PATIENT_NS: u64 = 60_000_000_000;
 
-/// The same when there is none.
+/// Idle time after which a row can be evicted from a full table.
 const HURRIED_NS: u64 = 10_000_000_000;
 
-/// More do not go at a time: each costs its owner some microseconds.
+/// Maximum number of rows evicted at a time, because each costs the table's owner some
+/// microseconds.
 const MOST: usize = 8192;
 
-/// Watches a bounded table of which most places are taken, and finds rows that do not grow: they can give their
-/// places to others, those that have least first, until half of the places are free. Nothing is kept while a quarter of
-/// the places is free.
+/// Watches a bounded table that is more than three quarters full, and finds rows that do not grow.
+/// They can be evicted, smallest first, until half of the places are free. Nothing is tracked while
+/// a quarter of the places is free.
 #[derive(Debug)]
 pub struct Idle<K, V> {
     watched: Option<Watched<K, V>>,
@@ -34,8 +35,8 @@ impl<K, V> Default for Idle<K, V> {
 }
 
 impl<K: Eq + Hash, V: Ord> Idle<K, V> {
-    /// The rows that can go now. `taken` of the places are, and the table has `rows`; it is asked at each
-    /// batch, and `rows` only if somebody must go.
+    /// Returns the rows that can be evicted now. `taken` is the number of used places. The method
+    /// must be called for each batch; `rows` is called only if a row must go.
     pub fn of<I: Iterator<Item = (K, V)>>(
         &mut self,
         now_ns: u64,
@@ -77,7 +78,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Which of rows by number can go, of a table with six places.
+    /// Returns the numbers of the rows to evict from a table with six places.
     fn idle(idle: &mut Idle<usize, u64>, second: u64, rows: &[u64]) -> Vec<usize> {
         let listed = || rows.iter().copied().enumerate();
         idle.of(second * SECOND, rows.len(), 6, listed)
@@ -97,9 +98,9 @@ mod tests {
         let mut table = Idle::default();
         assert_eq!(idle(&mut table, 0, &[7, 1, 5, 1, 9, 3]), []);
         assert_eq!(idle(&mut table, 9, &[7, 2, 5, 1, 9, 3]), []);
-        // Half of the places stay taken, by those that have most.
+        // The larger half of the rows stays.
         assert_eq!(idle(&mut table, 10, &[7, 2, 5, 4, 9, 3]), [5, 2, 0]);
-        // From the begin again: all of them may have grown since.
+        // Watching restarts, because all rows may have grown since.
         let all = [7, 2, 5, 4, 9, 3];
         assert_eq!(idle(&mut table, 11, &all), []);
         assert_eq!(idle(&mut table, 21, &all), [1, 5, 3]);

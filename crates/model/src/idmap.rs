@@ -1,11 +1,12 @@
-//! Tables by ids, of which some have tens of thousands of rows that each batch looks up.
+//! Hash tables keyed by ids. Some have tens of thousands of rows, and each batch looks up all of
+//! them.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-/// A table whose keys are ids that the kernel gives out. Its hash is quick, and seeded: who can make groups and
-/// processes cannot choose which of their ids meet.
+/// A table keyed by ids that the kernel assigns. Its hash is fast and seeded, so users who create
+/// cgroups and processes cannot cause collisions.
 pub type IdMap<K, V> = HashMap<K, V, RandomState>;
 
 /// A set of such ids.

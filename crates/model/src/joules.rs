@@ -1,13 +1,13 @@
-//! Energy that is charged to somebody.
+//! Energy charged to groups.
 
 use crate::{Countable, Counts, ZoneKind};
 
-/// Microjoules by the kind of zone, added up over the sockets. Only zones that no zone of the same kind
-/// contains are in it. It only goes up.
+/// Microjoules by kind of zone, summed over the sockets. It includes only zones that no zone of the
+/// same kind contains. It only goes up.
 pub type Joules = Counts<ZoneKind, { ZoneKind::ALL.len() }>;
 
 impl ZoneKind {
-    /// Every kind, in the order of [`Joules`].
+    /// All kinds, in the order of [`Joules`].
     pub const ALL: [Self; 8] = [
         Self::Package,
         Self::Core,
@@ -26,24 +26,24 @@ impl Countable for ZoneKind {
     }
 }
 
-/// What divides the active energy of a zone among those who ran.
+/// The quantity by which the active energy of a zone is divided among tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
     /// CPU cycles.
     Cycles,
-    /// Time on a CPU: there is no counter for what is better.
+    /// Time on a CPU, because no better counter exists.
     #[default]
     CpuTime,
     /// Last-level cache misses.
     CacheMisses,
-    /// What its parts were charged; the rest of the zone is `other`.
+    /// The charges of the zone's parts. The rest of the zone is `other`.
     Parts,
-    /// Nothing: it is not known who uses such a zone, and all of it is `other`.
+    /// Nothing: the zone's users are unknown, so all of it is `other`.
     Nothing,
 }
 
 impl Driver {
-    /// The word for it in every output.
+    /// Returns the word used in every output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
@@ -55,50 +55,50 @@ impl Driver {
     }
 }
 
-/// Where the energy of one zone went, in microjoules since the agent's first batch. It only goes up, and
-/// `idle + active + interrupts + other + unattributed = total` exactly.
+/// Attribution of one zone's energy, in microjoules since the agent's first batch. Each part only
+/// goes up, and `idle + active + interrupts + other + unattributed = total` exactly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ZoneAccount {
-    /// What the meter counted, up to the moment of the batch.
+    /// Energy counted by the meter, up to the moment of the batch.
     pub total_uj: u64,
-    /// What the zone takes when nothing runs.
+    /// Energy that the zone takes without any load.
     pub idle_uj: u64,
-    /// What was charged to cgroups; to processes, those that ended, and threads of the kernel.
+    /// Energy charged to cgroups. Its processes include ended ones and kernel threads.
     pub active_uj: u64,
-    /// What interrupts took, where the kernel measures their time.
+    /// Energy of interrupts, if the kernel measures their time.
     pub interrupts_uj: u64,
-    /// What is in none of the zone's parts, or what nobody on the CPUs causes.
+    /// Energy in none of the zone's parts, or not caused by tasks on the CPUs.
     pub other_uj: u64,
-    /// What nobody can be charged with: who ran is not known.
+    /// Energy that cannot be charged, because the tasks that ran are unknown.
     pub unattributed_uj: u64,
-    /// What divides the active part.
+    /// The quantity that divides the active part.
     pub driver: Driver,
-    /// The zone belongs to one of several sockets, and who ran on which is not known: time on all of
-    /// them counts.
+    /// Whether the zone belongs to one of several sockets and use per socket is unknown, so that
+    /// use of all sockets counts.
     pub sockets_mixed: bool,
-    /// Power follows the frequency to this exponent, as fitted; `None` while the plain ratio predicts
-    /// the meter as well.
+    /// Fitted exponent by which power follows frequency; `None` while the plain ratio predicts the
+    /// meter equally well.
     pub exponent: Option<f64>,
-    /// Estimate of the power without any load, in watts; `None` where there is none yet, and of zones
-    /// that are divided by their parts.
+    /// Estimated power without load, in watts. `None` before the first estimate, and for zones
+    /// divided by their parts.
     pub idle_watts: Option<f64>,
-    /// Uncertainty of what is idle and what active, in microjoules: the half-width of the idle power
+    /// Uncertainty of the split into idle and active, in microjoules: half-width of the idle power
     /// times time.
     pub idle_doubt_uj: f64,
-    /// What the model of power missed, squared and added up over the ticks, in microjoules squared.
+    /// Squared errors of the power model, summed over the ticks, in microjoules squared.
     pub residual_uj2: f64,
-    /// Ticks that count in [`Self::residual_uj2`].
+    /// Number of ticks in [`Self::residual_uj2`].
     pub ticks: u64,
-    /// How far the meter was read from the moment of the batch, as energy at that power, in
-    /// microjoules; the largest of the last ticks.
+    /// Time between the meter reading and the batch, expressed as energy at that power, in
+    /// microjoules. It is the largest of the last ticks.
     pub skew_uj: f64,
-    /// Half-width of the relative error of what is active, over the last minutes; `None` before
+    /// Half-width of the relative error of the active energy over the last minutes; `None` before
     /// anything was active.
     pub error_ratio: Option<f64>,
 }
 
 impl ZoneAccount {
-    /// Where the energy went: the value of the label `kind`, and microjoules. The sum is the total.
+    /// Returns the parts: the value of the label `kind`, and microjoules. They add up to the total.
     pub fn parts(&self) -> [(&'static str, u64); 5] {
         [
             ("idle", self.idle_uj),
@@ -109,7 +109,7 @@ impl ZoneAccount {
         ]
     }
 
-    /// What was added since `earlier`; what is a state stays.
+    /// Returns the growth since `earlier`. Fields that are not sums stay.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -126,9 +126,10 @@ impl ZoneAccount {
         }
     }
 
-    /// Half-width of the relative error of the active energy of a window, whose growth this is:
-    /// the step of the meter and the skew of its reads at both ends, what the model of power missed,
-    /// and what may be idle or not. `None` where nothing is active.
+    /// Returns the half-width of the relative error of a window's active energy, if `self` is the
+    /// growth in that window. It combines the meter's resolution and read skew at both ends, the
+    /// errors of the power model, and the uncertainty of the idle power. Returns `None` if nothing
+    /// is active.
     pub fn relative_error(&self, resolution_uj: u64) -> Option<f64> {
         let active = (self.active_uj + self.interrupts_uj + self.unattributed_uj) as f64;
         if active <= 0.0 {

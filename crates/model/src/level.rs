@@ -1,35 +1,37 @@
-//! What a row stands for, and how an owner is named there.
+//! Levels of rows, and names of owners at each level.
 
 use crate::{ContainerRole, Owner, Subject};
 
-/// What a row of a report stands for.
+/// The level of a report's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// One process.
+    /// A process.
     Process,
-    /// A container; what is in none appears as its unit or cgroup, so that the sums close.
+    /// A container. Cgroups outside containers appear as their unit or cgroup, so that the sums
+    /// close.
     #[default]
     Container,
-    /// A pod; what is in none appears as its container, unit or cgroup.
+    /// A pod. Cgroups outside pods appear as their container, unit or cgroup.
     Pod,
-    /// A systemd unit; what is in none appears as its cgroup.
+    /// A systemd unit. Cgroups outside units appear as themselves.
     Unit,
-    /// A cgroup by itself.
+    /// A single cgroup.
     Cgroup,
 }
 
-/// A container's id as its tools show it. What has the length of one can be anything: part of the
-/// name of a cgroup.
+/// Returns the short form of a container's id. Text of the same length that is not an id can be
+/// part of a cgroup's name, and stays.
 fn short(id: &str) -> &str {
     let whole = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if whole { &id[..12] } else { id }
 }
 
-/// How the root group is called: `/` is easily overlooked.
+/// The name of the root cgroup, because `/` is easily overlooked.
 const ROOT: &str = "(root)";
 
 impl Owner {
-    /// A name for people: container, pod, unit or path, whichever the level shows. Not escaped.
+    /// Returns a name for people: container, pod, unit or path, depending on the level. Not
+    /// escaped.
     pub fn name(&self, level: Level) -> String {
         let path = || self.short_path().to_owned();
         match level {
@@ -47,7 +49,7 @@ impl Owner {
         }
     }
 
-    /// `namespace/pod`, or the UID of the pod while its name is not known.
+    /// Returns `namespace/pod`, or the pod's UID while its name is unknown.
     pub fn pod_name(&self) -> Option<String> {
         let pod = self.pod.as_ref()?;
         Some(match (&pod.namespace, &pod.name) {
@@ -57,8 +59,8 @@ impl Owner {
         })
     }
 
-    /// `namespace/pod/container`, or the name alone outside of pods. An id stands where there is no
-    /// name.
+    /// Returns `namespace/pod/container`, or only the name outside pods. An unknown name is
+    /// replaced by the id.
     pub fn container_name(&self) -> Option<String> {
         let container = self.container.as_ref()?;
         let own = match (&container.name, container.role) {
@@ -73,7 +75,7 @@ impl Owner {
         }
     }
 
-    /// The path of the group; `(root)` for the root of the hierarchy.
+    /// Returns the path of the cgroup; `(root)` for the root of the hierarchy.
     pub fn short_path(&self) -> &str {
         match self.path.as_str() {
             "/" => ROOT,
@@ -143,7 +145,7 @@ mod tests {
         let id = "0123456789abcdef".repeat(4);
         assert_eq!(short(&id), "0123456789ab");
         assert_eq!(short("web"), "web");
-        // As long in bytes, and no place to cut it at.
+        // This name has the same length in bytes, but cannot be cut at byte 12.
         let name = format!("lxc-payload{}{}", '\u{e9}', "n".repeat(51));
         assert_eq!(name.len(), 64);
         assert_eq!(short(&name), name);

@@ -1,8 +1,8 @@
-//! Plain data of noctule: what flows from the sources to the sinks.
+//! Plain data of noctule that flows from sources to sinks.
 //!
-//! This crate uses no file, no kernel, no clock and no serialisation format. Every format has its
-//! own counterpart type in the crate that writes it, so that a field can be renamed here without
-//! changing what users see.
+//! This crate uses no file, kernel interface, clock or serialization format. Every format has its
+//! own types in the crate that writes it, so that renaming a field here does not change what users
+//! see.
 
 mod asleep;
 mod batch;

@@ -1,39 +1,39 @@
-//! Which counters mean anything.
+//! The set of measured counters.
 
 use crate::{BlockClass, Cause, Countable, Counter, Counts};
 
 /// A counter that some machines cannot measure.
 pub trait Measurable: Countable {
-    /// Bit in [`Measured`] of the counter at position 0; the others follow.
+    /// Bit in [`Measured`] of the counter at position 0. Its successors use the following bits.
     const FIRST_BIT: u32;
 }
 
-/// The set of counters that this machine can measure with these privileges.
+/// The counters that this machine can measure with the agent's privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured(u128);
 
 impl Measured {
-    /// No counter at all.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// What one of the sets has.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// This set and one more.
+    /// Returns the set with one more counter.
     #[must_use]
     pub fn with<K: Measurable>(self, counter: K) -> Self {
         Self(self.0 | bit(counter))
     }
 
-    /// Whether the counter is measured.
+    /// Returns whether the counter is measured.
     pub fn has<K: Measurable>(self, counter: K) -> bool {
         self.0 & bit(counter) != 0
     }
 
-    /// Whether waits for the CPU are measured: each cause alone may be missing.
+    /// Returns whether waits for the CPU are measured. Single causes may still be missing.
     pub fn has_waits(self) -> bool {
         Cause::ALL
             .into_iter()
@@ -45,7 +45,7 @@ impl Measured {
         self.has(Counter::Blocked(BlockClass::Other))
     }
 
-    /// The counter's value, or `None` when it is not measured.
+    /// Returns the counter's value, or `None` if it is not measured.
     pub fn value<K: Measurable, const N: usize>(
         self,
         counts: &Counts<K, N>,

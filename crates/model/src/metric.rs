@@ -1,5 +1,5 @@
-//! The metric table: every metric is defined here once. The exposition formats and the
-//! documentation derive from it.
+//! The metric table, which defines every metric once. The exposition formats and the documentation
+//! derive from it.
 
 mod foreign;
 mod kepler;
@@ -17,22 +17,22 @@ pub use kepler::{
 pub use otel::{OTEL_CONVENTIONS, OtelConvention, OtelKind, OtelMetric, otel_attributes};
 pub use own::{SELF_METRICS, SelfSource};
 
-/// How a metric behaves.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only goes up; its samples carry the suffix `_total`.
+    /// Only goes up; its samples have the suffix `_total`.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts of values up to bounds (`_bucket` with the label `le`), with `_count` and `_sum`. All
-    /// only go up.
+    /// Cumulative counts of values up to bounds (`_bucket` with the label `le`), with `_count` and
+    /// `_sum`. All of them only go up.
     Histogram,
 }
 
-/// Base unit; its name is the last part of the metric's name.
+/// Base unit. Its name is the last part of the metric's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Counts of things.
+    /// A plain count.
     None,
     /// Seconds.
     Seconds,
@@ -40,14 +40,14 @@ pub enum Unit {
     Bytes,
     /// Hertz.
     Hertz,
-    /// A share between 0 and 1.
+    /// A share from 0 to 1.
     Ratio,
     /// Joules.
     Joules,
 }
 
 impl Unit {
-    /// The name that OpenMetrics' `# UNIT` and the suffix of the metric use.
+    /// Returns the name used by OpenMetrics' `# UNIT` and as the metric's suffix.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "",
@@ -60,53 +60,53 @@ impl Unit {
     }
 }
 
-/// Where a value at the node, container, unit, cgroup and process levels comes from.
+/// The source of a value at the node, container, unit, cgroup and process levels.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// A counter in nanoseconds, shown in seconds.
+    /// A counter in nanoseconds, exported in seconds.
     Nanoseconds(Counter),
-    /// A counter as it is.
+    /// A plain counter.
     Count(Counter),
     /// Several counters, distinguished by the metric's own label.
     Labelled(&'static [(&'static str, Counter)]),
-    /// The same with counters in nanoseconds, shown in seconds.
+    /// Like [`Self::Labelled`], for counters in nanoseconds that are exported in seconds.
     LabelledNanoseconds(&'static [(&'static str, Counter)]),
     /// Blocked time by class, in nanoseconds, shown in seconds.
     Blocked(&'static [(&'static str, Counter)]),
     /// Average frequency over the last tick.
     Frequency,
-    /// How long waits for a CPU were.
+    /// The histogram of waits for a CPU.
     Waits,
-    /// Threads that wait for a CPU now.
+    /// The number of threads that wait for a CPU now.
     Waiting,
-    /// How long the one has waited that has waited longest.
+    /// The longest wait in progress.
     LongestWaiting,
-    /// A counter of events as it is.
+    /// A plain event counter.
     Event(EventCounter),
-    /// Several counters of events, distinguished by the metric's own label.
+    /// Several event counters, distinguished by the metric's own label.
     LabelledEvents(&'static [(&'static str, EventCounter)]),
     /// Established connections.
     Connections,
     /// Listening sockets.
     Listeners,
-    /// How long it took to connect.
+    /// The histogram of connect times.
     Connects,
-    /// Counters of destinations, distinguished by the metric's own labels: `destination` first, then
-    /// one for the part, where there are several.
+    /// Counters of destinations, distinguished by the metric's own labels. The first label is
+    /// `destination`; the second, if there are several counters, is the part.
     Destinations(&'static [(&'static str, DestinationCounter)]),
-    /// How long was waited while another subject, or the kernel, had the CPU.
+    /// Time waited while another subject, or the kernel, had the CPU.
     Blame,
-    /// Active energy, by kind of zone and its meter.
+    /// Active energy, by kind of zone and meter.
     Energy,
-    /// What was the matter in the last window: 1 for one kind of verdict, 0 for the others.
+    /// Verdict on the last window: 1 for the current kind, 0 for the others.
     Verdict,
 }
 
-/// The levels, as the names of metrics have them.
+/// The levels, as they appear in metric names.
 const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
 
-/// Metrics of which the levels below the node have no series unless the operator asks for them: many
-/// series for what few questions need. The node has them always.
+/// Metrics that are exported below the node level only on request, because they have many series
+/// that few users need. The node always has them.
 pub const DETAILS: &[&str] = &[
     "softirqs",
     "sched_preemptions",
@@ -116,7 +116,7 @@ pub const DETAILS: &[&str] = &[
 ];
 
 impl Source {
-    /// The levels at which there is such a value, as the names of metrics have them.
+    /// Returns the levels that have such a value, as they appear in metric names.
     pub const fn levels(&self) -> &'static [&'static str] {
         match self {
             Self::Waits
@@ -137,22 +137,22 @@ impl Source {
     }
 }
 
-/// One metric.
+/// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric<S = Source> {
     /// Name without the prefix `noctule_`, the level and the suffix `_total`.
     pub name: &'static str,
-    /// Behaviour.
+    /// Type.
     pub kind: Kind,
     /// Unit.
     pub unit: Unit,
-    /// Labels of its own, beside those of the level.
+    /// Labels of its own, in addition to those of the level.
     pub labels: &'static [&'static str],
-    /// What it is, in one sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// Where the value comes from.
+    /// Source of the value.
     pub source: S,
-    /// What it means when the metric is absent.
+    /// What the absence of the metric means.
     pub absent: &'static str,
 }
 
@@ -166,7 +166,7 @@ const NO_METER: &str =
 const NO_PMU: &str = "the machine has no hardware counter for it, or the agent may not use it";
 
 /// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
-/// `noctule_cgroup_*` and `noctule_process_*`; most of them are at all ([`Source::levels`]).
+/// `noctule_cgroup_*` and `noctule_process_*`. Most exist at all levels ([`Source::levels`]).
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_seconds",
@@ -641,7 +641,7 @@ mod tests {
                 KeplerOffer::Not(why) => assert!(!why.is_empty(), "{name}"),
             }
         }
-        // What is offered has one meaning, whichever version it comes from.
+        // An offered name has one meaning, whichever version it comes from.
         let offered = KEPLER_METRICS
             .iter()
             .filter(|it| matches!(it.offer, KeplerOffer::Given(_)));

@@ -1,4 +1,4 @@
-//! Names of other exporters, for dashboards and rules that have them: cAdvisor's and Coroot's.
+//! Metric names of cAdvisor and Coroot, offered for existing dashboards and rules.
 
 use super::Kind;
 use crate::{Cause, Counter, DestinationCounter, EventCounter};
@@ -7,23 +7,23 @@ use ForeignExporter::{Cadvisor, Coroot};
 use ForeignOffer::{Given, Not};
 use ForeignSource::{Cpus, Destination, Events, Seconds, Version};
 
-/// Whose name.
+/// The exporter that defines a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignExporter {
-    /// cAdvisor 0.49, with the labels that the kubelet gives it.
+    /// cAdvisor 0.49, with the labels added by the kubelet.
     Cadvisor,
     /// coroot-node-agent 1.x.
     Coroot,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignSource {
-    /// The sum of counters in nanoseconds, shown in seconds.
+    /// The sum of counters in nanoseconds, exported in seconds.
     Seconds(&'static [Counter]),
-    /// A counter of events.
+    /// An event counter.
     Events(EventCounter),
-    /// A counter of destinations; in seconds where it is in nanoseconds.
+    /// A counter of destinations, exported in seconds if it is in nanoseconds.
     Destination(DestinationCounter),
     /// CPUs of the node.
     Cpus,
@@ -34,24 +34,24 @@ pub enum ForeignSource {
 /// Whether a name is offered.
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignOffer {
-    /// It is, with that value.
+    /// Offered, with this value.
     Given(ForeignSource),
-    /// It is not, for this reason.
+    /// Not offered, for this reason.
     Not(&'static str),
 }
 
-/// One name of another exporter, or several that have one reason not to be offered.
+/// A name of another exporter, or several names that are not offered for the same reason.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignMetric {
-    /// As it is exposed; `*` stands for what several names do not share.
+    /// The exposed name; `*` stands for the part in which several names differ.
     pub name: &'static str,
-    /// Whose.
+    /// The exporter.
     pub exporter: ForeignExporter,
-    /// Behaviour.
+    /// Type.
     pub kind: Kind,
-    /// What it is, in one sentence, and what is measured differently; empty where it is not offered.
+    /// Description in one sentence, including differences in measurement; empty if not offered.
     pub help: &'static str,
-    /// Its value.
+    /// The value, or why there is none.
     pub offer: ForeignOffer,
 }
 
@@ -112,7 +112,7 @@ const NO_FACTS: &str = "it describes the machine: the node exporter has it";
 const NO_LOGS: &str = "logs are not read";
 const NO_GPU: &str = "accelerators are not measured";
 
-/// Every name, offered or not.
+/// All names, offered or not.
 #[rustfmt::skip]
 pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
