@@ -1,9 +1,9 @@
-//! Who owns a cgroup: container, pod, unit.
+//! Owners of cgroups: containers, pods, units.
 
 use crate::CgroupId;
 
-/// An enumeration whose values have stable names: one line declares a value, its name, and its entry in
-/// `ALL`, so that none of them can be forgotten.
+/// Declares an enumeration whose values have stable names. One line declares a value, its name and
+/// its entry in `ALL`, so that none can be forgotten.
 macro_rules! named_values {
     ($(#[$doc:meta])* pub enum $name:ident {
         $($(#[$value_doc:meta])* $value:ident: $text:literal,)+
@@ -14,10 +14,10 @@ macro_rules! named_values {
         }
 
         impl $name {
-            /// Each of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$value),+];
 
-            /// Its stable name, which recordings have too.
+            /// Returns the stable name, which recordings also contain.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $text,)+
@@ -28,12 +28,13 @@ macro_rules! named_values {
 }
 
 named_values! {
-    /// Which program made the container. The name is the value of the `container.runtime` attribute.
+    /// The program that created the container. The name is the value of the `container.runtime`
+    /// attribute.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Runtime {
         /// Docker Engine, also behind cri-dockerd.
         Docker: "docker",
-        /// containerd, by CRI or another client.
+        /// containerd, through CRI or another client.
         Containerd: "containerd",
         /// CRI-O.
         Crio: "cri-o",
@@ -45,21 +46,21 @@ named_values! {
         Lxc: "lxc",
         /// systemd-nspawn.
         Nspawn: "systemd-nspawn",
-        /// A virtual machine of libvirt.
+        /// A libvirt virtual machine.
         Libvirt: "libvirt",
         /// HashiCorp Nomad.
         Nomad: "nomad",
         /// Cloud Foundry Garden.
         Garden: "garden",
-        /// A job step of Slurm.
+        /// A Slurm job step.
         Slurm: "slurm",
-        /// runc or crun used directly, or a runtime that the path does not show.
+        /// runc or crun used directly, or a runtime that the path does not reveal.
         Oci: "oci",
     }
 }
 
 named_values! {
-    /// What a container's group is for.
+    /// The role of a container's cgroup.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub enum ContainerRole {
         /// The workload.
@@ -67,7 +68,7 @@ named_values! {
         Workload: "workload",
         /// The pod's sandbox (`pause`).
         Sandbox: "sandbox",
-        /// The runtime's own helper (conmon, a shim): it serves a container and is not one.
+        /// A helper of the runtime (conmon, a shim), which serves a container but is not one.
         Helper: "helper",
     }
 }
@@ -75,15 +76,15 @@ named_values! {
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// The id that the runtime gave it, in full.
+    /// The full id assigned by the runtime.
     pub id: String,
-    /// Which runtime.
+    /// The runtime.
     pub runtime: Runtime,
-    /// What it is for.
+    /// The role.
     pub role: ContainerRole,
-    /// Its name, when a file of the runtime has it.
+    /// Its name, if a file of the runtime contains it.
     pub name: Option<String>,
-    /// Ids of the containers around it, outermost first (kind, k3d, Docker in Docker).
+    /// Ids of the enclosing containers, outermost first (kind, k3d, Docker in Docker).
     pub chain: Vec<String>,
 }
 
@@ -92,31 +93,32 @@ pub struct Container {
 pub struct Pod {
     /// UID with dashes.
     pub uid: String,
-    /// `guaranteed`, `burstable` or `besteffort`; `unknown` when the path does not show the level.
+    /// `guaranteed`, `burstable` or `besteffort`; `unknown` if the path does not show it.
     pub qos: &'static str,
-    /// Name, when a file of the runtime has it.
+    /// Name, if a file of the runtime contains it.
     pub name: Option<String>,
-    /// Namespace, when a file of the runtime has it.
+    /// Namespace, if a file of the runtime contains it.
     pub namespace: Option<String>,
 }
 
-/// What is known of one cgroup.
+/// The known facts about a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The group.
+    /// The cgroup.
     pub cgroup: CgroupId,
-    /// Its path in the hierarchy that the kernel side reads, or `#<id>` while it is not known.
+    /// Path in the hierarchy that the kernel side reads, or `#<id>` while it is unknown.
     pub path: String,
-    /// The innermost container that it belongs to.
+    /// The innermost container that contains the cgroup.
     pub container: Option<Container>,
     /// The pod of that container.
     pub pod: Option<Pod>,
-    /// The innermost systemd unit (service, scope) around it, unescaped only for display.
+    /// The innermost systemd unit (service, scope) that contains the cgroup. It is unescaped only
+    /// for display.
     pub unit: Option<String>,
 }
 
 impl Owner {
-    /// An owner of which only the id is known.
+    /// Creates an owner with only the id known.
     pub fn unknown(cgroup: CgroupId) -> Self {
         Self {
             cgroup,
@@ -127,13 +129,13 @@ impl Owner {
         }
     }
 
-    /// Whether more than the id is known.
+    /// Returns whether more than the id is known.
     pub fn is_known(&self) -> bool {
         self.path.starts_with('/')
     }
 
-    /// Whom the group's figures are charged to: its container, else its unit, else itself.
-    /// Subjects do not overlap, so the sums over them close.
+    /// Returns the subject that the cgroup's figures are charged to: its container, else its unit,
+    /// else itself. Subjects do not overlap, so the sums over them close.
     pub fn subject(&self) -> Subject {
         if self.cgroup == CgroupId::UNPLACED && !self.is_known() {
             return Subject::Overflow;
@@ -151,7 +153,7 @@ impl Owner {
     }
 }
 
-/// Whom figures are charged to at the container level of the metrics.
+/// The subject that figures are charged to at the container level of the metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
     /// A container, by id.
@@ -160,37 +162,37 @@ pub enum Subject {
     Unit(String),
     /// Any other cgroup, by path.
     Cgroup(String),
-    /// What the series budget left no room for.
+    /// Everything that exceeded the series limit.
     Overflow,
 }
 
-/// A change in the tree of cgroups of the hierarchy that the kernel side reads.
+/// A change in the cgroup tree of the hierarchy that the kernel side reads.
 ///
-/// Paths are those of the kernel: from the root of the hierarchy, `/` for the root itself.
+/// Paths are those of the kernel, from the root of the hierarchy. The root itself is `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CgroupEvent {
-    /// A group was made (`cgroup_mkdir`).
+    /// A cgroup was created (`cgroup_mkdir`).
     Made {
-        /// Which one.
+        /// The cgroup.
         id: CgroupId,
-        /// Where.
+        /// Its path.
         path: String,
     },
-    /// A group, and with it everything below it, has another path now (`cgroup_rename`; v1 only).
+    /// A cgroup was renamed, and with it all its descendants (`cgroup_rename`; v1 only).
     Renamed {
-        /// Which one.
+        /// The cgroup.
         id: CgroupId,
-        /// Where it is now.
+        /// Its new path.
         path: String,
     },
-    /// Its directory was removed (`cgroup_rmdir`): no task can enter it any more.
+    /// Its directory was removed (`cgroup_rmdir`), so that no task can enter it any more.
     Removed {
-        /// Which one.
+        /// The cgroup.
         id: CgroupId,
     },
-    /// The kernel let go of it (`cgroup_release`): nothing refers to it any more.
+    /// The kernel released it (`cgroup_release`): nothing refers to it any more.
     Released {
-        /// Which one.
+        /// The cgroup.
         id: CgroupId,
     },
 }

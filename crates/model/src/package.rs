@@ -1,11 +1,11 @@
-//! What was used on each package (socket): energy is metered by package.
+//! Use by package (socket), because energy is metered by package.
 
 use std::ops::AddAssign;
 
 use crate::{Counter, Counters};
 
-/// What was used on the CPUs of one package. As [`Counters`], it starts at 0 when the agent starts
-/// and only goes up; which of it means anything says [`crate::Measured`], by [`Counter`].
+/// Use of the CPUs of one package. Like [`Counters`], it starts at 0 when the agent starts and only
+/// goes up. [`crate::Measured`] says by [`Counter`] which fields are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackageUse {
     /// [`Counter::CpuTime`].
@@ -46,7 +46,7 @@ impl AddAssign<&Self> for ByPackage {
 }
 
 impl PackageUse {
-    /// What was used since `earlier`; 0 where it went back.
+    /// Returns the use since `earlier`; 0 for fields that went down.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -71,23 +71,24 @@ impl AddAssign<&Self> for PackageUse {
     }
 }
 
-/// What a process or group used, by package, in the order of [`crate::Batch::packages`]. The sum is
-/// what its counters say. Nothing is kept apart on a machine with one package (the default).
+/// Use of a process or group by package, in the order of [`crate::Batch::packages`]. The sum equals
+/// its counters. On a machine with one package (the usual case), the list is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByPackage(Box<[PackageUse]>);
 
 impl ByPackage {
-    /// Of a machine with several packages; the last may be left out when they were not used.
+    /// Creates the use on a machine with several packages. Unused packages at the end may be left
+    /// out.
     pub fn several(parts: impl IntoIterator<Item = PackageUse>) -> Self {
         Self(parts.into_iter().collect())
     }
 
-    /// What was used on each package; empty on a machine with one.
+    /// Returns the use of each package; empty on a machine with one package.
     pub fn parts(&self) -> &[PackageUse] {
         &self.0
     }
 
-    /// What was used since `earlier`; 0 where it went back.
+    /// Returns the use since `earlier`; 0 for fields that went down.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |package| earlier.0.get(package).copied().unwrap_or_default();
@@ -95,7 +96,7 @@ impl ByPackage {
         Self::several(parts.map(|(package, part)| part.since(&before(package))))
     }
 
-    /// What was used on the package at that position; `all`: the counters of the same row.
+    /// Returns the use of the package at a position. `all` must be the counters of the same row.
     pub fn of(&self, package: usize, all: &Counters) -> PackageUse {
         match (&*self.0, package) {
             ([], 0) => all.into(),
@@ -104,18 +105,18 @@ impl ByPackage {
     }
 }
 
-/// One package: its CPUs, their time, and what was used on them.
+/// A package: its CPUs, their time, and the use of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackageRow {
-    /// The kernel's number of it (physical_package_id); numbers need not follow each other.
+    /// The kernel's number of the package (physical_package_id). Numbers may have gaps.
     pub id: i32,
-    /// CPUs that are online now.
+    /// CPUs online now.
     pub cpus: u32,
-    /// Time that its online CPUs had since the agent started, summed over them, in nanoseconds.
+    /// Elapsed time of its online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part of it in which they were idle.
+    /// Idle part of it.
     pub idle_ns: u64,
-    /// Sum over all cgroups and, of the hardware counters, idle CPUs.
+    /// Sum over all cgroups. Hardware counters also include idle CPUs.
     pub used: PackageUse,
 }
 
@@ -136,7 +137,7 @@ mod tests {
         };
         let second = ByPackage::several([PackageUse::default(), used]);
         assert_eq!([0, 1, 2].map(|p| second.of(p, &all).cpu_ns), [0, 7, 0]);
-        // The others were not used.
+        // The other packages were not used.
         let first = ByPackage::several([used]);
         assert_eq!([0, 1].map(|p| first.of(p, &all).cpu_ns), [7, 0]);
         let mut sum = first.clone();

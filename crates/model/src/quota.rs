@@ -2,23 +2,23 @@
 
 use crate::CgroupId;
 
-/// A group with a CPU quota (`cpu.max`, `cpu.cfs_quota_us`), and the kernel's own account of it.
+/// A group with a CPU quota (`cpu.max`, `cpu.cfs_quota_us`), and the kernel's account of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuotaRow {
-    /// Which group.
+    /// The group.
     pub cgroup: CgroupId,
-    /// Its path in the hierarchy.
+    /// Path in the hierarchy.
     pub path: String,
     /// CPUs that the quota allows.
     pub cpus: f64,
-    /// Length of a period, nanoseconds; 0 where a recording does not have it.
+    /// Length of a period, in nanoseconds; 0 in recordings without it.
     pub period_ns: u64,
-    /// Periods since the quota was set in which the group ran (`nr_periods`). Only goes up.
+    /// Periods in which the group ran since the quota was set (`nr_periods`). Only goes up.
     pub periods: u64,
-    /// Those of them in which the quota ran out (`nr_throttled`). Only goes up.
+    /// Periods in which the quota ran out (`nr_throttled`). Only goes up.
     pub throttled_periods: u64,
-    /// For how long the group was throttled, summed over the CPUs, in nanoseconds. Only goes up.
+    /// Time throttled, summed over the CPUs, in nanoseconds. Only goes up.
     pub throttled_ns: u64,
-    /// No process is left in the group or below it.
+    /// Whether the group and its descendants have no processes left.
     pub ended: bool,
 }

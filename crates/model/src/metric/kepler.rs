@@ -1,4 +1,4 @@
-//! The names of Kepler's metrics: which of them are offered, and why others are not.
+//! Kepler's metric names: which are offered, and why others are not.
 
 use super::Kind;
 use crate::{Counter, ZoneKind};
@@ -9,17 +9,17 @@ use KeplerPart::{Active, Idle, Total};
 use KeplerSource::{AllJoules, Count, Joules, JoulesOf, Milliseconds, Seconds, UsageRatio, Watts};
 use KeplerVersion::{V07, V011};
 
-/// Which Kepler has the name.
+/// The Kepler version that defines a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerVersion {
-    /// 0.7 to 0.9, with eBPF. Only totals are offered.
+    /// 0.7 to 0.9, based on eBPF. Only totals are offered.
     V07,
     /// 0.10 and 0.11.
     V011,
 }
 
 impl KeplerVersion {
-    /// For people.
+    /// Returns the version, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V07 => "0.7",
@@ -28,83 +28,82 @@ impl KeplerVersion {
     }
 }
 
-/// What the rows of a metric are.
+/// The level of a metric's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerLevel {
     /// The machine.
     Node,
-    /// Processes; only where processes are exposed at all.
+    /// Processes, only if processes are exposed at all.
     Process,
     /// Containers.
     Container,
-    /// Pods: the sums of their containers.
+    /// Pods, as sums of their containers.
     Pod,
     /// Virtual machines, and Kepler itself.
     Other,
 }
 
-/// Which part of the energy of a node.
+/// A part of a node's energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerPart {
-    /// All of it.
+    /// The whole.
     Total,
-    /// What is not idle.
+    /// The part that is not idle.
     Active,
-    /// What the zone takes when nothing runs.
+    /// The part that the zone takes without load.
     Idle,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerSource {
-    /// Joules by kind of zone; at the levels below the node active energy, whatever the part.
+    /// Joules by kind of zone. Below the node level it is always active energy.
     Joules(KeplerPart),
-    /// The same in the last tick, by its length.
+    /// Average watts in the last tick, by kind of zone.
     Watts(KeplerPart),
-    /// Share of the CPU time that was not idle, in the last tick.
+    /// Busy share of the CPU time in the last tick.
     UsageRatio,
     /// Joules of one kind of zone, by `mode`.
     JoulesOf(ZoneKind),
     /// Joules of packages and memory together.
     AllJoules,
-    /// A counter in nanoseconds, shown in seconds.
+    /// A counter in nanoseconds, exported in seconds.
     Seconds(Counter),
-    /// A counter in nanoseconds, shown in whole milliseconds.
+    /// A counter in nanoseconds, exported in whole milliseconds.
     Milliseconds(Counter),
-    /// A counter as it is.
+    /// A plain counter.
     Count(Counter),
 }
 
 /// Whether a name is offered.
 #[derive(Clone, Copy, Debug)]
 pub enum KeplerOffer {
-    /// It is, with that value.
+    /// Offered, with this value.
     Given(KeplerSource),
-    /// It is not, for this reason.
+    /// Not offered, for this reason.
     Not(&'static str),
 }
 
-/// One name of Kepler.
+/// A metric name of Kepler.
 #[derive(Clone, Copy, Debug)]
 pub struct KeplerMetric {
-    /// Without the suffix `_total`.
+    /// Name without the suffix `_total`.
     pub name: &'static str,
-    /// Behaviour.
+    /// Type.
     pub kind: Kind,
-    /// Who has it.
+    /// The version that defines it.
     pub version: KeplerVersion,
-    /// Whose it is.
+    /// The level of its rows.
     pub level: KeplerLevel,
-    /// What it is, in one sentence; empty where it is not offered.
+    /// Description in one sentence; empty if not offered.
     pub help: &'static str,
-    /// Its value.
+    /// The value, or why there is none.
     pub offer: KeplerOffer,
 }
 
 impl KeplerMetric {
-    /// The labels that its samples can have, in their order. `start` and, in 0.11, `source` are ours:
-    /// without them a pid that is used again would make a series twice, and a model would look like a
-    /// meter.
+    /// Returns the labels of its samples, in order. noctule adds `start` and, for 0.11, `source`.
+    /// Without them, a reused pid would repeat a series, and a model would look like a meter.
     pub const fn labels(&self) -> &'static [&'static str] {
         use {Container, Node, Other, Pod, Process};
         use {V07, V011};
@@ -229,7 +228,7 @@ const RECEIVED: Counter = Counter::Softirq(3);
 const SENT: Counter = Counter::Softirq(2);
 const BLOCK: Counter = Counter::Softirq(4);
 
-/// Every name, offered or not.
+/// All names, offered or not.
 #[rustfmt::skip]
 pub const KEPLER_METRICS: &[KeplerMetric] = &[
     given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy counted by the zone's meter."),

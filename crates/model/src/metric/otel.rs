@@ -1,40 +1,40 @@
-//! What the metrics are called in OpenTelemetry.
+//! OpenTelemetry names of the metrics.
 //!
-//! Where its semantic conventions have a metric for the same thing, that name is used ([`CONVENTIONS`]). Every
-//! other name follows from the table by a rule: `noctule`, the level, the area and the rest, with dots, and
-//! without the unit, which is a field of its own. A receiver that makes names for Prometheus out of them
-//! (dots become underscores, the unit and `_total` are appended) gets those of `/metrics` back, but for CPU
-//! time.
+//! If the semantic conventions define a metric for the same quantity, its name is used
+//! ([`OTEL_CONVENTIONS`]). All other names derive from the table: `noctule`, the level, the area
+//! and the rest, separated by dots, without the unit, which is a separate field. A receiver that
+//! converts these names for Prometheus (dots become underscores, and the unit and `_total` are
+//! appended) gets the names of `/metrics`, except for CPU time.
 
 use super::{Kind, Metric, Unit};
 
-/// How a metric behaves in OpenTelemetry.
+/// The instrument of a metric in OpenTelemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtelKind {
     /// A cumulative sum that only goes up.
     Sum,
-    /// A cumulative sum that goes up and down: what is there now, and may be added up.
+    /// A cumulative sum that goes up and down; values of several nodes may be added up.
     UpDownSum,
-    /// A value of the moment.
+    /// A current value.
     Gauge,
     /// A cumulative histogram with exponential buckets.
     ExponentialHistogram,
 }
 
-/// A metric for which the semantic conventions have a name.
+/// A metric that the semantic conventions define.
 #[derive(Clone, Copy, Debug)]
 pub struct OtelConvention {
-    /// Level, as the names of metrics have it; empty for metrics of the node as a whole.
+    /// Level in metric names; empty for metrics of the node as a whole.
     pub level: &'static str,
-    /// Name in the table of metrics.
+    /// Name in the metric table.
     pub metric: &'static str,
-    /// The name that the conventions have.
+    /// Name in the conventions.
     pub name: &'static str,
-    /// Their unit.
+    /// Unit in the conventions.
     pub unit: &'static str,
-    /// Their instrument.
+    /// Instrument in the conventions.
     pub kind: OtelKind,
-    /// Attributes that make the difference between metrics that share the name.
+    /// Attributes that distinguish metrics with the same name.
     pub attributes: &'static [(&'static str, &'static str)],
 }
 
@@ -56,11 +56,12 @@ const fn convention(
     }
 }
 
-/// Metrics for which the semantic conventions have a name. A name is not used for something else: they have
-/// `container.network.io`, for instance, of interfaces, and we count payload of TCP.
+/// Metrics that the semantic conventions define. A conventional name is used only for the same
+/// quantity. For instance, `container.network.io` counts interface traffic, while noctule counts
+/// TCP payload.
 pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
-    // The conventions let a mode have a name of its own where none of theirs fits: user and system time are
-    // not told apart.
+    // The conventions allow a custom mode if none of theirs fits. noctule does not separate user
+    // and system time.
     convention(
         "node",
         "cpu_seconds",
@@ -165,7 +166,7 @@ pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
     ),
 ];
 
-/// What is counted, for metrics without a unit.
+/// The counted things, for metrics without a unit.
 const COUNTED: &[(&str, &str)] = &[
     ("cpu_cycles", "{cycle}"),
     ("cpu_reference_cycles", "{cycle}"),
@@ -210,7 +211,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("self_feature", "{feature}"),
 ];
 
-/// The first words of names: what follows is a name within them.
+/// First words of names that become namespaces.
 const AREAS: &[&str] = &[
     "cpu",
     "energy",
@@ -224,22 +225,22 @@ const AREAS: &[&str] = &[
     "tcp",
 ];
 
-/// A metric of a level as OpenTelemetry has it.
+/// The OpenTelemetry form of a metric at a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtelMetric {
     /// Name.
     pub name: String,
-    /// Unit of UCUM; what is counted stands in braces.
+    /// UCUM unit; counted things are in braces.
     pub unit: &'static str,
     /// Instrument.
     pub kind: OtelKind,
-    /// Attributes of each of its points.
+    /// Attributes of each data point.
     pub attributes: &'static [(&'static str, &'static str)],
 }
 
 impl OtelMetric {
-    /// That of a metric of the table at a level; the level is empty for metrics of the node as a whole and
-    /// of the agent.
+    /// Returns the OpenTelemetry form of a metric at a level. The level is empty for metrics of the
+    /// node as a whole and of the agent.
     pub fn new<S>(level: &str, metric: &Metric<S>) -> Self {
         let mut known = OTEL_CONVENTIONS.iter();
         if let Some(convention) = known.find(|it| it.level == level && it.metric == metric.name) {
@@ -269,7 +270,7 @@ impl OtelMetric {
     }
 }
 
-/// Names that without their unit would be the first words of others. CPU time has the name that it has in the
+/// Names that would be a prefix of others without their unit. CPU time is named as in the
 /// conventions.
 const KEPT: &[(&str, &str)] = &[
     ("cpu_seconds", "cpu_time"),
@@ -279,7 +280,7 @@ const KEPT: &[(&str, &str)] = &[
     ("tcp_destination_bytes", "tcp_destination_bytes"),
 ];
 
-/// The name without its unit.
+/// Returns the name without its unit.
 fn bare<S>(metric: &Metric<S>) -> &'static str {
     if let Some((_, kept)) = KEPT.iter().find(|(name, _)| *name == metric.name) {
         return kept;
@@ -318,8 +319,8 @@ fn unit<S>(metric: &Metric<S>) -> &'static str {
     }
 }
 
-/// The attributes of a label of the table with its value: most labels have one of the same name, and those for
-/// which the semantic conventions have a name have that.
+/// Returns the attributes for a label and its value. Most labels become an attribute of the same
+/// name; labels with a conventional name get that name.
 pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, String)> {
     let one = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
     match (name, label) {
@@ -331,7 +332,7 @@ pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, Str
             };
             one("network.io.direction", direction)
         }
-        // The conventions have two; which of ours it is stands beside.
+        // The conventions know two types; the exact kind is added as an attribute.
         ("process.context_switches", "kind") => {
             let involuntary = if value == "voluntary" { "" } else { "in" };
             let mut both = one(
@@ -355,7 +356,7 @@ mod tests {
     use super::super::{METRICS, SELF_METRICS};
     use super::*;
 
-    /// Each metric of each level.
+    /// Returns each metric at each level.
     fn all() -> Vec<(String, OtelMetric, String)> {
         let mut all = Vec::new();
         for metric in METRICS {

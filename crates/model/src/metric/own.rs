@@ -1,27 +1,27 @@
-//! The metrics of the node as a whole and of the agent itself.
+//! Metrics of the node as a whole and of the agent itself.
 
 use super::{Kind, Metric, NO_METER, NO_TCP, NO_WAITS, Unit};
 
-/// Where a value of the node or of the agent itself comes from.
+/// The source of a value of the node or of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfSource {
     /// Idle time of all CPUs.
     NodeIdle,
-    /// How often CPUs left their idle task.
+    /// Number of times that CPUs left their idle task.
     NodeIdleSwitches,
     /// Time that is neither idle nor charged.
     NodeRemainder,
-    /// What interrupts took of the CPUs.
+    /// Time that interrupts took from the CPUs.
     NodeInterrupt,
-    /// What the host took of the CPUs.
+    /// Time that the host took from the CPUs.
     NodeSteal,
-    /// Steal that is included in used and idle time.
+    /// Steal time that used and idle time include.
     NodeStealIncluded,
     /// Online CPUs.
     NodeCpus,
-    /// What the meters counted, by where it went.
+    /// Energy counted by the meters, by attribution.
     NodeEnergy,
-    /// How sure the active energy is.
+    /// Uncertainty of the active energy.
     EnergyError,
     /// CPU time of the agent.
     AgentCpu,
@@ -29,45 +29,45 @@ pub enum SelfSource {
     AgentResident,
     /// Age of the last batch.
     TickAge,
-    /// Time that it took to take the last batch.
+    /// Time needed to take the last batch.
     TickDuration,
-    /// Time that BPF programs ran, in the measured windows.
+    /// Run time of BPF programs, in the measured windows.
     ProgramTime,
     /// Runs of BPF programs in the measured windows.
     ProgramRuns,
-    /// Runs that were refused.
+    /// Runs of BPF programs that the kernel skipped.
     ProgramMisses,
     /// Sum of the measured windows.
     ProgramWindow,
     /// Entries of a map.
     MapEntries,
-    /// Room of a map.
+    /// Capacity of a map.
     MapCapacity,
     /// Losses.
     Losses,
     /// Features.
     Feature,
-    /// Subjects without series of their own, in the overflow.
+    /// Subjects without their own series, counted in the overflow.
     OverflowSubjects,
-    /// Pairs of a victim and a culprit that found no place.
+    /// Victim and culprit pairs without room.
     OverflowPairs,
-    /// Destinations that found no place.
+    /// Destinations without room.
     OverflowDestinations,
     /// Groups that get no more rows of a full table.
     BoundedGroups,
-    /// Requests that the agent's server refused.
+    /// Requests refused by the agent's server.
     WebRefused,
     /// Whether the web configuration is in effect.
     WebConfigValid,
-    /// Items that a receiver has.
+    /// Items accepted by a receiver.
     Sent,
-    /// Items that were not delivered to it.
+    /// Items not delivered to a receiver.
     SendingLost,
-    /// Requests that were sent again.
+    /// Retried requests.
     SendingRetries,
-    /// Items that wait to be sent.
+    /// Items waiting to be sent.
     SendingWaits,
-    /// Their bytes.
+    /// Bytes of the waiting items.
     SendingBytes,
     /// Version of the agent.
     BuildInfo,
