@@ -1,96 +1,99 @@
-//! Why a verdict is what it is.
+//! The reason for a verdict.
 
 use std::fmt;
 
 use crate::{BlockClass, ThreadRoom, VerdictKind, Waiting};
 
-/// The numbers behind a verdict that its sentence names. Parts are between 0 and 1, of the time that
-/// the group wanted the CPU: its threads ran or waited.
+/// The figures behind a verdict that its sentence names. Shares are from 0 to 1 of the group's
+/// wanted time, in which its threads ran or waited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reason {
     /// The verdict.
     pub kind: VerdictKind,
-    /// The window has not its full length yet.
+    /// Whether the window has not reached its full length yet.
     pub provisional: bool,
-    /// It waited behind somebody: others, its own threads, the kernel, interrupts or the host.
+    /// Share waited behind anything: other groups, its own threads, the kernel, interrupts or the
+    /// host.
     pub contended: f64,
-    /// It waited behind other groups that cost it something: where a quota binds, those that use it up with this
-    /// one.
+    /// Share waited behind other groups that cost it something. If a quota binds, only groups that
+    /// use up the same quota count.
     pub costly: f64,
-    /// It was throttled by a CPU quota.
+    /// Share throttled by a CPU quota.
     pub throttled: f64,
-    /// It waited behind its own threads.
+    /// Share waited behind its own threads.
     pub own: f64,
-    /// It waited behind its own threads, which could have had a CPU each: others had these.
+    /// Share waited behind its own threads although each could have had its own CPU. Other groups
+    /// had those CPUs.
     pub crowded: f64,
-    /// Its threads and the CPUs that they may use, where that is known.
+    /// Its threads and the CPUs that they may use, if known.
     pub room: Option<ThreadRoom>,
-    /// It waited behind threads of the kernel.
+    /// Share waited behind kernel threads.
     pub kernel: f64,
-    /// It waited while interrupts had the CPU.
+    /// Share waited while interrupts had the CPU.
     pub interrupts: f64,
-    /// It waited while the host had the CPU.
+    /// Share waited while the host had the CPU.
     pub host: f64,
-    /// 99th percentile of its waits, nanoseconds; `None` where none ended.
+    /// 99th percentile of its waits, in nanoseconds; `None` if no wait ended.
     pub p99_ns: Option<u64>,
-    /// Its threads that ran or waited, on average over the window.
+    /// Average number of its threads that ran or waited in the window.
     pub threads: f64,
-    /// CPUs that they had, on average over the window.
+    /// Average number of CPUs that they had in the window.
     pub cpus: f64,
-    /// Its threads that wait now, where one of them has waited for so long that it is worth saying.
+    /// Its threads that wait now, if one of them has waited long enough to be mentioned.
     pub waiting: Option<Waiting>,
-    /// Others that had the CPU, the most to blame first, without those below 1% of the wait.
+    /// Other groups that had the CPU, main culprit first. Groups below 1% of the wait are left out.
     pub culprits: Vec<ReasonCulprit>,
-    /// It waited behind groups whose names are not known: the table of who waits for whom was full.
+    /// Share waited behind groups with unknown names, because the table of victims and culprits was
+    /// full.
     pub nameless: f64,
-    /// The quota that throttled it, where that can be read.
+    /// The quota that throttled it, if readable.
     pub quota: Option<QuotaUse>,
-    /// The quota was used up: those who have the CPU and do not use it took nothing from the row.
+    /// Whether the quota was used up, so that groups outside it took nothing from this group.
     pub quota_binds: bool,
-    /// Its long waits against the usual ones, where they are much longer.
+    /// Its long waits compared with the usual ones, if they are much longer.
     pub unusual: Option<Unusual>,
     /// What stalled its threads ([`BlockClass::is_stall`]), the longest first, and the parts of their
     /// active time: they ran, waited for a CPU, or were stalled.
     pub stalls: Vec<(BlockClass, f64)>,
     /// The part of the same time in which they waited for a CPU.
     pub runnable: f64,
-    /// What the group is allowed, where the files of the kernel were read.
+    /// Settings of the group, if the kernel's files were read.
     pub settings: Settings,
 }
 
-/// What a group is allowed, and what it could have used.
+/// The settings of a group, and unused alternatives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// The weights by which it shares with the first culprit.
+    /// The weights by which it shares the CPU with the main culprit.
     pub rivals: Option<Rivals>,
-    /// The CPUs that its threads may use, where these are not all.
+    /// The CPUs that its threads may use, if not all.
     pub affinity: Option<Affinity>,
-    /// It gives way to the first culprit whatever the weights are.
+    /// Set if it gives way to the main culprit regardless of weights.
     pub idle: Option<IdleGroup>,
-    /// The pid of the busiest process of the first culprit, where that goes before all ordinary ones.
+    /// The pid of the main culprit's busiest process, if that runs before all ordinary processes.
     pub real_time: Option<(u32, RealTime)>,
-    /// Threads of the kernel that ran in the window, the busiest first.
+    /// Kernel threads that ran in the window, busiest first.
     pub kernel_threads: Vec<String>,
 }
 
-/// How much CPU time a group gets beside its siblings, as the kernel has it.
+/// The share of CPU time that a group gets among its siblings, as the kernel stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuWeight {
-    /// `cpu.weight` of cgroup v2: 100 is usual, 10,000 is the most.
+    /// `cpu.weight` of cgroup v2: the default is 100, the maximum 10,000.
     Weight(u64),
-    /// `cpu.shares` of v1: 1024 is usual, 262,144 is the most.
+    /// `cpu.shares` of v1: the default is 1024, the maximum 262,144.
     Shares(u64),
 }
 
 impl CpuWeight {
-    /// The number.
+    /// Returns the number.
     pub const fn value(self) -> u64 {
         match self {
             Self::Weight(value) | Self::Shares(value) => value,
         }
     }
 
-    /// What the kernel calls it: `weight` or `shares`.
+    /// Returns the kernel's word: `weight` or `shares`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Weight(_) => "weight",
@@ -98,7 +101,7 @@ impl CpuWeight {
         }
     }
 
-    /// The value of a group of which nobody has set it.
+    /// Returns the kernel's default.
     pub const fn usual(self) -> u64 {
         match self {
             Self::Weight(_) => 100,
@@ -107,24 +110,25 @@ impl CpuWeight {
     }
 }
 
-/// Two siblings: a group or one above it, and a culprit or one above that. The scheduler shares between
-/// them by weight.
+/// Two siblings: one is the group or a parent of it, the other is a culprit or a parent of that.
+/// The scheduler divides the CPU between them by weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rivals {
     /// Path and weight on the side of the group.
     pub own: (String, CpuWeight),
-    /// The same on the side of the culprit.
+    /// Path and weight on the side of the culprit.
     pub culprit: (String, CpuWeight),
 }
 
-/// The group runs only when nobody else wants the CPU: its `cpu.idle` is 1, or that of one above.
+/// A group that runs only if no other group wants the CPU, because its `cpu.idle` or that of a
+/// parent is 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleGroup {
-    /// Path of the group that has the setting, where that is one above.
+    /// Path of the parent with the setting, if it is not the group itself.
     pub above: Option<String>,
 }
 
-/// By which policy the kernel runs a thread before all ordinary ones, whatever the weights of their groups are.
+/// The policy by which the kernel runs a thread before all ordinary threads, regardless of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealTime {
     /// `SCHED_FIFO`, with its priority.
@@ -136,7 +140,7 @@ pub enum RealTime {
 }
 
 impl RealTime {
-    /// From the numbers of the kernel. `None` for ordinary threads.
+    /// Reads the kernel's numbers. Returns `None` for ordinary threads.
     pub const fn new(policy: u32, priority: u32) -> Option<Self> {
         match policy {
             1 => Some(Self::Fifo(priority)),
@@ -160,62 +164,63 @@ impl fmt::Display for RealTime {
 /// The CPUs that threads may use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Affinity {
-    /// Their numbers.
+    /// CPU numbers.
     pub cpus: Vec<u32>,
-    /// The CPU that was idle for most of the window among those that they may not use, and for which
-    /// part of it.
+    /// The idlest CPU among those that they may not use, and its idle share of the window.
     pub idle: Option<(u32, f64)>,
 }
 
-/// One of the culprits.
+/// A culprit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReasonCulprit {
     /// A name for people. Not escaped.
     pub name: String,
-    /// Part of the time that the group wanted the CPU for which it waited behind this one.
+    /// Share of the group's wanted time waited behind this culprit.
     pub share: f64,
 }
 
-/// What a group used of a CPU quota in a window, by the kernel's own account.
+/// Use of a CPU quota in a window, from the kernel's account.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuotaUse {
-    /// CPUs that it allows.
+    /// CPUs that the quota allows.
     pub cpus: f64,
-    /// Path of the group that has it, where that is another one, above or inside.
+    /// Path of the group with the quota, if it is another one, above or inside.
     pub group: Option<String>,
-    /// Periods in which that group ran, without those after its last process ended.
+    /// Periods in which that group ran, without those after its last process exited.
     pub periods: u64,
-    /// Those of them in which the quota ran out.
+    /// Periods in which the quota ran out.
     pub throttled_periods: u64,
-    /// Part of the time for which the row wanted the CPU that its members below that group did: 1 for its own
-    /// quota and one above it.
+    /// Share of the row's wanted time that belongs to its members below that group. It is 1 for its
+    /// own quota and for a quota above it.
     pub part: f64,
-    /// Part that the groups below used of what the quota allowed them while they wanted the CPU. Above 1 where a
-    /// part of a window's first or last period is outside it.
+    /// Share of the allowance that the groups below used while they wanted the CPU. It can exceed
+    /// 1, because the first or last period may lie partly outside the window.
     pub used: f64,
-    /// What the row would at most gain if nobody outside the quota had had the CPU, as a part of what it used:
-    /// its waits while the quota had not run out, but no more than the quota still allowed.
+    /// Upper limit of what the row would gain if no group outside the quota had had the CPU,
+    /// relative to its use. It is the waits before the quota ran out, but at most the unused
+    /// allowance.
     pub gain: f64,
 }
 
 impl QuotaUse {
-    /// Part of the periods, of what the quota allowed, and of what the row wanted, from which on the quota was what
-    /// held the row back, whichever others ran.
+    /// Share of the periods, of the allowance and of the wanted time from which the quota alone
+    /// held the row back, regardless of other groups.
     const BINDS: f64 = 0.9;
-    /// The same of the periods, where the gain without others is small.
+    /// Share of the periods that is enough if the gain without other groups is small.
     const MOSTLY: f64 = 0.5;
-    /// A gain below this part of what the row used is small.
+    /// Gain, relative to the row's use, below which it is small.
     const SMALL_GAIN: f64 = 0.1;
 
-    /// Whether the quota held back nearly all of the row, with or without others: it ran out in nearly all periods,
-    /// or without the others the row would have used hardly more.
+    /// Returns whether the quota held back nearly all of the row regardless of other groups. Either
+    /// it ran out in nearly all periods, or the row would hardly have used more without the other
+    /// groups.
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;
         self.part >= Self::BINDS && (self.ran_out() || no_gain)
     }
 
-    /// Whether it ran out in nearly all periods.
+    /// Returns whether the quota ran out in nearly all periods.
     pub fn ran_out(&self) -> bool {
         self.ran_out_in(Self::BINDS)
     }
@@ -225,11 +230,11 @@ impl QuotaUse {
     }
 }
 
-/// Waits that are long for this group.
+/// Waits that are unusually long for this group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unusual {
-    /// 99th percentile of its waits, nanoseconds.
+    /// 99th percentile of its waits, in nanoseconds.
     pub p99_ns: u64,
-    /// How many times the usual one that is.
+    /// The factor above the usual percentile.
     pub times: f64,
 }

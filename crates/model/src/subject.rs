@@ -1,4 +1,4 @@
-//! A subject and what was charged to it.
+//! A subject and its figures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,44 +7,45 @@ use crate::{
     Counters, DestinationCounters, Events, Histogram, Joules, Owner, Subject, VerdictKind, Waiting,
 };
 
-/// What one subject used. Subjects do not overlap: the sum over them is the node's total.
+/// Figures of one subject. Subjects do not overlap: their sum is the node's total.
 #[derive(Clone, Debug)]
 pub struct SubjectRow {
-    /// Container, unit or other group.
+    /// The container, unit or other group.
     pub subject: Subject,
-    /// What is known of it, from the outermost of its groups.
+    /// The owner of its outermost cgroup.
     pub owner: Arc<Owner>,
-    /// What it used since the agent started. Its groups are no neighbours of each other
+    /// Its use since the agent started. Its cgroups are not neighbours of each other
     /// ([`crate::Cause`]).
     pub counters: Counters,
-    /// Active energy that it was charged with since the agent started; 0 without a meter.
+    /// Active energy charged to it since the agent started; 0 without a meter.
     pub joules: Joules,
-    /// Average frequency while it ran, over the last tick; `None` when not measured or not run.
+    /// Average frequency while it ran, over the last tick; `None` if not measured or if it did not
+    /// run.
     pub frequency_hertz: Option<f64>,
-    /// How long its waits were, since the agent started; one value in nanoseconds for each.
+    /// Histogram of its waits since the agent started, in nanoseconds.
     pub waits: Histogram,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
-    /// Its events since the agent started, and what its groups have open.
+    /// Its events since the agent started, and its open sockets.
     pub events: Events,
-    /// How long it took to connect, since the agent started; one value in nanoseconds for each
-    /// connection that was established.
+    /// Histogram of its connect times since the agent started, in nanoseconds, for established
+    /// connections.
     pub connects: Histogram,
-    /// Where its connections go, in the order of addresses; without those that found no room or
-    /// are gone for long.
+    /// Destinations of its connections, in order of addresses. Destinations without room or long
+    /// gone are left out.
     pub destinations: Vec<SubjectDestination>,
-    /// What it did with all destinations.
+    /// Counts over all destinations.
     pub all_destinations: DestinationCounters,
-    /// Who had the CPU while it waited for others, in the order of culprits. The sum is what it
-    /// waited for neighbours and threads of the kernel, without culprits that are no subject any more.
+    /// The culprits of its waits, in order. The sum is its waits behind neighbours and kernel
+    /// threads, except behind culprits that are no longer subjects.
     pub blame: Vec<SubjectBlame>,
-    /// What was the matter in the last window that was judged; `None` before, and where nobody
-    /// judges (`Judge::mark` of noctule-analysis).
+    /// Verdict on the last judged window. It is `None` before the first, and if nothing judges
+    /// (`Judge::mark` of noctule-analysis).
     pub verdict: Option<VerdictKind>,
 }
 
 impl SubjectRow {
-    /// One that used nothing yet.
+    /// Creates a row without any use.
     pub fn new(subject: Subject, owner: Arc<Owner>) -> Self {
         Self {
             subject,
@@ -64,32 +65,32 @@ impl SubjectRow {
     }
 }
 
-/// Who made a subject wait.
+/// The culprit of a subject's wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Blamed {
-    /// Threads of the kernel.
+    /// Kernel threads.
     Kernel,
     /// Another subject.
     Subject(Arc<Subject>),
-    /// Groups without a row of their own, for want of room or because they are gone for long.
+    /// Groups without a row of their own, because there was no room or they are long gone.
     Unnamed,
 }
 
-/// What one culprit did to a subject.
+/// A culprit's effect on a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectBlame {
-    /// Who had the CPU.
+    /// The culprit.
     pub culprit: Blamed,
-    /// How long the subject waited meanwhile, since both are known, in nanoseconds. Only goes up; one that did not
-    /// for a while is forgotten where there is hardly room for others, and begins again.
+    /// Time that the subject waited behind it since both are known, in nanoseconds. It only goes
+    /// up. If room is scarce, a pair that has not grown for a while is dropped and restarts from 0.
     pub wait_ns: u64,
 }
 
-/// What a subject did with one destination.
+/// Connections of a subject to one destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectDestination {
-    /// The other end.
+    /// The remote address.
     pub destination: SocketAddr,
-    /// Since the destination has a place. Only goes up.
+    /// Counts since the destination has a row. They only go up.
     pub counters: DestinationCounters,
 }

@@ -1,14 +1,14 @@
-//! The kinds of verdict.
+//! Kinds of verdicts.
 
-/// What happens to a group that waits, from its own point of view.
+/// What happens to a waiting group, from its own point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VerdictKind {
     /// Nothing that matters.
     #[default]
     Quiet,
-    /// Another container, unit or group has the CPU, and causes most of the wait.
+    /// Another container, unit or group has the CPU and causes most of the wait.
     HurtByNeighbour,
-    /// Others have the CPU, and none of them causes most of the wait; or it is not known who.
+    /// Several groups have the CPU and none causes most of the wait, or they are unknown.
     HurtByNeighbours,
     /// Its own CPU quota, or one above or inside it, holds it back.
     HeldByQuota,
@@ -16,7 +16,7 @@ pub enum VerdictKind {
     QuotaAndNeighbours,
     /// Its own threads have the CPU.
     TooManyThreads,
-    /// Threads of the kernel have the CPU.
+    /// Kernel threads have the CPU.
     HurtByKernel,
     /// The hypervisor takes the CPU (steal time).
     HurtByHost,
@@ -25,7 +25,7 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Quiet,
         Self::HurtByNeighbour,
@@ -38,7 +38,7 @@ impl VerdictKind {
         Self::HurtByInterrupts,
     ];
 
-    /// The name in JSON and in labels.
+    /// Returns the name in JSON and in labels.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "quiet",
@@ -53,17 +53,17 @@ impl VerdictKind {
         }
     }
 
-    /// A quota holds the group back.
+    /// Returns whether a quota holds the group back.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::HeldByQuota | Self::QuotaAndNeighbours)
     }
 
-    /// Somebody else has the CPU, or the group's own threads have.
+    /// Returns whether another task has the CPU, including the group's own threads.
     pub const fn is_contended(self) -> bool {
         !matches!(self, Self::Quiet | Self::HeldByQuota)
     }
 
-    /// The group does it to itself: its limit, its threads.
+    /// Returns whether the group causes it itself, by its limit or its threads.
     pub const fn is_own(self) -> bool {
         matches!(self, Self::HeldByQuota | Self::TooManyThreads)
     }

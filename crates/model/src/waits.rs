@@ -1,32 +1,33 @@
-//! Who waited for the CPU and who had it, as the kernel side counts it.
+//! Waits for the CPU by victim and culprit, as counted by the kernel side.
 
 use crate::{CgroupId, Cumulative, Histogram};
 
-/// Whose threads waited, or ran.
+/// The threads that waited or ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// The threads of a cgroup.
     Cgroup(CgroupId),
-    /// Threads of the kernel that are in no cgroup of their own. They appear as culprits only: as
-    /// victims they are in the root group.
+    /// Kernel threads outside any cgroup of their own. They are only culprits; as victims they are
+    /// part of the root cgroup.
     Kernel,
-    /// The command that the agent follows, with its descendants, whichever cgroups they are in.
+    /// The command that the agent follows and its descendants, in any cgroup.
     Followed,
-    /// Groups for which there was no room, that are gone for long, or of which a pair was forgotten, together.
+    /// Groups that had no room, are long gone, or whose pair was dropped, taken together.
     Unnamed,
 }
 
-/// What one group did to another. Both only go up, but those of a pair that was forgotten begin again.
+/// Effect of one group on another. Both values only go up, but restart from 0 if the pair was
+/// dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blame {
-    /// How long the victim waited while the culprit had the CPU, in nanoseconds.
+    /// Time that the victim waited while the culprit had the CPU, in nanoseconds.
     pub wait_ns: u64,
-    /// How often the culprit took the CPU from the victim.
+    /// Number of times that the culprit preempted the victim.
     pub preemptions: u64,
 }
 
 impl Blame {
-    /// What was added since `earlier`.
+    /// Returns the growth since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -49,32 +50,33 @@ impl std::ops::AddAssign<&Blame> for Blame {
     }
 }
 
-/// One cell of the matrix of victims and culprits. Waits behind threads of the kernel and of the
-/// victim's own cgroup are not in it: they are counters ([`crate::Cause`]).
+/// A cell of the matrix of victims and culprits. It excludes waits behind kernel threads and behind
+/// the victim's own cgroup, which are counters ([`crate::Cause`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlameRow {
-    /// Who waited.
+    /// The group that waited.
     pub victim: Group,
-    /// Who had the CPU; [`Group::Unnamed`] when the table had no room for it.
+    /// The group that had the CPU; [`Group::Unnamed`] if the table had no room for it.
     pub culprit: Group,
-    /// Since the agent started, or since the pair was forgotten: where there is hardly room for others, one
-    /// that does not grow is, and what it had goes to the victim's row of [`Group::Unnamed`].
+    /// Counts since the agent started, or since the pair was dropped. If room is scarce, a pair
+    /// that does not grow is dropped, and its counts move to the victim's row of
+    /// [`Group::Unnamed`].
     pub blame: Blame,
 }
 
-/// The waits that go on at the moment of a batch: threads that are runnable and do not run. Those that
-/// are throttled are among them. Goes up and down.
+/// Waits in progress at the moment of a batch: threads that are runnable but not running, including
+/// throttled ones. It goes up and down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// How many threads wait.
+    /// Number of waiting threads.
     pub threads: u64,
-    /// How long the one has waited that has waited longest, nanoseconds. Of a wait that began before the
-    /// agent it is known since the thread came to its CPU.
+    /// The longest wait so far, in nanoseconds. A wait that began before the agent is known only
+    /// since the thread arrived on its CPU.
     pub longest_ns: u64,
 }
 
 impl Waiting {
-    /// One thread, which has waited for so long; 0: it does not wait.
+    /// Creates the value for one thread that has waited for `ns`; 0 means that it does not wait.
     pub const fn thread(ns: u64) -> Self {
         Self {
             threads: (ns > 0) as u64,
@@ -86,14 +88,14 @@ impl Waiting {
 /// The threads of a group that want the CPU, and the CPUs that they may use (affinity and cpuset).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRoom {
-    /// Threads that ran or waited for a hundredth of what all did, or longer.
+    /// Threads that ran or waited for at least a hundredth of the group's total.
     pub threads: u32,
-    /// CPUs that are online and that any of these threads may use.
+    /// Online CPUs that any of these threads may use.
     pub cpus: u32,
 }
 
 impl ThreadRoom {
-    /// Whether each of the threads could have a CPU of its own.
+    /// Returns whether each of the threads could have its own CPU.
     pub const fn is_enough(self) -> bool {
         self.threads <= self.cpus
     }
@@ -106,14 +108,13 @@ impl std::ops::AddAssign<&Waiting> for Waiting {
     }
 }
 
-/// How long the waits of a group were: for a CPU ([`crate::Batch::waits`]), or for the other end of
-/// a connection ([`crate::Batch::connects`]).
+/// Histogram of a group's waits for a CPU ([`crate::Batch::waits`]) or for a connection
+/// ([`crate::Batch::connects`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitRow {
-    /// Who waited.
+    /// The group that waited.
     pub group: Group,
-    /// One value in nanoseconds for each wait, since the agent started. For a CPU: every time that a
-    /// thread gets one is the end of a wait, however short. For a connection: each that was
-    /// established.
+    /// Waits since the agent started, in nanoseconds. For a CPU, a wait ends each time that a
+    /// thread gets one, however short it was. For connections, each established one counts.
     pub histogram: Histogram,
 }
