@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bar_is_to_a_contender_that_exists_and_the_page_tells_it() {
+    fn every_bar_names_contenders_and_is_documented() {
         let page = include_str!("../../docs/bench.md");
         for bar in &BARS {
             for name in [bar.of, bar.to] {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_agent_as_it_comes_is_judged_and_only_where_both_were_measured() {
+    fn only_the_default_agent_is_judged_if_measured() {
         let mut figures = Figures::default();
         for (contender, value) in [(OURS, 40.0), ("variant", 50.0), (NETFLIX, 100.0)] {
             add(&mut figures, &figures::BPF_PER_SWITCH, contender, value);

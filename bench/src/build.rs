@@ -25,7 +25,7 @@ pub(super) fn release(root: &Path) -> Result<PathBuf> {
         .output()
         .context("starting cargo")?;
     if !output.status.success() {
-        bail!("the binary cannot be built");
+        bail!("building the binary failed");
     }
     let executable = |line: &str| {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -35,5 +35,5 @@ pub(super) fn release(root: &Path) -> Result<PathBuf> {
     };
     let messages = String::from_utf8_lossy(&output.stdout);
     let found = messages.lines().find_map(executable);
-    found.context("cargo does not report where the binary is")
+    found.context("cargo did not report the path of the binary")
 }

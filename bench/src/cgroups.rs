@@ -134,7 +134,7 @@ mod tests {
     const SET: &str = "32 23 0:28 / /cg/cpuset rw - cgroup cgroup rw,cpuset\n";
 
     #[test]
-    fn the_cpu_controller_of_v1_comes_before_v2() {
+    fn v1_cpu_controller_takes_precedence() {
         let find = |text: &str| find_mount(text, "cpu");
         assert_eq!(find(V2), Some("/sys/fs/cgroup".into()));
         assert_eq!(find(&[V2, SET].concat()), Some("/sys/fs/cgroup".into()));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_path_is_that_of_the_same_hierarchy() {
+    fn own_path_is_read_from_the_same_hierarchy() {
         assert_eq!(own_path("0::/user.slice\n", "cpu"), "/user.slice");
         let hybrid = "5:cpuset:/a\n4:cpu,cpuacct:/b\n0::/c\n";
         assert_eq!(own_path(hybrid, "cpu"), "/b");

@@ -30,7 +30,10 @@ pub(super) fn print(
     let commit = earlier["commit"].as_str().unwrap_or("?");
     writeln!(out, "\nNew / old, against commit {commit} (medians)")?;
     if earlier["quick"] == true {
-        writeln!(out, "  the earlier run was quick: it says nothing")?;
+        writeln!(
+            out,
+            "  the earlier run was quick: its figures are not comparable"
+        )?;
     }
     let compared = figures.all().iter().filter(|f| {
         COMPARED.contains(&f.kind) && contenders.contains(&f.contender) && figures.matters(f)
@@ -88,7 +91,7 @@ mod tests {
     use crate::figures::{BPF_PER_SWITCH, Place};
 
     #[test]
-    fn a_figure_is_compared_with_the_same_one() {
+    fn figure_is_compared_with_the_matching_one() {
         let mut figures = Figures::default();
         for (contender, value) in [("empty", 20.0), ("noctule", 60.0)] {
             let place = Place {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_references_exist_and_the_page_lists_what_is_ours() {
+    fn names_are_unique_and_documented() {
         let names: BTreeSet<&str> = ALL.iter().map(|c| c.name).collect();
         assert_eq!(names.len(), ALL.len());
         let page = include_str!("../../docs/bench.md");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_of_the_agent_gets_its_configuration() {
+    fn agent_variant_gets_its_configuration() {
         let folder = std::env::temp_dir().join(format!("noctule-bench-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let bed = Bed {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_named() {
+    fn missing_tool_is_named() {
         let tool = Tool {
             program: "no-such-tool",
             arguments: &[],

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_that_of_the_same_round() {
+    fn ratio_uses_the_reference_of_the_same_round() {
         let mut figures = Figures::default();
         for (round, alone, beside) in [(0, 10.0, 11.0), (1, 20.0, 24.0), (3, 40.0, 44.0)] {
             figures.add(place(NONE, round), &ELAPSED, alone);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn median_of_an_even_number_is_between() {
+    fn median_of_even_count_is_the_mean_of_the_middle() {
         assert_eq!(Summary::of(vec![4.0, 1.0, 2.0, 3.0]).median, 2.5);
         assert_eq!(Summary::of(vec![3.0, 1.0, 2.0]).median, 2.0);
         assert_eq!(Summary::of(vec![7.0]).minimum, 7.0);

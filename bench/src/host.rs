@@ -184,14 +184,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_read_from_its_descriptor_and_a_link_is_none() {
+    fn program_is_read_from_fdinfo_and_a_link_is_ignored() {
         let prog = "pos:\t0\nprog_type:\t26\nprog_id:\t433\nrun_time_ns:\t900\nrun_cnt:\t3\n";
         assert_eq!(program(prog), Some((433, Run { ns: 900, count: 3 })));
         assert_eq!(program("link_type:\ttracing\nprog_id:\t433\n"), None);
     }
 
     #[test]
-    fn the_kernels_own_figures_can_be_read() {
+    fn kernel_figures_are_readable() {
         let me = std::process::id();
         assert!(switches().expect("/proc/stat") > 0);
         assert!(cpu_ns(me).expect("schedstat") > 0);

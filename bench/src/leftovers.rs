@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_bench_has_made_has_an_owner() {
+    fn only_folders_of_a_bench_have_an_owner() {
         assert_eq!(owner("noctule-bench-7"), Some(7));
         assert_eq!(owner("noctule-bench-oom-8"), Some(8));
         assert_eq!(owner("noctule-bench-"), None);

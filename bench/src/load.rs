@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loads_do_what_they_say() {
+    fn loads_do_what_they_describe() {
         let messages = hackbench::run(400).expect("hackbench");
         assert_eq!(messages.operations, 400);
         let storm = fork_storm::run(8).expect("fork storm");

@@ -169,7 +169,7 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
         .json
         .clone()
         .unwrap_or_else(|| folder.join("latest.json"));
-    let record = record::of(&plan, &bed, &machine, &figures, side_by_side.as_ref());
+    let record = record::describe_run(&plan, &bed, &machine, &figures, side_by_side.as_ref());
     let text = serde_json::to_string_pretty(&record).context("writing JSON")?;
     fs::write(&json, text + "\n").with_context(|| json.display().to_string())?;
     let mut out = stdout().lock();

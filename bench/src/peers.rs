@@ -53,8 +53,8 @@ struct Beside {
     running: Result<Running, String>,
 }
 
-/// All reported events, and how many the tool reports as lost.
-struct Heard {
+/// All reported events, and the number that the tool reports as lost.
+struct ToolEvents {
     reported: Vec<Reported>,
     lost: u64,
 }
@@ -90,13 +90,13 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     for peer in beside {
         let (scope, name, instead) = (peer.scope, peer.name, peer.instead);
         let said = match peer.running {
-            Ok(running) => Ok(hear(name, running, bed, stop)?),
+            Ok(running) => Ok(read_events(name, running, bed, stop)?),
             Err(reason) => Err(reason),
         };
         heard.push((scope, name, instead, said));
     }
     let agent = ours.pids();
-    let ours = hear("noctule", ours, bed, stop)?;
+    let ours = read_events("noctule", ours, bed, stop)?;
     let who = Who::new(agent, readings.pid, &ours.reported);
     let mut tasks = None;
     let mut peers = Vec::new();
@@ -144,10 +144,10 @@ fn start(peer: &contender::Peer, bed: &Bed, stop: &Stop) -> Result<Beside> {
     })
 }
 
-/// Ends a tool, and reads its events.
-fn hear(name: &str, running: Running, bed: &Bed, stop: &Stop) -> Result<Heard> {
+/// Ends a tool and parses its events.
+fn read_events(name: &str, running: Running, bed: &Bed, stop: &Stop) -> Result<ToolEvents> {
     running.drain(stop)?;
-    let mut heard = Heard {
+    let mut heard = ToolEvents {
         reported: Vec::new(),
         lost: 0,
     };

@@ -13,8 +13,8 @@ use super::rounds::Plan;
 /// Goes up when a name or a meaning changes.
 const FORMAT: u32 = 1;
 
-/// Everything that is known of a run.
-pub(super) fn of(
+/// Returns everything known about a run.
+pub(super) fn describe_run(
     plan: &Plan,
     bed: &Bed,
     machine: &Machine,

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_left_and_numbers_right() {
+    fn text_is_left_aligned_and_numbers_right_aligned() {
         let mut out = Vec::new();
         let rows = [
             vec!["a".to_owned(), "1.5".into()],

@@ -6,7 +6,7 @@ fn scores(name: &str) -> Vec<Score> {
 }
 
 #[test]
-fn noctule_is_right_to_four_percent_where_frequency_and_siblings_differ() {
+fn error_is_below_four_percent_with_dvfs_and_smt() {
     for name in ["dvfs", "smt", "two sockets", "duty cycles"] {
         let [ours, others @ ..] = &scores(name)[..] else {
             panic!("no methods");
@@ -21,7 +21,7 @@ fn noctule_is_right_to_four_percent_where_frequency_and_siblings_differ() {
 }
 
 #[test]
-fn noctule_is_right_to_four_percent_on_every_trace_and_knows_idle_power_to_three() {
+fn error_is_small_on_every_trace() {
     for trace in TRACES {
         let ours = judge(trace, &mut methods())[0];
         assert!(ours.error <= 0.04, "{}: {ours:?}", trace.name);
@@ -30,7 +30,7 @@ fn noctule_is_right_to_four_percent_on_every_trace_and_knows_idle_power_to_three
 }
 
 #[test]
-fn processes_of_two_milliseconds_are_lost_where_only_the_living_count() {
+fn methods_without_ended_processes_lose_short_ones() {
     let [ours, _, before, _] = scores("short-lived")[..] else {
         panic!("four methods");
     };
@@ -39,8 +39,7 @@ fn processes_of_two_milliseconds_are_lost_where_only_the_living_count() {
 }
 
 #[test]
-fn the_true_active_energy_of_simulated_nodes_is_within_the_error_and_nearer_than_by_other_formulas()
-{
+fn truth_is_within_the_error_and_closer_than_other_methods() {
     let scores = CLASSES.iter().map(|class| (class, judge_class(class, 1)));
     let mut nodes = 0;
     for (class, score) in scores {

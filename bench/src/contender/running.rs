@@ -54,8 +54,8 @@ struct Capture {
     reader: JoinHandle<Vec<u8>>,
 }
 
-/// Everything that a program said.
-pub(crate) struct Said {
+/// The complete output of a program.
+pub(crate) struct ToolOutput {
     pub(crate) format: Format,
     pub(crate) output: String,
     pub(crate) errors: String,
@@ -167,8 +167,8 @@ impl Running {
         quiet.map(|_| ())
     }
 
-    /// Ends it; what those said whose events were read.
-    pub(crate) fn end(self) -> Result<Vec<Said>> {
+    /// Ends the processes, and returns the output of those that report events.
+    pub(crate) fn end(self) -> Result<Vec<ToolOutput>> {
         let mut all = Vec::new();
         for member in self.members {
             drop(member.child);
@@ -179,7 +179,7 @@ impl Running {
                 .reader
                 .join()
                 .map_err(|_| anyhow!("the reader panicked"))?;
-            all.push(Said {
+            all.push(ToolOutput {
                 format: capture.format,
                 output: text(output),
                 errors: fs::read_to_string(&member.errors).unwrap_or_default(),

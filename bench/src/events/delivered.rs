@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_load_did_counts() {
+    fn only_events_of_the_load_count() {
         let start = |pid: u32, parent: u32| {
             format!(
                 "{{\"event.name\":\"process.start\",\"process.pid\":{pid},\
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_known_by_their_address() {
+    fn connections_are_matched_by_address() {
         let address = address_of(70_000);
         assert_eq!(address.to_string(), "127.2.17.112");
         let line = |peer: &str| {

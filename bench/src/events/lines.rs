@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_told_with_its_arguments() {
+    fn exec_lines_have_arguments() {
         let line = "my sh            4194300 4194299   0 /bin/sh -c true ";
         let Some(Event::Exec {
             pid,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_a_code_or_a_signal() {
+    fn exit_lines_have_a_code_or_a_signal() {
         let lines = [
             (
                 "sh               19670   19662   19670   0.00    code 7",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_told_by_both_ends_and_what_became_of_them() {
+    fn socket_lines_have_both_ends_and_the_change() {
         let life = "15127   a b  127.0.0.1       35064 ::ffff:127.0.0.1 1     0.00   0.00   0.06";
         let Some(Event::Tcp(Change::Close, ends)) = event(Format::Tcplife, life) else {
             panic!("{life}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_has_its_path_and_what_came_of_it() {
+    fn open_lines_have_the_path_and_the_error() {
         let lines = [
             (
                 "15410  opensnoop         23   0 02000000 /etc/a b",

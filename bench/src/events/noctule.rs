@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_of_the_format_are_understood() {
+    fn json_keys_are_parsed() {
         let line = r#"{"time_unix_nano":7,"event.name":"process.exec","process.pid":3,
             "process.executable.name":"sh","process.command_args":["sh","-c","true"]}"#;
         let reported = read(line).expect("an event");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_no_other_end() {
+    fn listener_has_no_remote_end() {
         let line = r#"{"event.name":"tcp.listen","network.type":"ipv6",
             "network.local.address":"::1","network.local.port":80,"netns.cookie":5}"#;
         let reported = read(line).expect("an event");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_before_is_no_event() {
+    fn existing_objects_are_not_events() {
         let line = r#"{"event.name":"process.start","process.pid":3,"noctule.origin":"existing"}"#;
         assert_eq!(read(line), None);
     }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_counts_for_the_cgroup_that_waited() {
+    fn event_counts_for_the_waiting_cgroup() {
         let mut groups = HashMap::new();
         for event in [[7_u64, 8, 1000, 1], [8, 8, 0, 2]] {
             take(&mut groups, &event.map(u64::to_ne_bytes).concat());

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_survives_its_json() {
+    fn outcome_round_trips_through_json() {
         let outcome = Outcome {
             operations: 4,
             elapsed_ns: 10,

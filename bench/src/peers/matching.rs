@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::Heard;
+use super::ToolEvents;
 use super::opens::{Names, Way, Who};
 use crate::events::{Arguments, Change, Event, Reported, Scope};
 
@@ -88,7 +88,7 @@ impl Ours<'_> {
 /// Compares; `during` is the time of the load, which all peers have seen.
 pub(super) fn compare(
     scope: Scope,
-    peer: &Heard,
+    peer: &ToolEvents,
     reported: &[Reported],
     during: (u64, u64),
     who: &Who,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_of_a_peer_takes_one_of_ours() {
+    fn each_peer_event_takes_one_agent_event() {
         let start = |pid: u32, at: u64| {
             format!(
                 "{{\"time_unix_nano\":{at},\"event.name\":\"process.start\",\"process.pid\":{pid}}}"
@@ -225,7 +225,7 @@ mod tests {
                 "new 9 1 8",
             ],
         );
-        let peer = Heard { reported, lost: 0 };
+        let peer = ToolEvents { reported, lost: 0 };
         let matched = compare(Scope::Starts, &peer, &ours, (10, 20), &Who::default());
         assert_eq!((matched.peer, matched.ours, matched.both), (4, 3, 3));
         let one = |example: &str| Several {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_compared_as_far_as_both_have_them() {
+    fn arguments_are_compared_up_to_the_shorter() {
         let arguments = |words: &str, truncated| Arguments {
             words: words.into(),
             truncated,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_takes_what_no_other_open_can_be() {
+    fn folder_takes_only_remaining_opens() {
         let open = |path: &str| {
             format!(
                 "{{\"time_unix_nano\":15,\"event.name\":\"file.open\",\"process.pid\":3,\
@@ -265,7 +265,7 @@ mod tests {
             "3      sh                 4   0 00000000 ./x/../b",
             "3      sh                -1   2 00000000 c",
         ];
-        let peer = Heard {
+        let peer = ToolEvents {
             reported: read(Format::Opensnoop, &theirs),
             lost: 1,
         };

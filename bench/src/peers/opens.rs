@@ -168,7 +168,7 @@ mod tests {
     use crate::events::Flags;
 
     #[test]
-    fn paths_are_the_same_whatever_way_they_go() {
+    fn equivalent_paths_are_equal() {
         let normal = |path: &str| normal(Path::new(path)).display().to_string();
         assert_eq!(normal("/usr/lib/gcc/../../x.o"), "/usr/x.o");
         assert_eq!(normal("../a/./b"), "a/b");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_is_not_ours_has_a_reason() {
+    fn open_missing_from_the_agent_has_a_reason() {
         let start = |pid, parent| Reported {
             at: None,
             netns: None,

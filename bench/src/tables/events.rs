@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_to_be_told() {
+    fn missing_events_are_reported() {
         let cases = [
             ((0.0, 0.0), "complete"),
             ((3.0, 3.0), "lost == missing"),
