@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The floor beside a server of whoever knows the owner of a connection on both of its sides: as
- * empty_hooks, and each socket that listens or connects gets an account of the size of the agent's
- * in its storage. The kernel copies it for a connection that comes in, and frees both. Nothing is
- * written.
+ * The baseline for tracing a server with the owner known on both sides of a connection. Like
+ * empty_hooks, but each listening or connecting socket also gets an account of the agent's size in
+ * its socket storage. The kernel copies the account for an incoming connection and frees both
+ * accounts. Nothing is written.
  */
 #include "../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The floor beside a server: programs that do nothing, on every hook of the agent that a request
- * with a connection of its own comes by. Who watches there at all pays this.
+ * The baseline for tracing a server: empty programs on every hook of the agent that a request with
+ * its own connection passes. Any tracer of these hooks pays this cost.
  */
 #define SECTION(name) __attribute__((section(name), used))
 

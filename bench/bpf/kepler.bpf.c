@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A yardstick of the bench: our own rendering of what the program of Kepler v0.7.12 does at each
- * context switch. Written from a description of its steps and maps; no line is theirs.
+ * A reference for the bench: reimplements what Kepler v0.7.12 does at each context switch. It was
+ * written from a description of Kepler's steps and maps and contains none of its code.
  *
- * Three hardware counters are read and compared with their last values in arrays; the time on the
- * CPU is that since a stamp in a hash of threads; both are added to a row in a hash of processes,
- * which user space takes out every three seconds. Where it is known to count wrongly (the first
- * slice of a row is lost, plain additions of several CPUs, idle tasks that share one row) so does
- * this: what is measured is what it costs.
+ * The program reads three hardware counters and compares them with their last values in arrays. The
+ * time on the CPU is the time since a stamp in a hash of threads. Both are added to a row in a hash
+ * of processes, which user space empties every three seconds. Known counting errors of Kepler are
+ * kept, because only the cost matters: it loses the first slice of a row, adds without atomics from
+ * several CPUs, and lets idle tasks share one row.
  *
- * Kepler also has programs on softirqs, reads and writes of the page cache. Those do not run at a
- * switch and are left out, so that this is not dearer than the original; the agent's are counted.
+ * Kepler's programs on softirqs and page-cache accesses do not run at a switch. They are left out,
+ * so that this program costs no more than the original. The agent's equivalents are counted.
  */
 #include "../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -36,7 +36,7 @@ struct process {
 	char comm[16];
 };
 
-/* By process: a tgid. */
+/* Keyed by process (tgid). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_ROWS);
@@ -44,7 +44,7 @@ struct {
 	__type(value, struct process);
 } processes SEC(".maps");
 
-/* CLOCK_MONOTONIC since when a thread runs. */
+/* CLOCK_MONOTONIC at which a thread got its CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_ROWS);
@@ -52,7 +52,7 @@ struct {
 	__type(value, __u64);
 } running_since SEC(".maps");
 
-/* libbpf makes room for each CPU. */
+/* libbpf sizes the array for all CPUs. */
 #define COUNTER(name)                                        \
 	struct {                                             \
 		__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY); \
@@ -70,7 +70,7 @@ COUNTER(cycles);
 COUNTER(instructions);
 COUNTER(cache_misses);
 
-/* Growth of a counter of this CPU. Without a PMU the read fails, at each switch. */
+/* Growth of a counter of this CPU. Without a PMU the read fails at each switch. */
 static __always_inline __u64 growth(void *counter, void *last_values, __u32 cpu)
 {
 	struct bpf_perf_event_value value = {};
@@ -98,7 +98,7 @@ static __always_inline __u64 run_time(__u32 pid, __u64 now)
 	return ns / 1000;
 }
 
-/* At sched_switch the current thread is still the one that leaves. */
+/* At sched_switch, the current thread is still the previous one. */
 static __always_inline void make_row(__u32 tgid)
 {
 	struct process row = {};
@@ -133,7 +133,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 		}
 	}
 	make_row(prev_tgid);
-	/* Read again, so that the next thread does not pay for what was done here. */
+	/* The clock is read again, so that the next thread is not charged for this program. */
 	now = bpf_ktime_get_ns();
 	bpf_map_update_elem(&running_since, &next_pid, &now, BPF_ANY);
 	return 0;

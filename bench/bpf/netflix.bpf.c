@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A yardstick of the bench: our own rendering of the structure that Netflix describes in "Noisy
- * Neighbor Detection with eBPF" (September 2024). Written from the description; no line is theirs.
+ * A reference for the bench: reimplements the structure that Netflix describes in "Noisy Neighbor
+ * Detection with eBPF" (September 2024). It was written from that description and contains none of
+ * their code.
  *
- * A wake-up stamps its thread in a hash, the switch takes the stamp out again, and what was waited
- * goes to user space through a ring, one event for each cgroup and CPU in RATE_LIMIT_NS at most. As
- * in the article a thread that is preempted gets no stamp, so its wait is not seen: measuring less
- * makes this cheaper than what the agent does, never dearer.
+ * A wake-up stamps its thread in a hash, and the switch removes the stamp. The wait goes to user
+ * space through a ring buffer, with at most one event for each cgroup and CPU in RATE_LIMIT_NS. As
+ * in the article, a preempted thread gets no stamp, so its wait is missed. That makes this program
+ * cheaper than the agent's accounting, never more expensive.
  *
- * The article gives neither RATE_LIMIT_NS nor MAX_TASK_ENTRIES nor the size of the ring: those here
- * are ours. Where there are many switches a second almost none makes an event, and the figure is
- * that of the maps; where there are few, waking the reader is a part of it.
+ * The article gives no values for RATE_LIMIT_NS, MAX_TASK_ENTRIES and the ring size; those here are
+ * chosen for the bench. At high switch rates almost no switch makes an event, so the cost is that
+ * of the maps. At low rates it includes waking the reader.
  */
 #include "../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -30,7 +31,7 @@ enum {
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 
-/* CLOCK_MONOTONIC of the wake-up, by thread. */
+/* CLOCK_MONOTONIC of the wake-up, keyed by thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_TASK_ENTRIES);
@@ -38,7 +39,7 @@ struct {
 	__type(value, __u64);
 } woken SEC(".maps");
 
-/* CLOCK_MONOTONIC of the last event, by cgroup. */
+/* CLOCK_MONOTONIC of the last event, keyed by cgroup. */
 struct {
 	__uint(type, MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, MAX_TASK_ENTRIES);
@@ -99,7 +100,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	__u64 now, waited, group, prev_group, last = 0, *stamped, *last_event;
 	struct event *event;
 
-	/* The idle task, as early as the article has it. */
+	/* Skips the idle task at the same point as the article. */
 	if (!pid)
 		return 0;
 	stamped = bpf_map_lookup_elem(&woken, &pid);

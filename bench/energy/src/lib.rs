@@ -1,5 +1,5 @@
-//! How right the attribution of energy is: traces whose truth is known, noctule's attribution, and the
-//! published methods of others on the same traces.
+//! Measures the accuracy of energy attribution. Traces with a known truth are run through noctule's
+//! attribution and through the published methods of other tools.
 
 mod machine;
 mod methods;
@@ -13,23 +13,23 @@ pub use methods::{IdleMinimum, Method, Noctule, PlainRatio, RatioBefore, ShareOf
 pub use nodes::{CLASSES, Class, ClassScore, NODES, judge_class, other_rules};
 pub use traces::{TRACES, Trace};
 
-/// How long a method may learn before it is judged, in seconds.
+/// Time for a method to learn before it is judged, in seconds.
 pub const WARM_UP: u32 = 120;
-/// How long it is judged.
+/// Time during which it is judged, in seconds.
 pub const JUDGED: u32 = 600;
 
-/// How a method did on a trace.
+/// The accuracy of a method on a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Score {
-    /// What was charged wrongly to processes, as a part of what they really took.
+    /// Energy charged wrongly to processes, relative to what they really used.
     pub error: f64,
-    /// The same when the sum of all is set right: how wrong the shares are.
+    /// Like `error`, but after correcting the total, so that only wrong shares count.
     pub shares: f64,
-    /// Idle energy less the truth, as a part of the truth.
+    /// Error of the idle energy, relative to the truth.
     pub idle: f64,
 }
 
-/// Runs a trace and judges each method, in their order.
+/// Runs a trace and judges each method, in order.
 pub fn judge(trace: &Trace, methods: &mut [Box<dyn Method>]) -> Vec<Score> {
     let mut machine = Machine::new(trace.physics, 7);
     let mut random = Random(11);
@@ -84,7 +84,7 @@ fn score(real: &[(u32, f64)], charged: impl Fn(u32) -> f64, idle: f64) -> Score 
     }
 }
 
-/// Each of the methods, as new.
+/// Returns a new instance of each method.
 pub fn methods() -> Vec<Box<dyn Method>> {
     vec![
         Box::new(Noctule::new()),

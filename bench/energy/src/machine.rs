@@ -1,4 +1,4 @@
-//! A machine whose power is known: who ran, how fast, and what that cost.
+//! A simulated machine whose power is known: which processes ran, how fast, and at what cost.
 
 use std::collections::HashMap;
 
@@ -7,51 +7,52 @@ use noctule_model::{
     Measured, Node, PackageRow, PackageUse, ProcessId, ProcessRow, Zone, ZoneKind, ZoneReading,
 };
 
-/// What one process does in a tick.
+/// The work of a process in a tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Which process.
+    /// The process.
     pub pid: u32,
     /// Seconds on a CPU.
     pub seconds: f64,
-    /// The part of them in which the SMT sibling was busy.
+    /// Share of them in which the SMT sibling was busy.
     pub shared: f64,
-    /// Average frequency meanwhile, in GHz.
+    /// Average frequency, in GHz.
     pub gigahertz: f64,
     /// Number of the socket that it ran on.
     pub socket: usize,
-    /// It ends with the tick.
+    /// Whether it ends with the tick.
     pub ends: bool,
-    /// What it costs by what its counters say: 1 but for instructions that take more or less than others.
+    /// Cost relative to what its counters suggest. It differs from 1 for unusually cheap or
+    /// expensive instructions.
     pub cost: f64,
 }
 
-/// What a machine takes.
+/// The power characteristics of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Physics {
-    /// Number of CPUs of a socket.
+    /// Number of CPUs per socket.
     pub cpus: u32,
-    /// Cost of work on each socket, as a multiple of the first one's; one for each socket, each with a
-    /// meter of its own.
+    /// Cost of work on each socket, relative to the first. There is one entry per socket, each with
+    /// its own meter.
     pub sockets: &'static [f64],
-    /// Watts of a socket when nothing runs.
+    /// Idle power of a socket, in watts.
     pub idle_watts: f64,
-    /// Watts of one busy CPU at 1 GHz.
+    /// Power of one busy CPU at 1 GHz, in watts.
     pub work_watts: f64,
-    /// Power of work follows the frequency to this exponent.
+    /// Exponent by which the power of work follows the frequency.
     pub exponent: f64,
-    /// What a second beside a busy SMT sibling costs, by one without.
+    /// Cost of a second next to a busy SMT sibling, relative to one without.
     pub shared_cost: f64,
-    /// Noise of the meter at each tick: the largest part of the power.
+    /// Maximum noise of the meter at each tick, relative to the power.
     pub noise: f64,
     /// Whether cycles are measured.
     pub cycles: bool,
-    /// Whether time beside a busy sibling is measured.
+    /// Whether time next to a busy sibling is measured.
     pub siblings: bool,
 }
 
 impl Physics {
-    /// Joules of the work.
+    /// Returns the energy of the work, in joules.
     fn cost(&self, work: &Work) -> f64 {
         let shared = work.shared.clamp(0.0, 1.0);
         let weight = 1.0 - shared + shared * self.shared_cost;
@@ -60,20 +61,20 @@ impl Physics {
     }
 }
 
-/// What a fault of the meter does to one reading.
+/// A fault in a meter reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// None.
+    /// No fault.
     None,
-    /// The counter does not move; it shows all of it later.
+    /// The counter stands still and shows the energy later.
     Stall,
-    /// The counter starts from 0.
+    /// The counter restarts from 0.
     Reset,
-    /// It jumps back a little.
+    /// The counter jumps back a little.
     Back,
 }
 
-/// The counter of one socket.
+/// The energy counter of a socket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     counter_uj: f64,
@@ -100,16 +101,16 @@ pub struct Machine {
     batch: Batch,
     meters: Vec<Meter>,
     random: Random,
-    /// Joules that each process really cost.
+    /// Joules that each process really used.
     pub truth: HashMap<u32, f64>,
-    /// Joules that the machine really took when idle.
+    /// Joules that the machine really used when idle.
     pub idle_truth: f64,
-    /// Joules that all work on each socket really cost.
+    /// Joules that all work on each socket really used.
     pub active_truth: Vec<f64>,
 }
 
 impl Machine {
-    /// One that has not run yet.
+    /// Creates a machine that has not run yet.
     pub fn new(physics: Physics, seed: u64) -> Self {
         let mut counters = vec![Counter::CpuTime];
         counters.extend(physics.cycles.then_some(Counter::Cycles));
@@ -165,12 +166,12 @@ impl Machine {
         }
     }
 
-    /// Joules that a process really cost.
+    /// Returns the joules that a process really used.
     pub fn truth_of(&self, pid: u32) -> f64 {
         self.truth.get(&pid).copied().unwrap_or(0.0)
     }
 
-    /// A second passes. The batch is what noctule would see at its end.
+    /// Simulates a second and returns the batch that noctule would see at its end.
     pub fn second(&mut self, work: &[Work], fault: Fault) -> Batch {
         let mut joules = vec![self.physics.idle_watts; self.meters.len()];
         for work in work {
@@ -219,7 +220,7 @@ impl Machine {
             pid: work.pid,
             start_ns: 1,
         };
-        // Ten processes are a group.
+        // Processes are spread over ten cgroups.
         let group = CgroupId(1 + u64::from(work.pid % 10));
         let Batch {
             processes,
@@ -267,12 +268,12 @@ impl Machine {
     }
 }
 
-/// Numbers between 0 and 1 without a pattern, the same at each run.
+/// A deterministic pseudo-random generator of numbers from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next one.
+    /// Returns the next number.
     pub fn number(&mut self) -> f64 {
         self.0 = self
             .0
@@ -281,7 +282,7 @@ impl Random {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The next one, between these.
+    /// Returns the next number, scaled to a range.
     pub fn between(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * self.number()
     }

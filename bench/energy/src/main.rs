@@ -1,4 +1,4 @@
-//! Prints how right each method is on each trace.
+//! Prints the accuracy of each method on each trace.
 
 use std::io::{self, Write, stdout};
 use std::time::Instant;
@@ -41,7 +41,7 @@ fn main() -> io::Result<()> {
     )
 }
 
-/// One line for each class of nodes, one column for each method.
+/// Prints one line for each class of nodes and one column for each method.
 fn print_nodes(out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
@@ -64,10 +64,10 @@ fn print_nodes(out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Processes that run in each tick of which the cost is measured.
+/// Number of processes in each tick of the cost measurement.
 const PROCESSES: u32 = 500;
 
-/// Seconds that it takes to divide one tick: the median.
+/// Returns the median time to attribute one tick, in seconds.
 fn attribution_cost() -> f64 {
     const SOCKETS: &[f64] = &[1.0; 8];
     let physics = Physics {

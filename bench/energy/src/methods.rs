@@ -1,23 +1,23 @@
-//! Methods of attribution: noctule's, and those of others, rendered from what they publish.
+//! Methods of attribution: noctule's own, and reimplementations of published ones.
 
 use std::collections::HashMap;
 
 use noctule_analysis::{Attribution, IdleEnergy};
 use noctule_model::{Batch, Counter, Counters, ProcessId, ZoneAccount, ZoneKind};
 
-/// Divides the energy of a package among processes.
+/// Attributes the energy of a package to processes.
 pub trait Method {
-    /// Its name.
+    /// Returns the name.
     fn name(&self) -> &'static str;
-    /// Takes the next batch.
+    /// Processes the next batch.
     fn observe(&mut self, batch: &Batch);
-    /// Joules of a process so far.
+    /// Returns the joules charged to a process so far.
     fn joules(&self, pid: u32) -> f64;
-    /// Joules that are charged to nobody so far.
+    /// Returns the joules charged to no process so far.
     fn idle(&self) -> f64;
 }
 
-/// noctule.
+/// noctule's method.
 #[derive(Debug, Default)]
 pub struct Noctule {
     attribution: Attribution,
@@ -27,7 +27,7 @@ pub struct Noctule {
 }
 
 impl Noctule {
-    /// Idle energy stays with the node.
+    /// Creates the method with idle energy kept at the node.
     pub fn new() -> Self {
         Self {
             attribution: Attribution::new(IdleEnergy::Node),
@@ -35,12 +35,12 @@ impl Noctule {
         }
     }
 
-    /// Where the energy of each zone went so far.
+    /// Returns the attribution of each zone's energy so far.
     pub fn accounts(&self) -> &[ZoneAccount] {
         &self.accounts
     }
 
-    /// The part of a tick that the agent does too.
+    /// Performs the part of a tick that the agent also performs.
     pub fn divide(&mut self, mut batch: Batch) -> Batch {
         self.attribution.apply(&mut batch);
         batch
@@ -71,7 +71,7 @@ impl Method for Noctule {
     }
 }
 
-/// What the methods of others have in common: growth of counters between two batches.
+/// The growth of counters between two batches, shared by the other methods.
 #[derive(Debug, Default)]
 struct Window {
     counters: HashMap<ProcessId, Counters>,
@@ -81,9 +81,9 @@ struct Window {
     started: bool,
 }
 
-/// Growth in a window.
+/// The growth in a window.
 struct Growth {
-    /// CPU time of each process, and whether it is still there.
+    /// CPU time of each process, and whether the process still exists.
     cpu: Vec<(u32, f64, bool)>,
     busy_share: f64,
     elapsed_ns: f64,
@@ -118,7 +118,8 @@ impl Window {
     }
 }
 
-/// The plain ratio: noctule's idle energy, and the rest of each interval by CPU time.
+/// The plain ratio: subtracts noctule's idle energy and divides the rest of each interval by CPU
+/// time.
 #[derive(Debug, Default)]
 pub struct PlainRatio {
     noctule: Noctule,
@@ -154,8 +155,8 @@ impl Method for PlainRatio {
     }
 }
 
-/// Kepler 0.10 and 0.11: active energy is the node's share of busy time of the interval before, shared
-/// among the processes that still run, by CPU time.
+/// Kepler 0.10 and 0.11. Active energy is the node's busy share in the previous interval. It is
+/// divided by CPU time among the processes that still run.
 #[derive(Debug, Default)]
 pub struct RatioBefore {
     window: Window,
@@ -194,7 +195,8 @@ impl Method for RatioBefore {
     }
 }
 
-/// Scaphandre: a process has the share of the machine's power that its CPU time is of all CPU time, idle time included.
+/// Scaphandre: a process gets the machine's power times its share of all CPU time, including idle
+/// time.
 #[derive(Debug, Default)]
 pub struct ShareOfTime {
     window: Window,
@@ -229,8 +231,8 @@ impl Method for ShareOfTime {
     }
 }
 
-/// Kepler 0.9 and before: idle energy is the least that an interval ever took with the least CPU time;
-/// the rest is shared by CPU time, each part rounded up to a millijoule.
+/// Kepler 0.9 and before. Idle energy is the minimum of any interval with the least CPU time. The
+/// rest is divided by CPU time, and each part is rounded up to a millijoule.
 #[derive(Debug, Default)]
 pub struct IdleMinimum {
     window: Window,

@@ -1,30 +1,31 @@
-//! Two hundred simulated nodes of five classes: what is charged for work, and whether the truth is within the error.
+//! Simulates two hundred nodes of five classes, to check the charges for work and whether the truth
+//! is within the stated error.
 
 use noctule_model::ZoneAccount;
 
 use crate::machine::{Fault, Machine, Physics, Random, Work};
 use crate::methods::{IdleMinimum, Method, Noctule, RatioBefore, ShareOfTime};
 
-/// Nodes of a class.
+/// Number of nodes in a class.
 pub const NODES: u64 = 40;
-/// Seconds before a node is judged: Kepler needs two intervals to begin.
+/// Seconds before a node is judged. Kepler needs two intervals to start.
 const WARM_UP: u32 = 5;
-/// Seconds that a node is judged. Methods learn meanwhile.
+/// Seconds for which a node is judged. Methods keep learning.
 const JUDGED: u32 = 180;
-/// Processes of a node.
+/// Number of processes on a node.
 const PROCESSES: u32 = 6;
 
-/// What the nodes of a class do.
+/// A class of nodes with similar load.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     load: fn(&mut Node, u32) -> f64,
     has_steps: bool,
     has_siblings: bool,
 }
 
-/// Every class.
+/// All classes.
 pub const CLASSES: &[Class] = &[
     Class {
         name: "always busy",
@@ -58,34 +59,34 @@ pub const CLASSES: &[Class] = &[
     },
 ];
 
-/// A node and what it does at the moment.
+/// A node and its current state.
 #[derive(Clone, Debug)]
 struct Node {
     random: Random,
     physics: Physics,
-    /// What the work of each process costs by its counters, which do not show it.
+    /// Cost of each process's work relative to its counters, which do not show it.
     costs: Vec<f64>,
     level: f64,
-    /// The load keeps its level until then.
+    /// Second until which the load keeps its level.
     until: u32,
     gigahertz: f64,
 }
 
-/// How the methods did on the nodes of a class.
+/// Accuracy of the methods on the nodes of a class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassScore {
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Nodes of which the true active energy of each zone was within noctule's error.
+    /// Nodes on which the true active energy of each zone was within noctule's stated error.
     pub contained: u32,
-    /// Mean of that error, as a part of active energy.
+    /// Mean stated error, relative to active energy.
     pub stated: f64,
-    /// Mean of what each method charged wrongly, as a part of what the processes took: noctule's, and those of
-    /// [`other_rules`] in their order.
+    /// Mean wrong charge of each method, relative to what the processes used. noctule's comes
+    /// first, followed by those of [`other_rules`].
     pub errors: Vec<f64>,
 }
 
-/// The published formulas of others, as new.
+/// Returns a new instance of each published method.
 pub fn other_rules() -> Vec<Box<dyn Method>> {
     vec![
         Box::<RatioBefore>::default(),
@@ -158,14 +159,14 @@ fn judge_node(class: &Class, mut node: Node, score: &mut ClassScore) {
     }
 }
 
-/// The truth and what was charged so far, in joules.
+/// The truth and the charges so far, in joules.
 #[derive(Debug, Default)]
 struct State {
-    /// Of work, for each zone.
+    /// Energy of work, for each zone.
     active: Vec<f64>,
-    /// Of each process.
+    /// Energy of each process.
     truth: Vec<f64>,
-    /// Of each process, by each method.
+    /// Charges to each process, by method.
     charged: Vec<Vec<f64>>,
     accounts: Vec<ZoneAccount>,
 }
@@ -185,8 +186,8 @@ impl State {
 }
 
 impl Node {
-    /// A node of 4 to 64 CPUs on one socket or two, which takes 10 to 50% of its full power when idle. Half of the
-    /// nodes count cycles.
+    /// Creates a node of 4 to 64 CPUs on one or two sockets, with an idle power of 10 to 50% of its
+    /// full power. Half of the nodes count cycles.
     fn new(class: &Class, mut random: Random) -> Self {
         let idle_share = random.between(0.1, 0.5);
         let full_watts = random.between(25.0, 280.0);
@@ -221,14 +222,14 @@ impl Node {
         }
     }
 
-    /// What runs in a second. The processes share the load in parts that change.
+    /// Returns the work of a second. The processes' shares of the load change over time.
     fn work(&mut self, class: &Class, second: u32) -> Vec<Work> {
         let load = (class.load)(self, second).clamp(0.0, 1.0);
         if class.has_steps && second >= self.until {
             self.gigahertz = self.random.between(1.2, 3.0);
             self.until = second + self.random.between(5.0, 30.0) as u32;
         }
-        // Up to half of the load each thread has a core of its own.
+        // Up to half load, each thread has its own core.
         let shared = match class.has_siblings {
             true => ((2.0 * load - 1.0) / load.max(0.01)).max(0.0),
             false => 0.0,
@@ -254,12 +255,12 @@ impl Node {
     }
 }
 
-/// All CPUs, but for some hundredths of a second.
+/// Uses all CPUs, except for up to 3% of the time.
 fn always_busy(node: &mut Node, _: u32) -> f64 {
     1.0 - 0.03 * node.random.number()
 }
 
-/// Around a half, as requests come and go.
+/// Uses about half of the CPUs, like a server with varying requests.
 fn half_busy(node: &mut Node, second: u32) -> f64 {
     if second >= node.until {
         node.level = node.random.between(0.3, 0.7);
@@ -268,7 +269,7 @@ fn half_busy(node: &mut Node, second: u32) -> f64 {
     node.level + 0.1 * (node.random.number() - 0.5)
 }
 
-/// Nearly idle, with bursts of all CPUs.
+/// Stays nearly idle, with bursts on all CPUs.
 fn bursts(node: &mut Node, second: u32) -> f64 {
     if second >= node.until {
         let busy = node.level > 0.5;
@@ -282,12 +283,12 @@ fn bursts(node: &mut Node, second: u32) -> f64 {
     }
 }
 
-/// Three quarters and more.
+/// Uses at least three quarters of the CPUs.
 fn mostly_busy(node: &mut Node, _: u32) -> f64 {
     node.random.between(0.75, 1.0)
 }
 
-/// Anything between a third and all CPUs.
+/// Wanders between a third and all of the CPUs.
 fn wandering(node: &mut Node, _: u32) -> f64 {
     node.level = (node.level + node.random.between(-0.12, 0.12)).clamp(0.3, 1.0);
     node.level

@@ -1,19 +1,19 @@
-//! Traces: what runs in each second, on which machine.
+//! Traces: the work in each second, and the machine.
 
 use std::f64::consts::TAU;
 
 use crate::machine::{Fault, Physics, Random, Work};
 
-/// One trace.
+/// A trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The machine.
     pub physics: Physics,
-    /// What runs in a second.
+    /// Returns the work in a second.
     pub work: fn(u32, &mut Random) -> Vec<Work>,
-    /// What the meter does in a second.
+    /// Returns the fault of the meter in a second.
     pub fault: fn(u32) -> Fault,
 }
 
@@ -29,7 +29,7 @@ const PLAIN: Physics = Physics {
     siblings: true,
 };
 
-/// Every trace.
+/// All traces.
 pub const TRACES: &[Trace] = &[
     Trace {
         name: "steps",
@@ -134,7 +134,7 @@ fn work(pid: u32, seconds: f64, gigahertz: f64) -> Work {
     }
 }
 
-/// Three processes that switch on and off, each in its own time.
+/// Three processes that switch on and off, each with its own period.
 fn steps(second: u32, _: &mut Random) -> Vec<Work> {
     let on = |pid: u32, period: u32| (second / period) % 2 == pid % 2;
     let busy = [(1, 7, 1.0), (2, 11, 2.0), (3, 17, 0.5)];
@@ -149,7 +149,7 @@ fn wave(second: u32, period: f64, shift: f64) -> f64 {
     0.5 + 0.5 * (TAU * (f64::from(second) / period + shift)).sin()
 }
 
-/// Five processes whose loads are waves; the machine is never idle.
+/// Five processes whose loads are waves. The machine is never idle.
 fn sinusoids(second: u32, _: &mut Random) -> Vec<Work> {
     let periods = [13.0, 29.0, 47.0, 61.0, 7.0];
     let waves = (1..).zip(periods);
@@ -161,7 +161,7 @@ fn sinusoids(second: u32, _: &mut Random) -> Vec<Work> {
         .collect()
 }
 
-/// Half of the processes run fast and half slow, as with governors by core.
+/// Half of the processes run fast and half slow, as with per-core frequency governors.
 fn dvfs(second: u32, random: &mut Random) -> Vec<Work> {
     (1..=6)
         .map(|pid| {
@@ -172,7 +172,7 @@ fn dvfs(second: u32, random: &mut Random) -> Vec<Work> {
         .collect()
 }
 
-/// Some have the cores for themselves, others share them.
+/// Some processes have whole cores; others share them.
 fn smt(second: u32, random: &mut Random) -> Vec<Work> {
     (1..=6)
         .map(|pid| {
@@ -186,7 +186,7 @@ fn smt(second: u32, random: &mut Random) -> Vec<Work> {
         .collect()
 }
 
-/// Each process stays on its socket, and the second one costs more.
+/// Each process stays on its socket. Work on the second socket costs more.
 fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
     let work = sinusoids(second, random).into_iter();
     work.map(|work| Work {
@@ -196,8 +196,8 @@ fn two_sockets(second: u32, random: &mut Random) -> Vec<Work> {
     .collect()
 }
 
-/// Five processes with a duty cycle each, on two packages of one CPU, and some seconds in which nothing
-/// runs: the loads of the virtual machines (`tests/joules/truth.rs`).
+/// Five processes with a duty cycle each, on two packages of one CPU, with some idle seconds. It is
+/// the load of the virtual machines (`tests/joules/truth.rs`).
 fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
     let duties = [
         (1, 0, 0.1),
@@ -206,7 +206,7 @@ fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
         (4, 1, 0.4),
         (5, 0, 0.25),
     ];
-    // The first is on the other package in every second window.
+    // In every second window, process 1 runs on the other package.
     let moved = (second / 36) % 2 == 1;
     let idle = second % 36 < 6;
     let running = duties.into_iter().filter(|_| !idle);
@@ -218,7 +218,7 @@ fn duty_cycles(second: u32, _: &mut Random) -> Vec<Work> {
         .collect()
 }
 
-/// A steady process beside some that live for 2 ms, a hundred in each second.
+/// A steady process, together with a hundred processes per second that live for 2 ms.
 fn short_lived(second: u32, random: &mut Random) -> Vec<Work> {
     let steady = work(1, 0.4 + 0.6 * wave(second, 23.0, 0.0), 3.0);
     let brief = (0..100).map(|n| Work {
