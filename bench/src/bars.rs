@@ -1,4 +1,4 @@
-//! The bars: what the agent may cost, against what others cost in the same round.
+//! The bars: limits for the agent's cost, relative to other contenders in the same round.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::load::Load;
 use super::rounds::Plan;
 use super::table::{number, ratio, write};
 
-/// How much of another's figure the agent's may be.
+/// The limit for a ratio between the agent's figure and another contender's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bound {
     AtMost(f64),
@@ -36,11 +36,11 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What the agent is compared with, and how it is to stand.
+/// A comparison with another contender, and its limit.
 #[derive(Debug)]
 pub(super) struct Bar {
     pub(super) kind: &'static Kind,
-    /// Who is judged; variants of the agent are shown beside it.
+    /// The contender that is judged. Variants of the agent are shown for comparison.
     of: &'static str,
     /// The other contender.
     pub(super) to: &'static str,
@@ -48,9 +48,9 @@ pub(super) struct Bar {
     loads: &'static [Load],
 }
 
-/// Those of the design: cost against the two published structures, slowdown against the common
-/// tool. Loads that hardly switch, or that drive other hooks than the switch, do not measure it.
-/// And what events may take from a server: counted, which is how the agent comes, and streamed.
+/// The bars of the design. The cost is compared with the two published structures, and the slowdown
+/// with the common tool. Loads that hardly switch, or that exercise other hooks, do not measure the
+/// switch. Other bars limit what events cost a server: counted (the default) and streamed.
 pub(super) const BARS: [Bar; 6] = [
     Bar {
         kind: &figures::BPF_PER_SWITCH,
@@ -101,19 +101,20 @@ pub(super) struct Comparison {
     pub(super) bar: &'static Bar,
     pub(super) load: Load,
     pub(super) contender: &'static str,
-    /// Medians of both.
+    /// The medians of both contenders.
     values: [Option<f64>; 2],
-    /// `None` when one of them was not measured.
+    /// `None` if one of them was not measured.
     pub(super) ratio: Option<Ratio>,
 }
 
 impl Comparison {
-    /// A bar is for one; the variants of the agent, and the least that watching costs, are there to compare.
+    /// Returns whether the bar applies. Variants of the agent and the baselines are only shown for
+    /// comparison.
     pub(super) fn is_judged(&self) -> bool {
         self.contender == self.bar.of
     }
 
-    /// Whether the median of the rounds stands as it should; `None` where that is not known.
+    /// Returns whether the median over the rounds meets the bar; `None` if unknown.
     pub(super) fn met(&self) -> Option<bool> {
         let ratio = self.ratio.filter(|_| self.is_judged())?;
         Some(self.bar.bound.holds(ratio.rounds.median))
@@ -132,7 +133,7 @@ impl Comparison {
     }
 }
 
-/// Every bar at each of its loads that ran, for the agent and its variants.
+/// Compares the agent and its variants at every bar and each of its loads that ran.
 pub(super) fn compare(plan: &Plan, figures: &Figures) -> Vec<Comparison> {
     let shown = |c: &&Contender| c.is_noctule() || FLOORS.contains(&c.name);
     let shown = plan.contenders.iter().filter(shown);

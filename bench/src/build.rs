@@ -1,4 +1,4 @@
-//! The binary to measure.
+//! Builds the binary to measure.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub(super) fn target_folder(root: &Path) -> PathBuf {
     let named = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root.join(named.unwrap_or_else(|| "target".into()))

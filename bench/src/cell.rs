@@ -1,4 +1,4 @@
-//! One measurement: a load beside a contender, in one round.
+//! One measurement: a load with a contender, in one round.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,13 +14,14 @@ use super::scrape::scrape;
 use super::stop::Stop;
 use super::{cost, host, say};
 
-/// After the start of an agent: its first ticks cost more than the rest.
+/// Time after the start of an agent, because its first ticks cost more than later ones.
 const SETTLE: Duration = Duration::from_secs(3);
 const SCRAPES: u32 = 50;
-/// Before each load, also before one that runs alone: the end of the last contender has work left.
+/// Pause before each load, with or without contender, because the end of the previous contender
+/// leaves work behind.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One load beside one contender in one round.
+/// A load with a contender in one round.
 pub(super) struct Cell<'a> {
     pub(super) plan: &'a Plan,
     pub(super) bed: &'a Bed,
@@ -58,7 +59,7 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// Every run of the load that there was.
+    /// Measures the slowdown, and returns the outcome of every run.
     fn slowdown(
         &self,
         load: Load,
@@ -87,7 +88,7 @@ impl Cell<'_> {
         if let Some((outcome, switches)) = last.and_then(|o| Some((o, o.switches?))) {
             add(&figures::SWITCHES, outcome.per_operation(switches));
         }
-        // A run of its own, because being measured makes the programs slower.
+        // BPF statistics slow the programs down, so the cost is measured in a separate run.
         let per = cost::Per::of(load, operations);
         let cost = cost::measure(&running.pids(), self.place, per, figures, || {
             outcomes.push(load.run(operations, self.stop)?);
@@ -100,7 +101,7 @@ impl Cell<'_> {
         running.pids().into_iter().map(host::cpu_ns).sum()
     }
 
-    /// What the process needs until it has reported the events of these runs.
+    /// Records the CPU time that the process needs to report the events of these runs.
     fn events_cost(
         &self,
         load: Load,
@@ -119,7 +120,7 @@ impl Cell<'_> {
         Ok(())
     }
 
-    /// Reported events of what the load did.
+    /// Records how many events of the load were reported.
     fn delivered(
         &self,
         sort: Sort,
@@ -166,7 +167,7 @@ impl Cell<'_> {
         })
     }
 
-    /// What the process itself costs.
+    /// Records the cost of the process itself.
     fn agent(&self, running: &Running, window: Duration, figures: &mut Figures) -> Result<()> {
         let (before, began) = (self.cpu_ns(running)?, Instant::now());
         self.stop.sleep(window)?;
@@ -176,7 +177,7 @@ impl Cell<'_> {
         if let Some(address) = &running.address {
             self.scrapes(address, figures)?;
         }
-        // After the scrapes: they need memory too.
+        // Memory is read after the scrapes, which also need memory.
         let sizes = running.pids().into_iter();
         let kib: u64 = sizes
             .map(|pid| host::status(pid, "VmRSS"))

@@ -1,5 +1,5 @@
-//! Cgroups of the bench, in the hierarchy of a controller: that of v1 where it is mounted, v2
-//! otherwise. noctule counts that of the cpu controller.
+//! Cgroups of the bench, in the hierarchy of a controller: v1 if that is mounted, v2 otherwise.
+//! noctule reads the hierarchy of the cpu controller.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,23 +11,23 @@ use anyhow::{Context as _, Result};
 
 use super::leftovers;
 
-/// Groups below one of our own; all are removed when this is dropped, once they are empty.
+/// Cgroups below one top-level group. Dropping this removes all of them, once they are empty.
 pub(super) struct Cgroups {
     mount: PathBuf,
-    /// Where the process that made them was, to go back.
+    /// The cgroup of the bench at the start, to return to.
     home: PathBuf,
     top: PathBuf,
     made: RefCell<Vec<PathBuf>>,
 }
 
 impl Cgroups {
-    /// A group of this name at the top of the hierarchy.
+    /// Creates a group of this name at the top of the hierarchy.
     pub(super) fn new(controller: &str, name: &str) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").context("mountinfo")?;
         let mount = find_mount(&mounts, controller).context("no cgroup hierarchy is mounted")?;
         let own = fs::read_to_string("/proc/self/cgroup").context("/proc/self/cgroup")?;
         let home = mount.join(own_path(&own, controller).trim_start_matches('/'));
-        // A group in which something lives, or that has others below it, stays.
+        // A group with processes or children stays.
         leftovers::remove(&mount, |folder| fs::remove_dir(folder));
         let top = mount.join(name);
         fs::create_dir(&top).with_context(|| top.display().to_string())?;
@@ -40,12 +40,12 @@ impl Cgroups {
         })
     }
 
-    /// The group itself.
+    /// Returns the top-level group.
     pub(super) fn top(&self) -> &Path {
         &self.top
     }
 
-    /// A group below, and those on the way to it.
+    /// Creates a group below it, with its parents.
     pub(super) fn add(&self, path: &str) -> Result<PathBuf> {
         let mut folder = self.top.clone();
         for part in path.split('/') {
@@ -59,7 +59,7 @@ impl Cgroups {
         Ok(folder)
     }
 
-    /// Moves the calling process back to where it came from.
+    /// Moves the calling process back to its original group.
     pub(super) fn leave(&self) -> Result<()> {
         let home = if self.home.is_dir() {
             &self.home
@@ -74,7 +74,7 @@ impl Drop for Cgroups {
     fn drop(&mut self) {
         let _ = self.leave();
         for folder in self.made.borrow().iter().rev() {
-            // A group can be removed a moment after the last process in it has ended.
+            // The kernel allows the removal only a moment after the last process has ended.
             let gone = (0..200).any(|_| {
                 let gone = fs::remove_dir(folder).is_ok() || !folder.exists();
                 if !gone {
@@ -107,7 +107,7 @@ fn find_mount(mountinfo: &str, controller: &str) -> Option<PathBuf> {
     unified
 }
 
-/// Our path in the controller's hierarchy, or in v2.
+/// Returns the bench's path in the controller's hierarchy, or in v2.
 fn own_path<'a>(cgroup: &'a str, controller: &str) -> &'a str {
     let mut unified = "/";
     for line in cgroup.lines() {

@@ -1,4 +1,4 @@
-//! A process that the bench started, with all its descendants.
+//! A process started by the bench, with all its descendants.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -11,11 +11,11 @@ use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_
 
 use super::stop::Stop;
 
-/// How long a process may take to end by itself.
+/// Time for a process to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Becomes a program that gets SIGTERM when its parent is gone, even by SIGKILL; comes back
-/// only with an error. The kernel keeps that over the exec.
+/// Executes a program that gets SIGTERM when its parent ends, even by SIGKILL. The kernel keeps
+/// this setting across the exec. Returns only on error.
 pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
         return anyhow::Error::new(error).context("ending with the parent");
@@ -27,15 +27,15 @@ pub(super) fn tied(command: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(program.display().to_string())
 }
 
-/// Ends with its owner: asked first, killed then.
+/// A child process that ends with its owner: asked first, killed later.
 pub(super) struct Child {
     inner: process::Child,
     ended: Option<ExitStatus>,
 }
 
 impl Child {
-    /// Starts it in a process group of its own, so that the terminal's Ctrl-C reaches the bench
-    /// alone and its descendants can be found.
+    /// Starts the command in its own process group. Ctrl-C on the terminal then reaches only the
+    /// bench, and descendants can be found.
     pub(super) fn start(command: &mut Command) -> Result<Self> {
         let inner = command
             .process_group(0)
@@ -48,12 +48,12 @@ impl Child {
         self.inner.id()
     }
 
-    /// Its pipes.
+    /// Returns the process with its pipes.
     pub(super) fn pipes(&mut self) -> &mut process::Child {
         &mut self.inner
     }
 
-    /// Its status, if it has ended.
+    /// Returns the exit status, if the process has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.inner.try_wait().context("waiting for a child")?;
@@ -61,7 +61,7 @@ impl Child {
         Ok(self.ended)
     }
 
-    /// Waits for its end; fails when that takes longer than `limit`.
+    /// Waits for the end; fails after `limit`.
     pub(super) fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<ExitStatus> {
         match stop.until(limit, || self.ended())? {
             Some(status) => Ok(status),
@@ -71,7 +71,8 @@ impl Child {
 
     fn end(&mut self) -> Result<()> {
         let pid = Pid::from_child(&self.inner);
-        // Ours end with their input, and clean up; the others take Ctrl-C, with what they started.
+        // Programs of the bench end when their input closes. Others, and their children, get
+        // SIGINT.
         if self.inner.stdin.take().is_none() && self.ended()?.is_none() {
             kill_process_group(pid, Signal::INT).context("ending a child")?;
         }

@@ -1,4 +1,4 @@
-//! This run against an earlier one.
+//! Compares this run with an earlier one.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::figures::{self, Figure, Figures, Kind};
 use super::table::{number, ratio, write};
 
-/// The others follow from these, or say how busy the machine was.
+/// The other figures derive from these, or describe the load of the machine.
 const COMPARED: [&Kind; 8] = [
     &figures::BPF_PER_SWITCH,
     &figures::PROGRAM_RUN,
@@ -19,8 +19,9 @@ const COMPARED: [&Kind; 8] = [
     &figures::SCRAPE_SIZE,
 ];
 
-/// Prints new / old of each figure of `contenders` that both runs have: of the figures themselves,
-/// which depend on the machine and its load, and of their ratios to the reference, which hardly do.
+/// Prints new / old for each figure of `contenders` that both runs have. It includes the figures
+/// themselves, which depend on the machine and its load, and their ratios to the reference, which
+/// hardly do.
 pub(super) fn print(
     out: &mut impl Write,
     figures: &Figures,
@@ -72,7 +73,7 @@ pub(super) fn print(
     write(out, 4, &head, &lines)
 }
 
-/// The same figure in the earlier record.
+/// Returns the same figure in the earlier record.
 fn find<'a>(earlier: &'a Value, figure: &Figure) -> Option<&'a Value> {
     let program = figure.program.as_deref();
     earlier["figures"].as_array()?.iter().find(|old| {

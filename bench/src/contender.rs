@@ -1,4 +1,4 @@
-//! What runs beside the loads: the agent, its peers, and the references.
+//! Contenders, which run together with the loads: the agent, its peers, and the references.
 
 use std::fs;
 use std::path::Path;
@@ -25,59 +25,59 @@ pub(super) use tool::{is_installed, with_sbin};
 use launch::Launch;
 use tool::Tool;
 
-/// The agent as it comes: the bars are for this one.
+/// The agent with its default configuration, which the bars judge.
 pub(super) const OURS: &str = "noctule";
-/// Runs nothing: the reference of slowdowns.
+/// No contender: the reference of slowdowns.
 pub(super) const NONE: &str = "none";
-/// An attached program without content: the reference of costs.
+/// An attached empty program: the reference of costs.
 pub(super) const EMPTY: &str = "empty";
-/// Programs without content on the hooks of a request: the least that watching a server costs.
+/// Empty programs on the hooks of a request: the minimum cost of tracing a server.
 pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
-/// The same with an account of each socket: the least that it costs to know whose it is.
+/// Like [`EMPTY_HOOKS`], with an account for each socket: the minimum cost of knowing its owner.
 pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
-/// What nothing that watches a server can be below.
+/// The minimum costs of tracing a server.
 pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];
 /// Reads /proc once a second: the reference of agents.
 pub(super) const SCAN: &str = "proc-scan";
-/// The structure of Netflix's article, kept by us.
+/// The structure of Netflix's article, reimplemented.
 pub(super) const NETFLIX: &str = "netflix";
-/// What Kepler v0.7.12 does at a switch, kept by us.
+/// What Kepler v0.7.12 does at a switch, reimplemented.
 pub(super) const KEPLER: &str = "kepler";
-/// Of libbpf-tools.
+/// `runqlat` of libbpf-tools.
 pub(super) const RUNQLAT: &str = "runqlat";
 /// The agent without events: the reference of what they cost.
 pub(super) const NO_EVENTS: &str = "noctule_no_events";
-/// `noctule events` as it comes.
+/// `noctule events` with its default options.
 pub(super) const STREAM: &str = "noctule_stream";
 
-/// Between two samples of /proc.
+/// Period between two samples of /proc.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// One of the things to compare.
+/// A contender.
 #[derive(Clone, Copy)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
     kind: Kind,
-    /// The loads beside which it says something.
+    /// The loads to which it is relevant.
     subjects: &'static [Subject],
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
     Nothing,
-    /// `bench/bpf/NAME.bpf.c`, held by this part of the bench.
+    /// `bench/bpf/NAME.bpf.c`, loaded by this part of the bench.
     Own(Part, &'static str),
     ProcScan,
     /// The agent with this configuration.
     Noctule(&'static str),
-    /// `noctule events` with these arguments, and somebody who reads it.
+    /// `noctule events` with these arguments, and a process that reads its output.
     Stream(&'static [&'static str]),
-    /// All of them at once.
+    /// These tools, running together.
     Tools(&'static [Tool]),
 }
 
 impl Contender {
-    /// What is run, for the reader.
+    /// Describes the command for the report.
     pub(super) fn command_line(&self, bed: &Bed) -> String {
         let noctule = bed.noctule.display();
         match self.kind {
@@ -100,23 +100,23 @@ impl Contender {
         }
     }
 
-    /// Whether it is the agent, to which the targets apply.
+    /// Returns whether it is the agent, to which the targets apply.
     pub(super) fn is_noctule(&self) -> bool {
         matches!(self.kind, Kind::Noctule(_) | Kind::Stream(_))
     }
 
-    /// Whether it serves /metrics.
+    /// Returns whether it serves /metrics.
     fn serves(&self) -> bool {
         matches!(self.kind, Kind::Noctule(_))
     }
 
-    /// Whether it hangs something into the kernel.
+    /// Returns whether it attaches anything to the kernel.
     fn attaches(&self) -> bool {
         !matches!(self.kind, Kind::ProcScan)
     }
 
-    /// Whether it runs beside this load: what attaches nothing slows nothing down, and what is
-    /// nothing can only be slowed down.
+    /// Returns whether it runs with this load. A contender that attaches nothing cannot slow a load
+    /// down, and "none" is only a reference for slowdowns.
     pub(super) fn takes_part(&self, load: Load) -> bool {
         let fits = match load {
             load if load.lasts() => !matches!(self.kind, Kind::Nothing),
@@ -125,12 +125,12 @@ impl Contender {
         fits && self.subjects.contains(&load.subject())
     }
 
-    /// Whether it is a process that collects something, as its makers wrote it.
+    /// Returns whether it is a process that collects data, in the form published by its authors.
     pub(super) fn is_agent(&self) -> bool {
         !matches!(self.kind, Kind::Nothing | Kind::Own(..))
     }
 
-    /// First line of what the tool says about its version.
+    /// Returns the first line of the tool's version output.
     pub(super) fn version(&self, bed: &Bed) -> Option<String> {
         let program = match self.kind {
             Kind::Tools(tools) => Path::new(tools.first()?.program),
@@ -143,12 +143,12 @@ impl Contender {
         text.lines().next().map(|line| line.trim().to_owned())
     }
 
-    /// What is to be started.
+    /// Returns the programs to start.
     fn launches(&self, bed: &Bed) -> Result<Vec<Launch>> {
         let one = |command| Ok(vec![Launch::silent(command)]);
         match self.kind {
             Kind::Nothing => Ok(Vec::new()),
-            // These end with their input.
+            // These programs end when their input closes.
             Kind::Own(part, _) => match bed.objects.get(self.name) {
                 Some(Ok(object)) => one(load::holder(part, object)),
                 Some(Err(reason)) => bail!("{reason}"),
@@ -172,7 +172,7 @@ impl Contender {
         }
     }
 
-    /// Starts it and waits until it is attached; nothing runs of the contender that is nothing.
+    /// Starts it and waits until it is attached. The contender "none" starts nothing.
     pub(super) fn start(&self, bed: &Bed, stop: &Stop) -> Result<Running> {
         let launches = self.launches(bed)?;
         let errors = |n| bed.folder.join(format!("{}.{n}.stderr", self.name));
@@ -214,7 +214,7 @@ mod tests {
         for name in ALL.iter().filter(ours).map(|c| c.name) {
             assert!(page.contains(&format!("`{name}`")), "docs/bench.md: {name}");
         }
-        // Each says something beside some load.
+        // Every contender is relevant to some load.
         for contender in ALL {
             let loads = Load::ALL.into_iter();
             let beside = loads.filter(|&load| contender.takes_part(load));
@@ -241,7 +241,7 @@ mod tests {
             };
             let launches = contender.launches(&bed).expect("a command");
             let arguments: Vec<_> = launches[0].command.get_args().collect();
-            // After `tied -- PROGRAM`.
+            // The arguments start with `tied -- PROGRAM`.
             let arguments = &arguments[3..];
             let file = folder.join(format!("{}.toml", contender.name));
             assert_eq!(arguments[0], "--config");

@@ -1,4 +1,4 @@
-//! What BPF programs cost while something is done.
+//! Measures the cost of BPF programs during some work.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::figures::{self, Figures, Place};
 use super::host::{self, Run, Statistics};
 use super::load::{Load, Subject};
 
-/// What the cost is divided by.
+/// The divisor of the cost.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Per {
     /// Context switches of the machine.
@@ -27,7 +27,7 @@ impl Per {
     }
 }
 
-/// What the programs of these processes cost while `work` is done; without programs nothing is.
+/// Measures the programs of these processes while `work` runs. Without programs it does nothing.
 pub(super) fn measure(
     pids: &[u32],
     place: Place,
@@ -73,7 +73,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// The programs of all of them, by id.
+/// Returns the programs of all processes, by id.
 fn programs(pids: &[u32]) -> Result<BTreeMap<u32, Run>> {
     let mut all = BTreeMap::new();
     for &pid in pids {
@@ -82,7 +82,7 @@ fn programs(pids: &[u32]) -> Result<BTreeMap<u32, Run>> {
     Ok(all)
 }
 
-/// What each program did in between; one that is new counts from 0.
+/// Returns the growth of each program. A new program counts from 0.
 fn grown(before: &BTreeMap<u32, Run>, after: &BTreeMap<u32, Run>) -> BTreeMap<u32, Run> {
     let growth = |(id, run): (&u32, &Run)| {
         let old = before.get(id).copied().unwrap_or_default();
@@ -95,7 +95,7 @@ fn grown(before: &BTreeMap<u32, Run>, after: &BTreeMap<u32, Run>) -> BTreeMap<u3
     after.iter().map(growth).collect()
 }
 
-/// Programs of one name (one for each CPU, or each generation of a hook) are one.
+/// Sums programs of one name, such as one per CPU or per generation of a hook.
 fn sum_by_name(runs: &BTreeMap<u32, Run>, names: &BTreeMap<u32, String>) -> BTreeMap<String, Run> {
     let mut sums = BTreeMap::<String, Run>::new();
     for (id, run) in runs {

@@ -1,8 +1,9 @@
-//! What one event costs where it is counted: the agent's histograms beside bpftrace, for the same
-//! questions, and how long each takes from its start to the first event that it counts.
+//! Measures the cost of counting one event with the agent's histograms and with bpftrace, for the
+//! same questions. It also measures how long each tool takes to attach.
 //!
-//! The load is a system call that does nothing else. Each question is measured between two runs of the
-//! load alone, in turns; the least of all rounds counts, since everything else on the machine only adds.
+//! The load is a system call that does nothing else. Each question is measured between two runs of
+//! the load alone, in turns. The minimum over all rounds counts, because other load on the machine
+//! only adds.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,19 +18,19 @@ use super::child::Child;
 use super::say;
 use super::stop::{Interrupted, Stop};
 
-/// Calls of a round.
+/// Calls per round.
 const CALLS: u32 = 1_000_000;
 const ROUNDS: usize = 7;
-/// A tool that has not attached by then has failed.
+/// Time after which a tool that has not attached counts as failed.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Between the descriptor of a probe and the first event.
+/// Time between the creation of a probe's descriptor and the first event.
 const SETTLE: Duration = Duration::from_millis(300);
-/// bpftrace reads the event's format where tracefs is mounted; here it is for bpftrace alone.
+/// Mounts tracefs for bpftrace alone, which reads event formats from it.
 const WITH_TRACEFS: &str =
     "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; exec bpftrace -e \"$0\"";
 const EVENT: &str = "syscalls:sys_enter_getppid";
 
-/// A question, as each tool is asked.
+/// A question, in the language of each tool.
 struct Question {
     name: &'static str,
     trigger: &'static str,
@@ -54,14 +55,14 @@ const QUESTIONS: [Question; 3] = [
     },
 ];
 
-/// What a tool costs for a question.
+/// The cost of a tool for a question.
 #[derive(Clone, Copy)]
 struct Cost {
     ns: f64,
     start: Duration,
 }
 
-/// Measures, and prints a table.
+/// Measures all questions and prints a table.
 pub(super) fn run(noctule: &Path, stop: &Stop, out: &mut impl Write) -> Result<()> {
     let has_peer = Command::new("bpftrace").arg("--version").output().is_ok();
     if !has_peer {
@@ -129,7 +130,7 @@ fn keep_least(least: &mut Option<Cost>, cost: Cost) {
     least.start = least.start.min(cost.start);
 }
 
-/// The least of three runs, for each call.
+/// Returns the minimum time per call of three runs.
 fn nanoseconds_per_call() -> f64 {
     let one = || {
         let began = Instant::now();
@@ -141,7 +142,7 @@ fn nanoseconds_per_call() -> f64 {
     (0..3).map(|_| one()).fold(f64::INFINITY, f64::min)
 }
 
-/// What the tool costs for each call, and when it was attached.
+/// Returns the tool's cost per call, and how long it took to attach.
 fn cost(mut command: Command, stop: &Stop) -> Result<Cost> {
     let alone = nanoseconds_per_call();
     command
@@ -166,7 +167,7 @@ fn cost(mut command: Command, stop: &Stop) -> Result<Cost> {
     })
 }
 
-/// It holds the perf event of a probe, or the link of a program to one.
+/// Returns whether the process holds the perf event of a probe, or a link of a program to one.
 fn is_attached(pid: u32) -> bool {
     let is_probe = |name: &OsString| {
         let name = name.to_string_lossy();

@@ -8,14 +8,14 @@ use super::{
 use crate::events::{Format, Scope, Sort};
 use crate::load::{Part, Subject};
 
-/// The agent with nothing but CPU time and switches.
+/// The agent with only CPU time and context switches.
 const MINIMAL: &str =
     "[collect]\nhardware_counters = false\npage_cache = false\nsoftirqs = false\nwaits = false\n";
 /// The agent without waits: CPU accounting only.
 const CPU_ONLY: &str = "[collect]\nwaits = false\n";
 /// The agent without events.
 const EVENTS_OFF: &str = "[events]\nprocesses = false\ntcp = false\n";
-/// The agent with opens, which it does not count unless its configuration asks for it.
+/// The agent with file opens, which it does not count by default.
 const FILES: &str = "[events]\nfiles = true\n";
 
 const ACCOUNTING: &[Subject] = &[Subject::Accounting];
@@ -27,7 +27,7 @@ const STREAMED: &[Subject] = &[
     Subject::Events(Sort::Connections),
     Subject::Server,
 ];
-/// Where connections begin and end all the time.
+/// Loads with frequent new connections.
 const SERVED: &[Subject] = &[Subject::Events(Sort::Connections), Subject::Server];
 const EVENTS: &[Subject] = &[
     Subject::Events(Sort::Processes),
@@ -55,7 +55,8 @@ const fn tool(package: &'static str, program: &'static str, arguments: &'static 
     }
 }
 
-/// A tool of libbpf-tools that reports events; some of them take tracepoints from tracefs.
+/// Returns a tool of libbpf-tools that reports events. Some of them use tracepoints through
+/// tracefs.
 const fn reporter(program: &'static str, arguments: &'static [&str], format: Format) -> Tool {
     Tool {
         needs_tracefs: true,
@@ -64,7 +65,7 @@ const fn reporter(program: &'static str, arguments: &'static [&str], format: For
     }
 }
 
-/// A script of our own that reports events.
+/// Returns a bpftrace script of the bench that reports events.
 const fn script(arguments: &'static [&str]) -> Tool {
     Tool {
         package: "bpftrace",
@@ -97,7 +98,7 @@ const fn contender(name: &'static str, kind: Kind, subjects: &'static [Subject])
     }
 }
 
-/// In the order of their turns.
+/// All contenders, in order.
 pub(crate) const ALL: [Contender; 23] = [
     contender(NONE, Kind::Nothing, EVERYTHING),
     contender(OURS, Kind::Noctule(""), EVERYTHING),
@@ -185,18 +186,18 @@ const PERF_STAT: &[&str] = &[
     "context-switches,cpu-clock",
 ];
 
-/// Everything that the agent reports, for the side-by-side run.
+/// The agent with every kind of event, for the side-by-side run.
 pub(crate) const STREAM_ALL: Contender = contender(
     STREAM,
     Kind::Stream(&["--kind", "process,tcp,oom,file", "--reads", "--failures"]),
     &[],
 );
 
-/// Somebody who runs next to it.
+/// A tool that runs in parallel with the agent in the side-by-side run.
 pub(crate) struct Peer {
     pub(crate) scope: Scope,
     pub(crate) contender: Contender,
-    /// Does its work where it cannot be attached.
+    /// The replacement if it cannot be attached.
     pub(crate) instead: Option<Contender>,
 }
 

@@ -1,4 +1,4 @@
-//! What the contenders are made of: the agent's binary, and the objects that are compiled here.
+//! The inputs of the contenders: the agent's binary, and BPF objects compiled by the bench.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{ALL, Contender, Kind};
 
-/// What the contenders need.
+/// The inputs of the contenders.
 pub(crate) struct Bed {
     pub(crate) noctule: PathBuf,
     pub(super) folder: PathBuf,
-    /// By contender: the object, or why there is none.
+    /// The object of each contender, or why it is missing.
     pub(super) objects: BTreeMap<&'static str, Result<PathBuf, String>>,
 }
 
 impl Bed {
-    /// Compiles what is to be compiled; what cannot be makes one contender absent.
+    /// Compiles the objects. A failure makes only that contender absent.
     pub(crate) fn prepare(root: &Path, folder: &Path, noctule: PathBuf) -> Result<Self> {
         let headers = write_headers(folder)?;
         let own = |contender: &Contender| matches!(contender.kind, Kind::Own(..));
@@ -36,14 +36,14 @@ impl Bed {
         })
     }
 
-    /// Keeps the output of a program, so that it can be read afterwards.
+    /// Saves the output of a program for later inspection.
     pub(crate) fn keep(&self, name: &str, text: &str) -> Result<()> {
         let file = self.folder.join(name);
         fs::write(&file, text).with_context(|| file.display().to_string())
     }
 }
 
-/// The headers of the libbpf that is linked; answers with the folder for `-I`.
+/// Writes the headers of the linked libbpf, and returns the folder for `-I`.
 fn write_headers(folder: &Path) -> Result<PathBuf> {
     let include = folder.join("include");
     let headers = include.join("bpf");
@@ -55,7 +55,7 @@ fn write_headers(folder: &Path) -> Result<PathBuf> {
     Ok(include)
 }
 
-/// With the options of the agent's own programs.
+/// Compiles with the options of the agent's own programs.
 fn compile(source: &Path, headers: &Path, object: &Path) -> Result<()> {
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let output = Command::new(clang)

@@ -1,18 +1,18 @@
-//! A program to start, and what is done with its output.
+//! A program to start, and the use of its output.
 
 use std::process::{Command, Stdio};
 
 use super::with_sbin;
 use crate::events::Format;
 
-/// What a program prints is for.
+/// The use of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// Nobody.
+    /// Ignored.
     Nothing,
-    /// The bench, which looks for an address in it.
+    /// The bench looks for an address in it.
     Address,
-    /// Somebody who wants the events in it.
+    /// The bench reads events from it.
     Events(Format),
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// One of our own, which ends with its input.
+    /// Launches a program of the bench, which ends when its input closes.
     pub(super) fn silent(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         Self::new(command, Output::Nothing)

@@ -1,4 +1,4 @@
-//! A contender at work.
+//! A running contender.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,23 +19,24 @@ use crate::host;
 use crate::population::lines;
 use crate::stop::Stop;
 
-/// How long a contender may take until everything of it is attached.
+/// Time for a contender to attach everything.
 const START: Duration = Duration::from_secs(30);
-/// Attached when the number of its hooks has not changed for this long.
+/// A contender counts as attached once the number of its hooks has not changed for this long.
 const STABLE: Duration = Duration::from_millis(300);
-/// In its second second the agent has BPF statistics on for its own figures, later in one of
-/// thirty: a load that starts at once would see only the exception.
+/// Time to skip the agent's own measurement. It enables BPF statistics in its second second, and
+/// later in one of thirty. A load that started immediately would only see this exception.
 const OWN_WINDOW: Duration = Duration::from_millis(2300);
-/// Every event was reported when nothing has come for this long.
+/// All events count as reported once no output has arrived for this long.
 const QUIET: Duration = Duration::from_millis(400);
-/// A machine is never quiet: by then what a load did has come.
+/// Upper limit for that wait. A machine is never quiet, and events of the load arrive within this
+/// time.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Its processes; they end with this.
+/// The processes of a contender. Dropping this ends them.
 #[derive(Default)]
 pub(crate) struct Running {
     members: Vec<Member>,
-    /// Where it serves /metrics.
+    /// Address of its /metrics, if it serves it.
     pub(crate) address: Option<String>,
 }
 
@@ -46,8 +47,8 @@ struct Member {
     capture: Option<Capture>,
 }
 
-/// Output that is read as it comes, and looked at when the load is over: looking at each line would
-/// take the load's CPU.
+/// Output that is read as it arrives and parsed when the load is over. Parsing each line earlier
+/// would take CPU time from the load.
 struct Capture {
     format: Format,
     bytes: Arc<AtomicUsize>,
@@ -89,13 +90,13 @@ impl Running {
         self.members.iter().map(|m| m.child.pid()).collect()
     }
 
-    /// Fails when one has ended.
+    /// Fails if a process has ended.
     pub(crate) fn check(&mut self) -> Result<()> {
         for member in &mut self.members {
             if let Some(status) = member.child.ended()? {
                 let text = fs::read_to_string(&member.errors).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-                // The first line has the cause, the last the consequence.
+                // The first line has the cause, the last one the consequence.
                 match lines.as_slice() {
                     [] => bail!("it has ended: {status}"),
                     [line] => bail!("{line}: {status}"),
@@ -189,7 +190,7 @@ impl Running {
     }
 }
 
-/// Without a copy, because it is much.
+/// Converts the bytes without a copy, because there can be many.
 fn text(bytes: Vec<u8>) -> String {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     String::from_utf8(bytes).unwrap_or_else(|error| lossy(error.as_bytes()))
@@ -202,7 +203,7 @@ impl Capture {
         let reader = thread::spawn(move || {
             let mut all = Vec::new();
             let mut buffer = vec![0; 1 << 16];
-            // An error of a pipe is its end.
+            // A read error means the end of the pipe.
             while let Ok(length @ 1..) = pipe.read(&mut buffer) {
                 all.extend_from_slice(&buffer[..length]);
                 count.fetch_add(length, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Programs of somebody else.
+//! Third-party tools.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,16 +9,16 @@ use super::launch::Launch;
 use crate::events::Format;
 use crate::load;
 
-/// Mounts tracefs where the tools expect it, for them alone: the machine stays as it is.
+/// Mounts tracefs where the tools expect it, in their own mount namespace only.
 const WITH_TRACEFS: &str = "mount -t debugfs none /sys/kernel/debug 2>/dev/null; \
     mount -t tracefs none /sys/kernel/tracing 2>/dev/null; exec \"$0\" \"$@\"";
 
-/// A program of somebody else.
+/// A third-party tool.
 #[derive(Clone, Copy)]
 pub(super) struct Tool {
     pub(super) program: &'static str,
     pub(super) arguments: &'static [&'static str],
-    /// Debian's package.
+    /// The Debian package.
     pub(super) package: &'static str,
     pub(super) needs_tracefs: bool,
     /// The format of its lines, if it reports events.
@@ -50,13 +50,13 @@ impl Tool {
     }
 }
 
-/// Tools for administrators are in folders that a user's PATH may lack.
+/// Adds folders of administration tools, which a user's PATH may lack.
 pub(crate) fn with_sbin(command: &mut Command) -> &mut Command {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"))
 }
 
-/// Whether it is in one of those folders.
+/// Returns whether the program is in one of those folders.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut folders = path.split(':').chain(["/usr/sbin", "/sbin"]);
