@@ -1,4 +1,4 @@
-//! Events as the agent and its peers report them: lines of many formats, one vocabulary.
+//! Events reported by the agent and its peers, parsed from many formats into common types.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ mod noctule;
 pub(super) use delivered::{Marks, Sort, address_of, folder_of, lost_words};
 pub(super) use noctule::Gap;
 
-/// Who writes the lines.
+/// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// `noctule events --json`.
@@ -18,14 +18,14 @@ pub(super) enum Format {
     Exitsnoop,
     Tcplife,
     Tcpstates,
-    /// With `-e`, for the flags.
+    /// With `-e`, which prints the flags.
     Opensnoop,
-    /// Our own one-liners: `new PID IS_THREAD MONOTONIC` and `oom PID`.
+    /// bpftrace one-liners of the bench: `new PID IS_THREAD MONOTONIC` and `oom PID`.
     Bpftrace,
 }
 
 impl Format {
-    /// The event of a line; none for heads of tables and for events that have no variant here.
+    /// Parses the event of a line; `None` for table headings and for events without a variant here.
     pub(super) fn read(self, line: &str) -> Option<Reported> {
         let event = match self {
             Self::Noctule => return noctule::read(line),
@@ -58,17 +58,18 @@ pub(super) enum Scope {
     Kills,
 }
 
-/// One line.
+/// An event parsed from a line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reported {
-    /// If it is reported: nanoseconds since 1970, or on the monotonic clock for our own one-liners.
+    /// Time, if reported: nanoseconds since 1970, or on the monotonic clock for one-liners of the
+    /// bench.
     pub(super) at: Option<u64>,
-    /// Cookie of the network namespace, if it is reported.
+    /// Cookie of the network namespace, if reported.
     pub(super) netns: Option<u64>,
     pub(super) event: Event,
 }
 
-/// What happened.
+/// The kind of event and its fields.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
     Start {
@@ -76,7 +77,7 @@ pub(super) enum Event {
         /// Only the agent reports it.
         parent: Option<u32>,
     },
-    /// Not a process; reported by tools that see both.
+    /// A thread rather than a process, reported by tools that see both.
     ThreadStart,
     Exec {
         pid: u32,
@@ -91,7 +92,7 @@ pub(super) enum Event {
         end: End,
     },
     Tcp(Change, Ends),
-    /// Segments that were sent again.
+    /// Number of retransmitted segments.
     Retransmit(u64),
     Open {
         pid: u32,
@@ -105,11 +106,11 @@ pub(super) enum Event {
     Gap(Gap),
 }
 
-/// Of a program, without the first, which is its name: joined by spaces.
+/// Arguments of a program without argv[0], joined by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arguments {
     pub(super) words: String,
-    /// There were more.
+    /// Whether arguments were cut off.
     pub(super) truncated: bool,
 }
 
@@ -120,7 +121,7 @@ pub(super) enum End {
     Signal(i64),
 }
 
-/// How a socket changed, as far as the agent reports it.
+/// A change of a socket, as far as the agent reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Listen,
@@ -129,11 +130,11 @@ pub(super) enum Change {
     ConnectFailed,
     Accept,
     Close,
-    /// States between, which no event of the agent reports.
+    /// An intermediate state, which the agent does not report.
     Between,
 }
 
-/// Own end and the other one; an absent address is unspecified, an absent port 0.
+/// Local and remote address. A missing address is unspecified, and a missing port is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) local: SocketAddr,
@@ -141,7 +142,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// IPv4 through an IPv6 socket is IPv4.
+    /// Creates the pair. IPv4-mapped IPv6 addresses become IPv4.
     fn new(local: (IpAddr, u16), peer: (IpAddr, u16)) -> Self {
         let end = |(address, port): (IpAddr, u16)| SocketAddr::new(address.to_canonical(), port);
         Self {
@@ -154,6 +155,6 @@ impl Ends {
 /// Flags of open(2) that decide whether the agent reports an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
-    /// The file is not opened, only named.
+    /// Whether the file is only named, not opened.
     pub(super) path_only: bool,
 }

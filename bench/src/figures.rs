@@ -1,15 +1,16 @@
-//! The figures: what was measured, for which load, beside which contender, in which round.
+//! Figures by kind, load, contender and round.
 
 use super::contender::{EMPTY, NONE, SCAN};
 
-/// A figure and its meaning. One table for the whole bench: names and units are in the JSON and stay.
+/// A kind of figure. All kinds are constants here, because their names and units are stable in the
+/// JSON.
 #[derive(Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
-    /// The contender to which the others are compared, round by round.
+    /// The contender to which others are compared, round by round.
     pub(super) reference: Option<&'static str>,
-    /// The agent's figure is to be below.
+    /// Upper limit for the agent.
     pub(super) target: Option<f64>,
 }
 
@@ -22,59 +23,59 @@ const fn kind(name: &'static str, unit: &'static str) -> Kind {
     }
 }
 
-/// Time of an operation of the load.
+/// Elapsed time per operation of the load.
 pub(super) const ELAPSED: Kind = Kind {
     reference: Some(NONE),
     ..kind("elapsed", "ns/operation")
 };
-/// CPU time of an operation of the load: without what others took from it.
+/// CPU time per operation of the load, which excludes time taken by other processes.
 pub(super) const CPU: Kind = Kind {
     reference: Some(NONE),
     ..kind("cpu", "ns/operation")
 };
-/// Switches of the load's own threads: proves that it does what it should.
+/// Context switches of the load's own threads, to prove that the load does what it should.
 pub(super) const SWITCHES: Kind = kind("switches", "1/operation");
-/// Time in all BPF programs of the contender for each context switch of the machine.
+/// Time in all BPF programs of the contender per context switch of the machine.
 pub(super) const BPF_PER_SWITCH: Kind = Kind {
     reference: Some(EMPTY),
     ..kind("bpf_per_switch", "ns/switch")
 };
-/// Time in all BPF programs of the contender for each operation of the load.
+/// Time in all BPF programs of the contender per operation of the load.
 pub(super) const BPF_PER_OPERATION: Kind = kind("bpf_per_operation", "ns/operation");
-/// The same as a share of one CPU.
+/// Time in all BPF programs of the contender as a share of one CPU.
 pub(super) const BPF_SHARE: Kind = kind("bpf_share", "% of a core");
-/// Context switches of the machine while that was measured.
+/// Context switches of the machine during that measurement.
 pub(super) const MACHINE_SWITCHES: Kind = kind("machine_switches", "1/s");
-/// Time of one program in a run of it.
+/// Time per run of one program.
 pub(super) const PROGRAM_RUN: Kind = kind("program_run", "ns/run");
-/// Time of one program for each context switch.
+/// Time of one program per context switch.
 pub(super) const PROGRAM_PER_SWITCH: Kind = kind("program_per_switch", "ns/switch");
-/// Time of one program for each operation of the load.
+/// Time of one program per operation of the load.
 pub(super) const PROGRAM_PER_OPERATION: Kind = kind("program_per_operation", "ns/operation");
-/// How often one program runs.
+/// Runs of one program per second.
 pub(super) const PROGRAM_RUNS: Kind = kind("program_runs", "1/s");
-/// CPU time of the process, without what its programs take from others.
+/// CPU time of the process, without the time of its BPF programs in other processes.
 pub(super) const AGENT_CPU: Kind = Kind {
     reference: Some(SCAN),
     target: Some(1.0),
     ..kind("agent_cpu", "% of a core")
 };
-/// CPU time of the process until it has reported the events of a load, for each operation.
+/// CPU time of the process until it has reported the events of a load, per operation.
 pub(super) const AGENT_TIME: Kind = kind("agent_time", "ns/operation");
 /// Events of the load, each of which must be reported.
 pub(super) const EVENTS_EXPECTED: Kind = kind("events_expected", "events");
 /// Reported events of the load.
 pub(super) const EVENTS_DELIVERED: Kind = kind("events_delivered", "events");
-/// Events of the whole machine that the tool itself reports as lost.
+/// Lost events of the whole machine, as reported by the tool.
 pub(super) const EVENTS_LOST: Kind = kind("events_lost", "events");
-/// Expected and not reported.
+/// Events that were expected but not reported.
 pub(super) const EVENTS_MISSING: Kind = kind("events_missing", "events");
-/// Resident memory of the process, 10^6 bytes.
+/// Resident memory of the process, in 10^6 bytes.
 pub(super) const AGENT_MEMORY: Kind = Kind {
     target: Some(40.0),
     ..kind("agent_memory", "MB")
 };
-/// Median of the scrapes of a round.
+/// Median of a round's scrapes.
 pub(super) const SCRAPE: Kind = Kind {
     target: Some(20.0),
     ..kind("scrape", "ms")
@@ -84,13 +85,13 @@ pub(super) const SCRAPE_BEST: Kind = kind("scrape_best", "ms");
 /// Size of an answer.
 pub(super) const SCRAPE_SIZE: Kind = kind("scrape_size", "kB");
 
-/// One figure with a value for each round.
+/// A figure with a value for each round.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) kind: &'static Kind,
     pub(super) load: &'static str,
     pub(super) contender: &'static str,
-    /// The BPF program, for figures of one.
+    /// The BPF program, for figures of a single one.
     pub(super) program: Option<String>,
     pub(super) samples: Vec<(u32, f64)>,
 }
@@ -101,7 +102,7 @@ impl Figure {
     }
 }
 
-/// What is shown of several values.
+/// The summary of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Summary {
     pub(super) minimum: f64,
@@ -109,7 +110,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Of at least one value; NaN of none.
+    /// Summarizes at least one value; returns NaN for none.
     pub(super) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |i: usize| values.get(i).copied().unwrap_or(f64::NAN);
@@ -125,23 +126,23 @@ impl Summary {
     }
 }
 
-/// A figure compared with that of its reference.
+/// A figure relative to that of its reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// Over the ratios of the rounds.
+    /// Summary of the ratios of all rounds.
     pub(super) rounds: Summary,
-    /// The smallest value to the smallest value of the reference: on a busy machine the least
-    /// disturbed answer, because the smallest ratio is that of a disturbed reference.
+    /// Ratio of the minima. On a busy machine it is the least disturbed answer. The smallest ratio
+    /// would be misleading, because it comes from a disturbed reference.
     pub(super) best: f64,
 }
 
-/// Everything that was measured.
+/// All measured figures.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     all: Vec<Figure>,
 }
 
-/// What a sample belongs to.
+/// The position of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) load: &'static str,
@@ -154,7 +155,7 @@ impl Figures {
         self.add_of(place, kind, None, value);
     }
 
-    /// Adds a sample, of one program if one is named.
+    /// Adds a sample, for a single program if one is named.
     pub(super) fn add_of(
         &mut self,
         place: Place,
@@ -190,7 +191,7 @@ impl Figures {
         })
     }
 
-    /// The figures of each program of a contender.
+    /// Returns the figures of each program of a contender.
     pub(super) fn programs(
         &self,
         kind: &Kind,
@@ -207,8 +208,8 @@ impl Figures {
         found
     }
 
-    /// Whether a figure is worth a line for people: one of a program is when the program makes at
-    /// least 1 % of what its contender costs.
+    /// Returns whether to print a figure. A program's figure is printed if it is at least 1 % of
+    /// the contender's cost.
     pub(super) fn matters(&self, figure: &Figure) -> bool {
         let Some(program) = &figure.program else {
             return true;
@@ -226,12 +227,13 @@ impl Figures {
         !pairs.into_iter().filter_map(small).any(|small| small)
     }
 
-    /// The figure against its reference; `None` for the reference itself, or where there is none.
+    /// Returns the figure relative to its reference; `None` for the reference itself or without
+    /// one.
     pub(super) fn ratio(&self, figure: &Figure) -> Option<Ratio> {
         self.against(figure, figure.kind.reference?)
     }
 
-    /// The figure against the same one of another contender, round by round.
+    /// Returns the figure relative to that of another contender, round by round.
     pub(super) fn against(&self, figure: &Figure, reference: &str) -> Option<Ratio> {
         if figure.contender == reference {
             return None;
@@ -268,7 +270,7 @@ mod tests {
             figures.add(place(NONE, round), &ELAPSED, alone);
             figures.add(place("a", round), &ELAPSED, beside);
         }
-        // Without a reference in its round a sample has no ratio.
+        // A sample without a reference in its round has no ratio.
         figures.add(place("a", 2), &ELAPSED, 1000.0);
         let figure = figures.find(&ELAPSED, "ping-pong", "a").expect("added");
         let ratio = figures.ratio(figure).expect("a reference");

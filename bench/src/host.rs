@@ -13,10 +13,10 @@ pub(super) struct Machine {
     pub(super) kernel: String,
     pub(super) processor: String,
     pub(super) cpus: usize,
-    /// Load average of the last minute, before and after.
+    /// Load average of the last minute, before and after the run.
     pub(super) load_before: String,
     pub(super) load_after: String,
-    /// The commit, with `+` when the tree differs from it.
+    /// The commit, followed by `+` if the tree differs from it.
     pub(super) commit: String,
 }
 
@@ -52,13 +52,13 @@ fn commit(root: &Path) -> Option<String> {
     Some(if clean { head } else { format!("{head}+") })
 }
 
-/// Runnable tasks, averaged over the last minute.
+/// Returns the number of runnable tasks, averaged over the last minute.
 pub(super) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").to_owned()
 }
 
-/// Context switches of all CPUs since boot.
+/// Returns the context switches of all CPUs since boot.
 pub(super) fn switches() -> Result<u64> {
     let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
     let count = text.lines().find_map(|l| l.strip_prefix("ctxt "));
@@ -66,7 +66,7 @@ pub(super) fn switches() -> Result<u64> {
     count.context("/proc/stat has no ctxt")
 }
 
-/// Time on a CPU of all threads that a process has now, nanoseconds.
+/// Returns the CPU time of all live threads of a process, in nanoseconds.
 pub(super) fn cpu_ns(pid: u32) -> Result<u64> {
     let folder = format!("/proc/{pid}/task");
     let mut sum = 0;
@@ -81,7 +81,7 @@ pub(super) fn cpu_ns(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// A number of `/proc/PID/status`.
+/// Returns a number from `/proc/PID/status`.
 pub(super) fn status(pid: u32, field: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -92,19 +92,19 @@ pub(super) fn status(pid: u32, field: &str) -> Result<u64> {
     number.with_context(|| format!("{path} has no {field}"))
 }
 
-/// Switches of the main thread of a process, voluntary and not.
+/// Returns the voluntary and involuntary switches of a process's main thread.
 pub(super) fn switches_of(pid: u32) -> Result<u64> {
     Ok(status(pid, "voluntary_ctxt_switches")? + status(pid, "nonvoluntary_ctxt_switches")?)
 }
 
-/// What a BPF program cost so far; grows only while [`Statistics`] are on.
+/// Cost of a BPF program so far. It only grows while [`Statistics`] are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) ns: u64,
     pub(super) count: u64,
 }
 
-/// The BPF programs of which a process holds descriptors, by id.
+/// Returns the BPF programs of which a process holds descriptors, by id.
 pub(super) fn programs(pid: u32) -> Result<BTreeMap<u32, Run>> {
     let folder = format!("/proc/{pid}/fdinfo");
     let mut programs = BTreeMap::new();
@@ -115,7 +115,8 @@ pub(super) fn programs(pid: u32) -> Result<BTreeMap<u32, Run>> {
     Ok(programs)
 }
 
-/// Links name a program's id too, but not its times: they are none.
+/// Parses the fdinfo of a program. Links also contain a program's id, but no times, and give
+/// `None`.
 fn program(fdinfo: &str) -> Option<(u32, Run)> {
     let field = |name: &str| {
         let line = fdinfo
@@ -130,14 +131,15 @@ fn program(fdinfo: &str) -> Option<(u32, Run)> {
     Some((field("prog_id")?.try_into().ok()?, run))
 }
 
-/// Names of all loaded programs, by id: the kernel keeps 15 characters.
+/// Returns the names of all loaded programs, by id. The kernel keeps 15 characters.
 pub(super) fn program_names() -> BTreeMap<u32, String> {
     let all = ProgInfoIter::with_query_opts(ProgInfoQueryOptions::default());
     all.map(|p| (p.id, p.name.to_string_lossy().into_owned()))
         .collect()
 }
 
-/// Descriptors of a process that hang something into the kernel: BPF objects and perf events.
+/// Returns the number of descriptors with which a process attaches to the kernel: BPF objects and
+/// perf events.
 pub(super) fn hooks(pid: u32) -> usize {
     let files = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()
@@ -153,7 +155,7 @@ pub(super) fn hooks(pid: u32) -> usize {
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// The kernel measures BPF programs while this lives: some 20 ns a run.
+/// Enables the kernel's BPF statistics until dropped. They cost about 20 ns per run.
 pub(super) struct Statistics {
     before: String,
 }
@@ -165,7 +167,7 @@ impl Statistics {
         Ok(Self { before })
     }
 
-    /// Whether somebody has left them on: then every program is slower than it is.
+    /// Returns whether the statistics were left on, which makes every program appear slower.
     pub(super) fn are_on() -> bool {
         fs::read_to_string(STATISTICS).is_ok_and(|text| text.trim() != "0")
     }

@@ -1,10 +1,10 @@
-//! What a bench that was killed could not remove: the next one does.
+//! Removes what an earlier, killed bench left behind.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Removes what is named after a process of a bench that is gone; what cannot be removed stays.
+/// Removes folders named after a bench process that has ended. Folders that cannot be removed stay.
 pub(super) fn remove(place: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
     let folders = fs::read_dir(place).into_iter().flatten().flatten();
     for folder in folders.map(|entry| entry.path()) {
@@ -16,7 +16,7 @@ pub(super) fn remove(place: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
     }
 }
 
-/// The process after which this is named.
+/// Returns the process that a folder is named after.
 fn owner(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("noctule-bench-")?;
     rest.rsplit('-').next()?.parse().ok()

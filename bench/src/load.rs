@@ -1,4 +1,4 @@
-//! The loads: each is a process of its own, this program run with `bench load NAME SIZE`, which
+//! The loads. Each is a separate process, which runs this program as `bench load NAME SIZE` and
 //! prints one line of JSON when it is done.
 
 use std::collections::BTreeMap;
@@ -40,17 +40,17 @@ pub(super) use outcome::Outcome;
 
 use outcome::{children_ns, on_each_cpu, own_cpu_ns};
 
-/// A load that takes longer is stuck.
+/// Time limit for a load. A longer one is stuck.
 const LIMIT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     part: Part,
-    /// Operations; for a part that runs until its input ends, what it is to do
+    /// Number of operations; for a part that runs until its input ends, its parameter
     size: String,
 }
 
-/// What this program can be in a run of the bench.
+/// The parts that this program can play in a run of the bench.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Part {
     PingPong,
@@ -63,27 +63,28 @@ pub(super) enum Part {
     Nginx,
     /// Every kind of event, for the side-by-side run.
     Mixed,
-    /// One that the OOM killer is to kill.
+    /// A process for the OOM killer.
     Eater,
     Population,
     /// Threads that sleep.
     Asleep,
     /// The other end of ping-pong.
     Echo,
-    /// One process of the population.
+    /// A process of the population.
     Sleeper,
     /// Holds a BPF object.
     Object,
-    /// The same, and reads its events.
+    /// Holds a BPF object and reads its events.
     Netflix,
-    /// The same, and takes out its rows.
+    /// Holds a BPF object and removes its rows.
     Kepler,
-    /// The yardstick of the agents.
+    /// The baseline of agents.
     ProcScan,
 }
 
 impl Part {
-    /// Whether its input keeps it alive, so that it can clean up whatever became of the bench.
+    /// Returns whether the part lives until its input closes, so that it can clean up whatever
+    /// happens to the bench.
     fn ends_with_input(self) -> bool {
         use Part::{Asleep, Echo, Kepler, Netflix, Object, Population, ProcScan, Sleeper};
         matches!(
@@ -93,7 +94,7 @@ impl Part {
     }
 }
 
-/// Is what the arguments say.
+/// Runs the part given by the arguments.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.part.ends_with_input() {
         set_parent_process_death_signal(Some(Signal::TERM)).context("ending with the bench")?;
@@ -123,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Load {
-    /// Runs it to its end. Not for the population, which has none.
+    /// Runs the load to its end. The population has no end and cannot be run this way.
     pub(super) fn run(self, operations: u64, stop: &Stop) -> Result<Outcome> {
         let mut command = command(self.part(), &operations.to_string());
         command.stdin(Stdio::null());
@@ -134,11 +135,12 @@ impl Load {
     }
 }
 
-/// The mixed load in a network namespace of its own: its process, and the counters of TCP there.
+/// Runs the mixed load in its own network namespace. Returns its process, and the TCP counters of
+/// that namespace.
 pub(super) fn mixed(cgroup: &Path, stop: &Stop) -> Result<(u32, BTreeMap<String, u64>)> {
     let own = command(Part::Mixed, &cgroup.display().to_string());
     let mut command = Command::new("unshare");
-    // The link leads to what runs there.
+    // The link leads to the running binary.
     command
         .args(["--net", "--"])
         .arg(format!("/proc/{}/exe", std::process::id()));
@@ -146,13 +148,13 @@ pub(super) fn mixed(cgroup: &Path, stop: &Stop) -> Result<(u32, BTreeMap<String,
     Ok((pid, serde_json::from_str(&text).context("the counters")?))
 }
 
-/// Runs a load to its end: its process, and what it prints.
+/// Runs a load to its end. Returns its process and its output.
 fn finish(command: &mut Command, stop: &Stop) -> Result<(u32, String)> {
     let mut child = Child::start(command.stdout(Stdio::piped()))?;
     let pid = child.pid();
     let text = printed(&mut child, stop);
     if text.is_err() {
-        // It had no time to clean up.
+        // The load had no time to clean up.
         drop(child);
         let _ = fs::remove_dir_all(folder_of(pid));
     }
@@ -168,16 +170,16 @@ fn printed(child: &mut Child, stop: &Stop) -> Result<String> {
     Ok(text)
 }
 
-/// A program that ends with the process that starts it, even if that is killed; its arguments are to
-/// be added.
+/// Returns a command for a program that ends with the process that starts it, even if that is
+/// killed. The caller adds the arguments.
 pub(super) fn tied(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["tied", "--"]).arg(program);
     command
 }
 
-/// This program as one part of the bench. The link leads to what runs, even if it was built anew
-/// since.
+/// Returns a command that runs this program as a part of the bench. The link leads to the running
+/// binary, even if it was rebuilt since.
 fn command(part: Part, size: &str) -> Command {
     use clap::ValueEnum as _;
     let mut command = Command::new("/proc/self/exe");
@@ -187,34 +189,34 @@ fn command(part: Part, size: &str) -> Command {
     command
 }
 
-/// The population, for the bench: its input keeps it alive.
+/// Returns the command for the population, which lives until its input closes.
 pub(super) fn population(name: &str) -> Command {
     command(Part::Population, name)
 }
 
-/// So many threads that sleep, kept alive by their input.
+/// Returns the command for `threads` sleeping threads, which live until the input closes.
 pub(super) fn sleepers(threads: u64) -> Command {
     command(Part::Asleep, &threads.to_string())
 }
 
-/// A part that holds the BPF object at `path`.
+/// Returns the command of a part that holds the BPF object at `path`.
 pub(super) fn holder(part: Part, path: &Path) -> Command {
     command(part, &path.display().to_string())
 }
 
-/// A scanner of /proc with this period.
+/// Returns the command of a scanner of /proc with this period.
 pub(super) fn proc_scan(period: Duration) -> Command {
     command(Part::ProcScan, &period.as_millis().to_string())
 }
 
-/// Keeps the calling thread on one CPU.
+/// Pins the calling thread to a CPU.
 fn pin(cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).with_context(|| format!("staying on CPU {cpu}"))
 }
 
-/// The last CPU that this process may use: the first ones take most interrupts.
+/// Returns the last CPU that this process may use, because the first ones take most interrupts.
 fn last_cpu() -> Result<usize> {
     let set = sched_getaffinity(None::<Pid>).context("the CPUs of this process")?;
     let last = (0..CpuSet::MAX_CPU).rev().find(|&cpu| set.is_set(cpu));

@@ -1,4 +1,4 @@
-//! Selects the events of a load from all that a stream reports.
+//! Selects the events of a load from everything that a stream reports.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 
 use super::{Change, Event, Format};
 
-/// Which events a load makes, and how to know them by the process that made them.
+/// The kind of events that a load makes, and how to recognize them by the load's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// Children of the process.
     Processes,
-    /// Connections to its address.
+    /// Connections to the process's address.
     Connections,
-    /// Opens below its folder.
+    /// Opens below the process's folder.
     Opens,
 }
 
 impl Sort {
-    /// Events that a tool of this format owes for one operation.
+    /// Returns the number of events that a tool of this format must report for one operation.
     pub(crate) fn of_operation(self, format: Format) -> u64 {
         match (self, format) {
             // Start, exec and exit.
             (Self::Processes, Format::Noctule) => 3,
-            // Both sides: established, closed.
+            // Both sides report an establishment and a close.
             (Self::Connections, Format::Noctule | Format::Tcpstates) => 4,
             (Self::Connections, Format::Tcplife) => 2,
             (Self::Processes, Format::Execsnoop | Format::Exitsnoop)
@@ -33,20 +33,20 @@ impl Sort {
     }
 }
 
-/// An address of its own for each process: ports that wait for stragglers of an earlier run are then
-/// in nobody's way.
+/// Returns an address that only this process uses, so that ports still held from an earlier run do
+/// not conflict.
 pub(crate) fn address_of(pid: u32) -> Ipv4Addr {
-    // Pids have 22 bits at most; 127.0 is where others are.
+    // Pids have at most 22 bits. 127.0.x.x is used by other programs.
     let [_, high, middle, low] = pid.to_be_bytes();
     Ipv4Addr::new(127, 1 + (high & 0x7f), middle, low)
 }
 
-/// A folder of its own for each process.
+/// Returns a folder that only this process uses.
 pub(crate) fn folder_of(pid: u32) -> PathBuf {
     std::env::temp_dir().join(format!("noctule-bench-{pid}"))
 }
 
-/// The loads that ran, by their processes.
+/// The loads that ran, identified by their processes.
 #[derive(Debug)]
 pub(crate) struct Marks {
     sort: Sort,
@@ -66,7 +66,7 @@ impl Marks {
         }
     }
 
-    /// How many of these lines are events of the loads, and how many the tool reports as lost.
+    /// Returns the number of events of the loads, and the number that the tool reports as lost.
     pub(crate) fn count(&self, format: Format, output: &str) -> (u64, u64) {
         let (mut delivered, mut lost) = (0, 0);
         let mut others = BTreeSet::new();
@@ -85,7 +85,7 @@ impl Marks {
                 }
                 _ => {}
             }
-            // A child whose start was lost is known by its name alone.
+            // A child whose start event was lost is recognized by its name.
             let is_child = |pid: &u32, parent: Option<u32>, name: &str| match parent {
                 Some(parent) => self.pids.contains(&parent),
                 None => children.contains(pid) || name == "true" && !others.contains(pid),
@@ -117,7 +117,7 @@ impl Marks {
     }
 }
 
-/// What a tool of others says it has lost: `Lost 3 events on CPU #0!`, `Lost 3 events`.
+/// Parses a third-party tool's report of lost events: `Lost 3 events on CPU #0!`, `Lost 3 events`.
 pub(crate) fn lost_words(errors: &str) -> u64 {
     let count = |line: &str| {
         let line = line.to_ascii_lowercase();
@@ -146,7 +146,7 @@ mod tests {
             )
         };
         let gap = "{\"event.name\":\"gap\",\"lost\":{\"process.start\":1}}\n";
-        // Own, another's, and one whose start is missing.
+        // An own child, another process's child, and a child whose start is missing.
         let text = [
             start(11, 10),
             start(21, 20),

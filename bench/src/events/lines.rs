@@ -1,16 +1,16 @@
-//! The tables of libbpf-tools, and our own one-liners for bpftrace.
+//! Parses the tables of libbpf-tools, and the bpftrace one-liners of the bench.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Arguments, Change, End, Ends, Event, Flags, Reported};
 
-/// Width of a column with the name of a command, which may contain spaces.
+/// Width of the column with a command name, which may contain spaces.
 const NAME: usize = 16;
 const O_PATH: u32 = 0o10_000_000;
-/// `execsnoop` takes that many bytes of an argument, the final 0 included.
+/// `execsnoop` prints this many bytes of an argument, including the final 0.
 pub(super) const ARGUMENT: usize = 128;
 
-/// `NAME PID PPID RET PROGRAM ARGUMENTS`
+/// Parses `NAME PID PPID RET PROGRAM ARGUMENTS`.
 pub(super) fn execsnoop(line: &str) -> Option<Event> {
     let (name, rest) = columns(line, NAME)?;
     let (pid, rest) = word(rest)?;
@@ -19,7 +19,7 @@ pub(super) fn execsnoop(line: &str) -> Option<Event> {
     if result != "0" {
         return None;
     }
-    // The program as it was asked for; the agent reports where it is.
+    // execsnoop prints the requested path; the agent reports the resolved one.
     let (program, words) = word(rest)?;
     let cut = |word: &str| word.len() >= ARGUMENT - 1;
     Some(Event::Exec {
@@ -33,7 +33,7 @@ pub(super) fn execsnoop(line: &str) -> Option<Event> {
     })
 }
 
-/// `NAME PID PPID TID AGE END`, where END is 0, `code N` or `signal N (NAME)`
+/// Parses `NAME PID PPID TID AGE END`, where END is 0, `code N` or `signal N (NAME)`.
 pub(super) fn exitsnoop(line: &str) -> Option<Event> {
     let (name, rest) = columns(line, NAME)?;
     let (pid, rest) = word(rest)?;
@@ -53,7 +53,7 @@ pub(super) fn exitsnoop(line: &str) -> Option<Event> {
     })
 }
 
-/// `PID NAME LADDR LPORT RADDR RPORT TX_KB RX_KB MS`
+/// Parses `PID NAME LADDR LPORT RADDR RPORT TX_KB RX_KB MS`.
 pub(super) fn tcplife(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split_whitespace().rev().collect();
     let [_ms, _received, _sent, ends @ ..] = words.as_slice() else {
@@ -62,7 +62,7 @@ pub(super) fn tcplife(line: &str) -> Option<Event> {
     Some(Event::Tcp(Change::Close, self::ends(ends)?))
 }
 
-/// `SOCKET PID NAME LADDR LPORT RADDR RPORT OLD -> NEW MS`
+/// Parses `SOCKET PID NAME LADDR LPORT RADDR RPORT OLD -> NEW MS`.
 pub(super) fn tcpstates(line: &str) -> Option<Event> {
     let words: Vec<&str> = line.split_whitespace().rev().collect();
     let [_ms, new, "->", old, ends @ ..] = words.as_slice() else {
@@ -80,7 +80,7 @@ pub(super) fn tcpstates(line: &str) -> Option<Event> {
     Some(Event::Tcp(change, self::ends(ends)?))
 }
 
-/// The words from the right: RPORT RADDR LPORT LADDR.
+/// Parses the addresses from the right: RPORT RADDR LPORT LADDR.
 fn ends(words: &[&str]) -> Option<Ends> {
     let [peer_port, peer, local_port, local, ..] = words else {
         return None;
@@ -91,10 +91,10 @@ fn ends(words: &[&str]) -> Option<Ends> {
     Some(Ends::new(local, peer))
 }
 
-/// `PID NAME FD ERR FLAGS PATH`, with the flags in octal
+/// Parses `PID NAME FD ERR FLAGS PATH`, with the flags in octal.
 pub(super) fn opensnoop(line: &str) -> Option<Event> {
     let (pid, _) = word(line)?;
-    // Columns are left-aligned, and wider where that is needed.
+    // Columns are left-aligned, and wider if needed.
     let rest = line.get(pid.len().max(6) + 1..)?;
     let (_name, rest) = columns(rest, NAME)?;
     let (_descriptor, rest) = word(rest)?;
@@ -111,7 +111,7 @@ pub(super) fn opensnoop(line: &str) -> Option<Event> {
     })
 }
 
-/// `new PID IS_THREAD MONOTONIC`, `oom PID`
+/// Parses `new PID IS_THREAD MONOTONIC` and `oom PID`.
 pub(super) fn bpftrace(line: &str) -> Option<Reported> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let reported = |at: Option<u64>, event| Reported {
@@ -133,20 +133,20 @@ pub(super) fn bpftrace(line: &str) -> Option<Reported> {
     }
 }
 
-/// A column of that many characters, and what comes behind the space.
+/// Returns a column of `width` characters, and the text after the space.
 fn columns(line: &str, width: usize) -> Option<(&str, &str)> {
     let (column, rest) = line.split_at_checked(width)?;
     Some((column, rest.strip_prefix(' ')?))
 }
 
-/// The next word, and what comes behind one space.
+/// Returns the next word, and the text after one space.
 fn word(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start_matches(' ');
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     (!word.is_empty()).then_some((word, rest))
 }
 
-/// What a socket has that is bound to nothing.
+/// Returns the address of an unbound socket.
 pub(super) fn unspecified(ipv6: bool) -> IpAddr {
     match ipv6 {
         true => Ipv6Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! The agent's own lines: docs/json.md.
+//! Parses the agent's own lines: docs/json.md.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::lines::{ARGUMENT, unspecified};
 use super::{Arguments, Change, End, Ends, Event, Flags, Reported};
 
-/// Events that are missing, by name.
+/// Lost events by name.
 pub(crate) type Gap = BTreeMap<String, u64>;
 
-/// Reads a line; nothing for events that have no word here.
+/// Parses a line; `None` for events without a variant here.
 pub(super) fn read(line: &str) -> Option<Reported> {
     let value: Value = serde_json::from_str(line).ok()?;
-    // What was there before is no event.
+    // Objects older than the agent are not events.
     if value["noctule.origin"] == "existing" {
         return None;
     }
@@ -82,7 +82,7 @@ fn arguments(value: &Value) -> Arguments {
     let long = words.iter().any(|word| word.len() >= ARGUMENT);
     Arguments {
         words: words.join(" ").trim_end().to_owned(),
-        // The peer has not the rest of a long one.
+        // Peers cut long arguments.
         truncated: long || value["process.command_args.truncated"] == true,
     }
 }

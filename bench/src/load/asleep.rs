@@ -1,5 +1,5 @@
-//! Threads that sleep: what an agent should not have to go through at each tick. They end with the
-//! input.
+//! Sleeping threads, which an agent should not have to visit at each tick. They live until the
+//! input closes.
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -10,16 +10,16 @@ use anyhow::{Context as _, Result};
 
 use super::population::wait_for_end;
 
-/// So many where the machine has numbers for them.
+/// Number of threads, if the machine has enough thread ids.
 const MOST: u64 = 100_000;
 
-/// One process has memory areas (`vm.max_map_count`) for so many: four for each.
+/// Maximum number of threads in one process. Each needs four memory areas (`vm.max_map_count`).
 pub(crate) const OF_A_PROCESS: u64 = 15_000;
 
-/// Each touches a page or two.
+/// Stack size. Each thread touches only one or two pages.
 const STACK: usize = 16 << 10;
 
-/// How many there are on this machine: three quarters of the numbers that it gives threads.
+/// Returns the number of threads on this machine: at most three quarters of its thread ids.
 pub(crate) fn count() -> Result<u64> {
     let limit = |name: &str| -> Result<u64> {
         let path = format!("/proc/sys/kernel/{name}");
@@ -30,7 +30,7 @@ pub(crate) fn count() -> Result<u64> {
     Ok(MOST.min(limit / 4 * 3))
 }
 
-/// Starts so many, says so, and waits for the end of the input.
+/// Starts the threads, reports that, and waits for the end of the input.
 pub(super) fn run(threads: u64) -> Result<()> {
     for _ in 0..threads {
         let small = thread::Builder::new().stack_size(STACK);

@@ -1,5 +1,5 @@
-//! Short TCP connections, one after another on each CPU: connect, one byte back, close on both
-//! sides. It shows what the hooks on the life of a socket cost.
+//! Short TCP connections, one after another on each CPU: connect, receive one byte, close on both
+//! sides. It shows the cost of the hooks on socket state changes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use crate::events::address_of;
 pub(super) fn run(connections: u64) -> Result<Outcome> {
     let listener = TcpListener::bind((address_of(std::process::id()), 0)).context("listening")?;
     let address = listener.local_addr().context("the own address")?;
-    // Ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // The client may be gone; then the client reports the error.
+            // If the client is gone, the client reports the error.
             let _ = (&stream).write_all(b"x");
         }
     });

@@ -1,4 +1,4 @@
-//! Eats memory in a cgroup with a limit, until the OOM killer comes.
+//! Allocates memory in a cgroup with a limit, until the OOM killer kills the process.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 const STEP: usize = 1 << 20;
-/// Where nobody comes there is no limit, and the machine is not ours to fill.
+/// Upper limit in steps: without a kill there is no memory limit, and the machine must not be
+/// filled.
 const MOST: usize = 128;
 
 pub(super) fn run(cgroup: &Path) -> Result<()> {

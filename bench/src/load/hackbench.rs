@@ -1,5 +1,5 @@
-//! The classic: groups of senders and receivers, each sender sends to each receiver of its group.
-//! Many runnable threads, wake-ups across CPUs, long run queues.
+//! The classic hackbench: groups in which each sender sends to each receiver. It causes many
+//! runnable threads, wake-ups across CPUs and long run queues.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! What user space does for bench/bpf/kepler.bpf.c: opens the hardware counters and takes the rows out.
+//! The user-space side of bench/bpf/kepler.bpf.c: opens the hardware counters and removes the rows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::say;
 
 /// Kepler's SAMPLE_PERIOD_SEC.
 const PERIOD: Duration = Duration::from_secs(3);
-/// Rows taken out by one system call.
+/// Number of rows removed by one system call.
 const BATCH: u32 = 1024;
 
 const COUNTERS: [(&str, Hardware); 3] = [
@@ -27,7 +27,7 @@ pub(super) fn run(path: &Path) -> Result<()> {
     let held = Held::load(path)?;
     let counters = open_counters(&held.object);
     if let Err(error) = &counters {
-        // As Kepler: the program tries to read them at each switch all the same.
+        // As in Kepler, the program still tries to read the counters at each switch.
         say(&format!("kepler has no hardware counters: {error:#}"));
     }
     let processes = map(&held.object, "processes")?;
@@ -39,7 +39,7 @@ pub(super) fn run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Each counter on each CPU, without a group.
+/// Opens each counter on each CPU, without a group.
 fn open_counters(object: &Object) -> Result<Vec<Counter>> {
     let cpus = libbpf_rs::num_possible_cpus().context("the number of CPUs")?;
     let mut counters = Vec::new();
