@@ -1,8 +1,9 @@
-//! `make bench`, or `cargo xtask bench` with options: what the agent costs, beside what others cost, in one run.
+//! `make bench`, or `cargo xtask bench` with options: measures the agent's cost together with that
+//! of other tools, in one run.
 //!
-//! Each load runs alone and beside each contender, in turns, so that the drift of a shared machine
-//! hits all alike; a figure is compared with the same round of its reference. docs/bench.md says
-//! what each figure means.
+//! Each load runs alone and with each contender, in turns, so that drift of a shared machine
+//! affects all alike. A figure is compared with its reference in the same round. docs/bench.md
+//! describes each figure.
 
 use std::ffi::OsString;
 use std::fs;
@@ -43,33 +44,33 @@ use load::Load;
 use rounds::Plan;
 use stop::{Interrupted, Stop};
 
-/// Measure what the agent costs, beside other tools
+/// Measure the cost of the agent and of other tools
 ///
-/// Runs each load alone and beside the agent and its peers, in turns. Needs root. Peers come from
-/// Debian (libbpf-tools, bpftrace, linux-perf); what is not installed is listed as absent. Takes
-/// about half an hour; a missed target is shown and fails nothing.
+/// Runs each load alone, with the agent and with its peers, in turns. Needs root. Peers come from
+/// Debian (libbpf-tools, bpftrace, linux-perf); tools that are not installed are listed as absent.
+/// Takes about half an hour. A missed target is shown but is not a failure.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench")]
 pub(crate) struct Args {
-    /// How often each pair of load and contender is measured
+    /// Number of rounds for each pair of load and contender
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// One round of small loads: to try the bench, not to measure
+    /// Run one round of small loads, to test the bench rather than to measure
     #[arg(long)]
     quick: bool,
     /// Run only this load; may be given several times
     #[arg(long, value_name = "LOAD", value_enum)]
     only: Vec<Load>,
-    /// Run only beside this contender and the references; may be given several times
+    /// Run only with this contender and the references; may be given several times
     #[arg(long, value_name = "CONTENDER")]
     beside: Vec<String>,
     /// Binary to measure [default: built from this tree]
     #[arg(long, value_name = "PATH")]
     noctule: Option<PathBuf>,
-    /// Where the figures go for machines [default: bench/latest.json in the target folder]
+    /// File for the figures as JSON [default: bench/latest.json in the target folder]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also print the ratio to the figures of an earlier run
+    /// Also print ratios to the figures of an earlier run
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
     #[command(subcommand)]
@@ -78,14 +79,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Part {
-    /// Only what the agent and its peers report of one mixed load, event by event
+    /// Compare only the events that the agent and its peers report for one mixed load
     Peers,
-    /// Only what one event costs that `noctule hist` counts, beside bpftrace
+    /// Measure only the cost of an event counted by `noctule hist` and by bpftrace
     Counting,
-    /// One load alone
+    /// Run a single load
     #[command(hide = true)]
     Load(load::Args),
-    /// A program that ends with the process that starts it
+    /// Run a program that ends with the process that starts it
     #[command(hide = true)]
     Tied {
         #[arg(required = true, last = true)]
@@ -93,7 +94,7 @@ enum Part {
     },
 }
 
-/// Succeeds whatever the figures are.
+/// Returns success, whatever the figures are.
 fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     match run(root, &Args::parse()) {
@@ -155,12 +156,12 @@ fn measure(root: &Path, args: &Args) -> Result<()> {
     let began = std::time::Instant::now();
     let complete = rounds::run(&plan, &bed, &stop, &mut figures);
     if complete.is_err() && !figures.all().is_empty() {
-        // What was measured so far took its time as well; it is not kept as a record.
+        // Prints the figures measured so far, but does not save them as a record.
         let machine = host::describe(root, &before);
         tables::print(&mut stdout().lock(), &plan, &machine, &figures)?;
     }
     complete?;
-    // With a load or a contender named, only that is wanted.
+    // If a load or a contender is named, only that is wanted.
     let everything = args.only.is_empty() && args.beside.is_empty();
     let side_by_side = everything.then(|| peers::run(&bed, &stop)).transpose()?;
     let machine = host::describe(root, &before);
@@ -203,7 +204,7 @@ fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_str(&text).with_context(place)
 }
 
-/// A line of progress. Standard error may be closed: that ends nothing.
+/// Prints a line of progress. Standard error may be closed, which ends nothing.
 fn say(words: &str) {
     let _ = writeln!(stderr(), "bench: {words}");
 }

@@ -1,5 +1,5 @@
-//! Side by side: the events of the agent and its peers for one mixed load, event by event, with the
-//! kernel's own counters as the judge.
+//! The side-by-side run: compares the events of the agent and its peers for one mixed load, event
+//! by event, with the kernel's counters as the reference.
 
 use std::time::Duration;
 
@@ -21,31 +21,32 @@ mod print;
 
 pub(super) use print::{print, record};
 
-/// Between the last start and the load, and after it: the first and the last are seen by all.
+/// Pause between the last start and the load, and after the load, so that all tools see its first
+/// and last events.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Of the group in which the OOM killer is to come.
+/// Memory limit of the cgroup for the OOM kill.
 const LIMIT: u64 = 32 << 20;
 
-/// What came out.
+/// The result.
 pub(super) struct Report {
     peers: Vec<Peer>,
     counters: Vec<Counter>,
-    /// What the agent says it has lost.
+    /// Number of events that the agent reports as lost.
     lost: u64,
 }
 
-/// One peer, compared.
+/// A peer and its comparison.
 struct Peer {
     name: &'static str,
-    /// Who ran instead, and why.
+    /// The replacement that ran, and why.
     instead: Option<(&'static str, String)>,
-    /// What it says it has lost.
+    /// Number of events that the peer reports as lost.
     lost: u64,
     /// The comparison, or why there is none.
     matched: Result<Matched, String>,
 }
 
-/// A peer at work, or why it is not.
+/// A running peer, or why it does not run.
 struct Beside {
     scope: Scope,
     name: &'static str,
@@ -65,7 +66,7 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     let cgroup = Cgroups::new("memory", &name)?;
     judge::limit(cgroup.top(), LIMIT)?;
     say("starting the agent and its peers");
-    // First of all and last of all: whatever a peer sees is in its time.
+    // The agent starts first and ends last, so that it covers everything that a peer sees.
     let ours = STREAM_ALL
         .start(bed, stop)
         .context("the agent cannot run")?;
@@ -123,7 +124,7 @@ pub(super) fn run(bed: &Bed, stop: &Stop) -> Result<Report> {
     })
 }
 
-/// Starts a peer, or what does its work.
+/// Starts a peer, or its replacement.
 fn start(peer: &contender::Peer, bed: &Bed, stop: &Stop) -> Result<Beside> {
     let attempt = |contender: &contender::Contender| match contender.start(bed, stop) {
         Ok(running) => Ok(Ok(running)),

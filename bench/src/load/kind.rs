@@ -5,43 +5,43 @@ use anyhow::Result;
 use super::{Part, server};
 use crate::events::Sort;
 
-/// What a load is about: decides who runs beside it.
+/// The subject of a load, which decides which contenders run with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// Who has the CPU.
+    /// CPU accounting.
     Accounting,
-    /// Events of this sort, as fast as they can be made.
+    /// Events of this kind, made as fast as possible.
     Events(Sort),
-    /// One event of each kind that is reported on request only.
+    /// One event of each kind that is only reported on request.
     Kinds,
-    /// A server, whose users want answers.
+    /// A server whose users wait for answers.
     Server,
 }
 
-/// What the bench can put on the machine.
+/// The loads of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Load {
     /// Two processes on one CPU pass a byte to and fro over two pipes
     PingPong,
-    /// 4 groups of 10 senders and 10 receivers over socket pairs, as threads
+    /// Groups of 10 senders and 10 receivers over socket pairs, 4 groups, as threads
     Hackbench,
-    /// One process after another on each CPU: start /bin/true, wait for it
+    /// One process after another on each CPU: start /bin/true and wait for it
     ForkStorm,
     /// 1,000 processes in 200 cgroups; each wakes twice a second and runs for 50 us
     Population,
-    /// Threads that sleep: 100,000, or as many as three quarters of the numbers for threads
+    /// Sleeping threads: 100,000, or three quarters of the machine's thread ids if that is less
     Asleep,
-    /// As fork-storm, more of them: starts, execs and exits, each of which must be reported
+    /// Like fork-storm with more processes: starts, execs and exits, each of which must be reported
     Processes,
     /// Short TCP connections over loopback, one after another on each CPU
     Connections,
-    /// Opens of a file for writing, on each CPU one after another
+    /// Opens of a file for writing, one after another on each CPU
     Opens,
-    /// A signal, an execution that fails, changes of a file, a question to a name server
+    /// A signal, a failed exec, file changes and a DNS query
     Kinds,
     /// redis-server under redis-benchmark
     Redis,
-    /// nginx under ab, a connection for each request
+    /// nginx under ab, with a connection for each request
     Nginx,
 }
 
@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    /// What it does, and what one operation is.
+    /// Describes the load and its operation.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::PingPong => "two processes on one CPU over two pipes; operation: a round trip",
@@ -127,13 +127,14 @@ impl Load {
         }
     }
 
-    /// Whether it is only there, while the agent is looked at.
+    /// Returns whether the load only stays present while the agent is measured.
     pub(crate) fn lasts(self) -> bool {
         matches!(self, Self::Population | Self::Asleep)
     }
 
-    /// Operations of a run: about half a second on the development machine; for those of events as
-    /// many as must be reported without loss; for servers some seconds.
+    /// Returns the number of operations in a run. It takes about half a second on the development
+    /// machine. Event loads use as many as must be reported without loss, and servers run for some
+    /// seconds.
     pub(crate) fn operations(self, quick: bool) -> u64 {
         let full = match self {
             Self::PingPong => 100_000,
@@ -150,7 +151,8 @@ impl Load {
         if quick { full / 10 } else { full }
     }
 
-    /// A sample is the fastest of so many runs: bursts of others' work are shorter than all.
+    /// Returns the number of runs, the fastest of which is the sample. Bursts of other work are
+    /// shorter than all runs together.
     pub(crate) fn runs(self) -> u32 {
         match self {
             Self::Processes => 1,
@@ -158,7 +160,7 @@ impl Load {
         }
     }
 
-    /// Fails with the reason when it cannot run on this machine.
+    /// Fails with the reason if the load cannot run on this machine.
     pub(crate) fn check(self) -> Result<()> {
         match self {
             Self::Redis => server::need_redis(),

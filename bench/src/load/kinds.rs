@@ -1,5 +1,5 @@
-//! One event of each kind that is reported on request only: a signal, an execution that fails, changes of a
-//! file, and a question to a name server that is answered. It shows what an event of each kind costs.
+//! One event of each kind that is only reported on request: a signal, a failed exec, file changes,
+//! and a DNS query with its answer. It shows the cost of an event of each kind.
 
 use std::fs::{self, File, Permissions};
 use std::io::{Error, ErrorKind};
@@ -18,22 +18,22 @@ use signal_hook::consts::SIGUSR1;
 use super::{Outcome, children_ns, on_each_cpu, own_cpu_ns};
 use crate::events::folder_of;
 
-/// A server of names there is nobody else's.
+/// A DNS server address that no other program uses.
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 53, 53, 53), 53);
 
-/// Number 1, recursion desired, one question: the addresses (A, IN) of `a.test`.
+/// A DNS query with id 1, recursion desired and one question: the addresses (A, IN) of `a.test`.
 const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01";
-/// Where an answer says that it is one.
+/// Position of the flags in a message, and the flag of an answer.
 const FLAGS: usize = 2;
 const IS_ANSWER: u8 = 0x80;
 
 pub(super) fn run(operations: u64) -> Result<Outcome> {
     let folder = folder_of(std::process::id());
     fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
-    // Not ignored, and no more than noted: a signal that is ignored is no event.
+    // The signal is handled, because an ignored signal is not an event.
     signal_hook::flag::register(SIGUSR1, Arc::new(AtomicBool::new(false)))?;
     let server = UdpSocket::bind(SERVER).context("answering for names")?;
-    // Ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || answer(&server));
     let cpu_ns = || Ok(own_cpu_ns() + children_ns()?);
     let outcome = on_each_cpu(operations, cpu_ns, |worker| {
@@ -50,7 +50,7 @@ fn answer(server: &UdpSocket) {
     let mut message = [0; 512];
     while let Ok((length, client)) = server.recv_from(&mut message) {
         message[FLAGS] |= IS_ANSWER;
-        // The client may be gone; then the client reports the error.
+        // If the client is gone, the client reports the error.
         let _ = server.send_to(&message[..length], client);
     }
 }
@@ -63,7 +63,7 @@ fn execute_nothing() -> Result<()> {
     }
 }
 
-/// Made, opened to others, renamed, linked, deleted twice.
+/// Creates a file, changes its mode, renames it, links it, and deletes both names.
 fn change(folder: &Path, name: &str) -> Result<(), Error> {
     let [file, moved, linked] =
         ["", ".moved", ".linked"].map(|end| folder.join(format!("{name}{end}")));

@@ -1,6 +1,6 @@
-//! A little of each kind of event: a build, a web server under load, short processes with
-//! all sorts of ends, a kill by the OOM killer, connections that fail. In a network namespace of its
-//! own, so that the counters there are those of the load alone.
+//! A little of each kind of event: a build, a web server under load, short processes with various
+//! ends, an OOM kill, and failing connections. It runs in its own network namespace, so that the
+//! counters there cover only this load.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +18,12 @@ use super::server::Server;
 use super::{Part, command};
 use crate::events::{address_of, folder_of};
 
-/// A neighbour that never answers, for SYNs that are sent again after 1 and 3 seconds.
+/// A neighbour that never answers, so that SYNs are retransmitted after 1 and 3 seconds.
 const SILENT: &str = "10.77.0.9:9";
 const GIVE_UP: Duration = Duration::from_millis(3500);
 const SOURCES: u32 = 16;
 
-/// `cgroup` is the memory cgroup with a limit; prints what the kernel counted.
+/// Runs the load and prints the kernel's counters. `cgroup` is the memory cgroup with a limit.
 pub(super) fn run(cgroup: &Path) -> Result<()> {
     network()?;
     build().context("the build")?;
@@ -39,7 +39,7 @@ pub(super) fn run(cgroup: &Path) -> Result<()> {
     writeln!(stdout(), "{}", json!(tcp_counters()?)).context("telling the counts")
 }
 
-/// The loopback device, and a link on which nobody answers.
+/// Sets up the loopback device, and a link on which no host answers.
 fn network() -> Result<()> {
     let commands: [&[&str]; 5] = [
         &["link", "set", "lo", "up"],
@@ -120,14 +120,14 @@ fn processes() -> Result<()> {
         ensure!(failed.code() == Some(7), "exit 7: {failed}");
         let killed = shell("kill -TERM $$")?;
         ensure!(killed.signal() == Some(15), "kill: {killed}");
-        // A child that executes nothing, and another program in the same process.
+        // Runs a child without exec, and a second exec in the same process.
         let again = shell("(exit 0); exec true")?;
         ensure!(again.success(), "exec: {again}");
     }
     Ok(())
 }
 
-/// Over IPv6, refused, and never answered.
+/// Makes connections over IPv6, refused ones, and one that is never answered.
 fn connections() -> Result<()> {
     for _ in 0..20 {
         let listener = TcpListener::bind("[::1]:0").context("listening")?;
@@ -150,14 +150,14 @@ fn connections() -> Result<()> {
     Ok(())
 }
 
-/// The kernel's counters of TCP in this network namespace.
+/// Returns the kernel's TCP counters of this network namespace.
 fn tcp_counters() -> Result<BTreeMap<String, u64>> {
     const PATH: &str = "/proc/self/net/snmp";
     let text = fs::read_to_string(PATH).context(PATH)?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
     let (names, values) = (lines.next().context(PATH)?, lines.next().context(PATH)?);
     let both = names.split(' ').zip(values.split(' '));
-    // One may be negative: it is none of those that count.
+    // One counter may be negative, but it is not compared.
     let number = |(name, value): (&str, &str)| Some((name.to_owned(), value.parse().ok()?));
     Ok(both.filter_map(number).collect())
 }

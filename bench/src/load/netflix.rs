@@ -1,5 +1,5 @@
-//! Reads the events of bench/bpf/netflix.bpf.c as an agent would: for each cgroup how long it waited,
-//! and whom it followed on the CPU. Nothing is printed; the cost is that of reading.
+//! Reads the events of bench/bpf/netflix.bpf.c as an agent would: how long each cgroup waited, and
+//! which cgroup preceded it on the CPU. It prints nothing; only the cost of reading matters.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,12 +14,12 @@ use libbpf_rs::{MapCore as _, RingBufferBuilder};
 use super::object::Held;
 use super::population::wait_for_end;
 
-/// How late the end of the input may be seen.
+/// Maximum delay before the end of the input is noticed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What is known of a cgroup.
+/// The waits of a cgroup.
 struct Waits {
-    /// Events by the logarithm of the time.
+    /// Number of events by the logarithm of the time.
     latencies: [u64; 64],
     after_itself: u64,
     after_another: u64,
@@ -47,7 +47,7 @@ pub(super) fn run(path: &Path) -> Result<()> {
     };
     builder.add(&events, take)?;
     let ring = builder.build()?;
-    // The input is watched elsewhere, so that a read of the ring is nothing but that.
+    // Another thread watches the input, so that reading the ring does nothing else.
     let ended = Arc::new(AtomicBool::new(false));
     let seen = ended.clone();
     thread::spawn(move || {
@@ -60,7 +60,7 @@ pub(super) fn run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An event: the cgroup that left the CPU, the one that got it, how long that one waited, when.
+/// Reads an event: the cgroup that left the CPU, the one that got it, its wait, and the time.
 fn take(groups: &mut HashMap<u64, Waits>, bytes: &[u8]) {
     let number = |at: usize| {
         let bytes = bytes.get(at * 8..)?.first_chunk()?;
@@ -90,7 +90,7 @@ mod tests {
         for event in [[7_u64, 8, 1000, 1], [8, 8, 0, 2]] {
             take(&mut groups, &event.map(u64::to_ne_bytes).concat());
         }
-        // Too short to be one.
+        // This record is too short to be an event.
         take(&mut groups, &[0; 8]);
         assert_eq!(groups.len(), 1);
         let waits = &groups[&8];

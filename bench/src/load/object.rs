@@ -1,4 +1,4 @@
-//! Holds a BPF object: loads it, attaches every program in it, and keeps it until the input ends.
+//! Holds a BPF object: loads it, attaches all its programs, and keeps it until the input ends.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use libbpf_rs::{Link, Object, ObjectBuilder};
 
 use super::population::wait_for_end;
 
-/// An object with all its programs attached, as long as this lives.
+/// An object with all its programs attached until dropped.
 pub(super) struct Held {
     pub(super) object: Object,
     _links: Vec<Link>,

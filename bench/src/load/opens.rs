@@ -1,4 +1,4 @@
-//! Opens of files for writing, on each CPU a file of its own. It shows what the hook on opens costs.
+//! Opens files for writing, a separate file on each CPU. It shows the cost of the hook on opens.
 
 use std::fs::{self, File};
 

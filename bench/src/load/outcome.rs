@@ -1,4 +1,4 @@
-//! What a load did, and what it used.
+//! The outcome of a load, and the resources that it used.
 
 use std::fs;
 use std::thread;
@@ -7,20 +7,19 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, anyhow};
 use serde_json::{Value, json};
 
-/// `USER_HZ`: the unit of times in /proc/PID/stat, the same on every architecture that we build for.
+/// `USER_HZ`: the unit of times in /proc/PID/stat, equal on all supported architectures.
 const TICK_NS: u64 = 10_000_000;
 
-/// What a load did.
+/// The outcome of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) operations: u64,
     pub(crate) elapsed_ns: u64,
-    /// Time on a CPU of all its processes: unlike elapsed time, it does not contain what others
-    /// took.
+    /// CPU time of all its processes. Unlike elapsed time, it excludes what other processes took.
     pub(crate) cpu_ns: u64,
-    /// Context switches of its own threads, where it knows them.
+    /// Context switches of its own threads, if known.
     pub(crate) switches: Option<u64>,
-    /// Its process: what it did is known by that.
+    /// Its process, by which its events are recognized.
     pub(crate) pid: u32,
 }
 
@@ -50,29 +49,29 @@ impl Outcome {
         })
     }
 
-    /// A time for each operation, nanoseconds.
+    /// Divides a time by the number of operations, in nanoseconds.
     pub(crate) fn per_operation(&self, ns: u64) -> f64 {
         ns as f64 / self.operations.max(1) as f64
     }
 }
 
-/// Time on a CPU of all threads of this process, ended ones too.
+/// Returns the CPU time of all threads of this process, including ended ones.
 pub(super) fn own_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// User and system time of children that were waited for.
+/// Returns user and system time of children that were waited for.
 pub(super) fn children_ns() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/stat").context("/proc/self/stat")?;
-    // The command's name may contain anything but ends with the last parenthesis.
+    // The command name may contain any characters, but ends with the last parenthesis.
     let (_, fields) = text.rsplit_once(')').context("/proc/self/stat")?;
     let fields = fields.split_whitespace().skip(13).take(2);
     let ticks: u64 = fields.filter_map(|f| f.parse::<u64>().ok()).sum();
     Ok(ticks * TICK_NS)
 }
 
-/// Does one thing so many times, by a worker for each CPU, which gets its number.
+/// Runs `one` for each operation, on a worker thread per CPU. The argument is the worker's number.
 pub(super) fn on_each_cpu<T>(
     operations: u64,
     cpu_ns: impl Fn() -> Result<u64>,

@@ -1,5 +1,5 @@
-//! Many processes in many cgroups, each almost idle: what an agent has to go through at each tick.
-//! Everything ends with its input, however that comes to be closed.
+//! Many processes in many cgroups, each almost idle, which an agent has to visit at each tick.
+//! Everything ends when the input closes, for whatever reason.
 
 use std::fs;
 use std::io::{Write as _, stdin, stdout};
@@ -18,7 +18,7 @@ const PROCESSES_PER_CONTAINER: usize = 5;
 const PERIOD: Duration = Duration::from_millis(500);
 const BURN: Duration = Duration::from_micros(50);
 
-/// Starts everything, says so, and waits for the end of the input.
+/// Starts everything, reports that, and waits for the end of the input.
 pub(super) fn run(name: &str) -> Result<()> {
     let cgroups = Cgroups::new("cpu", name)?;
     let mut processes = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn run(name: &str) -> Result<()> {
         while !wait_for_end(Duration::from_secs(3600))? {}
         Ok(())
     });
-    // Theirs has ended too, unless something failed here.
+    // Their input has closed too, unless something failed here.
     for process in &mut processes {
         if result.is_err() {
             let _ = process.kill();
@@ -41,12 +41,12 @@ fn populate(cgroups: &Cgroups, processes: &mut Vec<Child>) -> Result<()> {
     for pod in 0..PODS {
         for container in 0..CONTAINERS_PER_POD {
             let number = pod * CONTAINERS_PER_POD + container;
-            // As a kubelet with cgroupfs names them: both are hexadecimal.
+            // The names follow the kubelet with cgroupfs: both parts are hexadecimal.
             let path = format!(
                 "kubepods/burstable/pod{pod:08x}-0000-4000-8000-000000000000/{number:064x}"
             );
             let group = cgroups.add(&path)?;
-            // Children are born into the group: cheaper than moving each.
+            // Children start in the group, which is cheaper than moving each one.
             fs::write(group.join("cgroup.procs"), "0").context("entering a cgroup")?;
             for _ in 0..PROCESSES_PER_CONTAINER {
                 let number = processes.len().to_string();
@@ -60,7 +60,7 @@ fn populate(cgroups: &Cgroups, processes: &mut Vec<Child>) -> Result<()> {
     cgroups.leave()
 }
 
-/// One process: wakes twice a second, at a time of its own, and burns a little.
+/// Runs one process, which wakes twice a second at its own offset and burns a little CPU time.
 pub(super) fn sleeper(number: u64) -> Result<()> {
     let total = (PODS * CONTAINERS_PER_POD * PROCESSES_PER_CONTAINER) as u64;
     let offset = PERIOD.mul_f64(number as f64 / total as f64);
@@ -75,7 +75,7 @@ pub(super) fn sleeper(number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether the input ended before the time was over.
+/// Waits and returns whether the input ended first.
 pub(super) fn wait_for_end(time: Duration) -> Result<bool> {
     let input = stdin();
     let timeout = Timespec {

@@ -1,6 +1,6 @@
-//! The yardstick of agents: once a period, reads /proc/PID/stat of every process, and does nothing
-//! with it. That is the least that a tool without BPF must do for CPU time of processes, and it
-//! still misses what lives for less than a period.
+//! The baseline of agents: reads /proc/PID/stat of every process once a period, and does nothing
+//! with it. It is the minimum that a tool without BPF must do for CPU time per process. It still
+//! misses processes that live for less than a period.
 
 use std::fs::{self, File};
 use std::io::Read as _;

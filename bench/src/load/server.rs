@@ -1,6 +1,7 @@
-//! Servers of Debian under the load of their own benchmarks: what users run, not what shows most.
-//! Server and clients share one CPU: where the scheduler puts them on a small machine changes a rate
-//! by tens of percent, and the time of a request is all CPU time so, with nothing beside it.
+//! Servers from Debian under their own benchmarks. They were chosen because users run them, not
+//! because they show the largest effect. Server and clients share one CPU. On a small machine, the
+//! scheduler's placement would change a rate by tens of percent. On one CPU, the time of a request
+//! is all CPU time, and nothing else runs there.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,11 +19,11 @@ use crate::events::{address_of, folder_of};
 const START: Duration = Duration::from_secs(10);
 const CLIENTS: &str = "16";
 
-/// The rate is that of the fastest of so many parts: what others take from a shared machine makes a part
-/// slower, and never faster.
+/// The rate is that of the fastest of this many parts. Other processes on a shared machine only
+/// slow a part down.
 const PARTS: u64 = 20;
 
-/// Requests over connections that stay: what an established connection costs.
+/// Measures requests over persistent connections: the cost of an established connection.
 pub(super) fn redis(requests: u64) -> Result<Outcome> {
     need_redis()?;
     pin(last_cpu()?)?;
@@ -31,7 +32,7 @@ pub(super) fn redis(requests: u64) -> Result<Outcome> {
     outcome(requests, rate, server)
 }
 
-/// A connection for each request: nothing can happen more often on a server.
+/// Measures requests with a connection each, the most frequent event on a server.
 pub(super) fn nginx(requests: u64) -> Result<Outcome> {
     pin(last_cpu()?)?;
     let server = Server::nginx()?;
@@ -74,7 +75,7 @@ fn need(programs: &[&str], package: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a program prints, once it has succeeded.
+/// Returns the output of a program that must succeed.
 fn answer(command: &mut Command) -> Result<String> {
     let name = command.get_program().display().to_string();
     let output = command
@@ -90,7 +91,7 @@ fn answer(command: &mut Command) -> Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// A server with a folder and an address of its own; both end with this.
+/// A server with its own folder and address. Dropping it ends the server and removes the folder.
 pub(super) struct Server {
     child: Child,
     folder: PathBuf,
@@ -108,7 +109,7 @@ impl Server {
         })
     }
 
-    /// nginx with one worker and a page.
+    /// Starts nginx with one worker and a page.
     pub(super) fn nginx() -> Result<Self> {
         need_nginx()?;
         Self::start("nginx", |folder, address, port| {
@@ -166,7 +167,7 @@ impl Server {
         Ok(this)
     }
 
-    /// Requests over connections that stay; how many it answers in a second.
+    /// Sends requests over persistent connections, and returns the rate per second.
     fn redis_benchmark(&self, requests: u64) -> Result<f64> {
         let mut command = Command::new("redis-benchmark");
         command.args(["-h", &self.address.to_string()]);
@@ -174,7 +175,7 @@ impl Server {
         command.args(["-n", &requests.to_string(), "-c", CLIENTS]);
         command.args(["-t", "get", "--csv"]);
         let text = answer(&mut command)?;
-        // "GET","123456.79",...
+        // The line looks like `"GET","123456.79",...`.
         let rate = text.lines().find_map(|line| {
             let line = line.strip_prefix("\"GET\",\"")?;
             line.split('"').next()?.parse().ok()
@@ -182,7 +183,7 @@ impl Server {
         rate.context("redis-benchmark prints no rate")
     }
 
-    /// Requests over a connection each; how many it answers in a second.
+    /// Sends requests with a connection each, and returns the rate per second.
     pub(super) fn ab(&self, requests: u64) -> Result<f64> {
         let mut command = Command::new("ab");
         command.args(["-q", "-n", &requests.to_string(), "-c", CLIENTS]);
@@ -202,7 +203,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A master that is killed would leave its workers.
+        // A killed master process would leave its workers behind.
         let pid = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();

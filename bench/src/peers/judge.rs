@@ -1,4 +1,4 @@
-//! What the kernel itself counted.
+//! The kernel's own counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::events::{Change, Event, Reported, address_of};
 
-/// A counter of the kernel, and what is to be equal to it.
+/// A counter of the kernel, and the events that should equal it.
 pub(super) struct Counter {
     pub(super) name: &'static str,
-    /// What is compared with it.
+    /// The events compared with it.
     pub(super) of: &'static str,
     pub(super) kernel: u64,
-    /// The least and the most: a counter of the whole machine is read while others work.
+    /// Minimum and maximum, because other processes change a counter of the whole machine while it
+    /// is read.
     pub(super) reported: (u64, u64),
 }
 
@@ -26,14 +27,14 @@ impl Counter {
     }
 }
 
-/// The count of forks, read between two moments.
+/// The number of forks, read between two moments.
 pub(super) struct Forks {
     count: u64,
     before: Moment,
     after: Moment,
 }
 
-/// On two clocks, nanoseconds.
+/// A moment on two clocks, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Moment {
     real: u64,
@@ -51,7 +52,7 @@ fn now() -> Moment {
     }
 }
 
-/// Processes and threads that were made since boot.
+/// Returns the number of processes and threads created since boot.
 pub(super) fn forks() -> Result<Forks> {
     let before = now();
     let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
@@ -64,7 +65,7 @@ pub(super) fn forks() -> Result<Forks> {
     })
 }
 
-/// Limits the memory of a group, and keeps it from the swap.
+/// Limits the memory of a group and disables swap for it.
 pub(super) fn limit(cgroup: &Path, bytes: u64) -> Result<()> {
     let v1 = cgroup.join("memory.limit_in_bytes").exists();
     let (file, swap) = match v1 {
@@ -72,12 +73,12 @@ pub(super) fn limit(cgroup: &Path, bytes: u64) -> Result<()> {
         false => ("memory.max", "memory.swap.max"),
     };
     fs::write(cgroup.join(file), bytes.to_string()).context("limiting the memory of a group")?;
-    // Absent on machines without swap.
+    // The file is missing on machines without swap.
     let _ = fs::write(cgroup.join(swap), "0");
     Ok(())
 }
 
-/// How often the OOM killer killed in the group.
+/// Returns the number of OOM kills in the group.
 pub(super) fn oom_kills(cgroup: &Path) -> Result<u64> {
     let read = |file| fs::read_to_string(cgroup.join(file));
     let text = read("memory.oom_control").or_else(|_| read("memory.events"));
@@ -87,24 +88,25 @@ pub(super) fn oom_kills(cgroup: &Path) -> Result<u64> {
     count.context("the count of OOM kills")
 }
 
-/// The readings around the load.
+/// The readings before and after the load.
 pub(super) struct Readings {
-    /// Of the load.
+    /// Process of the load.
     pub(super) pid: u32,
     pub(super) began: Forks,
     pub(super) ended: Forks,
     pub(super) oom_kills: u64,
-    /// Of TCP in the network namespace of the load.
+    /// TCP counters in the network namespace of the load.
     pub(super) tcp: BTreeMap<String, u64>,
 }
 
 impl Readings {
-    /// The time of the load, nanoseconds since 1970.
+    /// Returns the start and end of the load, in nanoseconds since 1970.
     pub(super) fn during(&self) -> (u64, u64) {
         (self.began.after.real, self.ended.before.real)
     }
 
-    /// Each counter beside the agent's events; `tasks`: the events of the peer that sees every fork.
+    /// Compares each counter with the agent's events. `tasks` are the events of the peer that sees
+    /// every fork.
     pub(super) fn compare(&self, ours: &[Reported], tasks: Option<&[Reported]>) -> Vec<Counter> {
         let exactly = |name, of, kernel, reported| Counter {
             name,
@@ -171,7 +173,7 @@ impl Readings {
         }
     }
 
-    /// What happened in the namespace of the load, where nobody else is.
+    /// Returns the events in the namespace of the load, where no other process runs.
     fn of_namespace<'a>(&self, ours: &'a [Reported]) -> Vec<&'a Reported> {
         let address = IpAddr::from(address_of(self.pid));
         let is_its = |reported: &&Reported| match &reported.event {
