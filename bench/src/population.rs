@@ -1,4 +1,4 @@
-//! The population, seen from the bench.
+//! The population, as controlled by the bench.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -12,16 +12,16 @@ use super::child::Child;
 use super::load::{self, Load, asleep};
 use super::stop::Stop;
 
-/// Thousands of processes or threads take seconds to start; on a busy machine, many.
+/// Time for thousands of processes or threads to start, which is long on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// The living population, of processes or of threads that sleep; ends with this.
+/// The running population of processes or sleeping threads. Dropping it ends the population.
 pub(super) struct Population {
     _parts: Vec<Child>,
 }
 
 impl Population {
-    /// Starts it and waits until it is complete.
+    /// Starts the population and waits until it is complete.
     pub(super) fn start(load: Load, stop: &Stop) -> Result<Self> {
         let commands = match load {
             Load::Asleep => {
@@ -42,7 +42,7 @@ impl Population {
     }
 }
 
-/// Starts a part of it and waits until that is complete.
+/// Starts a part of the population and waits until that is complete.
 fn part(mut command: Command, stop: &Stop) -> Result<Child> {
     let mut child = Child::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let output = child.pipes().stdout.take().context("its output")?;
@@ -58,12 +58,12 @@ fn part(mut command: Command, stop: &Stop) -> Result<Child> {
     }
 }
 
-/// The lines that a process prints, as they come; keeps its pipe empty to the end.
+/// Returns the lines that a process prints as they arrive, and reads the pipe to its end.
 pub(super) fn lines(output: impl std::io::Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // Nobody may want the rest.
+            // The receiver may be gone.
             let _ = sender.send(line);
         }
     });

@@ -1,4 +1,4 @@
-//! The figures for machines: docs/bench.md describes the format.
+//! Figures as JSON. docs/bench.md describes the format.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::load::Load;
 use super::peers::{self, Report};
 use super::rounds::Plan;
 
-/// Goes up when a name or a meaning changes.
+/// Increased when a name or a meaning changes.
 const FORMAT: u32 = 1;
 
 /// Returns everything known about a run.

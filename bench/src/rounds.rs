@@ -1,4 +1,4 @@
-//! The measuring: every load alone and beside every contender, in turns.
+//! Measures every load alone and with every contender, in turns.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use super::population::Population;
 use super::stop::{Interrupted, Stop};
 use super::{Args, say};
 
-/// What is to be measured.
+/// The plan of a run.
 pub(super) struct Plan {
     pub(super) rounds: u32,
     pub(super) quick: bool,
@@ -19,12 +19,12 @@ pub(super) struct Plan {
     pub(super) contenders: Vec<Contender>,
     /// Contenders that cannot run here, with the reason.
     pub(super) absent: Vec<(Contender, String)>,
-    /// Loads that cannot run here.
+    /// Loads that cannot run here, with the reason.
     pub(super) absent_loads: Vec<(Load, String)>,
 }
 
 impl Plan {
-    /// Tries each contender once.
+    /// Creates the plan, and tries each contender once.
     pub(super) fn new(args: &Args, bed: &Bed, stop: &Stop) -> Result<Self> {
         let wanted = |load: &Load| args.only.is_empty() || args.only.contains(load);
         let mut plan = Self {
@@ -66,7 +66,7 @@ impl Plan {
                 Err(error) if contender.name == contender::OURS => {
                     return Err(error.context("the agent cannot run"));
                 }
-                // Another build of the agent may refuse the configuration of a variant.
+                // Another build of the agent may reject the configuration of a variant.
                 Err(error) => plan.absent.push((contender, format!("{error:#}"))),
             }
         }
@@ -77,7 +77,7 @@ impl Plan {
 /// Measures everything.
 pub(super) fn run(plan: &Plan, bed: &Bed, stop: &Stop, figures: &mut Figures) -> Result<()> {
     for &load in &plan.loads {
-        // Caches, frequencies and the page cache settle before the first round.
+        // An extra run lets caches, frequencies and the page cache settle before the first round.
         let _population = match load {
             load if load.lasts() => {
                 say(&format!("starting the load {}", load.name()));
@@ -110,7 +110,7 @@ pub(super) fn run(plan: &Plan, bed: &Bed, stop: &Stop, figures: &mut Figures) ->
                     say(&format!("no figures of {}: {error:#}", contender.name));
                 }
             }
-            // Another one is first in the next round.
+            // Another contender comes first in the next round.
             turns.rotate_left(1);
         }
     }

@@ -1,4 +1,4 @@
-//! One scrape over HTTP.
+//! A scrape over HTTP.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// How long it took, from connecting to the last byte, and how many bytes the answer has.
+/// Time from connecting to the last byte, and size of the answer.
 pub(super) struct Scrape {
     pub(super) time: Duration,
     pub(super) bytes: usize,

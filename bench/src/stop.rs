@@ -1,4 +1,4 @@
-//! Ctrl-C: noted here, asked for in every wait, so that the owners of what was started clean up.
+//! Handles Ctrl-C. Every wait checks for it, so that the owners of started processes clean up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// How long a wait goes on before it looks whether it should end.
+/// Time between two checks during a wait.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Whether the user wants the bench to end.
+/// Whether the user asked the bench to stop.
 pub(super) struct Stop(Arc<AtomicBool>);
 
-/// The user wanted the bench to end.
+/// The user asked the bench to stop.
 #[derive(Debug)]
 pub(super) struct Interrupted;
 
@@ -28,7 +28,7 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 impl Stop {
-    /// Catches SIGINT and SIGTERM from now on.
+    /// Starts to catch SIGINT and SIGTERM.
     pub(super) fn catch() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -37,7 +37,7 @@ impl Stop {
         Ok(Self(flag))
     }
 
-    /// Fails with [`Interrupted`] once a signal came.
+    /// Fails with [`Interrupted`] after a signal.
     pub(super) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
@@ -45,12 +45,12 @@ impl Stop {
         Ok(())
     }
 
-    /// Sleeps, but not beyond a signal.
+    /// Sleeps until the time is over or a signal arrives.
     pub(super) fn sleep(&self, time: Duration) -> Result<()> {
         self.until(time, || Ok(None::<()>)).map(|_| ())
     }
 
-    /// Asks until there is an answer or the time is over.
+    /// Calls `ask` until it returns an answer or the time is over.
     pub(super) fn until<T>(
         &self,
         time: Duration,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Writes rows under a head: the first `words` columns to the left, numbers to the right.
+/// Writes rows under a heading: the first `words` columns left-aligned, numbers right-aligned.
 pub(super) fn write(
     out: &mut impl Write,
     words: usize,
@@ -30,7 +30,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A number with about three digits.
+/// Formats a number with about three digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         v if v.is_nan() => "-".into(),
@@ -41,7 +41,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A ratio, or `-` where there is none.
+/// Formats a ratio; `-` if it is missing.
 pub(super) fn ratio(value: Option<f64>) -> String {
     value.map_or("-".into(), |v| format!("{v:.3}"))
 }

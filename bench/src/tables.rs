@@ -1,4 +1,4 @@
-//! The figures for people.
+//! Prints the figures for people.
 
 use std::io::{self, Write};
 
@@ -51,7 +51,7 @@ pub(super) fn print(
     absent(out, plan)
 }
 
-/// The rows of one kind: load by load, contender by contender.
+/// Returns the rows of one kind: load by load, contender by contender.
 fn rows<'a>(
     plan: &'a Plan,
     figures: &'a Figures,
@@ -105,7 +105,7 @@ fn cost(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> 
     write(out, 2, &head, &lines)
 }
 
-/// The programs that matter: at least 1 % of what the agent costs there. The JSON has all.
+/// Prints the programs that make up at least 1 % of the agent's cost. The JSON lists all.
 fn programs(
     out: &mut impl Write,
     plan: &Plan,
@@ -255,7 +255,7 @@ fn agent(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()>
     write(out, 3, &head, &lines)
 }
 
-/// How the agent stands to the target; nothing for the others.
+/// Compares the agent with the target; empty for other contenders.
 fn target(kind: &Kind, contender: &Contender, value: f64) -> String {
     match kind.target.filter(|_| contender.is_noctule()) {
         Some(target) if value < target => format!("< {target}: ok"),

@@ -1,4 +1,4 @@
-//! Event by event: which of a peer's are ours too.
+//! Matches each event of a peer with an event of the agent.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,8 @@ use super::ToolEvents;
 use super::opens::{Names, Way, Who};
 use crate::events::{Arguments, Change, Event, Reported, Scope};
 
-/// The identity of an event in both streams; none for events that the peer does not report.
+/// Returns the identity of an event in both streams; `None` for events that the peer does not
+/// report.
 fn key(scope: Scope, event: &Event) -> Option<String> {
     match (scope, event) {
         (Scope::Starts, Event::Start { pid, .. }) | (Scope::Kills, Event::Oom { pid }) => {
@@ -18,7 +19,7 @@ fn key(scope: Scope, event: &Event) -> Option<String> {
             Some(format!("{} {}", ends.local, ends.peer))
         }
         (Scope::States, Event::Tcp(Change::Between, _)) => None,
-        // The other end of a listener is nothing, whatever is said of it.
+        // A listener has no remote end, whatever a tool prints.
         (Scope::States, Event::Tcp(change @ (Change::Listen | Change::ListenClose), ends)) => {
             Some(format!("{change:?} {}", ends.local))
         }
@@ -30,39 +31,39 @@ fn key(scope: Scope, event: &Event) -> Option<String> {
     }
 }
 
-/// How many events there are for a reason, and some of them.
+/// The number of events for a reason, with some examples.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Several {
     pub(super) count: u64,
     pub(super) examples: Vec<String>,
 }
 
-/// What differs, by reason.
+/// Differences by reason.
 pub(super) type Reasons = BTreeMap<&'static str, Several>;
 
 /// No reason is known.
 pub(super) const UNEXPLAINED: &str = "UNEXPLAINED";
-/// The kernel executes the interpreter of a script, with other arguments than were asked for.
+/// The kernel executes the interpreter of a script, with other arguments than requested.
 const SCRIPT: &str = "a script: ours are the arguments of its interpreter, as in /proc/PID/cmdline";
-/// Of each reason.
+/// Number of examples per reason.
 const EXAMPLES: usize = 3;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Matched {
-    /// Events of the peer.
+    /// Number of events of the peer.
     pub(super) peer: u64,
-    /// Ours in the time of the load.
+    /// Number of the agent's events during the load.
     pub(super) ours: u64,
     pub(super) both: u64,
     pub(super) only_peer: Reasons,
-    /// Of those in the time of the load.
+    /// The agent's events during the load that the peer lacks.
     pub(super) only_ours: Reasons,
-    /// Of both, with other arguments.
+    /// Events of both with different arguments.
     pub(super) other_arguments: Reasons,
 }
 
-/// An event of ours that no peer has reported yet.
+/// An event of the agent that no peer has reported yet.
 pub(super) struct Own<'a> {
     pub(super) event: &'a Event,
     key: String,
@@ -70,7 +71,7 @@ pub(super) struct Own<'a> {
     pub(super) taken: bool,
 }
 
-/// All of ours.
+/// All events of the agent.
 #[derive(Default)]
 pub(super) struct Ours<'a> {
     pub(super) all: Vec<Own<'a>>,
@@ -78,14 +79,14 @@ pub(super) struct Ours<'a> {
 }
 
 impl Ours<'_> {
-    /// The first with this key that is free.
+    /// Takes the first free event with this key.
     pub(super) fn take(&mut self, key: &str) -> Option<usize> {
         let places = self.by_key.get_mut(key)?;
         std::iter::from_fn(|| places.pop_front()).find(|&place| !self.all[place].taken)
     }
 }
 
-/// Compares; `during` is the time of the load, which all peers have seen.
+/// Compares the events. `during` is the time of the load, which all peers observed.
 pub(super) fn compare(
     scope: Scope,
     peer: &ToolEvents,
@@ -129,7 +130,7 @@ pub(super) fn compare(
             None => rest.push((&reported.event, key)),
         }
     }
-    // A peer reports the path as given, the agent the path of the opened file.
+    // A peer reports the requested path, and the agent the path of the opened file.
     for way in Way::ALL {
         rest.retain(|(event, _)| {
             let place = names.find(way, event, &mut ours);
@@ -185,9 +186,10 @@ impl Matched {
     }
 }
 
-/// Whether these may be the arguments of one program: what one of them cut off is no difference.
+/// Returns whether these can be the arguments of one program, ignoring parts that either tool cut
+/// off.
 fn same(theirs: &Arguments, ours: &Arguments) -> bool {
-    // Theirs are printed as they are: a line ends with the line.
+    // Peers print arguments unescaped, so a newline ends their line.
     let words = ours.words.replace("\\\\", "\\");
     let (first, has_more) = match words.split_once('\n') {
         Some((first, _)) => (first, true),

@@ -1,4 +1,4 @@
-//! Opens: a peer reports the path as given, the agent the path of the file.
+//! Matches opens: a peer reports the requested path, and the agent the path of the file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -8,15 +8,15 @@ use std::path::{Component, Path, PathBuf};
 use super::matching::{Ours, UNEXPLAINED};
 use crate::events::{Event, Reported};
 
-/// How a path that was asked for leads to that of the file; the sure ways first, because an open of
-/// ours can be taken only once.
+/// How a requested path can lead to the file's path. The most certain ways come first, because each
+/// of the agent's opens can be taken only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Whole, and resolved.
+    /// The whole path, resolved.
     Whole,
-    /// From a folder that is not known: the ends are the same.
+    /// A path relative to an unknown folder: the ends are equal.
     Relative,
-    /// Nothing but such a folder.
+    /// An unknown folder alone.
     Folder,
 }
 
@@ -32,7 +32,7 @@ impl Way {
     }
 }
 
-/// Our opens, indexed by the parts that a relative path has. There may be 100,000 on each side.
+/// The agent's opens, indexed by the parts of relative paths. There may be 100,000 on each side.
 #[derive(Default)]
 pub(super) struct Names {
     by_name: BTreeMap<(u32, OsString), Vec<usize>>,
@@ -53,7 +53,8 @@ impl Names {
         self.by_pid.entry(*pid).or_default().push_back(place);
     }
 
-    /// The open of ours that can be the same one as a peer's, if this is its way.
+    /// Returns the agent's open that may be the same as the peer's, if the path leads to it this
+    /// way.
     pub(super) fn find(&mut self, way: Way, theirs: &Event, ours: &mut Ours<'_>) -> Option<usize> {
         let Event::Open { pid, path, .. } = theirs else {
             return None;
@@ -90,7 +91,7 @@ impl Names {
     }
 }
 
-/// Without `.` and without what `..` takes back; what leads up at the begin is left out.
+/// Removes `.` and the parts undone by `..`. A leading `..` is left out.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -105,20 +106,21 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Where special files are; those of the last are of nsfs.
+/// Folders of special files. Those in the last one belong to nsfs.
 const SPECIAL: [&str; 4] = ["/proc", "/sys", "/dev", "/run/netns"];
 
-/// Processes whose opens are left out, or cannot be distinguished from those of others.
+/// Processes whose opens are left out, or cannot be told apart from other processes' opens.
 #[derive(Debug, Default)]
 pub(super) struct Who {
-    /// The agent itself.
+    /// The agent's processes.
     agent: Vec<u32>,
     /// The load and all its descendants.
     load: BTreeSet<u32>,
 }
 
 impl Who {
-    /// `ours` gives the parents: the parent's event comes first.
+    /// Collects the descendants of the load. In `ours`, the event of a parent precedes those of its
+    /// children.
     pub(super) fn new(agent: Vec<u32>, load: u32, ours: &[Reported]) -> Self {
         let mut family = BTreeSet::from([load]);
         for reported in ours {
@@ -137,7 +139,7 @@ impl Who {
         }
     }
 
-    /// The reason why the agent does not report what a peer reports.
+    /// Returns why the agent does not report what a peer reports.
     pub(super) fn why_not_ours(&self, theirs: &Event) -> &'static str {
         let Event::Open {
             pid, path, flags, ..

@@ -1,4 +1,4 @@
-//! The side-by-side run, for people and for machines.
+//! Prints the side-by-side run, for people and as JSON.
 
 use std::io::{self, Write};
 
@@ -90,7 +90,7 @@ pub(crate) fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     write(out, 2, &["kernel", "ours", "kernel", "ours", ""], &lines)
 }
 
-/// The same for machines.
+/// Returns the report as JSON.
 pub(crate) fn record(report: &Report) -> Value {
     let reasons = |reasons: &Reasons| {
         let one = |(reason, several): (&&str, &Several)| json!({"reason": reason, "count": several.count, "examples": several.examples});

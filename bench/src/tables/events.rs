@@ -1,4 +1,4 @@
-//! What events cost, and whether they come.
+//! Prints the cost of events, and whether all are reported.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use crate::figures::{self, Figures};
 use crate::rounds::Plan;
 use crate::table::{number, ratio, write};
 
-/// Prints what was measured of events, if anything was.
+/// Prints the figures of events, if there are any.
 pub(super) fn print(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io::Result<()> {
     let mut lines = Vec::new();
     for (load, contender, time) in rows(plan, figures, &figures::AGENT_TIME) {
@@ -61,7 +61,8 @@ pub(super) fn print(out: &mut impl Write, plan: &Plan, figures: &Figures) -> io:
     write(out, 2, &head, &lines)
 }
 
-/// The tool counts losses of the whole machine: they may be events of others.
+/// Describes missing events. The tool counts losses of the whole machine, which may be events of
+/// other processes.
 fn verdict(missing: Option<f64>, lost: Option<f64>) -> &'static str {
     match (missing, lost) {
         (Some(0.0), Some(0.0)) => "complete",
