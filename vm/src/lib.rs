@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_line_and_comes_back() {
+    fn message_round_trips_as_one_line() {
         let outcome = Outcome::Skipped("no\nBTF".into());
         let message = Message::Ended("a::b".into(), outcome, 1.5);
         let line = serde_json::to_string(&message).expect("JSON");
