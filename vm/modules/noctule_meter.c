@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A meter of which the truth is known: zones of powercap whose energy this module computes from the
- * busy time of each CPU. Test code for the virtual machines of `cargo xtask vm`; it is not shipped.
+ * A meter with a known truth: powercap zones whose energy this module computes from the busy time
+ * of each CPU. It is test code for the virtual machines of `cargo xtask vm` and is not shipped.
  *
- * Each CPU is a package: busy_mw for its busy time, and more_mw more for each CPU before it; idle_mw
- * all the time, and a ripple of ripple_mw in every second tenth of a second. Memory has dram_busy_mw and dram_idle_mw. Counters wrap at
- * range_uj. /sys/module/noctule_meter/parameters/truth has the sums, which do not.
+ * Each CPU is a package. It uses busy_mw while busy, plus more_mw for each CPU before it, and
+ * idle_mw all the time. In every second tenth of a second, a ripple of ripple_mw is added. Memory
+ * uses dram_busy_mw and dram_idle_mw. Counters wrap at range_uj. The sums in
+ * /sys/module/noctule_meter/parameters/truth do not wrap.
  */
 #include <linux/cpumask.h>
 #include <linux/ktime.h>
@@ -29,7 +30,7 @@ static ulong dram_busy_mw = 3000;
 module_param(dram_busy_mw, ulong, 0444);
 static ulong dram_idle_mw = 1000;
 module_param(dram_idle_mw, ulong, 0444);
-/* At 25 W, which is the first one when busy, a package wraps every 3 s. */
+/* At 25 W, the power of the first package when busy, a counter wraps every 3 s. */
 static ulong range_uj = 75000000 - 1;
 module_param(range_uj, ulong, 0444);
 
@@ -44,7 +45,7 @@ static struct powercap_control_type *control;
 static struct meter_zone packages[MOST_PACKAGES];
 static struct meter_zone drams[MOST_PACKAGES];
 
-/* Time since boot and the part of it in which the CPU was not idle, in microseconds. */
+/* Time since boot, and the part of it in which the CPU was busy, in microseconds. */
 static u64 busy_us(unsigned int cpu, u64 *now)
 {
 	u64 iowait = get_cpu_iowait_time_us(cpu, now);
@@ -53,7 +54,7 @@ static u64 busy_us(unsigned int cpu, u64 *now)
 	return *now - min(*now, idle + iowait);
 }
 
-/* Microjoules since boot: a milliwatt is a thousandth of a microjoule in each microsecond. */
+/* Microjoules since boot. A milliwatt is a thousandth of a microjoule per microsecond. */
 static u64 energy_uj(const struct meter_zone *zone, u64 *now, u64 *busy_time)
 {
 	u64 busy = busy_us(zone->cpu, now);
@@ -99,7 +100,7 @@ static const struct powercap_zone_ops ops = {
 	.release = release,
 };
 
-/* There are no constraints, but powercap wants to know how they would be handled. */
+/* The zones have no constraints, but powercap requires these functions. */
 static int get_limit(struct powercap_zone *zone, int id, u64 *value)
 {
 	return -ENODATA;
@@ -117,7 +118,7 @@ static const struct powercap_zone_constraint_ops no_constraints = {
 	.set_time_window_us = set_limit,
 };
 
-/* A line for each zone: name, CPU, its moment (CLOCK_MONOTONIC, us), busy us, uJ. */
+/* Prints a line for each zone: name, CPU, CLOCK_MONOTONIC in us, busy us, uJ. */
 static int truth_get(char *buffer, const struct kernel_param *kp)
 {
 	int length = 0, i;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A host of which it is known how much it takes: the clock of stolen time, which the kernel asks its
- * hypervisor for, grows by `percent` of all time; what is written to `step_ms` is added to it once. The
- * kernel's CPUs go on meanwhile: it is only told so. Test code for the virtual machines of `cargo xtask
- * vm`, whose emulator takes nothing; it is not shipped, and cannot be removed.
+ * A host that takes a known amount of time. The kernel reads the clock of stolen time from its
+ * hypervisor; this module makes it grow by `percent` of all time. A value written to `step_ms` is
+ * added once. The CPUs are not really interrupted; only the clock says so. This is test code for
+ * the virtual machines of `cargo xtask vm`, whose emulator steals nothing. It is not shipped, and
+ * cannot be unloaded.
  *
- * What paravirt.c keeps to itself is found by its name, as tracers do it.
+ * Symbols that paravirt.c does not export are looked up by name, as tracers do.
  */
 #include <linux/ktime.h>
 #include <linux/kprobes.h>

@@ -1,60 +1,60 @@
-//! Jobs from the host to a virtual machine, and messages from it: one line of JSON each.
+//! Jobs from the host to a virtual machine, and messages back: one line of JSON each.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the job is in the first file system.
+/// Path of the job in the initial file system.
 pub const JOB: &str = "/job.json";
 
-/// Where the modules are in the first file system.
+/// Path of the modules in the initial file system.
 pub const MODULES: &str = "/modules";
 
-/// Name of the port on which the messages go.
+/// Name of the port for messages.
 pub const PORT: &str = "results";
 
-/// Where the tests are on the disk.
+/// Path of the tests on the disk.
 pub const TESTS: &str = "/usr/bin/blackbox";
 
-/// Where the agent is on the disk.
+/// Path of the agent on the disk.
 pub const AGENT: &str = "/usr/bin/noctule";
 
-/// Where a test finds what its kernel must have.
+/// Path of the file that lists what the kernel must have.
 pub const EXPECT: &str = "/etc/noctule-expect.toml";
 
-/// Where a test says why it cannot run on this kernel.
+/// Path of the file in which a test explains why it cannot run on this kernel.
 pub const SKIPPED: &str = "/run/noctule-skipped";
 
-/// What a virtual machine is to do.
+/// The job of a virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Modules to load, in this order: names of files in [`MODULES`], each with its parameters behind a
-    /// blank, if it has any.
+    /// Modules to load in this order. Each is a file name in [`MODULES`], optionally followed by a
+    /// blank and parameters.
     pub modules: Vec<String>,
-    /// What the names of the tests contain; none means all.
+    /// Words to look for in test names; empty selects all tests.
     pub tests: Vec<String>,
-    /// What the names of tests contain that are left out.
+    /// Words in the names of tests to leave out.
     pub skip: Vec<String>,
-    /// The file that goes to [`EXPECT`].
+    /// Contents of the file [`EXPECT`].
     pub expect: String,
-    /// Environment of the tests.
+    /// Environment variables of the tests.
     pub environment: Vec<(String, String)>,
     /// A command to run instead of the tests.
     pub command: Vec<String>,
-    /// Seconds that one test may take.
+    /// Time limit of a test, in seconds.
     pub limit: u64,
 }
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It did not.
+    /// The test failed.
     Failed,
-    /// The kernel lacks something that the kernel may lack.
+    /// The kernel lacks an optional feature.
     Skipped(String),
-    /// It took longer than it may, and was killed.
+    /// The test exceeded the time limit and was killed.
     Late,
 }
 
@@ -69,22 +69,22 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A message of the machine.
+/// A message from the virtual machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// It has booted this kernel.
+    /// It booted this kernel.
     Booted(String),
-    /// It begins a test.
+    /// It starts a test.
     Begins(String),
-    /// A test has ended after that many seconds.
+    /// A test ended after this many seconds.
     Ended(String, Outcome, f64),
-    /// A line of what the test before said, or of the command.
+    /// A line of output of the previous test, or of the command.
     Said(String),
-    /// It is not stuck, and nothing has happened.
+    /// It is still working.
     Alive,
-    /// It cannot go on.
+    /// It cannot continue.
     Broken(String),
-    /// It has done everything.
+    /// It has finished.
     Done,
 }
 

@@ -1,8 +1,8 @@
-//! The first process of a virtual machine: mounts what the tests need, runs them, reports how they
-//! ended, and turns the machine off.
+//! The first process of a virtual machine. It mounts what the tests need, runs them, reports how
+//! they ended, and powers the machine off.
 //!
-//! It starts itself again for the work, because the first process must reap every orphan: a process
-//! that nobody reaps stays a zombie, and the tests count those.
+//! The program starts itself again for the work, because the first process must reap every orphan.
+//! Otherwise orphans would stay zombies, and the tests count zombies.
 
 mod modules;
 mod mounts;
@@ -19,14 +19,14 @@ use rustix::system::{RebootCommand, reboot, uname};
 
 use port::Port;
 
-/// Where the program stays reachable after the disk has become the root.
+/// Path of the program after the disk has become the root.
 const ITSELF: &str = "/proc/self/exe";
 
 fn main() -> Result<()> {
     if std::process::id() != 1 {
         return work();
     }
-    // A failure here ends the first process: the kernel panics, and the console says why.
+    // An error here ends the first process. The kernel then panics, and the console shows why.
     let job = prepare()?;
     fs::write("/run/job.json", serde_json::to_string(&job)?).context("the job")?;
     let worker = Command::new(ITSELF).spawn().context("the worker")?;
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Everything that the tests need is there afterwards.
+/// Prepares everything that the tests need.
 fn prepare() -> Result<Job> {
     mounts::first()?;
     let job = fs::read(JOB).context(JOB)?;

@@ -1,4 +1,4 @@
-//! Modules of the kernel.
+//! Loads kernel modules.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,15 +9,15 @@ use noctule_vm::MODULES;
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-/// Loads them in this order: each comes after those that it needs. After a blank there are its
-/// parameters.
+/// Loads the modules in this order, in which each comes after its dependencies. A blank separates
+/// the file name from parameters.
 pub(crate) fn load(modules: &[String]) -> Result<()> {
     for module in modules {
         let (name, parameters) = module.split_once(' ').unwrap_or((module, ""));
         let parameters = CString::new(parameters)?;
         let file = File::open(Path::new(MODULES).join(name)).with_context(|| name.to_owned())?;
         match finit_module(&file, &parameters, 0) {
-            // The kernel has asked for it by itself.
+            // The kernel has already loaded the module.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error).with_context(|| format!("module {name}")),
         }

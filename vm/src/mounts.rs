@@ -1,4 +1,4 @@
-//! File systems.
+//! Mounts file systems.
 
 use std::ffi::CStr;
 use std::fs;
@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result};
 use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 
-/// The disk, and where it is until it is the root.
+/// The disk, and its mount point before it becomes the root.
 const DISK: &str = "/dev/vda";
 const NEW_ROOT: &str = "/new";
 
-/// Those that the kernel needs to show anything.
+/// File systems that the kernel needs to show devices and processes.
 const FIRST: &[(&str, &str)] = &[("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
 
-/// Those that the tests need: folder, type and options.
+/// File systems that the tests need: folder, type and options.
 const REST: &[(&str, &str, &CStr)] = &[
     ("/dev/pts", "devpts", c"ptmxmode=0666"),
     ("/dev/shm", "tmpfs", c""),
@@ -31,7 +31,7 @@ const REST: &[(&str, &str, &CStr)] = &[
 
 const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.subtree_control";
 
-/// Mounts the first ones.
+/// Mounts the first file systems.
 pub(crate) fn first() -> Result<()> {
     for (folder, kind) in FIRST {
         attach(folder, kind, c"")?;
@@ -39,7 +39,8 @@ pub(crate) fn first() -> Result<()> {
     Ok(())
 }
 
-/// Makes the disk the root. The page cache is counted on it: files in memory have no such account.
+/// Makes the disk the root. The page cache counts only for a disk, not for files in the initial
+/// memory.
 pub(crate) fn disk() -> Result<()> {
     for _ in 0..500 {
         if Path::new(DISK).exists() {
@@ -59,20 +60,20 @@ pub(crate) fn disk() -> Result<()> {
     Ok(())
 }
 
-/// Mounts the others, and gives the groups below the root of the cgroups every controller.
+/// Mounts the remaining file systems, and enables every controller below the root cgroup.
 pub(crate) fn rest() -> Result<()> {
     for (folder, kind, options) in REST {
         attach(folder, kind, options)?;
     }
     for controller in ["cpu", "memory", "io", "pids", "cpuset"] {
-        // What this kernel does not have, a test says.
+        // A test reports controllers that this kernel lacks.
         let _ = fs::write(CONTROLLERS, format!("+{controller}"));
     }
     Ok(())
 }
 
 fn attach(folder: &str, kind: &str, options: &CStr) -> Result<()> {
-    // Where the kernel makes the folder it is there.
+    // If the kernel provides the folder, it already exists.
     let _ = fs::create_dir_all(folder);
     let options = (!options.is_empty()).then_some(options);
     mount(kind, folder, kind, MountFlags::empty(), options)

@@ -1,4 +1,4 @@
-//! The way to the host.
+//! Sends messages to the host.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use noctule_vm::{Message, PORT};
 
-/// The port on which the messages go.
+/// The port for messages.
 pub(crate) struct Port(File);
 
 impl Port {
@@ -26,7 +26,8 @@ impl Port {
     }
 }
 
-/// The device of the port with this name; the host sends the name a moment after the driver is there.
+/// Returns the device of the port with this name. The host sends the name a moment after the driver
+/// starts.
 fn named(wanted: &str) -> Result<String> {
     for _ in 0..500 {
         let ports = fs::read_dir("/sys/class/virtio-ports")

@@ -1,4 +1,4 @@
-//! Runs the tests, each in a process of its own.
+//! Runs the tests, each in its own process.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -13,24 +13,24 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::port::Port;
 
-/// How often the host hears that the machine is not stuck.
+/// Interval of the messages that show that the machine is alive.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// Proves that the others can mean something.
+/// Tests that check the preconditions of all others.
 const FIRST: &str = "environment::";
 
-/// Nothing can be watched after it.
+/// A test after which no BPF program can be loaded.
 const LAST: &str = "lockdown::";
 
-/// The most lines of a test's output that are sent to the host: the last ones.
+/// Maximum number of lines of a test's output sent to the host; the last ones are kept.
 const LINES: usize = 120;
 
-/// What a test says that everybody should read, also when it passes.
+/// Start of a line that is sent to the host even if the test passes.
 const NOTE: &str = "note: ";
 
 const OUTPUT: &str = "/run/output";
 
-/// Runs what the job asks for.
+/// Runs the job.
 pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
     if let [program, args @ ..] = &job.command[..] {
         let mut command = Command::new(program);
@@ -54,7 +54,7 @@ pub(crate) fn run(job: &Job, port: &mut Port) -> Result<()> {
     Ok(())
 }
 
-/// The tests to run, in order.
+/// Returns the names of the tests to run, in order.
 fn names(job: &Job) -> Result<Vec<String>> {
     let mut command = Command::new(TESTS);
     command.args(["--list", "--format", "terse"]);
@@ -82,7 +82,7 @@ fn names(job: &Job) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs one to its end, or kills it; with the seconds that it took.
+/// Runs one test to its end, or kills it. Returns how it ended and after how many seconds.
 fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f64)> {
     let _ = fs::remove_file(SKIPPED);
     let output = File::create(OUTPUT).context(OUTPUT)?;
@@ -106,7 +106,7 @@ fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f6
             Err(_) => Outcome::Passed,
         },
         None => {
-            // Its group, and then whatever it started in groups of their own.
+            // Kills the test's process group, and then everything that it started in other groups.
             let _ = kill_process_group(group, Signal::KILL);
             let ourselves = std::process::id().to_string();
             let all = ["killall5", "-9", "-o", &ourselves];
@@ -117,11 +117,11 @@ fn one(command: &mut Command, job: &Job, port: &mut Port) -> Result<(Outcome, f6
     Ok((outcome, began.elapsed().as_secs_f64()))
 }
 
-/// Its status, or none when it has not ended in time.
+/// Returns the exit status, or `None` if the process has not ended in time.
 fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Option<ExitStatus>> {
     let (sender, ended) = channel();
     thread::spawn(move || {
-        // Nobody asks any more after the deadline.
+        // After the deadline the receiver is gone.
         let _ = sender.send(child.wait());
     });
     loop {
@@ -134,7 +134,7 @@ fn await_end(mut child: Child, deadline: Instant, port: &mut Port) -> Result<Opt
     }
 }
 
-/// Sends the last lines of the output that begin so.
+/// Sends the last lines of the output that start with `begin`.
 fn say(port: &mut Port, most: usize, begin: &str) -> Result<()> {
     let text = fs::read(OUTPUT).context(OUTPUT)?;
     let text = String::from_utf8_lossy(&text);
