@@ -76,7 +76,7 @@ fn agent() -> Agent {
 }
 
 #[test]
-fn each_answer_is_what_the_description_says() {
+fn answers_match_the_openapi_description() {
     let _machine = support::shared();
     let description: Value = serde_json::from_str(DESCRIPTION).expect("JSON");
     let agent = agent();
@@ -118,7 +118,7 @@ fn each_answer_is_what_the_description_says() {
 }
 
 #[test]
-fn the_history_adds_up_and_names_who_used_the_cpu() {
+fn history_adds_up_and_names_the_users_of_the_cpu() {
     let _machine = support::shared();
     let agent = agent();
     let group = Group::new("history");
@@ -171,7 +171,7 @@ fn the_history_adds_up_and_names_who_used_the_cpu() {
 }
 
 #[test]
-fn who_is_asked_by_a_foreign_name_says_nothing() {
+fn request_with_a_foreign_host_is_refused() {
     let _machine = support::shared();
     let agent = agent();
     ready(&agent);
@@ -236,7 +236,7 @@ fn an_answer_is_compressed_and_has_a_tag() {
 }
 
 #[test]
-fn a_stream_says_when_there_are_new_figures_and_its_number_is_bounded() {
+fn streams_announce_batches_and_are_bounded() {
     let _machine = support::shared();
     let agent = agent();
     ready(&agent);
@@ -274,7 +274,7 @@ fn a_stream_says_when_there_are_new_figures_and_its_number_is_bounded() {
 }
 
 #[test]
-fn an_event_is_listed_with_its_words() {
+fn event_is_listed_with_its_description() {
     let _machine = support::shared();
     needs!("process_events");
     let agent = agent();

@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::support::{self, NOCTULE, wait_for};
 
 /// Waits for the end of a child that must end by itself.
-fn end_of(child: &mut Child) -> ExitStatus {
+fn wait_for_end(child: &mut Child) -> ExitStatus {
     wait_for("the process has ended", || {
         child.try_wait().expect("our child")
     })

@@ -153,7 +153,7 @@ fn a_container_of_docker_has_id_and_runtime() {
 }
 
 #[test]
-fn a_container_of_plain_runc_is_known_by_its_state_file() {
+fn plain_runc_container_is_found_by_its_state_file() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     let id = format!("noctule-test-{}", std::process::id());
     let wish = Wish {
@@ -313,7 +313,7 @@ fn a_container_of_20_ms_has_series_after_its_end() {
 /// A user with a part of the tree, a container, and a service of root each give a group of theirs the name of
 /// another container.
 #[test]
-fn a_group_with_the_name_of_another_container_is_not_that_container() {
+fn group_named_like_a_container_is_not_that_container() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     let [id, around] = [hex_id(), hex_id()];
     let real = Below::new(&format!("docker/{id}"));

@@ -15,7 +15,7 @@ use super::support::{self, oracle};
 struct Tick;
 
 impl Tick {
-    fn of(microseconds: u32) -> Self {
+    fn set(microseconds: u32) -> Self {
         let microseconds = microseconds.to_string();
         let done = Command::new("adjtimex")
             .args(["-t", &microseconds])
@@ -28,12 +28,12 @@ impl Tick {
 
 impl Drop for Tick {
     fn drop(&mut self) {
-        let _usual = std::mem::ManuallyDrop::new(Self::of(10_000));
+        let _usual = std::mem::ManuallyDrop::new(Self::set(10_000));
     }
 }
 
 #[test]
-fn a_clock_that_is_slewed_makes_nobody_run_longer() {
+fn slewed_clock_adds_no_cpu_time() {
     let _machine = support::alone();
     needs!("cpu_time");
     // It is the clock of the whole machine: only a virtual one is given another.
@@ -41,7 +41,7 @@ fn a_clock_that_is_slewed_makes_nobody_run_longer() {
     let agent = agent("200ms");
     let group = Group::new("slewed").heavy();
     let load = Load::own(&group, "sampler");
-    let tick = Tick::of(11_000);
+    let tick = Tick::set(11_000);
     load.burn_to(3.0);
     load.stop();
     let said = Reading::fresh_with(&agent, "it is listed", |r| r.process_seconds(load.pid()));
@@ -53,12 +53,12 @@ fn a_clock_that_is_slewed_makes_nobody_run_longer() {
 
 /// Either of the two clocks can be ahead of the other.
 #[test]
-fn who_had_a_cpu_is_known_while_the_clock_is_behind() {
+fn cpu_holders_are_known_while_the_clock_is_behind() {
     let _machine = support::alone();
     needs!("cpu_waits");
     needs_a_virtual_machine!();
-    let _tick = Tick::of(9_000);
-    // It loses a second in ten: more than it can have been ahead since the boot.
+    let _tick = Tick::set(9_000);
+    // The clock falls behind by one second, more than it can have been ahead since boot.
     thread::sleep(Duration::from_secs(10));
     let group = Group::new("behind").heavy();
     // Two that take turns: of a CPU that never switches nobody knows who has it.

@@ -8,7 +8,7 @@ use super::support::{self, oracle, rows};
 
 /// On most kernels process 1 is seen as others are, and must be the same row.
 #[test]
-fn process_1_is_one_row_with_what_it_used_whoever_sees_it() {
+fn process_1_has_one_row_even_if_hidden() {
     let _machine = support::shared();
     needs!("cpu_time");
     let outer = oracle::process_seconds(1);

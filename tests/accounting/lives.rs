@@ -31,7 +31,7 @@ fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
 }
 
 #[test]
-fn of_a_process_older_than_the_agent_only_the_growth_counts() {
+fn process_older_than_the_agent_counts_only_its_growth() {
     let _machine = support::shared();
     needs!("cpu_time");
     for name in ["sampler", "threads", "leader-ends"] {
@@ -130,7 +130,7 @@ fn a_killed_process_is_one_row_with_what_it_used_in_the_window() {
 }
 
 #[test]
-fn exec_by_another_thread_than_the_leader_keeps_the_processs_time() {
+fn exec_by_thread_keeps_the_cpu_time() {
     let _machine = support::shared();
     needs!("cpu_time");
     for older in [false, true] {

@@ -49,7 +49,7 @@ fn tour(load: &Load, packages: &BTreeMap<String, usize>) -> BTreeMap<String, f64
 }
 
 #[test]
-fn what_a_process_uses_is_told_by_package() {
+fn process_use_is_reported_by_package() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let packages = oracle::packages();
@@ -81,7 +81,7 @@ fn what_a_process_uses_is_told_by_package() {
 }
 
 #[test]
-fn what_short_processes_used_is_told_of_their_group_by_package() {
+fn use_of_short_processes_is_reported_by_package() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let packages = oracle::packages();
@@ -118,8 +118,8 @@ fn what_short_processes_used_is_told_of_their_group_by_package() {
 }
 
 #[test]
-fn time_beside_a_busy_sibling_is_told_where_there_is_one() {
-    // Others would keep the sibling busy.
+fn time_with_a_busy_sibling_is_reported() {
+    // Other tests would keep the sibling busy.
     let _machine = support::alone();
     needs!("cpu_time");
     const BESIDE: &str = "cpu.sibling_busy_seconds";

@@ -49,7 +49,7 @@ fn start(case: &Case) -> (Group, Load) {
 }
 
 #[test]
-fn every_batch_has_what_a_running_thread_used_until_then() {
+fn batch_includes_the_use_of_running_threads() {
     let _machine = support::alone();
     needs!("cpu_time");
     for case in &CASES {
@@ -114,7 +114,7 @@ fn used(history: &History, seen: &Seen) -> (f64, f64) {
 }
 
 #[test]
-fn a_window_has_what_a_running_thread_used_in_it() {
+fn window_includes_the_use_of_running_threads() {
     let _machine = support::alone();
     needs!("cpu_time");
     for case in &CASES {

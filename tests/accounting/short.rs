@@ -33,7 +33,7 @@ fn run(group: &Group, script: &str) -> Load {
 }
 
 #[test]
-fn two_thousand_short_processes_are_all_in_their_groups_sum() {
+fn two_thousand_short_processes_are_in_the_group_sum() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = Agent::start(&[]);
@@ -53,8 +53,8 @@ fn two_thousand_short_processes_are_all_in_their_groups_sum() {
 
 /// The list of threads is read all the time, so that children are met whose group is not set yet.
 #[test]
-fn whoever_is_born_during_a_walk_counts_in_the_group_of_its_birth() {
-    // It takes every CPU, and would be the culprit of a test of waits.
+fn child_seen_during_a_walk_counts_in_its_group() {
+    // The test uses every CPU, and would be blamed in a test of waits.
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "20ms"]);
@@ -76,7 +76,7 @@ fn whoever_is_born_during_a_walk_counts_in_the_group_of_its_birth() {
 
 /// The ring has room for a dozen records, and who reads it is stopped meanwhile.
 #[test]
-fn ends_without_a_record_are_told_and_close_the_sum() {
+fn exits_without_records_are_reported_and_sums_close() {
     let _machine = support::alone();
     needs!("cpu_time");
     let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
@@ -204,7 +204,7 @@ fn a_fork_storm_loses_nothing() {
 }
 
 #[test]
-fn threads_that_end_at_once_lose_nothing() {
+fn threads_that_end_together_lose_nothing() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("200ms");

@@ -84,7 +84,7 @@ fn too_much(name: &str) -> Option<String> {
 }
 
 #[test]
-fn rows_and_idle_and_remainder_are_all_there_is() {
+fn rows_idle_and_remainder_add_up_to_elapsed() {
     let _machine = support::alone();
     needs!("cpu_time");
     let cases: [(&str, Make); 3] = [
@@ -117,7 +117,7 @@ const LEAST_STEPS: u32 = 30;
 /// its last word to its parent and its last switch cannot be seen, and happens now and then, beside other
 /// loads in one of thirty batches; were ends told late, nearly every batch would have one.
 #[test]
-fn who_ends_while_a_batch_is_taken_is_in_it() {
+fn process_ending_during_a_batch_is_in_it() {
     let _machine = support::alone();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
@@ -154,7 +154,7 @@ fn who_ends_while_a_batch_is_taken_is_in_it() {
 }
 
 #[test]
-fn idle_time_is_the_kernels() {
+fn idle_time_matches_proc_stat() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = Agent::start(&["--interval", "100ms"]);
@@ -188,7 +188,7 @@ fn idle_time_is_the_kernels() {
 }
 
 #[test]
-fn kernel_threads_are_processes_and_the_idle_task_is_none() {
+fn kernel_threads_have_rows_and_the_idle_task_has_none() {
     let _machine = support::shared();
     needs!("cpu_time");
     // By schedstat; a thread can end in between.
@@ -238,7 +238,7 @@ fn kernel_threads_are_processes_and_the_idle_task_is_none() {
 
 /// Where the host takes nothing both are 0; the kernel's own figure is in hundredths of a second.
 #[test]
-fn what_the_host_takes_is_the_kernels() {
+fn steal_time_matches_proc_stat() {
     let _machine = support::shared();
     needs!("cpu_time");
     let window = Window::open("cgroup");

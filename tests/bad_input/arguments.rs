@@ -63,7 +63,7 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
 }
 
 #[test]
-fn an_address_that_others_reach_asks_for_the_opt_out() {
+fn public_listen_address_requires_the_opt_out() {
     let _machine = support::shared();
     let (code, said) = failure(&["run", "--listen", "0.0.0.0:0"]);
     assert_eq!(code, 2, "{said}");
@@ -124,7 +124,7 @@ fn a_wrong_configuration_ends_with_2_and_names_file_line_and_key() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_ends_with_2() {
+fn missing_configuration_ends_with_2() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let none = folder.path().join("none.toml");

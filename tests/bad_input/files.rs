@@ -10,13 +10,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-use super::{NOCTULE, assert_says, end_of, ended, failure, support};
+use super::{NOCTULE, assert_says, ended, failure, support, wait_for_end};
 use crate::support::agent::Agent;
 use crate::support::http::request;
 use crate::support::wait_until;
 
 #[test]
-fn a_file_of_events_is_its_owners_alone() {
+fn event_file_is_private_to_its_owner() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -52,7 +52,7 @@ fn a_file_of_events_is_its_owners_alone() {
 }
 
 #[test]
-fn a_signal_ends_a_command_whose_output_nobody_reads() {
+fn signal_ends_a_command_with_unread_output() {
     let _machine = support::shared();
     let (_reader, writer) = pipe().expect("a pipe");
     let mut child = Command::new(NOCTULE)
@@ -68,7 +68,7 @@ fn a_signal_ends_a_command_whose_output_nobody_reads() {
     });
     let pid = Pid::from_child(&child);
     kill_process(pid, Signal::TERM).expect("our child");
-    assert_eq!(end_of(&mut child).code(), Some(1));
+    assert_eq!(wait_for_end(&mut child).code(), Some(1));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn well_known_secrets_in_arguments_are_not_shown() {
 }
 
 #[test]
-fn a_file_that_was_moved_is_begun_anew_and_a_hangup_ends_nothing() {
+fn moved_file_is_reopened_and_hangup_is_ignored() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("events");
@@ -118,7 +118,7 @@ fn a_file_that_was_moved_is_begun_anew_and_a_hangup_ends_nothing() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_costs_events_and_nothing_else() {
+fn file_at_its_size_limit_costs_only_events() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("events");
@@ -149,7 +149,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// It waited for a reader for ever: 503 for every scrape, and SIGTERM did not end it.
 #[test]
-fn outputs_that_nobody_reads_hold_up_neither_figures_nor_the_end() {
+fn unread_outputs_block_neither_figures_nor_exit() {
     let _machine = support::shared();
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
     let address = free.expect("a free port").to_string();
@@ -168,5 +168,5 @@ fn outputs_that_nobody_reads_hold_up_neither_figures_nor_the_end() {
     });
     let pid = Pid::from_raw(child.id().cast_signed()).expect("not 0");
     kill_process(pid, Signal::TERM).expect("our child");
-    assert!(end_of(&mut child).success());
+    assert!(wait_for_end(&mut child).success());
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{assert_says, end_of, failure, support};
+use super::{assert_says, failure, support, wait_for_end};
 use crate::support::agent::Agent;
 use crate::support::burner::Burner;
 use crate::support::cgroup::Group;
@@ -42,7 +42,7 @@ fn pinned() -> BTreeSet<String> {
 }
 
 #[test]
-fn a_port_in_use_is_told_before_anything_is_loaded() {
+fn port_in_use_is_reported_before_loading() {
     let _machine = support::shared();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -75,7 +75,7 @@ fn wait_for_batches(agents: &[&Agent]) {
 }
 
 #[test]
-fn two_agents_see_the_same() {
+fn two_agents_report_the_same() {
     let _machine = support::shared();
     let first = Agent::start(&["--interval", "200ms"]);
     let second = Agent::start(&["--interval", "300ms"]);
@@ -134,7 +134,7 @@ fn under_load(address: &str, body: impl FnOnce()) {
 }
 
 #[test]
-fn a_signal_in_the_middle_of_everything_ends_it_cleanly() {
+fn signal_under_load_ends_it_cleanly() {
     let _machine = support::shared();
     for signal in [Signal::TERM, Signal::INT] {
         let mut agent = Agent::start(&["--interval", "50ms", "--process-metrics"]);
@@ -152,13 +152,13 @@ fn a_signal_in_the_middle_of_everything_ends_it_cleanly() {
 }
 
 #[test]
-fn a_kill_leaves_nothing_attached_and_nothing_pinned() {
+fn kill_leaves_nothing_attached_or_pinned() {
     let _machine = support::shared();
     let before = pinned();
     let (mut child, ids) = bpf::start(&["run", "--listen", "127.0.0.1:0"]);
     assert_eq!(pinned(), before, "it pins nothing while it runs");
     signal(&child, Signal::KILL);
-    end_of(&mut child);
+    wait_for_end(&mut child);
     bpf::assert_gone(&ids);
     bpf::assert_no_orphans();
     assert_eq!(pinned(), before);
@@ -170,7 +170,7 @@ fn a_signal_ends_the_window_of_stat_and_the_answer_is_printed() {
     let (mut child, ids) = bpf::start(&["stat", "--json", "--for", "1h"]);
     signal(&child, Signal::INT);
     let text = output(&mut child);
-    assert!(end_of(&mut child).success());
+    assert!(wait_for_end(&mut child).success());
     let answer: Value = serde_json::from_str(&text).expect("JSON");
     let window = answer["window_seconds"].as_f64().expect("a number");
     assert!(window > 0.0 && window < 3600.0, "{window}");
@@ -186,8 +186,8 @@ fn a_signal_ends_the_command_of_stat_too() {
     let path = report.to_str().expect("UTF-8");
     let (mut child, ids) = bpf::start(&["stat", "-o", path, "--", "sleep", "3600"]);
     signal(&child, Signal::TERM);
-    // The command's own status: ended by SIGTERM.
-    assert_eq!(end_of(&mut child).code(), Some(143));
+    // The exit status is that of the command, which SIGTERM ended.
+    assert_eq!(wait_for_end(&mut child).code(), Some(143));
     let text = fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);
     bpf::assert_gone(&ids);

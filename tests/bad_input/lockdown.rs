@@ -7,7 +7,7 @@ use super::{NOCTULE, assert_says, failure, verdicts};
 use crate::support::{self, bpf};
 
 #[test]
-fn under_lockdown_whatever_needs_bpf_says_so_and_leaves_nothing() {
+fn lockdown_is_reported_and_nothing_is_left() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     let before = verdicts(&mut Command::new(NOCTULE));

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use super::{NOCTULE, assert_says, end_of, ended, failure, support};
+use super::{NOCTULE, assert_says, ended, failure, support, wait_for_end};
 
 #[test]
 fn a_full_disk_is_a_failure_that_names_the_file() {
@@ -36,7 +36,7 @@ fn a_full_disk_is_a_failure_that_names_the_file() {
 }
 
 #[test]
-fn a_file_of_events_that_cannot_be_written_is_an_error_with_the_mend() {
+fn unwritable_event_file_is_an_error_with_a_fix() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/events");
@@ -47,7 +47,7 @@ fn a_file_of_events_that_cannot_be_written_is_an_error_with_the_mend() {
 }
 
 #[test]
-fn a_missing_folder_is_known_before_anything_is_measured() {
+fn missing_folder_is_reported_before_measuring() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/answer");
@@ -64,7 +64,7 @@ fn a_missing_folder_is_known_before_anything_is_measured() {
 }
 
 #[test]
-fn a_file_gets_the_answer_and_the_commands_output_is_untouched() {
+fn output_file_gets_the_answer_and_not_the_command_output() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("answer.json");
@@ -116,7 +116,7 @@ fn a_broken_pipe_is_a_success() {
             .expect("the binary can be started");
         // Nobody will read.
         drop(child.stdout.take());
-        let status = end_of(&mut child);
+        let status = wait_for_end(&mut child);
         let output = child.wait_with_output().expect("our child");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -159,12 +159,12 @@ fn the_commands_own_status_is_passed_on() {
         .spawn()
         .expect("the binary can be started");
     drop(child.stderr.take());
-    assert_eq!(end_of(&mut child).code(), Some(7));
+    assert_eq!(wait_for_end(&mut child).code(), Some(7));
 }
 
 /// As with `perf stat`: a pipe behind it gets what the command prints and nothing else.
 #[test]
-fn standard_output_is_the_commands_alone() {
+fn standard_output_belongs_to_the_command() {
     let _machine = support::shared();
     let cases: &[(&[&str], &str)] = &[
         (&["stat", "--"], "CPU%"),
@@ -186,7 +186,7 @@ fn standard_output_is_the_commands_alone() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_is_named() {
+fn unrunnable_command_is_named() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str, mode: u32| {

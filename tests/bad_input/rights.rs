@@ -75,7 +75,7 @@ fn verdict<'a>(answer: &'a Value, name: &str) -> (&'a str, &'a str) {
 }
 
 #[test]
-fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
+fn missing_privileges_end_with_3_and_a_fix() {
     let _machine = support::shared();
     let copy = Copy::new();
     for args in [
@@ -101,7 +101,7 @@ fn without_rights_it_ends_with_3_and_says_which_and_how_to_get_them() {
 }
 
 #[test]
-fn doctor_prints_its_table_without_rights_too() {
+fn doctor_prints_its_table_without_privileges() {
     let _machine = support::shared();
     let copy = Copy::new();
     let output = ended(copy.with("").arg("doctor"));
@@ -123,7 +123,7 @@ fn doctor_prints_its_table_without_rights_too() {
 }
 
 #[test]
-fn doctor_says_what_a_proc_with_hidepid_hides() {
+fn doctor_reports_a_proc_with_hidepid() {
     let _machine = support::shared();
     let copy = Copy::new();
     // The kernel may keep a process from tracing programs, which is said beside it.
@@ -177,7 +177,7 @@ fn three_capabilities_are_enough_for_every_figure() {
 /// With CAP_DAC_READ_SEARCH in effect all the time, the error showed lines of the file, and told which
 /// files there are.
 #[test]
-fn a_file_that_the_user_names_is_opened_with_the_users_rights() {
+fn user_named_file_is_opened_with_user_privileges() {
     let _machine = support::shared();
     let copy = Copy::new();
     let folder = copy.0.path().join("closed");
@@ -242,7 +242,7 @@ fn assert_confined(pid: u32) {
 }
 
 #[test]
-fn a_running_agent_has_given_up_what_it_no_longer_needs() {
+fn running_agent_has_dropped_unneeded_privileges() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
@@ -305,7 +305,7 @@ fn a_running_agent_has_given_up_what_it_no_longer_needs() {
 }
 
 #[test]
-fn what_a_thread_cannot_give_up_is_said_and_fails_nothing_else() {
+fn failure_to_drop_privileges_is_reported_only() {
     let _machine = support::shared();
     let refused = [libc::SYS_capset, libc::SYS_seccomp];
     let folder = tempfile::tempdir().expect("a folder");
@@ -343,7 +343,7 @@ fn what_a_thread_cannot_give_up_is_said_and_fails_nothing_else() {
 
 /// Where the question is refused, the kernel may have it: a thread then keeps a right.
 #[test]
-fn a_refused_question_for_landlock_is_named_in_doctor_and_metrics() {
+fn refused_landlock_query_is_reported() {
     let _machine = support::shared();
     let refused = [libc::SYS_landlock_create_ruleset];
     let mut command = Command::new(NOCTULE);
@@ -377,7 +377,7 @@ fn a_refused_question_for_landlock_is_named_in_doctor_and_metrics() {
 
 /// It would have the right to read every file while it opens those that the user names.
 #[test]
-fn a_capability_that_cannot_be_held_back_ends_it() {
+fn capability_that_cannot_be_dropped_ends_it() {
     let _machine = support::shared();
     let copy = Copy::new();
     let program = copy.0.path().join("noctule");
@@ -408,7 +408,7 @@ fn a_capability_that_cannot_be_held_back_ends_it() {
 
 /// The message blamed missing capabilities, or a kernel without BTF.
 #[test]
-fn want_of_memory_is_not_taken_for_want_of_rights_or_types() {
+fn lack_of_memory_is_not_blamed_on_privileges() {
     let _machine = support::shared();
     let of = |calls: &[libc::c_long]| {
         let mut command = Command::new(NOCTULE);
@@ -431,7 +431,7 @@ fn want_of_memory_is_not_taken_for_want_of_rights_or_types() {
 }
 
 #[test]
-fn doctor_names_what_three_capabilities_do_not_allow() {
+fn doctor_lists_what_three_capabilities_lack() {
     let _machine = support::shared();
     let copy = Copy::new();
     let answer = verdicts(&mut copy.with(ENOUGH));
@@ -452,7 +452,7 @@ fn doctor_names_what_three_capabilities_do_not_allow() {
 
 /// Before Linux 5.11 the memory of BPF counts as locked, and the kernel's error does not tell.
 #[test]
-fn memory_that_may_not_be_locked_is_named_where_it_counts() {
+fn memory_that_may_not_be_locked_is_named() {
     let _machine = support::shared();
     let copy = Copy::new();
     let mut command = copy.with_memory(ENOUGH, "64");

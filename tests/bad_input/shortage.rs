@@ -55,7 +55,7 @@ impl Full {
 }
 
 #[test]
-fn a_command_that_finds_no_room_is_a_failure_and_not_an_error_of_the_user() {
+fn full_process_table_is_not_a_user_error() {
     let _machine = support::shared();
     let full = Full::new();
     let (code, said) = failure_of(&mut full.noctule(&["stat", "--", "sleep", "1"]));
@@ -88,7 +88,7 @@ fn a_running_agent_survives_a_full_process_table() {
 }
 
 #[test]
-fn the_limit_of_open_files_is_raised_for_the_agent_and_not_for_its_command() {
+fn open_file_limit_is_raised_for_the_agent_only() {
     let _machine = support::shared();
     // Less than programs and maps take.
     let script = "ulimit -Sn 40; exec \"$0\" stat --json --for 50ms -- sh -c 'ulimit -Sn'";

@@ -18,7 +18,7 @@ fn said(args: &[&str]) -> String {
 }
 
 #[test]
-fn completions_know_every_command_and_its_options() {
+fn completions_include_every_command_and_option() {
     let _machine = support::shared();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = said(&["completions", shell]);
@@ -96,7 +96,7 @@ const SWITCHED_OFF: &str = "[collect]\nwaits = false\nhardware_counters = false\
     page_cache = false\nsoftirqs = false\n[events]\nprocesses = false\ntcp = false\n";
 
 #[test]
-fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
+fn doctor_separates_switched_off_from_unavailable() {
     let _machine = support::shared();
     let mut config = NamedTempFile::new().expect("a file of our own");
     config.write_all(SWITCHED_OFF.as_bytes()).expect("text");
@@ -137,7 +137,7 @@ fn doctor_tells_what_is_switched_off_from_what_cannot_be() {
 
 /// The file is the agent's: a command that writes none leaves the ring alone, which nobody would read.
 #[test]
-fn the_agents_file_of_events_is_no_business_of_an_answer() {
+fn command_ignores_the_agents_event_file() {
     let _machine = support::shared();
     needs!("process_events");
     let folder = tempfile::tempdir().expect("a folder");
@@ -167,7 +167,7 @@ fn judged(args: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_command_does_not_show_is_not_loaded() {
+fn command_loads_only_what_it_shows() {
     let _machine = support::shared();
     let events = ["process_events", "oom_events", "tcp_events", "tcp_calls"];
     let beside_waits = ["page_cache_reads", "page_cache_writes", "softirqs"];

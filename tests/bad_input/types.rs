@@ -29,7 +29,7 @@ fn with_types(file: &str, args: &[&str]) -> Command {
 }
 
 #[test]
-fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
+fn missing_btf_is_reported_and_nothing_is_left() {
     let _machine = support::shared();
     for args in [
         &["stat", "--for", "1s"][..],
@@ -44,7 +44,7 @@ fn without_types_whatever_needs_them_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn doctor_names_the_kernel_option_that_is_missing_and_all_that_needs_it() {
+fn doctor_names_the_missing_kernel_option() {
     let _machine = support::shared();
     let (without, with) = (
         verdicts(&mut noctule(&[])),
@@ -163,7 +163,7 @@ const LACKS: [Lack; 6] = [
 
 /// A kernel that has neither the tracepoint nor fexit has probes.
 #[test]
-fn page_reads_are_counted_by_a_probe_where_there_is_nothing_better() {
+fn page_reads_fall_back_to_a_probe() {
     let _machine = support::shared();
     needs!("cpu_time");
     let types = types_without(&[
@@ -206,7 +206,7 @@ fn states(verdicts: &BTreeMap<String, Value>) -> BTreeMap<&str, &str> {
 }
 
 #[test]
-fn what_a_kernel_was_built_without_costs_no_more_than_what_it_is_for() {
+fn missing_kernel_option_costs_only_its_features() {
     let _machine = support::shared();
     needs!("cpu_time");
     let with = verdicts(&mut Command::new(NOCTULE));

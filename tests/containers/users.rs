@@ -128,7 +128,7 @@ fn is_named(agent: &Agent, name: &str) {
 }
 
 #[test]
-fn a_users_many_files_and_silent_file_system_keep_no_container_from_its_name() {
+fn user_files_do_not_block_container_names() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     let agent = Agent::start(&["--interval", "200ms"]);
     let files = USERS.map(Files::new);

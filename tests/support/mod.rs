@@ -1,6 +1,6 @@
 //! What the tests share: the binary, cgroups of their own, the kernel's own figures.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, reason = "each test uses only some of them")]
 
 #[macro_use]
 pub(crate) mod expect;
