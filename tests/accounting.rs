@@ -1,8 +1,8 @@
-//! CPU time and what is counted with it, against the kernel's own figures.
+//! Tests of CPU time and related counters against the kernel's own figures.
 //!
-//! The bar for CPU time of a process or a group is 0.1 %, or 1 ms. To compare exactly, a load is
-//! stopped and its total since its start is compared, or it is watched while it runs and the
-//! figures must lie between what it had used just before and just after they were taken.
+//! CPU time of a process or a group may differ by at most 0.1 %, or 1 ms. For an exact comparison,
+//! a load is stopped and its total since its start is compared. Otherwise the load is observed
+//! while it runs, and the figure must lie between its use just before and just after the batch.
 
 use std::io::Write as _;
 
@@ -21,13 +21,13 @@ mod sums;
 mod tables;
 mod totals;
 
-/// Fails unless two figures of CPU time in seconds agree within the bar, and what the host took.
+/// Fails unless two CPU times in seconds agree within the limit, allowing for steal time.
 #[track_caller]
 fn assert_exact(what: &str, actual: f64, expected: f64) {
     support::assert_close(what, actual, expected, 0.001, 0.001 + support::stolen());
 }
 
-/// An agent that lists every process, also when the machine starts thousands beside the test's.
+/// Starts an agent that lists every process, even if the machine starts thousands of others.
 fn agent(interval: &str) -> Agent {
     let mut config = tempfile::NamedTempFile::new().expect("a file of our own");
     let text = b"[metrics]\nprocesses = true\nprocess_rows = 1000000\n";

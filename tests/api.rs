@@ -1,4 +1,4 @@
-//! The API of the running agent, against its description and against the machine.
+//! Tests of the running agent's API against its description and the machine.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::support::schema::problems;
 
 const DESCRIPTION: &str = include_str!("../docs/openapi.json");
 
-/// An answer in bytes, with its head.
+/// An answer with its header.
 struct Answer {
     status: u16,
     head: String,
@@ -40,7 +40,7 @@ fn connect(agent: &Agent) -> TcpStream {
     stream
 }
 
-/// HTTP/1.0, so that no body comes in pieces.
+/// Uses HTTP/1.0, so that no body is chunked.
 fn ask(agent: &Agent, line: &str, headers: &str) -> Answer {
     let mut stream = connect(agent);
     let request = format!("{line} HTTP/1.0\r\n{headers}\r\n");
@@ -63,7 +63,7 @@ fn get(agent: &Agent, resource: &str) -> Answer {
     ask(agent, &format!("GET /api/v1/{resource}"), &host)
 }
 
-/// Waits until there are figures, and a judged window.
+/// Waits until a window is judged.
 fn ready(agent: &Agent) {
     support::wait_until("a window is judged", || get(agent, "waits").status == 200);
 }
@@ -89,7 +89,7 @@ fn answers_match_the_openapi_description() {
         let schema = &methods["get"]["responses"]["200"]["content"]["application/json"]["schema"];
         let found = problems(&description, schema, &answer.json(), name);
         assert!(found.is_empty(), "{found:#?}");
-        // Each parameter exists, and what is no value of it is refused by name.
+        // Each parameter exists, and an invalid value is refused with its name.
         for parameter in methods["get"]["parameters"].as_array().expect("parameters") {
             let parameter = parameter["name"].as_str().expect("a name");
             if parameter == "filter" {
@@ -159,7 +159,7 @@ fn history_adds_up_and_names_the_users_of_the_cpu() {
             continue;
         };
         steps += 1;
-        // A thread that ended while a batch was taken is charged in the next: a step can have more.
+        // A thread that ended during a batch is charged in the next one, so a step can have more.
         let sum = used + idle + rest;
         let whole = (cpus - 0.01..cpus * 1.05).contains(&sum);
         assert!(whole, "{used} {idle} {rest}");
@@ -228,7 +228,7 @@ fn an_answer_is_compressed_and_has_a_tag() {
     let known = format!("{host}If-None-Match: {}\r\n", plain.header("etag"));
     let same = ask(&agent, "GET /api/v1/openapi.json", &known);
     assert_eq!((same.status, same.body.len()), (304, 0));
-    // A tag of figures is that of their batch.
+    // The tag of figures is that of their batch.
     let first = get(&agent, "node");
     support::wait_until("the next batch has another tag", || {
         get(&agent, "node").header("etag") != first.header("etag")

@@ -1,4 +1,4 @@
-//! What the binary does with arguments, files, rights and names that are wrong.
+//! Tests of the binary with wrong arguments, files, privileges and names.
 
 mod arguments;
 mod files;
@@ -28,12 +28,12 @@ fn wait_for_end(child: &mut Child) -> ExitStatus {
     })
 }
 
-/// `noctule` with these arguments must fail: exit status and standard error.
+/// Runs `noctule` with arguments that must fail. Returns exit status and standard error.
 fn failure(args: &[&str]) -> (i32, String) {
     failure_of(Command::new(NOCTULE).args(args))
 }
 
-/// The same of a command that is prepared already.
+/// Like [`failure`], for a prepared command.
 fn failure_of(command: &mut Command) -> (i32, String) {
     let output = ended(command);
     let said = String::from_utf8(output.stderr).expect("UTF-8");
@@ -43,7 +43,7 @@ fn failure_of(command: &mut Command) -> (i32, String) {
     (code, said)
 }
 
-/// Output of a command that must end by itself, soon.
+/// Returns the output of a command that must end by itself soon.
 fn ended(command: &mut Command) -> Output {
     let child = command
         .stdin(Stdio::null())
@@ -51,7 +51,7 @@ fn ended(command: &mut Command) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it can be started");
-    // Read on another thread: it may say more than a pipe holds.
+    // Another thread reads the output, because it may exceed the capacity of a pipe.
     let (sender, output) = mpsc::channel();
     thread::spawn(move || sender.send(child.wait_with_output()));
     let output = output.recv_timeout(Duration::from_secs(120));
@@ -59,7 +59,7 @@ fn ended(command: &mut Command) -> Output {
     output.expect("our child")
 }
 
-/// Fails unless each of the words is in the text.
+/// Fails unless the text contains each of the words.
 #[track_caller]
 fn assert_says(text: &str, words: &[&str]) {
     for word in words {
@@ -67,7 +67,7 @@ fn assert_says(text: &str, words: &[&str]) {
     }
 }
 
-/// What `doctor` says, by the name of the feature.
+/// Returns the features that `doctor` lists, by name.
 fn verdicts(command: &mut Command) -> BTreeMap<String, Value> {
     let output = command.args(["doctor", "--json"]).output();
     let output = output.expect("it can be started");

@@ -1,4 +1,5 @@
-//! A clock that is brought forward by letting it run faster, or held back: the scheduler's does not follow.
+//! Tests with a system clock that is slewed faster or slower. The scheduler's clock does not follow
+//! it.
 
 use std::process::Command;
 use std::thread;
@@ -11,7 +12,7 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, oracle};
 
-/// How long the clock is to take for a tick, of 10,000 us.
+/// Sets the length of a tick, which is normally 10,000 us, until dropped.
 struct Tick;
 
 impl Tick {
@@ -36,7 +37,7 @@ impl Drop for Tick {
 fn slewed_clock_adds_no_cpu_time() {
     let _machine = support::alone();
     needs!("cpu_time");
-    // It is the clock of the whole machine: only a virtual one is given another.
+    // The clock is that of the whole machine, so the test changes it only in a virtual machine.
     needs_a_virtual_machine!();
     let agent = agent("200ms");
     let group = Group::new("slewed").heavy();
@@ -47,11 +48,11 @@ fn slewed_clock_adds_no_cpu_time() {
     let said = Reading::fresh_with(&agent, "it is listed", |r| r.process_seconds(load.pid()));
     drop(tick);
     let kernel = oracle::process_seconds(load.pid());
-    // The clock was brought forward by 0.3 s.
+    // The clock is ahead by 0.3 s.
     assert!((said - kernel).abs() < 0.1, "{said} instead of {kernel}");
 }
 
-/// Either of the two clocks can be ahead of the other.
+/// Either clock can be ahead of the other.
 #[test]
 fn cpu_holders_are_known_while_the_clock_is_behind() {
     let _machine = support::alone();
@@ -61,7 +62,7 @@ fn cpu_holders_are_known_while_the_clock_is_behind() {
     // The clock falls behind by one second, more than it can have been ahead since boot.
     thread::sleep(Duration::from_secs(10));
     let group = Group::new("behind").heavy();
-    // Two that take turns: of a CPU that never switches nobody knows who has it.
+    // Two threads take turns, because the holder of a CPU that never switches is unknown.
     let load = Load::own(&group, "spin 2");
     let pid = load.pid().to_string();
     let answer = support::json(&["why", &pid, "--json", "--for", "2s"]);

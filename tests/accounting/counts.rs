@@ -1,4 +1,4 @@
-//! What is counted beside time: softirqs, and pages of the page cache.
+//! Tests of softirqs and page-cache accesses.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -24,8 +24,8 @@ fn softirqs_of_the_node_are_the_kernels_by_vector() {
     let readings: Vec<Reading> = (0..40).map(|_| Reading::fresh(&agent)).collect();
     drop(load);
     let record = recorder.end();
-    // A kernel can keep a process from tracing programs; here that is process 1. What it was interrupted
-    // by is in no account.
+    // A kernel can hide a process from tracing programs; here that can be process 1. Softirqs that
+    // interrupt it are in no account.
     let last = readings.last().expect("there are some");
     let hidden = last.of_process("sched_switches_total", 1, &[]) == Some(0.0);
     let allowed = if hidden { 20.0 } else { 0.0 };
@@ -44,7 +44,7 @@ fn softirqs_of_the_node_are_the_kernels_by_vector() {
     assert!(grown > 1000.0, "only {grown} softirqs ran");
 }
 
-/// Page-cache accesses of a process: read, written.
+/// Returns the page-cache accesses of a process: reads, writes.
 fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
     Reading::fresh_with(agent, "the process is listed", |reading| {
         let one = |op| reading.of_process("page_cache_accesses_total", pid, &[("op", op)]);
@@ -52,7 +52,7 @@ fn pages(agent: &Agent, pid: u32) -> [f64; 2] {
     })
 }
 
-/// What noctule counts while the load does as it is told.
+/// Returns what noctule counts while the load executes a command.
 fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
     let before = pages(agent, load.pid());
     load.say(command);
@@ -61,7 +61,7 @@ fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
-/// A folder on a disk, where the test binary was built.
+/// Creates a folder on a disk, next to the test binary.
 fn disk() -> tempfile::TempDir {
     let binary = std::env::current_exe().expect("the test binary has a path");
     let folder = binary.parent().map(Path::to_path_buf);
@@ -75,9 +75,9 @@ fn memory() -> tempfile::TempDir {
 struct Read {
     name: &'static str,
     bytes: usize,
-    /// The file is written in blocks of that size: the kernel makes its folios accordingly.
+    /// Block size when writing, from which the kernel chooses the size of its folios.
     written: usize,
-    /// And read in blocks of that size.
+    /// Block size when reading.
     read: usize,
 }
 
@@ -132,7 +132,7 @@ const READS: &[Read] = &[
     },
 ];
 
-/// Pages in which its blocks lie, of each block.
+/// Returns the number of pages that the blocks touch, summed over the blocks.
 fn pages_of(case: &Read) -> f64 {
     let pages = |begin: usize| {
         let end = (begin + case.read).min(case.bytes);
@@ -162,7 +162,7 @@ fn pages_read_are_those_of_the_file() {
         let path = folder.path().join(i.to_string());
         write(&path, case);
         let command = format!("read {} {}", path.display(), case.read);
-        // Twice: what a read leaves behind must not be taken for the next one's.
+        // Reading twice shows whether a read is confused by leftovers of the previous one.
         for _ in 0..2 {
             let [read, _] = counted(&agent, &mut load, &command);
             let expected = pages_of(case);
@@ -174,8 +174,8 @@ fn pages_read_are_those_of_the_file() {
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// The second call asks for the same last page as the first, and begins behind its first page, as a call
-/// that goes on.
+/// The second call reads the last page of the first call again. It starts behind its first page,
+/// like a call that continues the read.
 #[test]
 fn a_page_that_two_calls_read_counts_twice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -199,7 +199,7 @@ fn pages_written_are_those_made_dirty() {
     let group = Group::new("pages").heavy();
     let mut load = Load::own(&group, "pages");
     let (disk, memory) = (disk(), memory());
-    // A file in memory is never written back: its pages are not made dirty in the kernel's sense.
+    // A file in memory is never written back, so the kernel does not count its pages as dirtied.
     for (folder, expected) in [(&disk, 4096.0), (&memory, 0.0)] {
         for block in [PAGE, 1 << 20] {
             let path = folder.path().join("written");

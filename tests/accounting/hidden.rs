@@ -1,4 +1,4 @@
-//! A kernel can keep a process from tracing programs.
+//! Tests of a process that the kernel hides from tracing programs.
 
 use std::thread;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::support::window::Window;
 use super::support::{self, oracle, rows};
 
-/// On most kernels process 1 is seen as others are, and must be the same row.
+/// On most kernels process 1 is visible, and must still have exactly one row.
 #[test]
 fn process_1_has_one_row_even_if_hidden() {
     let _machine = support::shared();
@@ -21,7 +21,7 @@ fn process_1_has_one_row_even_if_hidden() {
     let found = rows(&answer, |row| row["process.pid"] == 1);
     let used = support::cpu_seconds(&found);
     assert!(found.len() <= 1, "{answer}");
-    // The kernel brings the clock of a running thread up to date at its tick.
+    // The kernel updates the time of a running thread at its tick.
     let step = 0.004;
     assert!(used >= inner - step, "{used}, not {inner} s at least");
     assert!(used <= outer + step, "{used}, not {outer} s at most");

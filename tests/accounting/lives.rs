@@ -1,5 +1,5 @@
-//! Processes whose life is not simple: older than the agent, replaced, killed, with a pid that
-//! somebody else had.
+//! Tests of processes with unusual lives: older than the agent, replaced by exec, killed, or with a
+//! reused pid.
 
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
@@ -9,16 +9,16 @@ use super::support::window::Window;
 use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
-/// Few batches, so that what happens between two of them is much.
+/// Few batches, so that much happens between two of them.
 const RARELY: &str = "1s";
 
 fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))
 }
 
-/// The figure of a process that has ended. A killed thread is gone from `/proc` before it leaves its
-/// CPU for the last time, and until then, beside other loads for a batch or two, the figure is that of
-/// the batch before.
+/// Returns the figure of a process that has ended. A killed thread leaves `/proc` before its last
+/// switch. Until that switch, the figure is that of the previous batch, which takes a batch or two
+/// on a busy machine.
 fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
     let mut last = 0.0;
     for _ in 0..3 {
@@ -82,7 +82,7 @@ fn a_killed_process_counts_once_with_all_its_threads() {
             load.go_on();
             agent
         });
-        // Its threads are on the CPUs when it is killed.
+        // The threads are on the CPUs when they are killed.
         load.burn_to(before + 1.5);
         load.kill();
         let pid = load.pid();
@@ -101,7 +101,7 @@ fn a_killed_process_counts_once_with_all_its_threads() {
 fn a_killed_process_is_one_row_with_what_it_used_in_the_window() {
     let _machine = support::shared();
     needs!("cpu_time");
-    // The kernel frees a reaped leader a grace period later: the window ends before that.
+    // The kernel frees a reaped leader one grace period later, and the window ends before that.
     for (name, reaped) in [("sampler", false), ("threads", false), ("threads", true)] {
         let group = Group::new("zombie");
         let mut load = Load::own(&group, name);
@@ -122,7 +122,7 @@ fn a_killed_process_is_one_row_with_what_it_used_in_the_window() {
         let what = format!("{name}, reaped: {reaped}, losses {}", answer["losses"]);
         assert_exact(&what, support::cpu_seconds(&rows), used - before);
         assert!(rows[0]["exited"] == true || !reaped, "{what}: {rows:?}");
-        // A window that begins after its end has nothing of it.
+        // A window that begins after the end of the process does not include it.
         let answer = Window::open("process").close().answer;
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
         assert_eq!(rows.len(), 0, "{name}: {rows:?}");
@@ -197,7 +197,7 @@ fn two_processes_with_one_pid_are_two_rows() {
     let pid = pid.to_string();
     let mut found = Reading::fresh_with(&agent, "all three are listed", |reading| {
         let rows = reading.samples.iter().filter(|sample| {
-            // Somebody else may have had it in between.
+            // Another process may have had the pid in between.
             let ours = sample.labels.get("cgroup") == Some(&group.path());
             let name = sample.name == "noctule_process_cpu_seconds_total";
             name && ours && sample.labels["pid"] == pid

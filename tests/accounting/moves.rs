@@ -1,4 +1,4 @@
-//! Processes and threads that change their cgroup: what was used before stays with the first group.
+//! Tests of processes and threads that change their cgroup: earlier use stays with the first group.
 
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
@@ -7,7 +7,7 @@ use super::support::reading::Reading;
 use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
-/// The figures of both groups, by noctule.
+/// Returns the figures of both groups.
 fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {
     Reading::fresh_with(agent, "both groups are listed", |reading| {
         let [first, second] = groups.map(|group| reading.group_seconds(group));
@@ -35,7 +35,7 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
         let (first, second) = (Group::new("from"), Group::new("to"));
         let mut load = Load::own(&first, name);
         let mut end = 0.0;
-        // There, back, and there again.
+        // Moves there, back, and there again.
         for (i, to) in [&second, &first, &second].into_iter().enumerate() {
             end += 0.4;
             load.burn_to(end);
@@ -69,12 +69,12 @@ fn a_process_of_several_threads_that_run_is_divided_at_the_move() {
     divide("threads");
 }
 
-/// Moves a load that runs to another group.
+/// Moves a running load to another group.
 fn divide(name: &str) {
     let agent = agent("1s");
     let (first, second) = (Group::new("from"), Group::new("to"));
     let load = Load::own(&first, name);
-    // What it used before it was in the group.
+    // Determines its use before it joined the group.
     load.stop();
     let outside = oracle::process_seconds(load.pid()) - first.usage_seconds();
     load.go_on();
@@ -122,8 +122,8 @@ fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
     assert_as_accounted("ended", &agent, [&first, &second]);
 }
 
-/// It moves itself, time and again, to a group that is new, and uses some CPU there; until it has
-/// done so often, or for half a minute where other tests take the CPU.
+/// Starts a shell that moves itself again and again to a new group and uses some CPU time there. It
+/// stops after 50 groups, or after half a minute on a busy machine.
 fn wanderer(parent: &Group) -> Load {
     let script = format!(
         "cd '{}' && n=0; end=$(($(date +%s) + 30)); \
@@ -157,7 +157,7 @@ fn a_group_that_is_entered_while_a_batch_is_taken_has_used_little() {
         .map(|s| s.value)
         .collect();
     assert!(entered.len() > 100, "{}", entered.len());
-    // Each figure is as old as the last batch that saw the group.
+    // Each figure is as old as the last batch that included the group.
     assert!(
         entered.iter().sum::<f64>() <= used + support::stolen(),
         "{entered:?}"

@@ -1,5 +1,5 @@
-//! What is used on each package (socket), and beside the other hardware thread of a core. Machines
-//! with one package, or one thread in each core, tell nothing of it.
+//! Tests of use by package (socket), and of time with a busy sibling thread. Machines with one
+//! package, or with one thread per core, have no such figures.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use super::support::{self, affinity, oracle};
 
 const BY_PACKAGE: &str = "cpu.seconds_by_package";
 
-/// Every thread of a load that is stopped goes on there.
+/// Pins every thread of a stopped load to a CPU.
 fn move_to(load: &Load, cpu: usize) {
     for thread in oracle::thread_ids(load.pid()) {
         affinity::pin(Pid::from_raw(thread.cast_signed()), cpu);
     }
 }
 
-/// What the row says of each package. It is the same as what it says of all.
+/// Returns the row's figures by package, and checks that their sum is the total.
 fn by_package(row: &Value) -> BTreeMap<String, f64> {
     let parts = row[BY_PACKAGE].as_object().expect("several packages");
     let parts = parts
@@ -34,7 +34,7 @@ fn by_package(row: &Value) -> BTreeMap<String, f64> {
     parts
 }
 
-/// Runs a load on one package after the other, twice, and yields what it used on each.
+/// Runs a load on one package after the other, twice, and returns its use of each.
 fn tour(load: &Load, packages: &BTreeMap<String, usize>) -> BTreeMap<String, f64> {
     let mut used = BTreeMap::new();
     for (id, cpu) in packages.iter().chain(packages) {
@@ -54,7 +54,7 @@ fn process_use_is_reported_by_package() {
     needs!("cpu_time");
     let packages = oracle::packages();
     let group = Group::new("packages").heavy();
-    // The record of a process of several threads comes when the window may be over.
+    // The record of a process with several threads may arrive after the end of the window.
     for (name, ends) in [("sampler", false), ("threads", false), ("sampler", true)] {
         let mut load = Load::own(&group, name);
         load.stop();
@@ -112,7 +112,7 @@ fn use_of_short_processes_is_reported_by_package() {
     }
     let told = by_package(rows[0]);
     for (id, seconds) in &used {
-        // Until a shell is moved it starts somewhere.
+        // A shell runs on an arbitrary CPU until it is pinned.
         support::assert_close(&format!("package {id}"), told[id], *seconds, 0.01, 0.02);
     }
 }
@@ -154,7 +154,7 @@ fn time_with_a_busy_sibling_is_reported() {
         let rows = support::rows(&answer, |row| row["process.pid"] == load.pid());
         rows[0][BESIDE].as_f64().expect("it is measured")
     });
-    // The other had its CPU for as long as both ran, and others had it as well.
+    // The sibling ran for as long as both loads did, and other tasks ran there too.
     let busy = support::now() - began - (oracle::time_of(second).idle - idle);
     support::assert_close("the other", told[1], both, 0.05, 0.02);
     assert!(told[0] >= 0.95 * both - 0.02, "{told:?}, {both}");

@@ -1,4 +1,5 @@
-//! Threads that are on a CPU while they are counted: a sampler tells what it had used at any moment.
+//! Tests of threads that are on a CPU while they are counted. A sampler reports its use at any
+//! moment.
 
 use super::agent;
 use super::support::cgroup::Group;
@@ -8,12 +9,12 @@ use super::support::reading::Reading;
 use super::support::window::{Seen, Window};
 use super::support::{self, wait_until};
 
-/// The bar.
+/// The limits.
 const SHARE: f64 = 0.001;
 const SLACK: f64 = 0.001;
 
-/// Fails unless a figure lies between the least and the most that it can be, within the bar, and what
-/// the host took.
+/// Fails unless a figure lies between a minimum and a maximum, within the limits and allowing for
+/// steal time.
 #[track_caller]
 fn assert_between(what: &str, actual: f64, (least, most): (f64, f64)) {
     let slack = SLACK + support::stolen();
@@ -79,7 +80,7 @@ fn batch_includes_the_use_of_running_threads() {
             }
         }
         assert!(compared > 20, "only {compared} batches can be compared");
-        // The premise of the second case: the thread ran on between two batches without a switch.
+        // In the second case, the thread must run across batches without a switch.
         let steps = readings
             .windows(2)
             .map(|pair| (pair[1].1 - pair[0].1, pair[1].2 - pair[0].2));
@@ -94,7 +95,8 @@ fn batch_includes_the_use_of_running_threads() {
     }
 }
 
-/// Least and most that the sampler used in the window, over all moments at which it can have begun.
+/// Returns the minimum and maximum use of the sampler in the window, over all possible starts of
+/// the window.
 fn used(history: &History, seen: &Seen) -> (f64, f64) {
     let length = seen.answer["window_seconds"]
         .as_f64()

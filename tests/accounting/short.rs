@@ -1,4 +1,4 @@
-//! Processes that live less than a tick.
+//! Tests of processes that live for less than a tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -15,7 +15,8 @@ use super::{agent, assert_exact};
 
 const PROCESSES: usize = 2000;
 
-/// That many subshells, one after the other, each with a loop of some milliseconds.
+/// Returns a script that runs this many subshells one after another, each with a loop of some
+/// milliseconds.
 fn burners(count: usize) -> String {
     let rounds = 2000.0 / support::slowness();
     format!(
@@ -24,9 +25,9 @@ fn burners(count: usize) -> String {
     )
 }
 
-/// Runs a script that lives in the group to its end.
+/// Runs a script in the group to its end.
 fn run(group: &Group, script: &str) -> Load {
-    // The shell must not replace itself by its last command.
+    // The trailing `:` keeps the shell from replacing itself by its last command.
     let load = Load::shell(group, &format!("{script}; :"));
     load.wait_for_end();
     load
@@ -51,7 +52,7 @@ fn two_thousand_short_processes_are_in_the_group_sum() {
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
-/// The list of threads is read all the time, so that children are met whose group is not set yet.
+/// The list of threads is read constantly, so that it includes children whose group is not set yet.
 #[test]
 fn child_seen_during_a_walk_counts_in_its_group() {
     // The test uses every CPU, and would be blamed in a test of waits.
@@ -74,7 +75,7 @@ fn child_seen_during_a_walk_counts_in_its_group() {
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
-/// The ring has room for a dozen records, and who reads it is stopped meanwhile.
+/// The ring has room for a dozen records, and its reader is stopped meanwhile.
 #[test]
 fn exits_without_records_are_reported_and_sums_close() {
     let _machine = support::alone();
@@ -102,7 +103,8 @@ fn exits_without_records_are_reported_and_sums_close() {
     assert!(unrecorded > 0.8 * used, "{unrecorded} of {used}");
     let told = support::cpu_seconds(&rows) + unrecorded;
     assert!(told > 0.9 * used - support::stolen(), "{told} of {used}");
-    // Others end without a record, too: of what all used nothing is missing, and nothing is there twice.
+    // Other processes also end without records. Their use must be neither missing nor counted
+    // twice.
     let seconds = |name: &str| answer[name].as_f64().expect("a number");
     let all = support::cpu_seconds(&support::rows(&answer, |_| true)) + unrecorded;
     let sum = all + seconds("idle_seconds") + seconds("remainder_seconds");
@@ -148,7 +150,7 @@ fn two_thousand_short_processes_are_two_thousand_rows() {
         let all = pids.first().copied().unwrap_or(0)..pids.last().copied().unwrap_or(0);
         all.filter(|pid| !pids.contains(pid)).collect::<Vec<_>>()
     };
-    // With the shell that starts them.
+    // The shell that starts them is included.
     assert_eq!(rows.len(), PROCESSES + 1, "missing: {:?}", missing());
     assert_close("sum", support::cpu_seconds(&rows), used, 0.01, 0.0);
     let least = rows
@@ -161,7 +163,7 @@ fn two_thousand_short_processes_are_two_thousand_rows() {
     );
 }
 
-/// CPU time of each process that is listed with the group, by what tells one from another.
+/// Returns the CPU time of each process listed with the group, keyed by its identity.
 fn processes(reading: &Reading, group: &Group) -> BTreeMap<BTreeMap<String, String>, f64> {
     let path = group.path();
     let of_group = reading.samples.iter().filter(|sample| {
@@ -178,10 +180,11 @@ fn a_fork_storm_loses_nothing() {
     needs!("cpu_time");
     let agent = agent("1s");
     let group = Group::new("storm");
-    // One shell for them all: what a shell used before it entered the group is in its row alone.
+    // A single shell is used, because use of a shell before it enters the group is only in its own
+    // row.
     let forks = "i=0; while [ $i -lt 1000 ]; do i=$((i + 1)); ( : ); done; echo 'load: done'";
     let mut load = Load::shell(&group, &format!("while read go; do {forks}; done; :"));
-    // One that has ended is listed for a minute, and a slow machine needs longer for them all.
+    // An ended process is listed for a minute, and a slow machine needs longer for all of them.
     let mut rows = BTreeMap::new();
     for _ in 0..5 {
         assert_eq!(load.ask("go"), "done");
@@ -213,14 +216,14 @@ fn threads_that_end_together_lose_nothing() {
     load.wait_for_end();
     load.reap();
     let used = group.usage_seconds();
-    // The last record of a process comes when the kernel frees its leader, or some seconds later
-    // where that was not seen.
+    // The last record of a process comes when the kernel frees its leader, or some seconds later if
+    // that was missed.
     let all = "all are listed, with the process that starts them";
     let rows = Reading::fresh_with(&agent, all, |reading| {
         let rows = processes(reading, &group);
         (rows.len() == 201).then_some(rows)
     });
-    // The shell that became the load used 2 ms or so before it was in the group, rarely 4.
+    // The shell that became the load used about 2 ms before it was in the group, rarely 4 ms.
     let stolen = support::stolen();
     assert_close(
         "processes",

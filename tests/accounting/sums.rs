@@ -1,4 +1,4 @@
-//! The sums over everything close: elapsed = processes + idle + remainder, and the levels agree.
+//! Tests that sums close: elapsed = processes + idle + remainder, and that the levels agree.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -16,8 +16,8 @@ use super::support::record::Recorder;
 use super::support::window::Window;
 use super::support::{self, assert_close};
 
-/// A hog, a thread that sleeps and wakes, eight threads of which four end, and a shell that starts
-/// a process after the other.
+/// Starts a hog, a thread that sleeps and wakes, eight threads of which four end, and a shell that
+/// starts one process after another.
 fn mixed(group: &Group) -> Vec<Load> {
     let forks = "while :; do ( j=0; while [ $j -lt 3000 ]; do j=$((j + 1)); done ); done";
     vec![
@@ -28,7 +28,7 @@ fn mixed(group: &Group) -> Vec<Load> {
     ]
 }
 
-/// A thread that has its CPU before the window begins and never leaves it.
+/// Starts a thread that has its CPU before the window begins and never leaves it.
 fn staying(group: &Group) -> Vec<Load> {
     group.allow_realtime_throughout();
     vec![Load::own(group, "realtime-sampler")]
@@ -38,7 +38,7 @@ fn number(answer: &Value, name: &str) -> f64 {
     answer[name].as_f64().unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Sum of the rows, and all time of the CPUs in the window.
+/// Returns the sum of the rows, and the total CPU time of the window.
 fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
     let sum = support::cpu_seconds(&support::rows(answer, |_| true));
     (
@@ -50,15 +50,15 @@ fn sum_and_elapsed(answer: &Value) -> (f64, f64) {
 /// Starts loads in a group.
 type Make = fn(&Group) -> Vec<Load>;
 
-/// How often a window may be taken: once 0.34 of 4 s were nobody's on a quiet machine, and it is not
-/// known whose. What is missing every time is a fault.
+/// Number of windows that may be tried. On a quiet machine, 0.34 of 4 s were once unaccounted for
+/// an unknown reason. Time that is missing in every window is a defect.
 const TRIES: usize = 3;
 
-/// Each has a window of its own at the same time.
+/// Each level gets its own window at the same time.
 const LEVELS: [&str; 3] = ["process", "cgroup", "container"];
 
-/// Rows, idle time and remainder of a window are all there is, at each level. Words where the remainder is more
-/// than steal and interrupts, which are nobody's.
+/// Checks that rows, idle time and remainder of a window add up at each level. Returns a message if
+/// the remainder exceeds steal and interrupt time, which belong to no row.
 fn too_much(name: &str) -> Option<String> {
     let before = oracle::node_time();
     let windows = LEVELS.map(Window::open);
@@ -70,7 +70,7 @@ fn too_much(name: &str) -> Option<String> {
         let (sum, elapsed) = sum_and_elapsed(answer);
         let idle = number(answer, "idle_seconds");
         let remainder = number(answer, "remainder_seconds");
-        // `/proc/stat` rounds to 1/100 s, on each CPU.
+        // `/proc/stat` rounds to 1/100 s for each CPU.
         let stolen = support::stolen() + 0.01 * number(answer, "cpus");
         let what = format!("{name}, by {level}");
         assert_close(&what, sum + idle + remainder, elapsed, 0.001, stolen);
@@ -102,20 +102,20 @@ fn rows_idle_and_remainder_add_up_to_elapsed() {
     }
 }
 
-/// That many batches, one after the other.
+/// Takes this many consecutive batches.
 fn several(agent: &Agent, count: usize) -> Vec<Reading> {
     (0..count).map(|_| Reading::fresh(agent)).collect()
 }
 
-/// The host can take something in each of them.
+/// The host can take time in each of them.
 const MOST_BATCHES: u32 = 3_000;
 const STEPS: u32 = 100;
 const LEAST_STEPS: u32 = 30;
 
-/// Time that was used before a batch and is told in the next makes the remainder go down by it: here
-/// by the 4 ms of a process that ends while the batch is taken. That a thread loses its CPU between
-/// its last word to its parent and its last switch cannot be seen, and happens now and then, beside other
-/// loads in one of thirty batches; were ends told late, nearly every batch would have one.
+/// If the use before a batch appeared in the next one, the remainder would shrink by it. Here that
+/// would be the 4 ms of a process that ends while a batch is taken. Between its last message to its
+/// parent and its last switch, a thread can lose its CPU unseen. That happens in one of thirty
+/// batches on a busy machine. If exits were reported late, nearly every batch would show it.
 #[test]
 fn process_ending_during_a_batch_is_in_it() {
     let _machine = support::alone();
@@ -126,7 +126,7 @@ fn process_ending_during_a_batch_is_in_it() {
     let _loads = [Load::shell(&group, forks), Load::shell(&group, forks)];
     let mut late = Vec::new();
     let mut judged = 0;
-    // With what the host had taken by then: where it took nothing a step can be judged.
+    // The third value is the steal time so far, because only a step without steal can be judged.
     let mut before = (0.0, 0.0, f64::MAX);
     for _ in 0..MOST_BATCHES {
         let reading = Reading::fresh(&agent);
@@ -171,13 +171,14 @@ fn idle_time_matches_proc_stat() {
         idle.expect("it is always there")
     };
     let stray = record.stray(&readings, ours, |time| time.idle);
-    // The kernel's figure is in steps of 10 ms, for idle and for waiting, on each CPU.
+    // The kernel's figures have steps of 10 ms, for idle and for iowait, on each CPU.
     let steps = 0.03 * oracle::cpus_online() as f64;
     let allowed = steps
         .max(0.01 * record.growth(|time| time.idle))
         .max(0.002 * support::slowness());
-    // What an interrupt, or the host, takes from an idle CPU is idle time here, and not there. A kernel
-    // that sees interrupts only at its ticks (no CONFIG_IRQ_TIME_ACCOUNTING) has most of it nowhere.
+    // Time that interrupts or the host take from an idle CPU is idle time here, but not in
+    // /proc/stat. A kernel that counts interrupts only at ticks (no CONFIG_IRQ_TIME_ACCOUNTING) has
+    // most of it in no figure.
     let other = record.growth(|time| time.steal + time.interrupts);
     let sum = record.growth(|time| time.busy + time.idle + time.steal + time.interrupts);
     let nowhere = (record.length() * oracle::cpus_online() as f64 - sum).max(0.0);
@@ -191,7 +192,7 @@ fn idle_time_matches_proc_stat() {
 fn kernel_threads_have_rows_and_the_idle_task_has_none() {
     let _machine = support::shared();
     needs!("cpu_time");
-    // By schedstat; a thread can end in between.
+    // The source is schedstat. A thread can end in between.
     let used = || -> BTreeMap<u32, f64> {
         let threads = oracle::kernel_threads().into_iter();
         let used = threads.map(|pid| Some((pid, oracle::leader_seconds(pid)?)));
@@ -236,7 +237,7 @@ fn kernel_threads_have_rows_and_the_idle_task_has_none() {
     );
 }
 
-/// Where the host takes nothing both are 0; the kernel's own figure is in hundredths of a second.
+/// Without steal both figures are 0. The kernel's figure is in hundredths of a second.
 #[test]
 fn steal_time_matches_proc_stat() {
     let _machine = support::shared();
@@ -253,11 +254,11 @@ fn steal_time_matches_proc_stat() {
     let keys = ["steal_seconds", "steal_included_seconds"].map(|key| answer[key].as_f64());
     let said = match keys {
         [Some(said), None] | [None, Some(said)] => said,
-        // Some kernels know nothing of hosts.
+        // Some kernels do not measure steal.
         [None, None] if steal == 0.0 => return,
         keys => panic!("{keys:?}: {steal} of /proc/stat"),
     };
-    // The window is a little longer.
+    // The window is slightly longer than the time between the kernel's readings.
     let cpus = number(&answer, "cpus");
     assert!(said > 0.95 * steal - 0.01 * cpus, "{said}, {steal}");
     assert!(said < 1.05 * steal + 0.05 * cpus, "{said}, {steal}");

@@ -1,4 +1,4 @@
-//! Tables of the kernel side that have thousands of rows.
+//! Tests of kernel-side tables with thousands of rows.
 
 use super::agent;
 use super::support::cgroup::Group;
@@ -6,11 +6,11 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, wait_until};
 
-/// Close to what the table holds: then some rows share a bucket.
+/// Close to the table's capacity, so that some rows share a bucket.
 const GROUPS: usize = 3000;
 const BATCH: usize = 500;
 
-/// Makes groups, lets a process end in each, and removes them when it is told to.
+/// Creates groups, runs a short process in each, and removes them on request.
 fn groups(maker: &Group, parent: &Group) -> Load {
     let script = format!(
         "cd '{}' && n=0; while [ $n -lt {GROUPS} ]; do i=0; names=; \
@@ -28,7 +28,7 @@ fn groups(maker: &Group, parent: &Group) -> Load {
 
 #[test]
 fn a_table_of_thousands_of_rows_is_read_whole() {
-    // Its groups are in every page and every answer of tests that run beside it.
+    // Its groups appear in every page and answer of tests that run at the same time.
     let _machine = support::alone();
     needs!("cpu_time");
     let agent = agent("1s");
@@ -39,7 +39,7 @@ fn a_table_of_thousands_of_rows_is_read_whole() {
         let entries = reading.value("noctule_self_map_entries", &[("map", "settled")]);
         entries.expect("it is told") as usize
     };
-    // The last of them may not have left its CPU yet.
+    // The last process may not have left its CPU yet.
     wait_until("each group has a row", || {
         rows(&Reading::fresh(&agent)) >= GROUPS
     });

@@ -1,4 +1,4 @@
-//! Totals of processes that began while the agent ran.
+//! Tests of total use of processes that started while the agent ran.
 
 use super::support::agent::Agent;
 use super::support::cgroup::Group;
@@ -10,11 +10,11 @@ use super::{agent, assert_exact};
 struct Case {
     name: &'static str,
     program: Program,
-    /// Threads of it end before the comparison, and it tells what they used.
+    /// Whether threads of it end before the comparison. The load reports their use.
     threads_end: bool,
-    /// It asks for a real-time priority.
+    /// Whether it asks for a real-time priority.
     realtime: bool,
-    /// It runs until it has used that many seconds.
+    /// CPU time after which it stops, in seconds.
     seconds: f64,
 }
 
@@ -89,7 +89,7 @@ fn totals_equal_the_kernels_while_stopped_and_at_the_end() {
     assert_eq!(Reading::fresh(&agent).losses(), []);
 }
 
-/// What noctule says of a load and its group.
+/// noctule's figures for a load and its group.
 struct Said {
     seconds: f64,
     group_seconds: f64,
@@ -104,7 +104,7 @@ impl Said {
             Some(Self {
                 seconds: reading.process_seconds(pid)?,
                 group_seconds: reading.group_seconds(group)?,
-                // The kernel counts who is held to its budget as preempted.
+                // The kernel counts throttled switches as preempted.
                 switches: [
                     switches("voluntary")?,
                     switches("preempted")? + switches("throttled").unwrap_or(0.0),
@@ -132,7 +132,7 @@ fn stopped(agent: &Agent, case: &Case, group: &Group, load: &Load, ended: f64) {
     }
 }
 
-/// As a zombie, and reaped: the figure is there once, and stays.
+/// Compares as a zombie and after reaping: the figure appears once, and stays.
 fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
     let name = case.name;
     let pid = load.pid();
@@ -143,7 +143,7 @@ fn at_the_end(agent: &Agent, case: &Case, group: &Group, load: &mut Load) {
         oracle::process_seconds(pid),
     );
     let reaped = load.reap();
-    // The last figures of a process of several threads come when the kernel frees its leader.
+    // The final figures of a process with several threads arrive when the kernel frees its leader.
     for _ in 0..3 {
         let said = Said::of(agent, pid, group);
         assert_exact(&format!("{name}: reaped"), said.seconds, reaped);

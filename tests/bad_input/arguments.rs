@@ -1,10 +1,11 @@
-//! Arguments and configuration: exit 2, the place, and the nearest right word.
+//! Tests of invalid arguments and configurations: exit status 2, the place, and the closest valid
+//! word.
 
 use std::fs;
 
 use super::{assert_says, failure, support};
 
-/// No clock can be moved ahead by that.
+/// Too long to be added to any clock.
 const LONG: &str = "18446744073709551615s";
 
 #[test]
@@ -34,7 +35,7 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
             &["events", "--kind", "tcp,proces"],
             &["proces", "'process'", "--kind"],
         ),
-        // No pid is that large: the kernel's own limit is 2^22.
+        // No pid is that large: the kernel's limit is 2^22.
         (
             &["events", "--pid", "4194305"],
             &["--pid 4194305", "no such process"],

@@ -1,4 +1,4 @@
-//! Files of events that others could read or lay there, and outputs that nobody reads.
+//! Tests of event files that other users could read or plant, and of outputs that no process reads.
 
 use std::fs::{self, Permissions};
 use std::io::{PipeReader, PipeWriter, Write as _, pipe};
@@ -39,7 +39,7 @@ fn event_file_is_private_to_its_owner() {
         assert_eq!(code, 1, "{said}");
         assert_says(&said, &[&file, words]);
     }
-    // A file of one command's answer is a new one, whatever has its name.
+    // The output file of a command is created anew, whatever exists under its name.
     for name in ["open", "link"] {
         let file = at(name);
         let output = ended(Command::new(NOCTULE).args(["events", "-o", &file, "--", "true"]));
@@ -137,7 +137,7 @@ fn file_at_its_size_limit_costs_only_events() {
     assert_eq!(agent.get("/readyz", "*/*").0, 200);
 }
 
-/// A pipe without room, and nobody who reads it.
+/// Creates a full pipe that no process reads.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().expect("a pipe");
     let flags = fcntl_getfl(&writer).expect("its flags");
@@ -147,7 +147,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// It waited for a reader for ever: 503 for every scrape, and SIGTERM did not end it.
+/// The agent once waited for a reader forever: every scrape got 503, and SIGTERM did not end it.
 #[test]
 fn unread_outputs_block_neither_figures_nor_exit() {
     let _machine = support::shared();

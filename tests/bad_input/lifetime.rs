@@ -1,4 +1,4 @@
-//! How it begins and ends: nothing stays behind, and two do not disturb each other.
+//! Tests of start and end: nothing is left behind, and two agents do not disturb each other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +32,7 @@ fn output(child: &mut Child) -> String {
     text
 }
 
-/// What is below the mount of the BPF file system.
+/// Returns the entries of the BPF file system.
 fn pinned() -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir("/sys/fs/bpf") else {
         return BTreeSet::new();
@@ -50,7 +50,7 @@ fn port_in_use_is_reported_before_loading() {
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &[&address, "in use", "--listen"]);
     bpf::assert_no_orphans();
-    // The same when it is another agent, which goes on.
+    // An agent that already has the port is reported, too, and keeps running.
     let agent = Agent::start(&[]);
     let held = bpf::held_by(agent.pid());
     let (code, said) = failure(&["run", "--listen", agent.address()]);
@@ -61,7 +61,7 @@ fn port_in_use_is_reported_before_loading() {
     assert_eq!(agent.get("/readyz", "*/*").0, 200);
 }
 
-/// Waits until the last batch of each was taken after this was called.
+/// Waits until each agent has taken a batch after this call.
 fn wait_for_batches(agents: &[&Agent]) {
     let since = Instant::now();
     thread::sleep(Duration::from_secs(1));
@@ -86,7 +86,8 @@ fn two_agents_report_the_same() {
     wait_until("the group has used something", || {
         group.usage_seconds() > 2.0
     });
-    // What it used in all its life: the window has the same ends for both, and for the kernel.
+    // Total use since the start, because then the window has the same ends for both agents and the
+    // kernel.
     drop(burner);
     wait_for_batches(&[&first, &second]);
     wait_until("the last slice is reported", || {
@@ -106,7 +107,7 @@ fn two_agents_report_the_same() {
     );
 }
 
-/// Asks for `/metrics`; the agent may end in the middle of its answer.
+/// Requests `/metrics`; the agent may end in the middle of its answer.
 fn scrape(address: &str) {
     let Ok(mut stream) = TcpStream::connect(address) else {
         return;
@@ -115,7 +116,7 @@ fn scrape(address: &str) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
-/// Processes and groups come and go without a pause, and so do scrapes, while `body` runs.
+/// Runs `body` while processes and groups come and go constantly, under constant scrapes.
 fn under_load(address: &str, body: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     let until_stop = |work: &dyn Fn()| {

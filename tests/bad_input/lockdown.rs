@@ -1,4 +1,5 @@
-//! A kernel that is locked down, which cannot be undone: in a virtual machine, after all other tests.
+//! Tests of a kernel under lockdown. Lockdown cannot be undone, so they run in a virtual machine
+//! after all other tests.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Names of processes and groups that want to be taken for something else.
+//! Tests of hostile names of processes and groups.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
         let begin = format!("{} {pid} ", escape(&kept));
         text.lines().filter(|line| line.starts_with(&begin)).count()
     };
-    // Beside others one can get no CPU for two seconds, and has no row then.
+    // On a busy machine a process may get no CPU for two seconds, and then has no row.
     let all_ran = |text: &String| {
         let mut all = hostile.processes();
         all.all(|(name, pid)| lines_of(text, name, pid) > 0)

@@ -1,4 +1,4 @@
-//! Files, pipes and commands.
+//! Tests of output to files, pipes and commands.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -52,7 +52,7 @@ fn missing_folder_is_reported_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/answer");
     let file = file.to_str().expect("UTF-8");
-    // An hour would be noticed.
+    // A measurement of an hour would be noticed.
     let (code, said) = failure(&["stat", "--for", "1h", "-o", file]);
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &[file, "No such file"]);
@@ -105,7 +105,7 @@ fn a_broken_pipe_is_a_success() {
         &["--help"],
     ];
     for args in cases {
-        // Of processes that the machine hides a warning is right.
+        // A warning about hidden processes would be legitimate.
         let mut child = Command::new(NOCTULE)
             .args(["--log", "error"])
             .args(*args)
@@ -114,7 +114,7 @@ fn a_broken_pipe_is_a_success() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary can be started");
-        // Nobody will read.
+        // Closes the reading end.
         drop(child.stdout.take());
         let status = wait_for_end(&mut child);
         let output = child.wait_with_output().expect("our child");
@@ -152,7 +152,7 @@ fn the_commands_own_status_is_passed_on() {
         let table = String::from_utf8(output.stderr).expect("UTF-8");
         assert_says(&table, &["(exited)", "CPUs"]);
     }
-    // Also when nobody reads our part.
+    // The status is passed on even if the reader of the answer is gone.
     let mut child = Command::new(NOCTULE)
         .args(["stat", "--", "sh", "-c", "exit 7"])
         .stderr(Stdio::piped())
@@ -162,13 +162,13 @@ fn the_commands_own_status_is_passed_on() {
     assert_eq!(wait_for_end(&mut child).code(), Some(7));
 }
 
-/// As with `perf stat`: a pipe behind it gets what the command prints and nothing else.
+/// As with `perf stat`, a pipe after the command gets only what the command prints.
 #[test]
 fn standard_output_belongs_to_the_command() {
     let _machine = support::shared();
     let cases: &[(&[&str], &str)] = &[
         (&["stat", "--"], "CPU%"),
-        // Without the two dashes too; what follows the command's name is the command's.
+        // The two dashes are optional; options after the command's name belong to the command.
         (&["stat"], "CPU%"),
         (&["stat", "--json", "--"], "\"window_seconds\""),
         (&["waits", "--"], "verdict"),
