@@ -1,4 +1,4 @@
-//! Containers, pods and units of a real runtime: under the right name in every answer.
+//! Tests that containers, pods and units of a real runtime have the right name in every answer.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -19,15 +19,15 @@ mod users;
 
 const CPU: &str = "noctule_container_cpu_seconds_total";
 
-/// Iterations of a shell's loop that take some 20 ms; at last it tells what it used until then.
+/// A shell loop that takes about 20 ms, and then prints the CPU time used.
 const SHORT: &str = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; \
     read -r used rest < /proc/self/schedstat; echo $used";
 
-/// Some 400 ms of work, a rest until the test lets it go on, and then work without end.
+/// About 400 ms of work, a pause until the test continues it, and then endless work.
 const WORK_AND_REST: &str = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; \
     read word < /rest; while :; do :; done";
 
-/// A container and what must be said of it.
+/// A container with its expected identity.
 struct Case {
     container: Container,
     id: String,
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// Starts it; it has the right name everywhere.
+    /// Starts the container and checks its name in every answer.
     fn check(&self) {
         self.check_stat();
         self.check_metrics();
@@ -61,8 +61,8 @@ impl Case {
         shows_in_top("container", short);
     }
 
-    /// The container has its row, with runtime and pod, and the CPU time of its group: all that it
-    /// used until it rests is in the window, which ends while it does.
+    /// The container has a row with runtime, pod and the CPU time of its cgroup. The window ends
+    /// while the container pauses, so it contains all of its use.
     fn check_stat(&self) {
         let window = Window::open("container");
         self.container.start();
@@ -75,7 +75,7 @@ impl Case {
         assert_close("CPU time", cpu_seconds(&[row]), used, 0.02, 0.0);
     }
 
-    /// The container has its series, with runtime and pod, and the CPU time of its group.
+    /// The container has series with runtime, pod and the CPU time of its cgroup.
     fn check_metrics(&self) {
         let agent = Agent::start(&["--interval", "200ms"]);
         let before = self.container.usage_seconds();
@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-/// The one row of a container in the answer of `stat`.
+/// Returns the only row of a container in the answer of `stat`.
 fn row_of<'a>(answer: &'a Value, id: &str) -> &'a Value {
     let row = rows(answer, |row| row["container.id"] == id);
     assert_eq!(row.len(), 1, "{id}: {answer}");
@@ -105,7 +105,7 @@ fn label<'a>(sample: &'a Sample, name: &str) -> Option<&'a str> {
     sample.labels.get(name).map(String::as_str)
 }
 
-/// The one series of CPU time at the level that has these labels.
+/// Waits for the only series of CPU time at the level with these labels.
 fn wait_for_series(agent: &Agent, level: &str, labels: &[(&str, &str)]) -> Sample {
     let name = format!("noctule_{level}_cpu_seconds_total");
     let has = |s: &Sample| labels.iter().all(|(k, v)| label(s, k) == Some(*v));
@@ -117,13 +117,13 @@ fn wait_for_series(agent: &Agent, level: &str, labels: &[(&str, &str)]) -> Sampl
     })
 }
 
-/// `top` lists it, with CPU time.
+/// Checks that `top` lists it with CPU time.
 fn shows_in_top(level: &str, name: &str) {
     let terminal = Terminal::new(120, 30);
     terminal.line(&format!("{NOCTULE} top --by {level} --interval 500ms"));
     terminal.wait_for(name, |screen| {
         let line = screen.lines().find(|line| line.contains(name));
-        // Not the line on which the shell was told to start it.
+        // Ignores the line with the shell command.
         let figures = |line: &str| line.contains(|c: char| ('1'..='9').contains(&c));
         line.is_some_and(|line| !line.contains("--by") && figures(&line.replace(name, "")))
     });
@@ -233,7 +233,7 @@ fn a_unit_of_systemd_has_its_name() {
     shows_in_top("unit", &unit);
 }
 
-/// A container that burns some 20 ms and ends.
+/// Creates a container that burns about 20 ms and ends.
 fn short_one(id: &str) -> Container {
     let wish = Wish {
         script: SHORT.into(),
@@ -242,7 +242,8 @@ fn short_one(id: &str) -> Container {
     wish.create()
 }
 
-/// Runs such containers, one after the other, until `end`; id, start and end of each.
+/// Runs containers of [`short_one`] one after another until `end`. Returns id, start and end of
+/// each.
 fn short_ones(end: &dyn Fn() -> bool) -> Vec<(String, Instant, Instant)> {
     let mut ran = Vec::new();
     while !end() {
@@ -258,7 +259,7 @@ fn short_ones(end: &dyn Fn() -> bool) -> Vec<(String, Instant, Instant)> {
 #[test]
 fn a_container_of_20_ms_is_in_the_window_of_stat() {
     let _machine = support::shared_but(&[support::Part::Groups]);
-    // Keeps `/docker` while containers come and go, as a container that stays would.
+    // Keeps `/docker` while containers come and go, as a long-running container would.
     let _parent = Below::new(&format!("docker/{}", hex_id()));
     let mut child = Command::new(NOCTULE)
         .args(["stat", "--json", "--by", "container", "--for", "6s"])
@@ -275,8 +276,8 @@ fn a_container_of_20_ms_is_in_the_window_of_stat() {
     let (line, read) = reader.join().expect("it read");
     assert!(child.wait().expect("our child").success());
     let answer: Value = serde_json::from_str(&line).expect("JSON");
-    // The window ended before its answer came, so who started after `began` started inside it. Two
-    // seconds are more than what lies between its end and the answer.
+    // The window ended before its answer arrived, so a container that started after `began` started
+    // inside it. The answer takes less than two seconds after the end of the window.
     let window = answer["window_seconds"].as_f64().expect("a number");
     let began = read - Duration::from_secs_f64(window);
     let end = read - Duration::from_secs(2);
@@ -300,7 +301,7 @@ fn a_container_of_20_ms_has_series_after_its_end() {
     let own = said.trim().parse::<f64>().expect("nanoseconds") / 1e9;
     let series = wait_for_series(&agent, "container", &[("container_id", &id)]);
     assert_eq!(label(&series, "runtime"), Some("docker"));
-    // More than its shell had used a moment before its end: runc's own beginning is in it, too.
+    // The cgroup used more than the shell reported, because it includes runc's start.
     let most = took * support::oracle::cpus_online() as f64;
     let fits = (own..=most).contains(&series.value);
     assert!(fits, "{series:?}: not {own} to {most}");
@@ -310,8 +311,8 @@ fn a_container_of_20_ms_has_series_after_its_end() {
     assert_eq!(later, series, "it stays for the grace time as it was");
 }
 
-/// A user with a part of the tree, a container, and a service of root each give a group of theirs the name of
-/// another container.
+/// A user with a delegated subtree, a container, and a root service each create a cgroup that is
+/// named like another container.
 #[test]
 fn group_named_like_a_container_is_not_that_container() {
     let _machine = support::shared_but(&[support::Part::Groups]);

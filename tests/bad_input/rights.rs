@@ -1,4 +1,4 @@
-//! Privileges: none, some, and just enough.
+//! Tests with privileges: none, some, and just enough.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +18,7 @@ use crate::support::{cpu_seconds, rows};
 
 const ENOUGH: &str = "bpf,perfmon,dac_read_search";
 
-/// A copy of the binary that everybody may run.
+/// A copy of the binary that every user may run.
 struct Copy(TempDir);
 
 impl Copy {
@@ -34,13 +34,13 @@ impl Copy {
         Self(folder)
     }
 
-    /// It, as nobody with these capabilities alone.
+    /// Returns a command that runs the copy as nobody with only these capabilities.
     fn with(&self, capabilities: &str) -> Command {
         self.with_memory(capabilities, "unlimited")
     }
 
-    /// The same with a limit (`RLIMIT_MEMLOCK`, KiB) that counts before Linux 5.11. Where it may not
-    /// be raised it stays as it is.
+    /// Like `with`, with a limit on locked memory (`RLIMIT_MEMLOCK`, KiB), which applies before
+    /// Linux 5.11. If the limit may not be raised, it stays.
     fn with_memory(&self, capabilities: &str, limit: &str) -> Command {
         let wanted: String = capabilities
             .split(',')
@@ -65,7 +65,7 @@ fn verdicts(command: &mut Command) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// State and reason of a feature.
+/// Returns state and reason of a feature.
 fn verdict<'a>(answer: &'a Value, name: &str) -> (&'a str, &'a str) {
     let features = answer["features"].as_array().expect("features");
     let found = features.iter().find(|f| f["name"] == name);
@@ -126,7 +126,7 @@ fn doctor_prints_its_table_without_privileges() {
 fn doctor_reports_a_proc_with_hidepid() {
     let _machine = support::shared();
     let copy = Copy::new();
-    // The kernel may keep a process from tracing programs, which is said beside it.
+    // The kernel may also hide a process from tracing programs, which the same feature reports.
     for (mount, hides) in [
         ("proc proc /proc", false),
         ("proc -o hidepid=1 proc /proc", true),
@@ -164,7 +164,7 @@ fn three_capabilities_are_enough_for_every_figure() {
     assert_eq!(mine.len(), 1, "{answer}");
     let used = cpu_seconds(&mine);
     assert!(used > 0.0 && used <= most * 1.01, "{used} of {most}");
-    // Every figure that root gets.
+    // Root's figures are the reference.
     let all = support::json(&["stat", "--json", "--by", "cgroup", "--for", "500ms"]);
     let keys = |row: &Value| -> Vec<String> {
         let fields = row.as_object().expect("an object");
@@ -174,8 +174,8 @@ fn three_capabilities_are_enough_for_every_figure() {
     assert_eq!(keys(mine[0]), keys(roots[0]));
 }
 
-/// With CAP_DAC_READ_SEARCH in effect all the time, the error showed lines of the file, and told which
-/// files there are.
+/// If CAP_DAC_READ_SEARCH were always in effect, error messages would reveal lines of a file and
+/// which files exist.
 #[test]
 fn user_named_file_is_opened_with_user_privileges() {
     let _machine = support::shared();
@@ -194,7 +194,7 @@ fn user_named_file_is_opened_with_user_privileges() {
     }
 }
 
-/// The capabilities in effect and to be had of each thread, by its name.
+/// Returns the effective and permitted capabilities of each thread, by name.
 fn capabilities(pid: u32) -> Vec<(String, String)> {
     let threads = support::oracle::thread_ids(pid).into_iter();
     let read = |tid: u32, file: &str| {
@@ -213,7 +213,7 @@ fn capabilities(pid: u32) -> Vec<(String, String)> {
     threads.map(of).collect()
 }
 
-/// Filters of system calls are in place: `Seccomp` is 2.
+/// Checks that seccomp filters are installed (`Seccomp` is 2).
 fn assert_confined(pid: u32) {
     for tid in support::oracle::thread_ids(pid) {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}"));
@@ -232,7 +232,7 @@ fn assert_confined(pid: u32) {
         };
         assert_eq!(number("Seccomp:").as_deref(), Some("2"), "{name}");
         assert_eq!(number("NoNewPrivs:").as_deref(), Some("1"), "{name}");
-        // Since Linux 5.9.
+        // Available since Linux 5.9.
         assert_eq!(
             number("Seccomp_filters:").as_deref(),
             Some(filters),
@@ -263,12 +263,13 @@ fn running_agent_has_dropped_unneeded_privileges() {
     ];
     let agent = Agent::start(&args);
     let expected = |name: &str| match name {
-        // CAP_DAC_OVERRIDE is 1, CAP_DAC_READ_SEARCH 2.
+        // CAP_DAC_OVERRIDE is 1, CAP_DAC_READ_SEARCH is 2.
         "noctule-events" | "noctule-tape" => 1 << 1,
         "noctule-names" | "noctule-names-u" => 1 << 2,
         _ => 0,
     };
-    // CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN 21: where sockets are walked, in each network namespace.
+    // CAP_SYS_PTRACE is 19, CAP_SYS_ADMIN is 21. Both are kept if sockets are walked in each
+    // network namespace.
     let walks = match support::expect::state("tcp_sockets") {
         "degraded" => 1 << 19 | 1 << 21,
         _ => 0,
@@ -276,7 +277,7 @@ fn running_agent_has_dropped_unneeded_privileges() {
     assert_confined(agent.pid());
     for (name, set) in capabilities(agent.pid()) {
         let set = u64::from_str_radix(&set, 16).expect("hexadecimal");
-        // Before Linux 5.19 a look into a map can need CAP_BPF; a meter's thread is left alone.
+        // Before Linux 5.19, reading a map can need CAP_BPF. A meter's thread is not restricted.
         let allowed = match (name.as_str(), support::kernel() < (5, 19)) {
             ("noctule-meter", _) => u64::MAX,
             ("noctule", true) => 1 << 39 | 1 << 38 | walks,
@@ -285,7 +286,7 @@ fn running_agent_has_dropped_unneeded_privileges() {
         };
         assert_eq!(set & !allowed, 0, "{name}: {set:x}");
     }
-    // It still counts, and sees who executes what.
+    // The agent still counts and reports execs.
     let name = "noctule_node_cpu_seconds_total";
     let before = agent.value(name, &[]).expect("the node's time");
     let marker = format!("noctule-marker-{}", agent.pid());
@@ -341,7 +342,7 @@ fn failure_to_drop_privileges_is_reported_only() {
     assert_says(reason, &["noctule-names: capset: Operation not permitted"]);
 }
 
-/// Where the question is refused, the kernel may have it: a thread then keeps a right.
+/// If the query is refused, the kernel may still support Landlock, and a thread keeps a privilege.
 #[test]
 fn refused_landlock_query_is_reported() {
     let _machine = support::shared();
@@ -375,13 +376,14 @@ fn refused_landlock_query_is_reported() {
     );
 }
 
-/// It would have the right to read every file while it opens those that the user names.
+/// Otherwise it could read every file while it opens files named by the user.
 #[test]
 fn capability_that_cannot_be_dropped_ends_it() {
     let _machine = support::shared();
     let copy = Copy::new();
     let program = copy.0.path().join("noctule");
-    // As setcap writes cap_dac_read_search+ep: version 2, effective, and bit 2 of those permitted.
+    // The value that setcap writes for cap_dac_read_search+ep: version 2, effective, permitted bit
+    // 2.
     let words = [0x0200_0001_u32, 1 << 2, 0, 0, 0].map(u32::to_le_bytes);
     setxattr(
         &program,
@@ -391,7 +393,8 @@ fn capability_that_cannot_be_dropped_ends_it() {
     )
     .expect("a capability of the file");
     let nobody = || {
-        // As root until the filter is there; setpriv and runuser need capset themselves.
+        // The command runs as root until the filter is installed, because setpriv and runuser need
+        // capset themselves.
         let mut command = Command::new("chroot");
         command.args(["--userspec=65534:65534", "--groups=", "/"]);
         command.arg(&program).args(["--config", "/none", "stat"]);
@@ -406,7 +409,7 @@ fn capability_that_cannot_be_dropped_ends_it() {
     assert_says(&said, &["CAP_DAC_READ_SEARCH", "Operation not permitted"]);
 }
 
-/// The message blamed missing capabilities, or a kernel without BTF.
+/// The message once blamed missing capabilities, or a kernel without BTF.
 #[test]
 fn lack_of_memory_is_not_blamed_on_privileges() {
     let _machine = support::shared();
@@ -442,7 +445,7 @@ fn doctor_lists_what_three_capabilities_lack() {
     assert_eq!(state, "off");
     assert_says(reason, &["CAP_SYS_ADMIN"]);
     assert!(ended(copy.with(ENOUGH).arg("doctor")).status.success());
-    // Without the right to read what belongs to others names may be missing, and no more.
+    // Without the privilege to read files of other users, only names may be missing.
     let answer = verdicts(&mut copy.with("bpf,perfmon"));
     let (state, reason) = verdict(&answer, "privileges");
     assert_eq!(state, "degraded");
@@ -450,7 +453,7 @@ fn doctor_lists_what_three_capabilities_lack() {
     assert_eq!(verdict(&answer, "cpu_time").0, cpu_time);
 }
 
-/// Before Linux 5.11 the memory of BPF counts as locked, and the kernel's error does not tell.
+/// Before Linux 5.11 BPF memory counts as locked memory, and the kernel's error does not say so.
 #[test]
 fn memory_that_may_not_be_locked_is_named() {
     let _machine = support::shared();
@@ -466,7 +469,8 @@ fn memory_that_may_not_be_locked_is_named() {
     assert_says(&said, &["RLIMIT_MEMLOCK", "ulimit -l", "CAP_SYS_RESOURCE"]);
 }
 
-/// Tracepoints need the list of events, which root alone may read: the right is taken for that alone.
+/// Tracepoints need the list of events, which only root may read. The privilege is raised for that
+/// read only.
 #[test]
 fn three_capabilities_are_enough_for_every_event() {
     let _machine = support::shared();
@@ -491,7 +495,7 @@ fn three_capabilities_are_enough_for_every_event() {
         if args[0] != "probes" {
             command.arg("--for=200ms");
         }
-        // Nobody may mount tracefs without CAP_SYS_ADMIN.
+        // Mounting tracefs requires CAP_SYS_ADMIN.
         let output = ended(&mut with_tracefs(&command));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{args:?}: {said}");
@@ -500,7 +504,7 @@ fn three_capabilities_are_enough_for_every_event() {
     bpf::assert_no_orphans();
 }
 
-/// The command where tracefs is mounted, which the rest of the machine does not see.
+/// Wraps the command so that only it sees a mounted tracefs.
 fn with_tracefs(command: &Command) -> Command {
     with_mount("tracefs nodev /sys/kernel/tracing", command)
 }

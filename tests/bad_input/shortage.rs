@@ -1,4 +1,4 @@
-//! A process table that is full, and a low limit of open files.
+//! Tests with a full process table and with a low limit of open files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::support::agent::Agent;
 use crate::support::folders::Made;
 use crate::support::{bpf, hierarchies, wait_until};
 
-/// A group in which no process can be made.
+/// A cgroup in which no process can be forked.
 struct Full {
     folder: PathBuf,
     _made: Made,
@@ -31,7 +31,7 @@ impl Full {
             let control = mount.join("cgroup.subtree_control");
             fs::write(control, "+pids").expect("v2 has the controller");
         }
-        // Whoever is moved into it is let in.
+        // A process can still be moved into the group.
         fs::write(folder.join("pids.max"), "0").expect("the limit can be set");
         Self {
             folder,
@@ -44,7 +44,7 @@ impl Full {
         fs::write(file, pid.to_string()).expect("it can be moved");
     }
 
-    /// `noctule` in it from its first instruction on.
+    /// Returns a command that runs `noctule` in the group from its first instruction.
     fn noctule(&self, args: &[&str]) -> Command {
         let enter = format!("echo $$ > {}/cgroup.procs", self.folder.display());
         let mut command = Command::new("sh");
@@ -90,12 +90,12 @@ fn a_running_agent_survives_a_full_process_table() {
 #[test]
 fn open_file_limit_is_raised_for_the_agent_only() {
     let _machine = support::shared();
-    // Less than programs and maps take.
+    // Less than programs and maps need.
     let script = "ulimit -Sn 40; exec \"$0\" stat --json --for 50ms -- sh -c 'ulimit -Sn'";
     let mut command = Command::new("sh");
     let output = ended(command.args(["-c", script, NOCTULE]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    // Standard output is the command's alone.
+    // Standard output belongs to the command.
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "40");
 }

@@ -1,4 +1,4 @@
-//! What the binary tells of itself: completions, manual pages, verdicts.
+//! Tests of what the binary prints about itself: completions, manual pages, feature status.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ fn completions_include_every_command_and_option() {
             assert!(script.contains(word), "{shell}: {word} is missing");
         }
     }
-    // The script does what it is for.
+    // The script completes a command.
     let script = format!(
         "source <({NOCTULE} completions bash); COMP_WORDS=(noctule st); COMP_CWORD=1; \
          _noctule noctule st noctule; echo ${{COMPREPLY[@]}}"
@@ -76,7 +76,8 @@ fn every_program_works_without_tracefs() {
     let expected = if mounted { "on" } else { "degraded" };
     assert_eq!(tracefs["state"], expected, "{tracefs}");
     assert_eq!(tracefs["mend"].as_str().is_some(), !mounted, "{tracefs}");
-    // Mounted or not (on the machines that develop this it is not): nobody needs it.
+    // No feature needs tracefs, whether it is mounted or not. It is not mounted on the development
+    // machines.
     for name in [
         "cpu_time",
         "cgroup_moves",
@@ -131,11 +132,12 @@ fn doctor_separates_switched_off_from_unavailable() {
         assert_eq!(word(needed, "state"), "off", "{name} needs {needed}");
         needy += 1;
     }
-    // Of waits one, of TCP three, of processes five, of opens of files one.
+    // One feature needs waits, three need TCP, five need processes and one needs file opens.
     assert_eq!(needy, 10, "{few:?}");
 }
 
-/// The file is the agent's: a command that writes none leaves the ring alone, which nobody would read.
+/// The event file belongs to the agent. A command without one must not use the ring, which it would
+/// not read.
 #[test]
 fn command_ignores_the_agents_event_file() {
     let _machine = support::shared();
@@ -151,14 +153,14 @@ fn command_ignores_the_agents_event_file() {
     assert!(output.status.success(), "{output:?}");
     let answer = fs::read_to_string(&answer).expect("an answer");
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-    // That of the begin of a wait comes with other loads: a sleeper that is migrated.
+    // Losses of wait starts are caused by other loads: a sleeper that migrates.
     let losses = answer["losses"].as_object().expect("what was lost");
     let lost: Vec<_> = losses.keys().filter(|kind| *kind != "wait_start").collect();
     assert!(lost.is_empty(), "{lost:?}");
     assert!(!fs::exists(&events).expect("its folder is there"));
 }
 
-/// The names of the features on which a command has a verdict.
+/// Returns the names of the features that a command reports.
 fn judged(args: &[&str]) -> BTreeSet<String> {
     let answer = support::json(args);
     let features = answer["features"].as_array().expect("features").iter();

@@ -1,4 +1,4 @@
-//! A kernel that does not describe its types, or has others.
+//! Tests of a kernel without BTF, or with different BTF.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +14,12 @@ use crate::support::{self, NOCTULE, bpf};
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// `noctule` where the file with the types is empty, for nobody else.
+/// Returns a command that runs `noctule` with an empty BTF file, in a mount namespace.
 fn noctule(args: &[&str]) -> Command {
     with_types("/dev/null", args)
 }
 
-/// `noctule` where the kernel describes its types by another file.
+/// Returns a command that runs `noctule` with another BTF file.
 fn with_types(file: &str, args: &[&str]) -> Command {
     let script = format!("mount --bind '{file}' {TYPES} && exec \"$@\"");
     let mut command = Command::new("unshare");
@@ -57,7 +57,7 @@ fn doctor_names_the_missing_kernel_option() {
         with.keys().collect::<Vec<_>>(),
         "each feature is named, whether it can be or not"
     );
-    // Facts, which need no program.
+    // Facts that need no program.
     let facts = [
         "privileges",
         "tracefs",
@@ -70,7 +70,7 @@ fn doctor_names_the_missing_kernel_option() {
     ];
     for (name, verdict) in &without {
         match name.as_str() {
-            // A fact to which programs may add whom they do not see.
+            // Loaded programs may append which processes are hidden.
             "all_processes" => {
                 let fact = verdict["reason"].as_str().expect("a reason");
                 let told = with[name]["reason"].as_str().expect("a reason");
@@ -82,22 +82,22 @@ fn doctor_names_the_missing_kernel_option() {
     }
 }
 
-/// The kernel's description of its types, in which these names are others: of a kernel that was built
-/// without what they are for. Its programs see the kernel that is there all the same.
+/// Writes the kernel's BTF with these names changed, like a kernel built without the option. The
+/// programs still run on the real kernel.
 fn types_without(names: &[&str]) -> NamedTempFile {
     let mut types = fs::read(TYPES).expect("the types of the kernel");
     let word = |at: usize| {
         let bytes = types[at..at + 4].try_into().expect("four bytes");
         u32::from_ne_bytes(bytes) as usize
     };
-    // struct btf_header.
+    // The fields of struct btf_header.
     let (header, strings, length) = (word(4), word(16), word(20));
     let strings = header + strings..header + strings + length;
     for name in names {
         let text = [b"\0", name.as_bytes(), b"\0"].concat();
         let mut places = types[strings.clone()].windows(text.len());
         let found = places.position(|place| place == text);
-        // Not every kernel has each of them.
+        // Not every kernel has each name.
         if let Some(at) = found {
             types[strings.start + at + 1] = b'?';
         }
@@ -107,12 +107,12 @@ fn types_without(names: &[&str]) -> NamedTempFile {
     file
 }
 
-/// What a kernel can be built without.
+/// A kernel option that can be missing.
 struct Lack {
     option: &'static str,
-    /// Names that it then lacks.
+    /// Names that the kernel then lacks.
     names: &'static [&'static str],
-    /// The features that are then not as they are with them.
+    /// The features that then differ, with their states.
     costs: &'static [(&'static str, &'static str)],
 }
 
@@ -161,7 +161,7 @@ const LACKS: [Lack; 6] = [
     },
 ];
 
-/// A kernel that has neither the tracepoint nor fexit has probes.
+/// A kernel with neither the tracepoint nor fexit has perf probes.
 #[test]
 fn page_reads_fall_back_to_a_probe() {
     let _machine = support::shared();
@@ -216,7 +216,7 @@ fn missing_kernel_option_costs_only_its_features() {
         let without = verdicts(&mut with_types(file, &[]));
         let mut expected = states(&with);
         for (name, state) in lack.costs {
-            // What cannot be here anyway is as it was.
+            // A feature that is unavailable anyway does not change.
             if expected[name] != "off" {
                 expected.insert(name, state);
             }

@@ -1,4 +1,5 @@
-//! A user with a part of the tree must not keep the containers of others from their names.
+//! Tests that a user with a delegated subtree cannot keep other users' containers from getting
+//! names.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -14,22 +15,22 @@ use crate::support::container::{Bundle, hex_id, pod_uid};
 use crate::support::reading::Reading;
 use crate::support::{self, wait_until};
 
-/// Nobody of this machine.
+/// User ids that do not exist on this machine.
 const USERS: [u32; 2] = [4_000_001, 4_000_002];
 
-/// Groups of the first user, each with a file of its own to be read.
+/// Number of cgroups of the first user, each with its own file to read.
 const GROUPS: usize = 150;
 
-/// As large as a user's file may be.
+/// Maximum size of a user's file.
 const FILE_BYTES: usize = 500 << 10;
 
-/// Where rootless containers of a user leave their files; removed when it is dropped.
+/// The folder for files of a user's rootless containers, removed when dropped.
 struct Files(PathBuf);
 
 impl Files {
     fn new(user: u32) -> Self {
         let this = Self(PathBuf::from(format!("/run/user/{user}")));
-        // A test that was killed has left it.
+        // An earlier, killed test may have left it mounted.
         if is_mounted(&this.silent()) {
             unmount(&this.silent());
         }
@@ -41,7 +42,7 @@ impl Files {
         self.silent().join("overlay-containers")
     }
 
-    /// Where the file system of the second user is silent.
+    /// Returns the mount point of the second user's unresponsive file system.
     fn silent(&self) -> PathBuf {
         self.0.join("containers")
     }
@@ -54,7 +55,7 @@ fn is_mounted(at: &Path) -> bool {
         .any(|line| line.split(' ').nth(1) == at.to_str())
 }
 
-/// Also while the agent looks into it.
+/// Works even while the agent is reading it.
 fn unmount(at: &Path) {
     let _ = Command::new("umount").arg("-l").arg(at).status();
 }
@@ -65,13 +66,13 @@ impl Drop for Files {
     }
 }
 
-/// A file system that never answers; unmounted when it is dropped.
+/// A file system that never answers, unmounted when dropped.
 struct Silent(Child, PathBuf);
 
 impl Silent {
     fn mount(at: &Path) -> Self {
         let options = "fd=9,rootmode=40000,user_id=0,group_id=0";
-        // Whoever has the device open is the one who would answer.
+        // The process that has the device open would have to answer.
         let script = format!(
             "exec 9<>/dev/fuse && mount -i -t fuse none \"$0\" -o {options} && exec sleep 1000"
         );
@@ -86,14 +87,14 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // Those who wait in it get an error then.
+        // Processes blocked in it now get an error.
         let _ = self.0.kill();
         let _ = self.0.wait();
         unmount(&self.1);
     }
 }
 
-/// A part of the tree that belongs to a user, and a group in it with the name of a container.
+/// Creates a cgroup that belongs to a user; `container` adds a cgroup named like a container.
 fn part(user: u32) -> Group {
     let part = Group::new(&format!("part-{user}"));
     chown(part.folder(), Some(user), Some(user)).expect("our group");
@@ -106,7 +107,7 @@ fn container(part: &Group, id: &str) -> Group {
     Group::named(&format!("{part}/libpod-{id}.scope"))
 }
 
-/// A new container of the machine's runtime gets its name.
+/// Checks that a new container of the machine's runtime gets its name.
 fn is_named(agent: &Agent, name: &str) {
     let id = hex_id();
     let annotations = json!({

@@ -1,4 +1,4 @@
-//! What the tests share: the binary, cgroups of their own, the kernel's own figures.
+//! Shared helpers of the tests: the binary, their own cgroups, the kernel's figures.
 
 #![allow(dead_code, reason = "each test uses only some of them")]
 
@@ -45,13 +45,15 @@ use serde_json::Value;
 
 pub(crate) use machine::{Part, alone, shared, shared_but, stolen};
 
-/// The binary under test: cargo's, or where it will be on the machine for which the tests are built.
+/// Path of the binary under test: cargo's, or its path on the machine for which the tests are
+/// built.
 pub(crate) const NOCTULE: &str = match option_env!("NOCTULE_BINARY") {
     Some(path) => path,
     None => env!("CARGO_BIN_EXE_noctule"),
 };
 
-/// Tells threads to stop when it is dropped, also by a failed assertion: a scope waits for them.
+/// Tells threads to stop when dropped, even after a failed assertion, because a scope waits for
+/// them.
 pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -60,14 +62,14 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// A thread with a name, by which [`of_threads`] knows it.
+/// Creates a builder for a thread with a name, which [`of_threads`] can select.
 pub(crate) fn thread(name: &str) -> thread::Builder {
     assert!(name.len() < 16, "the kernel would cut {name}");
     thread::Builder::new().name(name.to_owned())
 }
 
-/// A filter for the threads of this process whose names begin so: tests can run as threads beside each other, and
-/// each has names of its own.
+/// Returns a filter for threads of this process whose names start with `prefix`. Tests can run as
+/// threads of one process, so each uses its own names.
 pub(crate) fn of_threads(prefix: &str) -> String {
     format!(
         "common_tgid == {} && comm ~ \"{prefix}*\"",
@@ -75,13 +77,13 @@ pub(crate) fn of_threads(prefix: &str) -> String {
     )
 }
 
-/// A filter for this thread alone.
+/// Returns a filter for the calling thread.
 pub(crate) fn of_this_thread() -> String {
     let thread = rustix::thread::gettid();
     format!("common_pid == {}", thread.as_raw_nonzero())
 }
 
-/// `noctule` with these arguments, no input, output captured.
+/// Runs `noctule` with these arguments, without input, and captures its output.
 pub(crate) fn noctule(args: &[&str]) -> Output {
     let output = Command::new(NOCTULE)
         .args(args)
@@ -90,8 +92,8 @@ pub(crate) fn noctule(args: &[&str]) -> Output {
     output.expect("the binary can be started")
 }
 
-/// The JSON that `noctule` prints with these arguments, of a command on standard error; fails when it
-/// fails.
+/// Returns the JSON that `noctule` prints with these arguments; it must succeed. With a command,
+/// the JSON is on standard error.
 pub(crate) fn json(args: &[&str]) -> Value {
     let output = noctule(args);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -101,7 +103,7 @@ pub(crate) fn json(args: &[&str]) -> Value {
         output.status
     );
     let answer = match args.contains(&"--") {
-        // Beside warnings.
+        // Standard error may also contain warnings.
         true => errors.lines().find(|line| line.starts_with('{')),
         false => std::str::from_utf8(&output.stdout).ok(),
     };
@@ -109,20 +111,20 @@ pub(crate) fn json(args: &[&str]) -> Value {
     serde_json::from_str(answer).unwrap_or_else(|e| panic!("{args:?}: {e}\n{errors}"))
 }
 
-/// The rows of a `stat --json` answer for which `keep` holds.
+/// Returns the rows of a `stat --json` answer that `keep` selects.
 pub(crate) fn rows(answer: &Value, keep: impl Fn(&Value) -> bool) -> Vec<&Value> {
     let rows = answer["rows"].as_array().expect("rows");
     rows.iter().filter(|row| keep(row)).collect()
 }
 
-/// Sum of `cpu.seconds` over rows.
+/// Returns the sum of `cpu.seconds` over rows.
 pub(crate) fn cpu_seconds(rows: &[&Value]) -> f64 {
     rows.iter()
         .map(|row| row["cpu.seconds"].as_f64().expect("cpu.seconds"))
         .sum()
 }
 
-/// Major and minor number of this kernel.
+/// Returns major and minor version of this kernel.
 pub(crate) fn kernel() -> (u32, u32) {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy().into_owned();
@@ -131,15 +133,15 @@ pub(crate) fn kernel() -> (u32, u32) {
     (number().expect("major"), number().expect("minor"))
 }
 
-/// How many times longer the kernel takes for a thing than on a processor of its own: an emulated
-/// machine says so in its environment.
+/// Returns the factor by which this machine is slower than a real processor, which an emulated
+/// machine states in its environment.
 pub(crate) fn slowness() -> f64 {
     let said = std::env::var("NOCTULE_SLOWNESS");
     said.map_or(1.0, |text| text.parse().expect("a number"))
 }
 
-/// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit: what the
-/// kernel itself does between two figures, which takes longer on a slow machine.
+/// Fails unless `actual` is within `share` of `expected`, or within `slack` in its unit. The slack
+/// covers the kernel's own work between two figures, and grows on a slow machine.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, slack: f64) {
     let off = (actual - expected).abs();
@@ -150,20 +152,21 @@ pub(crate) fn assert_close(what: &str, actual: f64, expected: f64, share: f64, s
     );
 }
 
-/// Seconds of `CLOCK_MONOTONIC`.
+/// Returns the seconds of `CLOCK_MONOTONIC`.
 pub(crate) fn now() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Asks every few milliseconds until there is an answer. Two minutes without one are a failure: far
-/// more than anything here takes, also on a busy machine. An emulated one gets six.
+/// Calls `find` every few milliseconds until it returns an answer. It fails after two minutes,
+/// which is far longer than anything takes even on a busy machine. An emulated machine gets six
+/// minutes.
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     wait_for_or_explain(what, find, String::new)
 }
 
-/// The same; a failure prints what `explain` finds of its cause.
+/// Like [`wait_for`]; on failure it prints the output of `explain`.
 #[track_caller]
 pub(crate) fn wait_for_or_explain<T>(
     what: &str,
@@ -182,7 +185,7 @@ pub(crate) fn wait_for_or_explain<T>(
     }
 }
 
-/// Waits until a command waits for its end: what it was to attach is attached then.
+/// Waits until a command waits for its end, when everything is attached.
 #[track_caller]
 pub(crate) fn wait_until_it_waits(child: &mut std::process::Child) {
     wait_until("it waits for its end", || {
@@ -192,8 +195,8 @@ pub(crate) fn wait_until_it_waits(child: &mut std::process::Child) {
     });
 }
 
-/// Whether the first thread of a process sleeps in poll. At its start Rust's library polls too and does not
-/// sleep, but can lose its CPU there.
+/// Returns whether the first thread of a process sleeps in poll. Rust's runtime also polls at the
+/// start without sleeping, but can lose its CPU there.
 fn sleeps_in_poll(pid: u32) -> bool {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
     let (call, stat) = (
@@ -207,7 +210,7 @@ fn sleeps_in_poll(pid: u32) -> bool {
             .is_some_and(|(_, state)| state.starts_with('S'))
 }
 
-/// Waits until it holds, as [`wait_for`] does.
+/// Waits until `holds` returns true, like [`wait_for`].
 #[track_caller]
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(what, || holds().then_some(()));
