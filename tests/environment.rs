@@ -64,7 +64,7 @@ fn what_the_kernel_said() -> String {
 /// The table of a virtual machine has every feature; that of a kernel which refuses programs has those that
 /// do not depend on the machine.
 #[test]
-fn the_machine_is_as_its_table_says() {
+fn machine_matches_its_table() {
     let _machine = support::shared();
     let Some(expected) = expected() else {
         needs_a_virtual_machine!();
@@ -93,7 +93,7 @@ fn the_machine_is_as_its_table_says() {
 }
 
 #[test]
-fn the_virtual_machine_is_the_one_that_was_asked_for() {
+fn virtual_machine_is_the_requested_one() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     let release = env::var("NOCTULE_RELEASE").expect("the machine is told its release");
@@ -114,7 +114,7 @@ fn the_virtual_machine_is_the_one_that_was_asked_for() {
 /// kernel that nobody tried. Where one grows for a good reason, the table is changed, and the commit
 /// says why.
 #[test]
-fn no_program_has_grown_for_the_verifier() {
+fn verifier_counts_have_not_grown() {
     let _machine = support::shared();
     needs!("cpu_time");
     needs_a_virtual_machine!();

@@ -38,7 +38,7 @@ fn samples(text: &str) -> BTreeMap<String, Vec<(u64, f64)>> {
 }
 
 #[test]
-fn prometheus_has_the_samples_of_a_recording() {
+fn prometheus_imports_the_samples_of_a_recording() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let tape = folder.path().join("tape");
@@ -157,7 +157,7 @@ fn varint(bytes: &[u8]) -> (usize, &[u8]) {
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_with_the_mend() {
+fn impossible_exports_are_refused_with_a_fix() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("there"), "").expect("a file");
@@ -192,7 +192,7 @@ fn what_cannot_be_exported_is_refused_with_the_mend() {
 }
 
 #[test]
-fn an_export_that_lacks_what_an_index_lacks_is_written_and_fails() {
+fn export_of_an_incomplete_index_is_written_and_fails() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let tape = folder.path().join("tape");
@@ -230,7 +230,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_recording_without_a_batch_is_no_export() {
+fn recording_without_batches_is_not_exported() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let segment = folder.path().join("tape/00000001-20261124T031000Z");

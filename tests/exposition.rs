@@ -54,7 +54,7 @@ impl Mixed {
 }
 
 #[test]
-fn promtool_and_a_strict_reader_accept_it_with_hostile_names_too() {
+fn promtool_and_a_strict_parser_accept_hostile_names() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     let id = hex_id();
     let _mixed = Mixed::start(&id);
@@ -90,7 +90,7 @@ fn promtool_and_a_strict_reader_accept_it_with_hostile_names_too() {
 }
 
 #[test]
-fn pages_answer_as_http_wants_it() {
+fn pages_follow_http() {
     let _machine = support::shared();
     let agent = Agent::start(&[]);
     let ask = |method, path| request(agent.address(), method, path, None);
@@ -123,7 +123,7 @@ fn pages_answer_as_http_wants_it() {
 }
 
 #[test]
-fn the_format_is_what_the_scraper_accepts() {
+fn format_follows_the_accept_header() {
     let _machine = support::shared();
     let agent = Agent::start(&[]);
     let classic = "text/plain; version=0.0.4; charset=utf-8";
@@ -147,7 +147,7 @@ fn the_format_is_what_the_scraper_accepts() {
 }
 
 #[test]
-fn the_process_level_is_exposed_on_request_only_and_losses_are_there_before_one_happens() {
+fn process_level_is_opt_in_and_losses_start_at_0() {
     let _machine = support::shared();
     let samples = Agent::start(&[]).metrics();
     let processes = samples
@@ -161,7 +161,7 @@ fn the_process_level_is_exposed_on_request_only_and_losses_are_there_before_one_
 }
 
 #[test]
-fn what_is_not_measured_is_absent_and_says_why() {
+fn unmeasured_metric_is_absent_with_a_reason() {
     let _machine = support::shared();
     let samples = Agent::start(&[]).metrics();
     for name in ["cycles", "reference_cycles", "instructions", "cache_misses"] {

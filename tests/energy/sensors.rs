@@ -39,7 +39,7 @@ const CHANNELS: [(u8, u8, Power); 4] = [
 fn lacks_sensors() -> bool {
     let lacks = !Path::new("/sys/bus/acpi/devices/ACPI000D:00").exists();
     if lacks {
-        skip_because("the machine has no sensors of power: `--kernel 6.1-full` has");
+        skip_because("the machine has no power sensors: `--kernel 6.1-full` does");
     }
     lacks
 }

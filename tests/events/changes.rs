@@ -165,7 +165,7 @@ fn parent(stream: &Stream, event: &Value) -> u64 {
 }
 
 #[test]
-fn a_change_that_is_not_permitted_is_a_failure() {
+fn forbidden_change_is_reported_as_failure() {
     const NOBODY: u32 = 65_534;
     let _machine = support::shared();
     needs!("file_changes");
@@ -234,7 +234,7 @@ fn two_names_of_one_file_are_not_renamed() {
 }
 
 #[test]
-fn what_nobody_reads_is_not_watched() {
+fn unread_events_are_not_traced() {
     let _machine = support::shared();
     needs!("file_changes", "udp_events");
     let folder = tempfile::tempdir().expect("a folder");
@@ -258,7 +258,7 @@ fn what_nobody_reads_is_not_watched() {
 }
 
 #[test]
-fn only_wanted_changes_are_reported() {
+fn only_changes_below_the_prefix_are_reported() {
     let _machine = support::shared();
     needs!("file_changes");
     let folder = tempfile::tempdir().expect("a folder");

@@ -39,7 +39,7 @@ fn connect(load: &mut Load, address: &str, waits: bool) -> String {
 }
 
 #[test]
-fn connections_of_every_kind_are_told_from_both_ends() {
+fn connections_of_every_kind_are_reported_from_both_ends() {
     let _machine = support::shared();
     needs!("tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
@@ -102,7 +102,7 @@ fn connections_of_every_kind_are_told_from_both_ends() {
 }
 
 #[test]
-fn a_failure_that_nobody_waited_for_has_its_reason() {
+fn nonblocking_connect_failure_has_its_reason() {
     let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
@@ -142,7 +142,7 @@ fn a_failure_that_nobody_waited_for_has_its_reason() {
 }
 
 #[test]
-fn without_a_route_connecting_fails_and_is_told_where_calls_are_seen() {
+fn connect_without_route_is_reported_if_calls_are_traced() {
     let _machine = support::shared();
     needs!("tcp_events");
     let seen = calls_are_seen();
@@ -178,7 +178,7 @@ fn without_a_route_connecting_fails_and_is_told_where_calls_are_seen() {
 }
 
 #[test]
-fn a_connection_is_whose_who_accepts_it_where_calls_are_seen() {
+fn accepted_connection_belongs_to_the_accepting_process() {
     let _machine = support::shared();
     needs!("tcp_events");
     let seen = calls_are_seen();
@@ -206,7 +206,7 @@ fn a_connection_is_whose_who_accepts_it_where_calls_are_seen() {
 
 /// Whoever adds the address by which it goes.
 #[test]
-fn another_way_of_multipath_is_of_who_has_the_connection() {
+fn multipath_subflow_belongs_to_the_connection_owner() {
     const OTHER: &str = "10.77.0.3";
     let _machine = support::shared();
     needs!("tcp_events");

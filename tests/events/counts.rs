@@ -289,7 +289,7 @@ fn a_late_group_gets_a_place(agent: &Agent, port: u64) {
 }
 
 #[test]
-fn a_destination_has_a_place_at_once_and_keeps_it_after_its_group() {
+fn destination_keeps_its_place_after_its_group() {
     let _machine = support::shared();
     needs!("tcp_events");
     let agent = Agent::start(&["--interval", "200ms"]);
@@ -331,7 +331,7 @@ fn a_destination_has_a_place_at_once_and_keeps_it_after_its_group() {
 
 /// The socket has the address of its peer in the form of IPv6.
 #[test]
-fn a_destination_of_ipv4_has_one_name_whatever_the_socket() {
+fn ipv4_destination_has_one_name_for_any_socket() {
     let _machine = support::shared();
     needs!("tcp_events");
     let agent = Agent::start(&["--interval", "200ms"]);

@@ -73,7 +73,7 @@ fn opens_have_full_paths_flags_and_results() {
 /// The kernel tries each without waiting first, and opens what is not in its caches by a thread of its own, which is one
 /// of the process: whichever it was, there is one event.
 #[test]
-fn opens_by_io_uring_are_those_of_the_process() {
+fn opens_by_io_uring_belong_to_the_process() {
     let _machine = support::shared();
     // At the ends of system calls they are not seen.
     needs_all_of!("file_opens");
@@ -137,7 +137,7 @@ fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
 }
 
 #[test]
-fn only_what_is_below_the_prefix_is_told() {
+fn only_opens_below_the_prefix_are_reported() {
     let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");
@@ -158,7 +158,7 @@ fn only_what_is_below_the_prefix_is_told() {
 }
 
 #[test]
-fn each_of_many_opens_is_told_or_counted_as_lost() {
+fn every_open_is_reported_or_counted_as_lost() {
     const COUNT: u64 = 50_000;
     let _machine = support::shared();
     needs!("file_opens");
@@ -185,7 +185,7 @@ fn each_of_many_opens_is_told_or_counted_as_lost() {
 }
 
 #[test]
-fn the_agent_counts_and_tells_what_its_configuration_asks_for() {
+fn agent_counts_and_reports_configured_opens() {
     let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");

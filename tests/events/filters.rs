@@ -11,7 +11,7 @@ use super::support::stream::{Stream, is};
 use super::support::{self, NOCTULE, noctule};
 
 #[test]
-fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
+fn group_filter_includes_descendants_only() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("wanted");
@@ -37,7 +37,7 @@ fn a_group_is_told_with_what_is_below_it_and_without_its_neighbours() {
 }
 
 #[test]
-fn who_listened_before_is_told_what_comes_in() {
+fn existing_listener_gets_accept_events() {
     let _machine = support::shared();
     needs!("process_events", "tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
@@ -59,7 +59,7 @@ fn who_listened_before_is_told_what_comes_in() {
 }
 
 #[test]
-fn a_short_process_and_its_connection_are_its_groups() {
+fn short_process_and_its_connection_belong_to_the_group() {
     let _machine = support::shared();
     needs!("process_events", "tcp_events");
     let (servers, group) = (Group::new("server"), Group::new("short"));
@@ -101,7 +101,7 @@ fn the_processes_of_a_container_have_its_id() {
 }
 
 #[test]
-fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
+fn descendants_of_an_empty_group_are_reported() {
     let _machine = support::shared();
     needs!("process_events");
     let id = hex_id();
@@ -122,7 +122,7 @@ fn what_is_below_a_group_in_which_nothing_runs_is_listed_and_told() {
 }
 
 #[test]
-fn a_container_within_a_container_is_a_part_of_it() {
+fn nested_container_belongs_to_the_outer_one() {
     let _machine = support::shared();
     needs!("process_events", "cgroup_events");
     let (outer, inner) = (hex_id(), hex_id());
@@ -139,7 +139,7 @@ fn a_container_within_a_container_is_a_part_of_it() {
 
 /// The kernel side has places for 1,024 groups.
 #[test]
-fn chosen_groups_that_are_gone_leave_their_places_to_new_ones() {
+fn removed_groups_free_their_filter_places() {
     let _machine = support::shared();
     needs!("process_events", "cgroup_events");
     let above = Group::new("places");
@@ -189,7 +189,7 @@ fn the_output_of_a_command_is_untouched_and_its_status_passed_on() {
 }
 
 #[test]
-fn whoever_reads_may_go() {
+fn reader_may_close_the_pipe() {
     let _machine = support::shared();
     needs!("process_events");
     let mut child = Command::new(NOCTULE)
@@ -209,7 +209,7 @@ fn whoever_reads_may_go() {
 }
 
 #[test]
-fn wrong_wishes_are_the_callers_errors() {
+fn invalid_filters_are_user_errors() {
     let _machine = support::shared();
     needs!("process_events");
     let cases: [(&[&str], &str); 3] = [
@@ -229,7 +229,7 @@ fn wrong_wishes_are_the_callers_errors() {
 }
 
 #[test]
-fn a_stream_waits_for_a_group_that_is_not_there_yet() {
+fn stream_waits_for_a_group_that_does_not_exist_yet() {
     let _machine = support::shared();
     needs!("process_events");
     let name = format!("noctule-later-{}", std::process::id());
@@ -260,7 +260,7 @@ fn a_stream_waits_for_a_group_that_is_not_there_yet() {
 }
 
 #[test]
-fn a_file_of_events_has_what_happens_and_ends_with_a_whole_line() {
+fn event_file_is_complete_and_ends_with_a_whole_line() {
     let _machine = support::shared();
     needs!("process_events");
     let folder = tempfile::tempdir().expect("a folder");

@@ -87,7 +87,7 @@ fn mark(group: &Group, limited: &Group) {
 }
 
 #[test]
-fn a_marker_is_in_the_file_under_every_flood_or_in_a_gap() {
+fn marker_events_are_in_the_file_or_in_a_gap() {
     let _machine = support::shared();
     needs!("process_events");
     needs!("oom_events");

@@ -52,7 +52,7 @@ fn printed(options: &[&str], command: &[&OsStr]) -> String {
 }
 
 #[test]
-fn hostile_arguments_are_told_to_the_byte_and_obeyed_by_nobody() {
+fn hostile_arguments_are_reported_exactly_and_escaped() {
     let _machine = support::shared();
     needs!("process_events");
     let folder = tempfile::tempdir().expect("a folder");
@@ -102,7 +102,7 @@ fn hostile_arguments_are_told_to_the_byte_and_obeyed_by_nobody() {
 }
 
 #[test]
-fn hostile_paths_are_told_to_the_byte_and_obeyed_by_nobody() {
+fn hostile_paths_are_reported_exactly_and_escaped() {
     let _machine = support::shared();
     needs!("process_events", "file_opens");
     let folder = tempfile::tempdir().expect("a folder");
@@ -146,7 +146,7 @@ fn open_deep(top: &Path, names: &[String], file: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_path_is_whole_up_to_the_kernels_own_limit_and_cut_beyond() {
+fn path_is_complete_up_to_the_kernel_limit() {
     const LONGEST: usize = 4095;
     let _machine = support::shared();
     needs!("process_events", "file_opens");

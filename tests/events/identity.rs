@@ -16,7 +16,7 @@ fn started(event: &Value) -> u64 {
 }
 
 #[test]
-fn a_pid_that_is_used_again_is_never_its_earlier_owner() {
+fn reused_pid_is_not_its_earlier_owner() {
     let _machine = support::alone();
     needs!("process_events", "tcp_events");
     let groups = [
@@ -111,7 +111,7 @@ struct Note {
 }
 
 #[test]
-fn a_thousand_that_come_and_go_at_the_start_are_each_told_once() {
+fn thousand_processes_at_start_are_reported_once() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("throng");

@@ -20,7 +20,7 @@ fn wait_for_gauge(agent: &Agent, group: &Group, expected: f64) {
 }
 
 #[test]
-fn two_that_share_a_port_are_told_apart() {
+fn listeners_sharing_a_port_are_distinguished() {
     let _machine = support::shared();
     needs!("tcp_events");
     let (group, clients) = (Group::new("share"), Group::new("client"));
@@ -61,7 +61,7 @@ fn two_that_share_a_port_are_told_apart() {
 }
 
 #[test]
-fn a_killed_listener_is_closed_with_the_address_that_it_had() {
+fn killed_listener_is_closed_with_its_address() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("killed");
@@ -97,7 +97,7 @@ fn a_killed_listener_is_closed_with_the_address_that_it_had() {
 }
 
 #[test]
-fn who_listens_without_being_bound_has_the_port_that_it_got() {
+fn unbound_listener_has_its_assigned_port() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("unbound");

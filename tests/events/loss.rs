@@ -25,7 +25,7 @@ fn small_ring() -> NamedTempFile {
 }
 
 #[test]
-fn a_stopped_reader_loses_what_it_says_and_heals() {
+fn stopped_reader_counts_losses_and_reconciles() {
     const COUNT: u64 = 3000;
     let _machine = support::shared();
     needs!("tcp_events");
@@ -105,7 +105,7 @@ fn flood(group: &Group) {
 }
 
 #[test]
-fn after_a_gap_only_what_was_missed_is_told() {
+fn only_missed_events_are_reported_after_a_gap() {
     let _machine = support::shared();
     needs!("tcp_events");
     needs_all_of!("tcp_sockets");
@@ -147,7 +147,7 @@ fn after_a_gap_only_what_was_missed_is_told() {
 
 /// Of all that was there before, nothing begins because a gap was told.
 #[test]
-fn the_first_gap_makes_nothing_new_of_what_is_older() {
+fn first_gap_reports_no_existing_objects_as_new() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("elder");
@@ -184,7 +184,7 @@ fn the_first_gap_makes_nothing_new_of_what_is_older() {
 
 /// After a loss the sockets that are there are counted again, while others come and go.
 #[test]
-fn sockets_that_are_counted_again_are_as_many_as_before() {
+fn recounted_sockets_have_the_same_number() {
     let _machine = support::shared();
     needs!("tcp_events");
     needs_all_of!("tcp_sockets");

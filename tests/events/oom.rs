@@ -11,7 +11,7 @@ use super::support::stream::{Stream, is};
 const LIMIT: u64 = 32 << 20;
 
 #[test]
-fn a_victim_is_told_with_its_size_and_counted_as_the_kernel_does() {
+fn oom_victim_is_reported_and_counted() {
     let _machine = support::shared();
     needs!("oom_events");
     let group = Group::with_memory("oom", LIMIT);
@@ -60,7 +60,7 @@ fn a_victim_is_told_with_its_size_and_counted_as_the_kernel_does() {
 
 /// The kernel chooses one and kills the other because it has the same memory; it counts one.
 #[test]
-fn who_shares_the_memory_of_a_victim_is_killed_and_not_counted() {
+fn process_sharing_victim_memory_is_not_counted() {
     let _machine = support::shared();
     needs!("process_events", "oom_events");
     let group = Group::with_memory("oom-shared", LIMIT);

@@ -63,7 +63,7 @@ fn lacking(event: &Value) -> u64 {
 }
 
 #[test]
-fn a_full_disk_costs_events_which_are_counted_and_nothing_else() {
+fn full_disk_costs_only_counted_events() {
     let _machine = support::alone();
     needs!("process_events");
     // The room that is given back later is for what others do on the machine, too.

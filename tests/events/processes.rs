@@ -27,7 +27,7 @@ fn identity(event: &Value) -> (u64, u64) {
 }
 
 #[test]
-fn each_process_starts_executes_and_ends_once() {
+fn every_process_has_one_start_exec_and_exit() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
@@ -79,7 +79,7 @@ fn each_process_starts_executes_and_ends_once() {
 }
 
 #[test]
-fn ten_thousand_short_processes_are_all_told() {
+fn ten_thousand_short_processes_are_all_reported() {
     const COUNT: usize = 10_000;
     let _machine = support::shared();
     needs!("process_events");
@@ -151,7 +151,7 @@ fn a_process_ends_with_its_last_thread() {
 }
 
 #[test]
-fn threads_that_end_at_once_are_one_end() {
+fn threads_ending_together_are_one_exit() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("crowd");
@@ -171,7 +171,7 @@ fn threads_that_end_at_once_are_one_end() {
 }
 
 #[test]
-fn an_exec_by_another_thread_keeps_the_identity() {
+fn exec_by_thread_keeps_the_identity() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("exec");
@@ -190,7 +190,7 @@ fn an_exec_by_another_thread_keeps_the_identity() {
 }
 
 #[test]
-fn what_was_there_before_is_told_once() {
+fn existing_processes_are_reported_once() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("churn");
@@ -232,7 +232,7 @@ fn what_was_there_before_is_told_once() {
 }
 
 #[test]
-fn cpu_time_of_an_ended_process_is_that_of_its_parents_account() {
+fn cpu_time_of_an_ended_process_matches_its_parent() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("burn");
@@ -279,7 +279,7 @@ fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
 }
 
 #[test]
-fn a_tree_of_processes_is_told_whole_and_alone() {
+fn process_tree_is_reported_completely_and_alone() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("tree");
@@ -304,7 +304,7 @@ fn a_tree_of_processes_is_told_whole_and_alone() {
 }
 
 #[test]
-fn a_million_bytes_of_arguments_are_cut_and_say_so() {
+fn huge_arguments_are_marked_as_truncated() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
@@ -325,7 +325,7 @@ fn a_million_bytes_of_arguments_are_cut_and_say_so() {
 }
 
 #[test]
-fn the_parent_is_who_waits_for_it_and_not_who_forked_it() {
+fn parent_is_the_waiting_process() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("sibling");
@@ -341,7 +341,7 @@ fn the_parent_is_who_waits_for_it_and_not_who_forked_it() {
 }
 
 #[test]
-fn a_process_has_the_name_of_its_leader_whichever_thread_acts() {
+fn events_have_the_name_of_the_leader() {
     let _machine = support::shared();
     needs!("tcp_events");
     needs!("file_opens");
@@ -471,7 +471,7 @@ fn a_signal_of_a_timer_has_no_sender() {
 }
 
 #[test]
-fn a_program_that_cannot_be_executed_is_named_with_the_reason() {
+fn failed_exec_has_path_and_reason() {
     let _machine = support::shared();
     needs!("process_events", "exec_failures");
     let folder = tempfile::tempdir().expect("a folder");

@@ -185,7 +185,7 @@ fn a_failure_that_began_before_the_agent_has_no_duration() {
 }
 
 #[test]
-fn ten_thousand_short_connections_are_all_told() {
+fn ten_thousand_short_connections_are_all_reported() {
     const COUNT: u64 = 10_000;
     let _machine = support::shared();
     needs!("tcp_events");
@@ -286,7 +286,7 @@ fn a_killed_client_leaves_no_connection() {
 }
 
 #[test]
-fn an_inherited_descriptor_is_closed_once_with_its_last_owner() {
+fn inherited_socket_is_closed_by_its_last_owner() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("inherit");
@@ -331,7 +331,7 @@ fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
 }
 
 #[test]
-fn retransmits_are_the_senders_and_as_many_as_the_kernel_counts() {
+fn retransmits_match_the_kernel_count() {
     let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
@@ -390,7 +390,7 @@ fn hides_processes() -> bool {
 /// A queue that is full refuses what the kernel sends, and the kernel tries again: nothing of that
 /// arrives twice.
 #[test]
-fn what_the_own_host_drops_is_not_sent() {
+fn locally_dropped_segments_are_marked_as_failed() {
     const BYTES: u64 = 2_000_000;
     let _machine = support::shared();
     needs!("tcp_events");
@@ -490,7 +490,7 @@ fn a_gigabyte_by_sendfile_is_counted_to_the_byte() {
 }
 
 #[test]
-fn what_is_open_before_is_known_from_the_first_second() {
+fn existing_connections_are_reported_immediately() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("before");
@@ -530,7 +530,7 @@ fn what_is_open_before_is_known_from_the_first_second() {
 }
 
 #[test]
-fn what_is_in_no_file_is_known_from_the_first_second() {
+fn connections_without_a_descriptor_are_reported_immediately() {
     let _machine = support::shared();
     needs!("tcp_events");
     let group = Group::new("queue");
@@ -572,7 +572,7 @@ fn what_is_in_no_file_is_known_from_the_first_second() {
 
 /// It is on its way to another process since before the agent: no row below the node has it.
 #[test]
-fn what_nobody_has_open_is_open_on_the_node() {
+fn connection_without_owner_counts_for_the_node() {
     let _machine = support::alone();
     needs!("tcp_events");
     let nobodys = |reading: &Reading| {
@@ -606,7 +606,7 @@ fn what_nobody_has_open_is_open_on_the_node() {
 }
 
 #[test]
-fn multipath_belongs_to_who_has_it_however_old_it_is() {
+fn multipath_connection_belongs_to_its_owner() {
     let _machine = support::shared();
     needs!("tcp_events");
     if std::fs::metadata("/proc/sys/net/mptcp").is_err() {

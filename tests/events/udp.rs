@@ -226,7 +226,7 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
 /// `dig` asks with options of its own (EDNS). Its query time is no bound: its watch begins when it comes
 /// around to it after it has sent, which is 4 ms late where a machine is slow.
 #[test]
-fn what_dig_says_is_what_the_event_has() {
+fn what_dig_prints_matches_the_event() {
     let _machine = support::shared();
     needs!("udp_events");
     if Command::new("dig").arg("-v").output().is_err() {
@@ -273,7 +273,7 @@ fn what_dig_says_is_what_the_event_has() {
 }
 
 #[test]
-fn a_question_is_its_number_its_name_and_its_type() {
+fn question_is_identified_by_id_name_and_type() {
     let _machine = support::shared();
     needs!("udp_events");
     let namespace = Namespace::new("number");
@@ -326,7 +326,7 @@ fn a_question_is_its_number_its_name_and_its_type() {
 }
 
 #[test]
-fn what_lives_at_the_end_of_the_stream_is_reported() {
+fn open_flows_are_reported_at_the_end() {
     let _machine = support::shared();
     needs!("udp_events");
     let namespace = Namespace::new("end");
@@ -400,7 +400,7 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
 
 /// What cannot be told on this kernel: an error where it is all that was asked for, else a warning.
 #[test]
-fn who_asks_for_what_is_off_hears_so() {
+fn requesting_an_unsupported_kind_is_reported() {
     let _machine = support::shared();
     needs!("process_events");
     let mut config = tempfile::NamedTempFile::new().expect("a file of our own");

@@ -52,7 +52,7 @@ fn clients_that_never_read_share_one_page() {
 }
 
 #[test]
-fn requests_that_never_end_do_not_keep_a_scraper_out() {
+fn endless_requests_do_not_block_a_scraper() {
     let _machine = support::shared();
     let agent = Agent::start(&[]);
     let hanging: Vec<TcpStream> = (0..260)

@@ -47,7 +47,7 @@ fn ups(server: &Prometheus) -> (f64, f64) {
 }
 
 #[test]
-fn a_client_needs_a_certificate_and_a_password_and_a_new_certificate_needs_no_restart() {
+fn certificates_and_passwords_are_required_and_renewable() {
     let _machine = support::shared();
     let authority = Authority::new();
     let stranger = Authority::new();
@@ -212,7 +212,7 @@ fn a_flood_of_wrong_passwords_costs_a_scraper_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_its_place_and_without_a_quote() {
+fn unusable_settings_are_refused_without_quoting_them() {
     let _machine = support::shared();
     let authority = Authority::new();
     authority.issue("server", 1);
@@ -264,7 +264,7 @@ fn what_cannot_be_used_is_refused_with_its_place_and_without_a_quote() {
 }
 
 #[test]
-fn a_socket_of_systemd_is_taken() {
+fn systemd_socket_is_accepted() {
     let _machine = support::shared();
     let address = free_address();
     let mut command = Command::new("systemd-socket-activate");
