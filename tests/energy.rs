@@ -1,5 +1,5 @@
-//! The meters of energy, against one of which the truth is known: a module of the kernel (`vm/modules`)
-//! in some of the virtual machines.
+//! Tests of energy meters, against one with known truth: a kernel module (`vm/modules`) in some
+//! virtual machines.
 
 mod sensors;
 
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::support::{self, StopAtEnd};
 
-/// The sums of the module, which do not wrap, in microjoules: by the name of the kind and the CPU.
+/// Returns the sums of the module, which do not wrap, in microjoules by kind and CPU.
 fn truth() -> BTreeMap<(String, u32), u64> {
     let text = fs::read_to_string("/sys/module/noctule_meter/parameters/truth");
     let text = text.expect("the module is loaded");
@@ -41,7 +41,7 @@ fn moment() -> Moment {
     }
 }
 
-/// Until then, with the counters read as often as they ask for.
+/// Polls the counters as often as they require, until the deadline.
 fn poll_until(meters: &mut Meters, deadline_ns: u64) {
     loop {
         let now = now_ns();
@@ -64,7 +64,7 @@ fn sums_of_counters_that_wrap_are_exact() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
-        // One CPU is busy all the time; what the other does is the module's to know.
+        // One CPU stays busy. The module measures what the other one does.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! The first test: proves that the others can mean something.
+//! The first tests, which check the preconditions of all others.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use super::support::expect::expected;
 use super::support::stream::Stream;
 use super::support::{self, bpf, hierarchies, oracle};
 
-/// A configuration with everything that can be asked for.
+/// Writes a configuration that enables everything.
 fn everything() -> NamedTempFile {
     let mut config = NamedTempFile::new().expect("a file of our own");
     let text = b"[events]\nexec_failures = true\nfiles = true\ndns = true\nudp = true\n";
@@ -24,10 +24,10 @@ fn path(file: &NamedTempFile) -> &str {
     file.path().to_str().expect("in UTF-8")
 }
 
-/// What `doctor` says of each feature, with everything asked for.
+/// Returns the features that `doctor` reports with everything enabled.
 fn features() -> Vec<Value> {
     let config = everything();
-    // It fails where nothing can work, and tells why all the same.
+    // The command fails if nothing can work, but still prints the reasons.
     let output = support::noctule(&["doctor", "--json", "--config", path(&config)]);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     answer["features"].as_array().expect("features").clone()
@@ -54,15 +54,15 @@ fn is_virtual() -> bool {
     env::var_os("NOCTULE_EXPECT").is_some()
 }
 
-/// What loading told on the way: the verifier's reasons.
+/// Returns the log of loading, with the verifier's reasons.
 fn what_the_kernel_said() -> String {
     let config = everything();
     let output = support::noctule(&["doctor", "--log", "debug", "--config", path(&config)]);
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The table of a virtual machine has every feature; that of a kernel which refuses programs has those that
-/// do not depend on the machine.
+/// A virtual machine's table lists every feature. The table of a kernel that refuses programs lists
+/// the features that do not depend on the machine.
 #[test]
 fn machine_matches_its_table() {
     let _machine = support::shared();
@@ -110,8 +110,8 @@ fn virtual_machine_is_the_requested_one() {
     }
 }
 
-/// A program that the verifier finds hard today is one that it refuses after the next change, on the
-/// kernel that nobody tried. Where one grows for a good reason, the table is changed, and the commit
+/// A program that is hard for the verifier today may be refused after the next change, on a kernel
+/// that was not tried. If a program grows for a good reason, the table is changed, and the commit
 /// says why.
 #[test]
 fn verifier_counts_have_not_grown() {
@@ -121,7 +121,7 @@ fn verifier_counts_have_not_grown() {
     let expected = expected().expect("the table of the kernel");
     let config = everything();
     let agent = Agent::start(&["--config", path(&config)]);
-    // An agent that counts leaves out what only a stream tells.
+    // An agent that only counts leaves out parts that only a stream reports.
     let stream = Stream::start(&[
         "--kind",
         "process,tcp,file,oom,signal,dns,udp",
@@ -138,19 +138,20 @@ fn verifier_counts_have_not_grown() {
         *most = count.max(*most);
     }
     assert!(!found.is_empty(), "the agent holds no program");
-    // Before 5.16 the kernel does not tell.
+    // Before 5.16 the kernel does not report the count.
     if found.values().all(|count| *count == 0) {
         assert!(expected.verified.is_empty(), "told no more: {found:?}");
         return;
     }
     let table: Vec<_> = found.iter().map(|(n, c)| format!("{n} = {c}")).collect();
-    // Past the test harness, which keeps what a test that passes says, and in a line of its own.
+    // Writes to stderr directly, because the harness hides output of passing tests. The note gets
+    // its own line.
     let note = format!("\nnote: the verifier's counts: {}\n", table.join(", "));
     let mut said = std::io::stderr();
     said.write_all(note.as_bytes()).expect("somebody reads");
     let release = env::var("NOCTULE_RELEASE").ok();
     let same = expected.verified_of.is_none() || expected.verified_of == release;
-    // In tenths; another release counts otherwise by itself, and may be watched in other ways.
+    // Limit in tenths. Another release counts differently, and its hooks may differ.
     let most = if same { 11 } else { 20 };
     let grown = |(name, count): &(&String, &u32)| {
         let noted = expected.verified.get(*name);

@@ -1,5 +1,4 @@
-//! What happened: the events of a stream against what the tests do, and against the kernel's own
-//! counters.
+//! Tests of the event stream against the actions of the tests and the kernel's own counters.
 
 use serde_json::Value;
 
@@ -25,15 +24,16 @@ mod story;
 mod tcp;
 mod udp;
 
-/// Ends a load that does with sockets what it is told.
+/// Ends a load that executes socket commands.
 fn end(load: &mut Load) {
     load.say("end");
     load.wait_for_end();
     load.reap();
 }
 
-/// Whether a connection failed unseen: the kernel skips a program that interrupts itself. Then it is told
-/// when the socket is given back, which may have forgotten why, and a gap has to say so.
+/// Returns whether a connection failed unseen, because the kernel skips a program that interrupts
+/// itself. The failure is then reported when the socket is released, possibly without a reason, and
+/// a gap must record it.
 fn was_skipped(stream: &Stream, failed: &Value, before: u64) -> bool {
     let unknown = failed["error.type"] == "other";
     if unknown {
@@ -44,14 +44,14 @@ fn was_skipped(stream: &Stream, failed: &Value, before: u64) -> bool {
     unknown
 }
 
-/// A whole number in an event.
+/// Returns an integer of an event.
 #[track_caller]
 fn number(event: &Value, key: &str) -> u64 {
     let value = event[key].as_u64();
     value.unwrap_or_else(|| panic!("no {key}: {event}"))
 }
 
-/// The port of an address with a port.
+/// Returns the port of an address.
 fn port(address: &str) -> u64 {
     let (_, port) = address.rsplit_once(':').expect("a port");
     port.parse().expect("a number")

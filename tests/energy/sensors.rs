@@ -1,5 +1,5 @@
-//! Sensors of power by their real drivers: a meter of ACPI, whose power the test writes to a port, and a
-//! chip on an I2C bus whose registers the test writes. One of the virtual machines has them.
+//! Tests of power sensors with their real drivers. The test writes the power of an ACPI meter to a
+//! port, and the registers of a chip on an I2C bus. One of the virtual machines has these devices.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -16,18 +16,18 @@ use super::super::support::expect::skip_because;
 use super::super::support::{self, wait_for, wait_until};
 use super::{moment, now_ns};
 
-/// Where the meter of ACPI gets its watts from: `vm/sensors`.
+/// Port from which the ACPI meter reads its watts: `vm/sensors`.
 const PORT: u64 = 0x82;
-/// The chip's address on its bus.
+/// Address of the chip on its bus.
 const CHIP: &str = "0x23";
 
-/// How long power is integrated.
+/// Time over which power is integrated.
 const STRETCH: Duration = Duration::from_secs(3);
 
 type Power = fn(i64, i64) -> i64;
 
-/// Registers of the chip (voltage, current), and what a step of each means in microwatts: volts and
-/// ohms are of its data sheet, as the driver computes with them.
+/// Registers of the chip (voltage, current), and the conversion of their steps to microwatts. Volts
+/// and ohms come from the data sheet, as in the driver.
 const CHANNELS: [(u8, u8, Power); 4] = [
     (0x10, 0x11, |v, i| (v * 55) * (i * 250 / 50)),
     (0x13, 0x14, |v, i| (v * 22) * (i * 125 * 10 / 35)),
@@ -35,7 +35,7 @@ const CHANNELS: [(u8, u8, Power); 4] = [
     (0x19, 0x1a, |v, i| (v * 55) * (i * 250 / 100)),
 ];
 
-/// Whether the machine has none of them; then the test is reported as skipped.
+/// Returns whether the machine has no sensors; the test is then reported as skipped.
 fn lacks_sensors() -> bool {
     let lacks = !Path::new("/sys/bus/acpi/devices/ACPI000D:00").exists();
     if lacks {
@@ -44,7 +44,7 @@ fn lacks_sensors() -> bool {
     lacks
 }
 
-/// The folder of a hardware monitor.
+/// Returns the folder of a hardware monitor.
 fn monitor(name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir("/sys/class/hwmon").expect("hardware monitors");
     let mut folders = entries.flatten().map(|entry| entry.path());
@@ -70,7 +70,7 @@ fn set_watts(watts: u8) {
     });
 }
 
-/// The bus of the chip.
+/// Returns the bus of the chip.
 fn bus() -> String {
     let entries = fs::read_dir("/sys/bus/i2c/devices").expect("the buses");
     let mut names = entries.flatten().map(|entry| entry.path());
@@ -82,11 +82,11 @@ fn bus() -> String {
     bus.file_name().expect("a name").to_string_lossy().into()
 }
 
-/// Writes a register past the driver.
+/// Writes a register directly, bypassing the driver.
 fn set_register(register: u8, value: u8) {
     let bus = bus();
     let number = bus.strip_prefix("i2c-").expect("its number");
-    // busybox takes a register for hexadecimal in any case, and a value by its prefix.
+    // busybox always reads a register number as hexadecimal, and a value by its prefix.
     let (register, value) = (format!("{register:#x}"), value.to_string());
     let args = ["-f", "-y", number, CHIP, &register, &value, "b"];
     let output = Command::new("i2cset").args(args).output();
@@ -94,7 +94,7 @@ fn set_register(register: u8, value: u8) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Whether the chip is on its bus.
+/// Adds the chip to its bus, or removes it.
 fn set_chip(there: bool) {
     let bus = Path::new("/sys/bus/i2c/devices").join(bus());
     let (file, text) = match there {
@@ -106,7 +106,7 @@ fn set_chip(there: bool) {
     }
 }
 
-/// Readings of all zones that are not older than now.
+/// Returns fresh readings of all zones.
 fn fresh(meters: &mut Meters) -> Vec<ZoneReading> {
     let asked = now_ns();
     meters.prepare();
@@ -117,7 +117,7 @@ fn fresh(meters: &mut Meters) -> Vec<ZoneReading> {
     })
 }
 
-/// Power between two readings, in microjoules and nanoseconds: exactly that of their own moments.
+/// Checks the power between two readings exactly, at the moments of those readings.
 fn assert_power(what: &str, one: &ZoneReading, two: &ZoneReading, power_uw: i64) {
     let middle = |it: &ZoneReading| it.before_ns.midpoint(it.after_ns);
     let lasted = i128::from(middle(two) - middle(one));
@@ -143,7 +143,7 @@ fn a_meter_of_acpi_shows_what_was_put_in() {
     let zones = meters.zones().to_vec();
     let at = zones.iter().position(acpi).expect("its zone");
     assert_eq!(zones[at].kind, ZoneKind::Platform);
-    // The interval of its average.
+    // The averaging interval of the meter.
     assert_eq!(zones[at].update_ns, 1_000_000_000);
     let mut last = fresh(&mut meters)[at].clone();
     for watts in [120, 255, 1] {

@@ -1,4 +1,4 @@
-//! Names of files that are removed, changed and linked, and their modes.
+//! Tests of deletes, renames, links and mode changes of files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use super::support::agent::Agent;
 use super::support::bpf;
 use super::support::stream::{Stream, is};
 
-/// One change: what a shell does in a folder, and what the event says, with paths below the folder.
+/// A change: the shell script in a folder, and the expected event with paths below that folder.
 struct Case {
     script: &'static str,
     name: &'static str,
@@ -35,7 +35,7 @@ const fn case(
     }
 }
 
-/// Of a value that begins with `@` the rest is below the folder.
+/// A value that starts with `@` is a path below the folder.
 const CASES: [Case; 11] = [
     case("rm file", "file.delete", "file", &[]),
     case("cd sub; rm ../file", "file.delete", "file", &[]),
@@ -105,7 +105,7 @@ fn fill(folder: &Path) {
     std::os::unix::fs::symlink("file", folder.join("link")).expect("a link");
 }
 
-/// A shell that has done what a case asks for.
+/// Runs the script of a case in a shell, and returns the shell's pid.
 fn run(folder: &Path, script: &str, uid: u32) -> u32 {
     let mut child = Command::new("/bin/sh")
         .args(["-c", script])
@@ -136,7 +136,7 @@ fn changes_have_full_paths_and_results() {
         fill(&folder);
         let id = run(&folder, script, 0);
         let below = |path: &str| folder.join(path).to_str().expect("in UTF-8").to_owned();
-        // The shell, or a child of it.
+        // The event may belong to the shell or a child of it.
         let family =
             |event: &Value| event["process.pid"] == id || parent(&stream, event) == u64::from(id);
         let event = stream.wait_for(script, |e| {
@@ -156,7 +156,7 @@ fn changes_have_full_paths_and_results() {
     }
 }
 
-/// The parent of the process of an event, by its start.
+/// Returns the parent of an event's process, from its start event.
 fn parent(stream: &Stream, event: &Value) -> u64 {
     let id = event["process.pid"].as_u64().unwrap_or(0) as u32;
     let starts = stream.of(|e| is(e, "process.start", id));
@@ -223,7 +223,7 @@ fn two_names_of_one_file_are_not_renamed() {
     fs::hard_link(path("file"), path("name")).expect("one more name");
     fs::rename(path("file"), path("name")).expect("nothing is done");
     assert!(path("file").exists() && path("name").exists());
-    // A name that is replaced, of another file, is.
+    // Replacing a name of another file is a rename.
     fs::rename(path("name"), path("old")).expect("the name is moved");
     let is_rename = |e: &Value| e["event.name"] == "file.rename";
     let last = path("old");
@@ -267,7 +267,7 @@ fn only_changes_below_the_prefix_are_reported() {
     let prefix = folder.join("sub");
     let prefix = prefix.to_str().expect("in UTF-8");
     let stream = Stream::start(&["--path", prefix]);
-    // Into it, out of it, and beside it. Without --failures those that fail are left out.
+    // Changes into, out of and next to the folder. Without --failures, failed changes are left out.
     let script = "mv file sub/moved; mv sub/inside out; chmod 600 old; rm out; rmdir sub; \
         chmod 600 sub/moved; rm sub/moved";
     run(&folder, script, 0);

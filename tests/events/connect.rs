@@ -1,4 +1,4 @@
-//! Connecting in every way, and whose the connection is.
+//! Tests of connecting in every way, and of the owner of each connection.
 
 use libbpf_rs::ProgramType;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use super::{end, number, port, was_skipped};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
-/// Whether the functions behind connect(2) and accept(2) are watched: that takes fexit, and every
-/// kernel that has it has those functions.
+/// Returns whether connect(2) and accept(2) are traced. That requires fexit, and every kernel with
+/// fexit has the functions.
 pub(super) fn calls_are_seen() -> bool {
     let answer = support::json(&["doctor", "--json"]);
     let features = answer["features"].as_array().expect("features");
@@ -26,8 +26,7 @@ pub(super) fn calls_are_seen() -> bool {
     fexit
 }
 
-/// Connects with a call that waits, or with one that does not. The answer is the own address, or the
-/// error.
+/// Connects with a blocking or non-blocking call. Returns the own address or the error.
 fn connect(load: &mut Load, address: &str, waits: bool) -> String {
     if waits {
         return load.ask(&format!("connect {address}"));
@@ -44,7 +43,7 @@ fn connections_of_every_kind_are_reported_from_both_ends() {
     needs!("tcp_events");
     let (servers, clients) = (Group::new("server"), Group::new("client"));
     let stream = Stream::start(&KINDS);
-    // Where it listens, where the client connects to, and the address and family that are told.
+    // The address of the listener, the client's destination, and the expected address and family.
     let cases = [
         ("127.0.0.1:0", "127.0.0.1", "127.0.0.1", "ipv4"),
         ("[::1]:0", "[::1]", "::1", "ipv6"),
@@ -86,7 +85,7 @@ fn connections_of_every_kind_are_reported_from_both_ends() {
             let close = stream.wait_for(&what, |e| is(e, "tcp.close", c));
             assert_eq!(number(&close, "bytes_sent"), 10, "{what}: {close}");
             stream.wait_for(&what, |e| is(e, "tcp.listen_close", s));
-            // It ends when the client has confirmed that.
+            // The close is reported when the client has acknowledged it.
             stream.wait_for(&what, |e| is(e, "tcp.close", s));
             let names = |pid| {
                 let all = stream.of(|e| e["process.pid"] == pid);
@@ -108,7 +107,7 @@ fn nonblocking_connect_failure_has_its_reason() {
     let link = Link::new();
     link.near.set("ipv4/tcp_syn_retries", "1");
     let stream = Stream::start(&KINDS);
-    // To whom, what the application does then, what it gets, and what is told.
+    // The destination, the application's next step, its result, and the expected error.
     let cases = [
         (Link::FAR, "settle", "error 111", "refused", Some(111)),
         (Link::SILENT, "close", "done", "abandoned", None),
@@ -158,7 +157,7 @@ fn connect_without_route_is_reported_if_calls_are_traced() {
             let mut load = Load::in_namespace(&alone, "sockets");
             let id = load.pid();
             assert_eq!(connect(&mut load, &format!("{to}:9"), waits), "error 101");
-            // What follows it is told whether it is or not.
+            // Later failures are reported either way.
             assert_eq!(connect(&mut load, "127.0.0.1:9", waits), "error 111");
             end(&mut load);
             let refused = |e: &Value| is(e, "tcp.connect_failed", id) && e["error.errno"] == 111;
@@ -204,7 +203,7 @@ fn accepted_connection_belongs_to_the_accepting_process() {
     end(&mut server);
 }
 
-/// Whoever adds the address by which it goes.
+/// The subflow belongs to the connection's owner, whichever process adds the address.
 #[test]
 fn multipath_subflow_belongs_to_the_connection_owner() {
     const OTHER: &str = "10.77.0.3";
@@ -228,9 +227,9 @@ fn multipath_subflow_belongs_to_the_connection_owner() {
     for client in &mut clients {
         accepting.push(server.ask("lend").parse::<u32>().expect("a pid"));
         let own = port(&client.ask(&format!("multiply {address}")));
-        // The kernel adds a way when it knows that both ends understand it.
+        // The kernel adds a subflow once it knows that both ends support it.
         client.ask("send 10");
-        // Before that the other way would be of who listens.
+        // Before the accept, the subflow would belong to the listener.
         stream.wait_for("it is accepted", |e| {
             e["event.name"] == "tcp.accept" && e["network.peer.port"].as_u64() == Some(own)
         });

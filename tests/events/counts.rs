@@ -1,4 +1,4 @@
-//! What is counted, in `stat` and in `/metrics`, against the kernel's own counters.
+//! Tests of event counts in `stat` and `/metrics` against the kernel's own counters.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use super::support::reading::Reading;
 use super::support::window::Window;
 use super::{end, port};
 
-/// The one row of a group.
+/// Returns the only row of a group.
 fn row<'a>(answer: &'a Value, group: &Group) -> &'a Value {
     let path = group.path();
     let rows = support::rows(answer, |row| row["process.linux.cgroup"] == path.as_str());
@@ -25,7 +25,7 @@ fn row<'a>(answer: &'a Value, group: &Group) -> &'a Value {
     rows[0]
 }
 
-/// The cell of a group's line below a title of the table.
+/// Returns the cell of a group's line below a heading of the table.
 fn cell(table: &str, group: &Group, title: &str) -> String {
     let mut lines = table.lines();
     let head = lines.next().expect("a head");
@@ -35,7 +35,7 @@ fn cell(table: &str, group: &Group, title: &str) -> String {
     let end = end.unwrap_or_else(|| panic!("no {title}: {head}"));
     let line = lines.find(|line| line.split(' ').next() == Some(&group.path()));
     let line = line.unwrap_or_else(|| panic!("no {}: {table}", group.path()));
-    // The head has ASCII only, a line can have µs before this cell.
+    // The heading is ASCII only, but a line can contain `µs` before this cell.
     let until: String = line.chars().take(end).collect();
     until.rsplit(' ').next().expect("a cell").to_owned()
 }
@@ -79,7 +79,7 @@ fn stat_counts_events_as_the_kernel_does() {
         client.ask(&format!("try {}:9 100", Link::SILENT)),
         "error TimedOut"
     );
-    // It stays open, and has to send some segments again.
+    // This connection stays open and has to retransmit some segments.
     client.ask(&format!("connect {address}"));
     server.ask("accept");
     link.lose_to(Link::FAR);
@@ -103,7 +103,7 @@ fn stat_counts_events_as_the_kernel_does() {
         after[place][at] - before[place][at]
     };
     let (s, c) = (row(&answer, &servers), row(&answer, &clients));
-    // The shell came from elsewhere and ended here.
+    // The shell was started elsewhere, but ended in the group.
     assert_eq!(c["process.starts"], 10, "{c}");
     let exits = serde_json::json!({"completed": 8, "failed": 2, "killed": 1, "oom": 0});
     assert_eq!(c["process.exits"], exits);
@@ -115,7 +115,7 @@ fn stat_counts_events_as_the_kernel_does() {
     assert_eq!(*failures, expected);
     assert_eq!(c["tcp.connects"], 6);
     assert_eq!(6 + 5, growth("ActiveOpens", 0), "attempts");
-    // One that was abandoned is no failure to the kernel.
+    // The kernel does not count an abandoned connection as a failure.
     assert_eq!(
         failed("refused") + failed("unreachable"),
         growth("AttemptFails", 0)
@@ -132,7 +132,7 @@ fn stat_counts_events_as_the_kernel_does() {
         (&c["tcp.listeners"], &s["tcp.listeners"]),
         (&0.into(), &1.into())
     );
-    // Nobody asked for them.
+    // File opens were not requested.
     assert!(
         c["file.opens"].is_null() && c["file.open_failures"].is_null(),
         "{c}"
@@ -155,8 +155,9 @@ fn stat_counts_events_as_the_kernel_does() {
     end(&mut server);
 }
 
-/// What the series of a group's destinations have added up to, as Prometheus counts it: those that ended keep
-/// what they had, and one that goes back began anew. Other groups of the machine may take places.
+/// Increases of a group's destination series, as Prometheus computes them. An ended series keeps
+/// its increase, and a series that goes down restarted. Other groups of the machine may take
+/// places.
 #[derive(Default)]
 struct Increases(BTreeMap<String, (f64, f64)>);
 
@@ -188,7 +189,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
     const SHOWN: usize = 50;
     let _machine = support::shared();
     needs!("tcp_events");
-    // Rows of the kernel side: enough, and not enough.
+    // Enough rows on the kernel side, and too few.
     for rows in [4096, 128] {
         let config = tempfile::NamedTempFile::new().expect("a file of our own");
         let text = format!("[events]\ndestinations = {rows}\n[metrics]\ndestinations = {SHOWN}\n");
@@ -211,12 +212,13 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
             assert_eq!(client.ask(&format!("spread {at} {DESTINATIONS}")), "done");
             let expected = f64::from(round * DESTINATIONS);
             let counted = support::now();
-            // Each scrape is looked at: a series that began anew shows 0 in one of them alone.
+            // Each scrape must be looked at, because a restarted series shows 0 in only one of
+            // them.
             let sum = support::wait_for_or_explain(
                 "all are counted",
                 || {
                     let reading = Reading::scraped(&agent);
-                    // A series shows 0 until a scrape has shown it so.
+                    // A series shows 0 until one scrape has seen it.
                     let mut seen = seen.borrow_mut();
                     seen.see(&reading, &path);
                     let connects = value(&reading, "connects_total", &OK)?;
@@ -251,7 +253,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
         let losses = reading.losses();
         let lost = losses.iter().any(|(kind, _)| *kind == "destination_row");
         assert_eq!(lost, rows < DESTINATIONS, "{losses:?}");
-        // Virtual machines have no promtool; the text does not depend on the kernel.
+        // Virtual machines have no promtool, and the text does not depend on the kernel.
         if std::env::var_os("NOCTULE_EXPECT").is_none() {
             let (_, classic) = agent.get("/metrics", "text/plain");
             assert_eq!(promtool(&classic), (true, String::new()));
@@ -270,7 +272,7 @@ fn destinations_beyond_the_bound_keep_the_sums_closed() {
     }
 }
 
-/// Another group has all rows and all places.
+/// Checks that a late group gets a place, although another group has all rows and places.
 fn a_late_group_gets_a_place(agent: &Agent, port: u64) {
     let group = Group::new("late");
     let mut load = Load::own(&group, "sockets");
@@ -322,14 +324,14 @@ fn destination_keeps_its_place_after_its_group() {
     let folder = clients.folder().to_owned();
     drop(clients);
     assert!(!folder.exists(), "the group is gone");
-    // One a batch: within a second the first implementation had dropped them.
+    // Takes several batches: the first implementation had dropped the places within a second.
     for _ in 0..15 {
         assert_eq!(places(&Reading::fresh(&agent)), first);
     }
     end(&mut server);
 }
 
-/// The socket has the address of its peer in the form of IPv6.
+/// The socket stores its peer's address in IPv6 form.
 #[test]
 fn ipv4_destination_has_one_name_for_any_socket() {
     let _machine = support::shared();
@@ -342,7 +344,7 @@ fn ipv4_destination_has_one_name_for_any_socket() {
     load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
     load.ask(&format!("connect 127.0.0.1:{at}"));
     end(&mut server);
-    // Nobody listens there any more.
+    // The listener is gone.
     let refused = load.ask(&format!("connect [::ffff:127.0.0.1]:{at}"));
     assert_eq!(refused, "error 111");
     let path = group.path();

@@ -1,4 +1,4 @@
-//! File opens.
+//! Tests of file opens.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
 use super::support::uring::{By, Ring};
 
-/// A shell that does what a case asks for, in a folder.
+/// Runs the script of a case in a shell, in a folder.
 fn shell(folder: &std::path::Path, script: &str) -> u32 {
     let mut child = Command::new("/bin/sh")
         .args(["-c", script])
@@ -35,7 +35,7 @@ fn opens_have_full_paths_flags_and_results() {
     fs::create_dir(folder.join("below")).expect("a folder");
     fs::write(folder.join("read"), "x").expect("a file");
     let stream = Stream::start(&["--kind", "file", "--reads", "--failures"]);
-    // What is done, the path below the folder, some flags, and why it fails.
+    // The script, the path below the folder, some flags, and the expected error.
     let cases: [(&str, &str, &[&str], Option<&str>); 5] = [
         (
             ": > made",
@@ -58,7 +58,7 @@ fn opens_have_full_paths_flags_and_results() {
         let full = folder.join(path);
         let full = full.to_str().expect("in UTF-8");
         let event = stream.wait_for(script, |e| {
-            // A file that could not be opened has the name that was asked for.
+            // A failed open has the requested name.
             let name = if error.is_some() { path } else { full };
             is(e, "file.open", id) && e["file.path"] == name
         });
@@ -70,12 +70,12 @@ fn opens_have_full_paths_flags_and_results() {
     }
 }
 
-/// The kernel tries each without waiting first, and opens what is not in its caches by a thread of its own, which is one
-/// of the process: whichever it was, there is one event.
+/// The kernel first tries each open without blocking. If data is not cached, a kernel worker thread
+/// of the process opens it. Either way there is one event.
 #[test]
 fn opens_by_io_uring_belong_to_the_process() {
     let _machine = support::shared();
-    // At the ends of system calls they are not seen.
+    // Tracing of system call exits does not see them.
     needs_all_of!("file_opens");
     let Some(mut ring) = Ring::new() else {
         return skip_because("this kernel has no io_uring, or refuses it");
@@ -111,7 +111,7 @@ fn opens_by_io_uring_belong_to_the_process() {
             assert_eq!(event["error.type"].as_str(), error, "{event}");
             let flags = event["file.flags"].as_array().expect("flags");
             let has = |wanted: &str| flags.iter().any(|told| told == wanted);
-            // How the kernel tries it is no flag of whoever asked.
+            // The flag of the kernel's non-blocking attempt is not reported.
             assert!(has(flag) && !has("O_NONBLOCK"), "{event}");
         }
     }
@@ -125,7 +125,7 @@ fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
     let folder = folder.path().canonicalize().expect("a path");
     fs::write(folder.join("read"), "x").expect("a file");
     let stream = Stream::start(&["--kind", "file"]);
-    // `:` would end the shell where it cannot open a file.
+    // `:` would end the shell if it cannot open a file.
     let script = "true < read; true < missing; true > /dev/null; true > /proc/self/comm; : > last";
     let id = shell(&folder, script);
     let last = folder.join("last");
@@ -180,7 +180,7 @@ fn every_open_is_reported_or_counted_as_lost() {
     };
     support::wait_until("all are told or lost", || count() > COUNT);
     assert_eq!(count(), COUNT + 1);
-    // At this pace there is room for all.
+    // At this pace there is room for all events.
     stream.wait_for("the last one", |e| e["file.path"] == last);
 }
 
@@ -232,7 +232,7 @@ fn agent_counts_and_reports_configured_opens() {
         assert_eq!(has(&told, "missing"), asked == "file_failures", "{told:?}");
         assert_eq!(has(&told, "/dev/null"), asked == "file_special", "{told:?}");
 
-        // What nobody asked for is not measured, and that is not a 0.
+        // A figure that was not requested is absent rather than 0.
         let cgroup = group.path();
         let value = |reading: &Reading, name: &str, mode: &[(&str, &str)]| {
             let labels = [&[("cgroup", cgroup.as_str())], mode].concat();
@@ -281,7 +281,7 @@ fn a_file_without_a_name_says_so() {
     let before = stream.of(|e| is(e, "file.open", id) && e["file.path"] == gone);
     assert_eq!(before.len(), 2, "{before:?}");
     assert_eq!(before[0]["file.deleted"], Value::Null, "it was there");
-    // A file of memory is in no folder.
+    // A memory file is in no directory.
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let memory = rustix::fs::memfd_create("ours", flags).expect("a file");
     let descriptor = rustix::fd::AsRawFd::as_raw_fd(&memory);
@@ -300,7 +300,8 @@ fn long_paths_are_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     let stream = Stream::start(&["--kind", "file"]);
-    // Many names, and few that are long: as long as a path may be that a system call takes.
+    // One path has many components, and the other few long ones. Both are as long as a system call
+    // accepts.
     let room = 4000 - folder.as_os_str().len();
     let paths = [
         vec!["d"; 300].join("/"),

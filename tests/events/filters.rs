@@ -1,4 +1,4 @@
-//! Whose events are told, and what is said to wrong wishes.
+//! Tests of event filters, and of errors for invalid ones.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,7 +16,7 @@ fn group_filter_includes_descendants_only() {
     needs!("process_events");
     let group = Group::new("wanted");
     let stream = Stream::start(&["--cgroup", &group.path()]);
-    // Made after the stream began.
+    // This group is created after the stream started.
     let below = Below::new(&format!("{}/below", group.path().trim_start_matches('/')));
     let neighbour = Group::new("wanted-not");
     for place in [&neighbour, &below.group] {
@@ -88,7 +88,7 @@ fn the_processes_of_a_container_have_its_id() {
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
     let id = hex_id();
-    // Its group is all that makes a container of a process.
+    // A cgroup is all that makes a process part of a container.
     let container = Below::new(&format!("docker/{id}"));
     let mut load = Load::shell(&container.group, ":");
     load.wait_for_end();
@@ -283,7 +283,7 @@ fn event_file_is_complete_and_ends_with_a_whole_line() {
     support::wait_until("the end is in the file", || {
         read().iter().any(|e| is(e, "process.exit", id))
     });
-    // What was there before is in it too: the file needs no other.
+    // The file also lists existing processes, because a reader needs no other file.
     let own = std::process::id();
     let existing = |e: &&serde_json::Value| is(e, "process.start", own);
     assert_eq!(read().iter().filter(existing).count(), 1);

@@ -1,4 +1,5 @@
-//! A marker process among floods of others: what it does is in the file, or the file says how much is missing.
+//! Tests of marker processes during event floods: each event is in the file, or the file reports
+//! how many are missing.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -14,13 +15,13 @@ use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::{self, StopAtEnd, wait_until};
 
-/// Marker processes in each flood, each of which executes a program and ends.
+/// Number of marker processes in each flood. Each executes a program and ends.
 const MARKERS: usize = 20;
 
-/// How often a flood did what it does before the first marker.
+/// Number of repetitions of a flood before the first marker.
 const BEGUN: u64 = 200;
 
-/// A flood does one thing again and again, in the folder that it is given.
+/// A flood repeats one action in the given folder.
 type Flood = (&'static str, fn(&Path));
 
 const FLOODS: [Flood; 4] = [
@@ -36,7 +37,7 @@ const FLOODS: [Flood; 4] = [
         }
     }),
     ("questions", |_| {
-        // The head of a question, and `a.` as the name, of type A.
+        // A DNS header, and the name `a.` with type A.
         const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         for _ in 0..50 {
@@ -48,10 +49,10 @@ const FLOODS: [Flood; 4] = [
     }),
 ];
 
-/// Floods that have a ring for themselves, so that they take no room from others.
+/// Floods with a ring of their own, so that they take no room from other events.
 const BULK: [&str; 2] = ["opens", "questions"];
 
-/// The lines that are whole so far.
+/// Returns the complete lines so far.
 fn events(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).expect("text");
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
@@ -95,7 +96,7 @@ fn marker_events_are_in_the_file_or_in_a_gap() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
     for (name, flood) in FLOODS {
-        // A ring that the flood fills. Of the other one what runs beside the test takes a part.
+        // The flood fills its ring. Processes running during the test use a part of the other ring.
         let bulk = BULK.contains(&name);
         let rings = match bulk {
             true => "ring_bytes = 2097152\nbulk_ring_bytes = 65536\n",
@@ -128,7 +129,7 @@ fn marker_events_are_in_the_file_or_in_a_gap() {
         assert_eq!(agent.end().code(), Some(0));
         let told = events(&file);
         let (path, limited) = (group.path(), limited.path());
-        // The marker enters its group as a shell, and becomes the program.
+        // The marker enters its group as a shell and then executes the program.
         let wanted = [
             ("process.exec", path.as_str(), MARKERS as u64),
             ("process.exit", path.as_str(), MARKERS as u64),

@@ -1,4 +1,4 @@
-//! Arguments and paths that want to be taken for something else, and those that are too long.
+//! Tests of hostile and overlong arguments and paths.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,7 +12,7 @@ use super::support::hostile::{NAMES, obeyed};
 use super::support::stream::{Stream, is};
 use super::support::{self, NOCTULE};
 
-/// A name as JSON tells it: what is not UTF-8 is `\xNN`, and a backslash is doubled.
+/// Returns a name in its JSON form: invalid UTF-8 is `\xNN`, and a backslash is doubled.
 fn told(name: &[u8]) -> String {
     let chunk = |chunk: std::str::Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
@@ -21,8 +21,8 @@ fn told(name: &[u8]) -> String {
     name.utf8_chunks().map(chunk).collect()
 }
 
-/// What `noctule events` prints for people about a command: lines that begin with the time, without
-/// anything that a terminal obeys.
+/// Returns what `noctule events` prints about a command. Lines must start with the time and contain
+/// no character that a terminal interprets.
 fn printed(options: &[&str], command: &[&OsStr]) -> String {
     let output = Command::new(NOCTULE)
         .arg("events")
@@ -35,7 +35,7 @@ fn printed(options: &[&str], command: &[&OsStr]) -> String {
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     let found: Vec<char> = text.chars().filter(|c| obeyed(*c)).collect();
     assert!(found.is_empty(), "{found:?} in {text:?}");
-    // What this kernel cannot tell of files is said first.
+    // The output starts with warnings about unsupported file changes.
     let (warned, lines) = text.split_once('\n').expect("a line");
     let told = match warned.starts_with(" WARN file_changes is off: ") {
         true => lines.to_owned(),
@@ -60,7 +60,7 @@ fn hostile_arguments_are_reported_exactly_and_escaped() {
     let mut arguments: Vec<&OsStr> = NAMES.iter().map(|name| OsStr::from_bytes(name)).collect();
     arguments.push(OsStr::new(""));
     let stream = Stream::start(&["--kind", "process"]);
-    // The program itself has such a name, too.
+    // The program itself also has such a name.
     for name in NAMES {
         let program = folder.join(OsStr::from_bytes(name));
         fs::copy("/bin/true", &program).expect("a copy");
@@ -92,11 +92,11 @@ fn hostile_arguments_are_reported_exactly_and_escaped() {
     for (at, shown) in shown {
         let name = OsStr::from_bytes(NAMES[at]);
         let program = folder.join(name);
-        // Where it is one program of several it says that it knows no such name.
+        // A multi-call binary complains that it does not know such a name.
         let quiet = ["/bin/sh", "-c", r#"exec "$0" "$@" 2>/dev/null"#].map(OsStr::new);
         let command = [&quiet[..], &[program.as_os_str(), name]].concat();
         let text = printed(&["--kind", "process"], &command);
-        // The path of the program, and the argument.
+        // Both the path of the program and the argument appear.
         assert!(text.matches(shown).count() >= 2, "{shown}: {text}");
     }
 }
@@ -128,13 +128,13 @@ fn hostile_paths_are_reported_exactly_and_escaped() {
     assert_eq!(text.lines().count(), NAMES.len(), "{text}");
 }
 
-/// Folders below one another, as many as `names`, and a file in the last. The kernel takes no path of
-/// more than 4,095 bytes at once, so each step is one of its own.
+/// Creates nested folders, one for each of `names`, and a file in the last one. A system call
+/// accepts at most 4,095 bytes, so each step is made separately.
 fn open_deep(top: &Path, names: &[String], file: &str) -> Vec<u8> {
     let mut folder = openat(CWD, top, OFlags::DIRECTORY, Mode::empty()).expect("a folder");
     let mut path = top.as_os_str().as_bytes().to_vec();
     for name in names {
-        // It may be there from the last time.
+        // The folder may exist from an earlier run.
         let _ = mkdirat(&folder, name, Mode::RWXU);
         folder = openat(&folder, name, OFlags::DIRECTORY, Mode::empty()).expect("a folder");
         path.extend([b"/", name.as_bytes()].concat());
@@ -159,7 +159,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
     let longest = "f".repeat(LONGEST - folders);
     let whole = open_deep(&folder, &names, &longest);
     assert_eq!(whole.len(), LONGEST);
-    // By its full path, which the kernel just takes.
+    // Opens it by its full path, which the kernel just accepts.
     fs::write(OsString::from_vec(whole.clone()), "x").expect("a file");
     let whole = String::from_utf8(whole).expect("in UTF-8");
     let opens = stream.wait_for_all("it is opened twice", 2, |e| {
@@ -170,7 +170,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
         "{opens:?}"
     );
 
-    // A byte more.
+    // One byte more.
     let file = format!("{longest}f");
     let path = String::from_utf8(open_deep(&folder, &names, &file)).expect("in UTF-8");
     let open = stream.wait_for("a cut one", |e| {
@@ -181,7 +181,7 @@ fn path_is_complete_up_to_the_kernel_limit() {
     assert!(end.ends_with(&file) && end.len() > file.len(), "{open}");
     assert!(!end.starts_with('/'), "{open}");
 
-    // Many names: as many as every kernel can walk.
+    // As many components as every kernel can walk.
     let many = vec!["d".to_owned(); 100];
     let path = String::from_utf8(open_deep(&folder, &many, "deep")).expect("in UTF-8");
     let open = stream.wait_for("one in many folders", |e| e["file.path"] == path.as_str());

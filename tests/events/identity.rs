@@ -1,4 +1,4 @@
-//! A pid is no identity: it is used again, and the agent may come when there are many already.
+//! Tests that a pid is not an identity: pids are reused, and the agent may start when many exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,8 +28,8 @@ fn reused_pid_is_not_its_earlier_owner() {
     let stream = Stream::start(&["--kind", "process,tcp"]);
     let mut server = Load::own(&servers, "sockets");
     let at = port(&server.ask("listen 127.0.0.1:0"));
-    // The first leaves a connection to a child that outlives it: of another process group, or the
-    // number would stay in use.
+    // The first process leaves a connection to a child that outlives it. The child is in another
+    // process group, because the pid would otherwise stay in use.
     let script = format!(
         "set -m; exec 3<>/dev/tcp/127.0.0.1/{at}; sleep 1000 <&- >&- & exec 3<&-; \
          echo \"load: $!\"; read word; exit 3"
@@ -54,7 +54,7 @@ fn reused_pid_is_not_its_earlier_owner() {
     let mut third = Load::shell_with_pid(&groups[2], "read word", pid);
     third.kill();
     third.reap();
-    // Somebody else may have had the pid in between.
+    // Another process may have had the pid in between.
     let paths = groups.each_ref().map(Group::path);
     let ours = |e: &Value| {
         paths
@@ -83,7 +83,7 @@ fn reused_pid_is_not_its_earlier_owner() {
             "the shell that enters, and what it becomes"
         );
     }
-    // The pid was the second's by then.
+    // By then the pid belonged to the second process.
     let connect = stream.wait_for("it connects", |e| is(e, "tcp.connect", pid));
     assert!(
         number(&close, "time_unix_nano") > started(&starts[1]),
@@ -93,8 +93,8 @@ fn reused_pid_is_not_its_earlier_owner() {
         assert_eq!(started(event), started(&starts[0]), "{event}");
         assert_eq!(event["process.linux.cgroup"], groups[0].path(), "{event}");
     }
-    // Whoever follows the first is told nothing of the others. To one that came later the connection
-    // is the child's.
+    // A stream that follows the first process reports nothing of the others. For a stream that
+    // started later, the connection belongs to the child.
     followed.wait_for("it is closed", |e| is(e, "tcp.close", heir));
     let (told, _) = followed.end();
     let own: Vec<_> = told.iter().filter(|e| e["process.pid"] == pid).collect();
@@ -103,10 +103,10 @@ fn reused_pid_is_not_its_earlier_owner() {
     end(&mut server);
 }
 
-/// What the load tells of a process.
+/// A process as reported by the load.
 struct Note {
     pid: u64,
-    /// When it was about to be killed.
+    /// Time just before it was killed.
     killed: f64,
 }
 
@@ -117,7 +117,7 @@ fn thousand_processes_at_start_are_reported_once() {
     let group = Group::new("throng");
     let mut load = Load::own(&group, "throng");
     let stream = Stream::start(&["--kind", "process", "--existing"]);
-    // Of what ends before the list is made only the end is told.
+    // For a process that ends before the list is made, only the end is reported.
     stream.wait_for("the list", |e| e["noctule.origin"] == "existing");
     let watches = now();
     let path = group.path();
@@ -145,15 +145,15 @@ fn thousand_processes_at_start_are_reported_once() {
 
     let alive = notes.iter().filter(|note| note.killed > watches).count();
     assert!(alive >= 1000, "{alive}");
-    // By pid: the least and the most that may be told. Of one that ended while the list was made
-    // only the end may be told, or nothing.
+    // Minimum and maximum number of events by pid. A process that ended while the list was made may
+    // have only an end event, or none.
     let mut expected: HashMap<u64, (usize, usize)> = HashMap::new();
     for note in &notes {
         let (least, most) = expected.entry(note.pid).or_default();
         *least += usize::from(note.killed > watches);
         *most += 1;
     }
-    // A kernel that skips programs says so in its table: else this is a gap that fails below.
+    // A kernel that skips programs says so in its table; otherwise this gap fails the test below.
     let skipped = stream.lost("skipped") as usize;
     for name in ["process.start", "process.exit"] {
         let told = stream.of(of_group(name));

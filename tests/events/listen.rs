@@ -1,4 +1,4 @@
-//! Who listens, where, and until when.
+//! Tests of listening sockets: owner, address and end.
 
 use super::support;
 use super::support::agent::Agent;
@@ -10,7 +10,7 @@ use super::{end, number, port};
 
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
-/// Waits until the group has that many sockets that listen.
+/// Waits until the group has `expected` listening sockets.
 fn wait_for_gauge(agent: &Agent, group: &Group, expected: f64) {
     let path = group.path();
     Reading::fresh_with(agent, &format!("{expected} listen"), |reading| {
@@ -103,7 +103,7 @@ fn unbound_listener_has_its_assigned_port() {
     let group = Group::new("unbound");
     let stream = Stream::start(&KINDS);
     for (family, address) in [("4", "0.0.0.0"), ("6", "::")] {
-        // It may be closed before anybody looks at it.
+        // The socket may be closed before the agent reads it.
         for at_once in [false, true] {
             let mut load = Load::own(&group, "sockets");
             let id = load.pid();

@@ -1,4 +1,4 @@
-//! A reader that does not come, and a ring that gets full.
+//! Tests with a stopped reader and a full ring.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
 
-/// A configuration with a ring that is full soon.
+/// Writes a configuration with a small ring.
 fn small_ring() -> NamedTempFile {
     let mut config = NamedTempFile::new().expect("a file of our own");
     let text = b"[events]\nring_bytes = 65536\n";
@@ -41,7 +41,7 @@ fn stopped_reader_counts_losses_and_reconciles() {
         "--cgroup",
         &group.path(),
     ]);
-    // Before, so that its end is among what is lost.
+    // The victim starts before, so that its end is among the lost events.
     let mut victim = Load::own(&group, "sockets");
     let (v, address) = (victim.pid(), victim.ask("listen 127.0.0.1:0"));
     victim.ask(&format!("connect {address}"));
@@ -82,10 +82,10 @@ fn stopped_reader_counts_losses_and_reconciles() {
             .sum()
     };
     assert!(lost("process.start") > COUNT / 2, "the ring was not full");
-    // The three loads were moved into the group after their start, and ended in it.
+    // The three loads were moved into the group after their start and ended in it.
     assert_eq!(seen("process.start") + lost("process.start"), COUNT);
     assert_eq!(seen("process.exit") + lost("process.exit"), COUNT + 3);
-    // Nothing is told twice.
+    // No end is reported twice.
     let mut ends = HashSet::new();
     for end in told.iter().filter(|e| e["event.name"] == "process.exit") {
         let identity = (&end["process.pid"], &end["process.creation.time_unix_nano"]);
@@ -96,7 +96,7 @@ fn stopped_reader_counts_losses_and_reconciles() {
     }
 }
 
-/// More than a small ring has room for.
+/// Makes more events than a small ring holds.
 fn flood(group: &Group) {
     let script = "i=0; while [ $i -lt 2000 ]; do i=$((i + 1)); ( : ); done; :";
     let mut load = Load::shell(group, script);
@@ -145,7 +145,7 @@ fn only_missed_events_are_reported_after_a_gap() {
     assert_eq!(told.iter().filter(began).count(), 1);
 }
 
-/// Of all that was there before, nothing begins because a gap was told.
+/// A gap must not make existing objects appear as new.
 #[test]
 fn first_gap_reports_no_existing_objects_as_new() {
     let _machine = support::shared();
@@ -182,7 +182,7 @@ fn first_gap_reports_no_existing_objects_as_new() {
     assert_eq!(own.next(), None);
 }
 
-/// After a loss the sockets that are there are counted again, while others come and go.
+/// After a loss, existing sockets are recounted while others come and go.
 #[test]
 fn recounted_sockets_have_the_same_number() {
     let _machine = support::shared();
@@ -214,7 +214,7 @@ fn recounted_sockets_have_the_same_number() {
     };
     // Both ends are in the group.
     let mut open = 100.0;
-    // Each recount turns the parity.
+    // Each recount flips the generation.
     for _ in 0..3 {
         let before = lost(&Reading::fresh(&agent));
         agent.signal(Signal::STOP);

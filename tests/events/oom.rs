@@ -1,4 +1,4 @@
-//! The OOM killer, in a memory cgroup with a limit.
+//! Tests of the OOM killer in a memory cgroup with a limit.
 
 use super::support;
 use super::support::agent::Agent;
@@ -26,7 +26,7 @@ fn oom_victim_is_reported_and_counted() {
         let before = group.oom_kills();
         let mut load = Load::own(&group, load);
         let id = load.pid();
-        // It exists from 0, so that the first kill is an increase.
+        // The series exists from 0, so that the first kill is an increase.
         let known = Reading::fresh_with(&agent, "the group is listed", count);
         load.say("eat");
         load.wait_for_end();
@@ -39,7 +39,7 @@ fn oom_victim_is_reported_and_counted() {
         assert_eq!(kill[0]["process.linux.cgroup"], group.path());
         assert_eq!(kill[0]["memory.limit_bytes"], LIMIT);
         match kill[0]["memory.rss_bytes"].as_f64() {
-            // The limit also holds page cache, page tables and what the kernel keeps per CPU.
+            // The limit also covers page cache, page tables and per-CPU memory of the kernel.
             Some(rss) => support::assert_close("resident", rss, LIMIT as f64, 0.25, 0.0),
             None => {
                 let table = expected().expect("a size");
@@ -58,7 +58,8 @@ fn oom_victim_is_reported_and_counted() {
     }
 }
 
-/// The kernel chooses one and kills the other because it has the same memory; it counts one.
+/// The kernel chooses one process and also kills the other, which shares its memory. It counts one
+/// kill.
 #[test]
 fn process_sharing_victim_memory_is_not_counted() {
     let _machine = support::shared();

@@ -1,4 +1,4 @@
-//! The file of events when it cannot be written.
+//! Tests of an event file that cannot be written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::reading::Reading;
 
-/// A small disk; unmounted when it is dropped.
+/// A small disk, unmounted when dropped.
 struct Disk(TempDir);
 
 impl Disk {
@@ -40,7 +40,7 @@ impl Drop for Disk {
     }
 }
 
-/// The events of a file, which must consist of whole lines.
+/// Returns the events of a file, which must consist of complete lines.
 fn events(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).expect("text");
     assert!(text.ends_with('\n'), "half a line");
@@ -50,7 +50,7 @@ fn events(file: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// How many events are missing where there is a gap.
+/// Returns the number of events missing at a gap.
 fn lacking(event: &Value) -> u64 {
     let Some(counts) = event["lost"]
         .as_object()
@@ -66,7 +66,7 @@ fn lacking(event: &Value) -> u64 {
 fn full_disk_costs_only_counted_events() {
     let _machine = support::alone();
     needs!("process_events");
-    // The room that is given back later is for what others do on the machine, too.
+    // The space freed later also has to hold events of the rest of the machine.
     let disk = Disk::new(16 << 10);
     let (file, filler) = (disk.file("events.jsonl"), disk.file("filler"));
     let errors = tempfile::NamedTempFile::new().expect("a file of our own");
@@ -102,7 +102,7 @@ fn full_disk_costs_only_counted_events() {
     assert_eq!(agent.get("/readyz", "*/*").0, 200);
 
     fs::remove_file(&filler).expect("it is there");
-    // There may have been room for a gap before, and none for what followed it.
+    // There may have been room for one gap, but none for the events after it.
     let told = support::wait_for("the file says all that it lacks", || {
         let told: u64 = events(&file).iter().map(lacking).sum();
         let all = told as f64 == lost(&Reading::fresh(&agent), "event_file");
@@ -115,7 +115,7 @@ fn full_disk_costs_only_counted_events() {
         .iter()
         .sum();
     assert!(ring < 0.5, "the rings had room");
-    // What came before the disk was full, what came after, and what is said to be missing, is all.
+    // Events before the disk was full, events after it, and the reported losses add up.
     let path = group.path();
     let seen = all.iter().filter(|e| {
         e["event.name"] == "process.exit" && e["process.linux.cgroup"] == path.as_str()
