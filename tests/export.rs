@@ -1,4 +1,4 @@
-//! Recordings in the formats of other programs.
+//! Tests of exporting recordings to other formats.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::Path;
 use super::support::prometheus::Prometheus;
 use super::support::{self, json, noctule};
 
-/// A recording that an earlier version made.
+/// A recording made by an earlier version.
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tape/tests/format-1");
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
-/// Runs it, and returns its standard output.
+/// Runs the command and returns its standard output.
 fn output(args: &[&str]) -> String {
     let done = noctule(args);
     assert!(done.status.success(), "{args:?}: {done:?}");
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Samples by name and labels, each with its times in milliseconds.
+/// Parses samples by name and labels, each with its times in milliseconds.
 fn samples(text: &str) -> BTreeMap<String, Vec<(u64, f64)>> {
     let mut samples: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -56,7 +56,7 @@ fn prometheus_imports_the_samples_of_a_recording() {
     output(&[&export[..], &["--step", "1s"]].concat());
     let exported = fs::read_to_string(&out).expect("a file");
     assert!(exported.ends_with("\n# EOF\n"));
-    // Each family stands in one piece.
+    // Each family is contiguous.
     let types: Vec<&str> = exported
         .lines()
         .filter(|line| line.starts_with("# TYPE"))
@@ -90,7 +90,7 @@ fn prometheus_imports_the_samples_of_a_recording() {
             let (family, rest) = series.split_once('{').unwrap_or((series, ""));
             family == name && labels.iter().all(|label| rest.contains(label.as_str()))
         };
-        // Labels of one metric differ in their values, not in their number.
+        // Labels of a metric differ in their values, not in their number.
         let mut same = all.iter().filter(|(series, _)| fits(series));
         let (series, values) = same.next().unwrap_or_else(|| panic!("{result}"));
         if same.next().is_none() {
@@ -133,7 +133,7 @@ fn the_committed_recording_is_exported_in_each_format() {
     assert!(exported.contains("noctule_node_"), "{exported}");
     let trace = export("perfetto", &[]);
     assert!(trace.contains("batches"), "{trace}");
-    // A trace is packets of field 1, one behind the other, to its end.
+    // A trace is a sequence of packets of field 1.
     let bytes = fs::read(at("perfetto")).expect("a file");
     let mut rest = &bytes[..];
     let mut packets = 0;
@@ -215,7 +215,7 @@ fn export_of_an_incomplete_index_is_written_and_fails() {
     }
 }
 
-/// Copies a folder and what is below it.
+/// Copies a folder recursively.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {
@@ -245,7 +245,7 @@ fn recording_without_batches_is_not_exported() {
         assert!(errors.contains("the recording has no batch"), "{errors}");
         assert!(!out.exists(), "{to}");
     }
-    // The argument is named as it is, and not as an option.
+    // The error names the argument rather than an option.
     let nothing = folder.path().join("nothing");
     let output = noctule(&[
         "tape",

@@ -1,5 +1,5 @@
-//! `/metrics` as scrapers see it: promtool, a strict reader, and the rules of the series. A real
-//! Prometheus is in `prometheus`.
+//! Tests of `/metrics` as scrapers see it: promtool, a strict parser, and the rules of series.
+//! `prometheus` tests with a real Prometheus.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ fn cpu(level: &str) -> String {
     format!("noctule_{level}_cpu_seconds_total")
 }
 
-/// A container, a unit and a group that burn.
+/// A container, a unit and a group that use the CPU.
 struct Mixed {
     _container: Container,
     _burners: [Burner; 2],
@@ -75,7 +75,7 @@ fn promtool_and_a_strict_parser_accept_hostile_names() {
     let (_, open) = agent.get("/metrics", OPEN);
     let count = openmetrics::check(&open);
     assert!(count > 1000, "{count} samples");
-    // A series of its own for each process and each group: names do not run into each other.
+    // Each process and each group has its own series, so names are not merged.
     let samples = agent.metrics();
     let comms: BTreeSet<&String> = samples
         .iter()
@@ -181,7 +181,7 @@ fn unmeasured_metric_is_absent_with_a_reason() {
     assert!(has_pmu() || !hertz, "a frequency needs cycles");
 }
 
-/// Whether the kernel lists the CPU's own performance counters among its event sources.
+/// Returns whether the kernel lists the CPU's performance counters among its event sources.
 fn has_pmu() -> bool {
     let sources = std::fs::read_dir("/sys/bus/event_source/devices").expect("sysfs");
     let mut names = sources.flatten().map(|source| source.file_name());
@@ -191,7 +191,7 @@ fn has_pmu() -> bool {
     })
 }
 
-/// The metrics at a level with their own labels, without the labels of identity.
+/// Returns the metrics at a level with their own labels, without the identity labels.
 fn metrics_of(samples: &[Sample], level: &str, identity: &[(&str, &str)]) -> BTreeSet<String> {
     let prefix = format!("noctule_{level}_");
     let has = |s: &Sample, (k, v): &(&str, &str)| s.labels.get(*k).is_some_and(|value| value == v);
@@ -213,7 +213,7 @@ fn every_series_of_a_group_exists_from_0() {
     let agent = Agent::start(&["--interval", "200ms"]);
     let group = Group::new("idle");
     let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("sleep");
-    // It sleeps before it is moved, so the group has used nothing.
+    // The process sleeps before it is moved, so the group has used nothing.
     wait_until("it sleeps", || oracle::states(sleeper.id()) == ['S']);
     thread::sleep(Duration::from_millis(500));
     group.add(sleeper.id());
@@ -229,11 +229,11 @@ fn every_series_of_a_group_exists_from_0() {
     let not_0: Vec<&Sample> = mine.filter(|s| s.value != 0.0).collect();
     assert!(not_0.is_empty(), "{not_0:?}");
     let mut expected = metrics_of(&samples, "cgroup", &[("cgroup", "/")]);
-    // A group has destinations when it has connected.
+    // A group has destinations only after it connected.
     expected.retain(|name| !name.starts_with("tcp_destination_"));
     assert_eq!(metrics_of(&samples, "cgroup", &identity), expected);
-    // The node has some more of its own, waits for nobody else, and connects to nobody else. Details are
-    // the node's alone.
+    // Some details exist only for the node. The node has no metrics of waits for other subjects and
+    // of destinations.
     let node = metrics_of(&samples, "node", &[]);
     let details = node.iter().filter(|name| {
         let is = |detail: &&str| name.starts_with(*detail);
@@ -252,7 +252,7 @@ fn every_series_of_a_group_exists_from_0() {
         "cpus ",
     ];
     expected.extend(own.map(str::to_owned));
-    // Where the kernel tells them.
+    // The kernel may not measure these.
     let known = [
         "cpu_interrupt_seconds_total ",
         "cpu_steal_seconds_total ",
@@ -267,7 +267,7 @@ fn every_series_of_a_group_exists_from_0() {
     sleeper.wait().expect("our child");
 }
 
-/// Makes groups with short processes in them until it is told to stop.
+/// Creates groups with short processes until stopped.
 fn churn(stop: &AtomicBool) {
     let run = |command: &mut Command| {
         let status = command.stdin(Stdio::null()).status();
@@ -283,7 +283,7 @@ fn churn(stop: &AtomicBool) {
     }
 }
 
-/// Every sample by its series.
+/// Returns the samples by series.
 fn by_series(samples: Vec<Sample>) -> BTreeMap<String, f64> {
     let count = samples.len();
     let series = |s: Sample| (format!("{}{:?}", s.name, s.labels), s.value);
@@ -351,8 +351,8 @@ fn containers_units_and_cgroups_add_up_to_the_node() {
                 .is_some_and(|v| v > 0.2)
         });
     }
-    // A container of somebody else that began just now is shown when its names are known, some
-    // seconds later; until then it is in the node alone. So five scrapes in a row have to do.
+    // A new container of another user appears once its names are known, some seconds later. Until
+    // then only the node includes it. Therefore five consecutive scrapes must add up.
     let (mut good, mut last) = (0, (0.0, 0.0));
     for _ in 0..100 {
         let samples = agent.metrics();

@@ -1,4 +1,4 @@
-//! The life of processes.
+//! Tests of process events.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     named.collect()
 }
 
-/// The identity of a process in an event.
+/// Returns the identity of an event's process.
 fn identity(event: &Value) -> (u64, u64) {
     let start = &event["process.creation.time_unix_nano"];
     (pid(event), start.as_u64().expect("a start"))
@@ -31,7 +31,7 @@ fn every_process_has_one_start_exec_and_exit() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
-    // The children begin with this memory, and replace it by exec.
+    // Children start with this memory and replace it by exec.
     let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
     let cases = [
         ("exit 0", Some(0), None),
@@ -215,8 +215,8 @@ fn existing_processes_are_reported_once() {
         *starts.entry(identity(start)).or_default() += 1;
     }
     assert!(starts.values().all(|count| *count == 1), "{starts:?}");
-    // Whoever ended was known before, as one that was there or one that started; but not who was
-    // there when starts began to be seen, and gone when the list was made.
+    // Every ended process was known before, either as existing or by its start. The exception is a
+    // process that existed when tracing of starts began and was gone when the list was made.
     let time = |event: &Value, key: &str| event[key].as_u64().expect("a time");
     let seen = named(&told, "process.start").into_iter();
     let seen = seen.filter(|start| start["noctule.origin"].is_null());
@@ -244,7 +244,7 @@ fn cpu_time_of_an_ended_process_matches_its_parent() {
     let used = load.reap();
     let end = stream.wait_for("it has ended", |e| is(e, "process.exit", id));
     let told = end["cpu.seconds"].as_f64().expect("cpu.seconds");
-    // What ending takes comes after the event.
+    // CPU time of the exit itself comes after the event.
     support::assert_close("CPU time", told, used, 0.01, 0.002);
 }
 
@@ -262,17 +262,19 @@ fn cpu_time_of_threads_that_end_together_is_whole_or_absent() {
         load.hear();
         load.kill();
         let used = load.reap();
-        // On a machine that makes thousands of processes others had the pid since the stream began.
+        // On a machine that starts thousands of processes, another one may have had the pid since
+        // the stream started.
         let end = stream.wait_for("it has ended", |e| {
             is(e, "process.exit", id) && e["process.linux.cgroup"] == group.path().as_str()
         });
         if let Some(told) = end["cpu.seconds"].as_f64() {
             known += 1;
-            // What ending takes of each thread comes after the event, or after it left its CPU.
+            // CPU time of each thread's exit comes after the event, or after the thread left its
+            // CPU.
             support::assert_close("CPU time", told, used, 0.01, 0.01 + support::stolen());
         }
     }
-    // Before 6.7 a program cannot ask all threads of a process.
+    // Before 6.7 a program cannot iterate over the threads of a process.
     let table = support::expect::expected();
     let cannot = table.is_some_and(|table| table.state("cgroup_moves") == Some("degraded"));
     assert!(known > 0 || cannot, "never told");
@@ -361,7 +363,7 @@ fn events_have_the_name_of_the_leader() {
         assert_eq!(event["process.executable.name"], comm.trim(), "{event}");
         assert_eq!(event["thread.name"], "worker", "{event}");
     }
-    // What the leader does has no other name.
+    // Events of the leader have no thread name.
     for name in ["tcp.listen", "process.exit"] {
         let event = stream.wait_for("the leader did it", |e| is(e, name, id));
         assert_eq!(event["process.executable.name"], comm.trim(), "{event}");
@@ -376,7 +378,7 @@ fn an_exec_has_the_context_of_its_process() {
     let stream = Stream::start(&["--kind", "process"]);
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
-    // The outer shell is the parent, and the test the one above.
+    // The outer shell is the parent, and the test is the grandparent.
     let script = "/bin/sh -c 'echo $PPID $$; grep CapEff /proc/$$/status; kill -SEGV $$'; :";
     let mut command = Command::new("/usr/bin/unshare");
     command.args(["--uts", "/bin/sh", "-c", script]);
@@ -434,7 +436,7 @@ fn a_signal_has_its_sender() {
     let term = of(15);
     assert_eq!(term["signal.name"], "SIGTERM");
     assert_eq!(term["signal.code"], 0);
-    // Before 5.11 programs of tracing do not know who runs.
+    // Before 5.11, tracing programs cannot read the current task.
     let older = std::env::var("NOCTULE_RELEASE").is_ok_and(|release| release.starts_with("5.10"));
     match older {
         true => assert_eq!(term["signal.sender.pid"], Value::Null, "{term}"),
@@ -443,7 +445,7 @@ fn a_signal_has_its_sender() {
             assert_ne!(term["signal.sender.pid"], id, "{term}");
         }
     }
-    // That its child has ended is news of the kernel.
+    // The kernel itself sends the signal for a child's end.
     let child = of(17);
     assert_eq!(child["signal.sender.pid"], Value::Null, "{child}");
     assert!(
@@ -453,7 +455,7 @@ fn a_signal_has_its_sender() {
     );
 }
 
-/// Whom its interrupt has found on the CPU has not sent it.
+/// A timer interrupt hits an arbitrary process, which did not send the signal.
 #[test]
 fn a_signal_of_a_timer_has_no_sender() {
     let _machine = support::shared();
@@ -499,7 +501,7 @@ fn failed_exec_has_path_and_reason() {
         assert_eq!(event["error.type"], error, "{event}");
         assert_eq!(event["user.id"], 0, "{event}");
         assert_eq!(event["process.parent_pid"], std::process::id(), "{event}");
-        // The child that tried it, once; and it has executed nothing.
+        // The event belongs to the child that tried it, and only once; the child executed nothing.
         let end = stream.wait_for("it has ended", |e| {
             e["event.name"] == "process.exit" && pid(e) == pid(&event)
         });

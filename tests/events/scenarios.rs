@@ -1,5 +1,5 @@
-//! What needs a machine of its own: memory that ends, and a link that loses at random. The machine
-//! that builds is shared, and its kernel may lack netem.
+//! Scenarios that need a dedicated machine: memory exhaustion, and a link with random loss. The
+//! build machine is shared, and its kernel may lack netem.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::support::oracle;
 use super::support::stream::{Stream, is};
 use super::{end, number};
 
-/// One process has most of the memory; another, which asks for as much, makes the kernel kill it.
+/// One process uses most of the memory. Another one asks for as much, and the kernel has to kill.
 #[test]
 fn the_whole_machine_has_no_memory_left() {
     let _machine = support::alone();
@@ -26,7 +26,7 @@ fn the_whole_machine_has_no_memory_left() {
     let (v, o) = (victim.pid(), other.pid());
     assert_eq!(victim.ask(&megabytes.to_string()), "held");
     other.say(&megabytes.to_string());
-    // On a slow machine the memory of the first can come too late for the second.
+    // On a slow machine, the first process's memory may be freed too late for the second.
     let both = other.last_words().is_none();
     victim.wait_for_end();
     victim.reap();
@@ -52,12 +52,12 @@ fn the_whole_machine_has_no_memory_left() {
     let kill = kills.iter().find(|kill| is(kill, "oom.kill", v));
     let kill = kill.unwrap_or_else(|| panic!("{kills:?}"));
     assert_eq!(kill["process.linux.cgroup"], first.path());
-    // The kernel sends the signal first: an end that was faster than the rest of it comes before.
+    // The kernel sends the signal first, so a fast exit can precede the kill event.
     let at = |event: &Value| number(event, "time_unix_nano");
     assert_eq!(exit["oom_killed"], at(kill) <= at(&exit), "{exit} {kill}");
 }
 
-/// Segments that a process is told to have sent again.
+/// Returns the number of segments reported as retransmitted by a process.
 fn retransmits(stream: &Stream, pid: u32) -> u64 {
     let told = stream.of(|e| is(e, "tcp.retransmit", pid));
     told.iter().map(|e| number(e, "tcp.segments")).sum()
@@ -89,7 +89,7 @@ fn a_server_sends_again_what_a_bad_link_loses() {
     assert!(kernel > 0, "nothing was lost");
     assert_eq!(number(&close, "retransmits"), kernel);
     assert_eq!(retransmits(&stream, s), kernel);
-    // What the other side sent again, for want of an answer, is its own.
+    // Segments retransmitted by the other side belong to the other side.
     assert_eq!(retransmits(&stream, c), link.far.retransmits());
 }
 
@@ -103,7 +103,7 @@ fn a_link_that_loses_everything_is_a_timeout() {
     let stream = Stream::start(&["--kind", "tcp"]);
     let mut client = Load::in_namespace(&link.near, "sockets");
     let pid = client.pid();
-    // Before, so that both sides know each other's hardware address.
+    // Both sides first learn each other's hardware address.
     let refused = client.ask(&format!("connect {}:9", Link::FAR));
     assert_eq!(refused, "error 111");
     link.lose_percent(100);
@@ -114,7 +114,7 @@ fn a_link_that_loses_everything_is_a_timeout() {
     let failed = &failed[1];
     assert_eq!(failed["error.type"], "timeout", "{failed}");
     assert_eq!(failed["network.peer.address"], Link::FAR);
-    // From 6.5 on the kernel asks more often than it is told to (tcp_syn_linear_timeouts).
+    // Since 6.5 the kernel retries more often than configured (tcp_syn_linear_timeouts).
     let kernel = link.near.retransmits();
     assert!(kernel >= 2, "{kernel}");
     assert_eq!(retransmits(&stream, pid), kernel);

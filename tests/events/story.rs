@@ -1,4 +1,4 @@
-//! A whole story: a shell in a container downloads a program, runs it and deletes it.
+//! Tests a whole story: a shell in a container downloads a program, runs it and deletes it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use super::support;
 use super::support::container::{Wish, busybox, hex_id, runc};
 use super::support::stream::Stream;
 
-/// A server of files; ended when it is dropped.
+/// A file server, ended when dropped.
 struct Server {
     child: Child,
     port: u16,
@@ -19,11 +19,11 @@ struct Server {
 }
 
 impl Server {
-    /// It has one file: a program that is called `id`.
+    /// Serves one file: a program named `id`.
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::copy(busybox(), folder.path().join("id")).expect("busybox is installed");
-        // Free until it is given to somebody else, which the kernel does last with one just used.
+        // The kernel reuses a port that was just used last, so it stays free for a while.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
         let port = free.expect("a free port").port();
         let child = Command::new(busybox())
@@ -50,7 +50,7 @@ impl Drop for Server {
     }
 }
 
-/// Somebody gets a shell in a container, downloads a program, runs it and deletes it.
+/// A user gets a shell in a container, downloads a program, runs it and deletes it.
 #[test]
 fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
     let _machine = support::shared();
@@ -75,7 +75,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
     runc(&["exec", &id, "/bin/sh", "-c", &script]);
 
     let named = |name: &'static str| move |e: &Value| e["event.name"] == name;
-    // Who: a shell that runc has started.
+    // Who: a shell started by runc.
     let shell = stream.wait_for("the shell", |e| {
         named("process.exec")(e) && e["process.command_args"][1] == "-c"
     });
@@ -86,7 +86,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
         "{shell}"
     );
     let pid = &shell["process.pid"];
-    // From where: a child of it connects, and writes the file.
+    // From where: a child of the shell connects and writes the file.
     let child = |program: &'static str, at: usize| {
         stream.wait_for(program, |e| {
             named("process.exec")(e)
@@ -107,7 +107,7 @@ fn a_shell_in_a_container_is_followed_from_its_begin_to_its_end() {
     assert!(number(&close, "bytes_received") >= size, "{close}");
     let chmod = stream.wait_for("chmod", named("file.chmod"));
     assert_eq!(chmod["file.mode"], "0755", "{chmod}");
-    // To where: what came is run, and removed.
+    // What then: the downloaded program runs and is deleted.
     let ran = child("/tmp/id", 0);
     assert_eq!(ran["process.executable.path"], "/tmp/id", "{ran}");
     let ended = of(&ran, "process.exit");

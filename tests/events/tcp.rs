@@ -1,4 +1,4 @@
-//! TCP connections, from both ends.
+//! Tests of TCP connections from both ends.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn both_ends_of_a_connection_are_told() {
     needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
     let stream = Stream::start(&KINDS);
-    // Where it listens, where the client connects to, and what is told of the client's side.
+    // The address of the listener, the client's destination, and the expected family.
     let cases = [
         ("127.0.0.1:0", "127.0.0.1", "ipv4"),
         ("[::1]:0", "[::1]", "ipv6"),
@@ -137,13 +137,13 @@ fn a_failure_has_its_reason() {
     }
 }
 
-/// The kernel then names the last that it heard of the way, and not that time ran out.
+/// The kernel then reports the last ICMP error of the path instead of a timeout.
 #[test]
 fn a_connection_to_a_host_that_is_gone_ends_by_a_timeout() {
     let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();
-    // Three seconds, and one for the question which hardware has the address.
+    // Three seconds, and one for resolving the hardware address.
     link.near.set("ipv4/tcp_retries2", "3");
     link.near.set("ipv4/neigh/link0/mcast_solicit", "1");
     let stream = Stream::start(&KINDS);
@@ -163,7 +163,7 @@ fn a_connection_to_a_host_that_is_gone_ends_by_a_timeout() {
     assert_eq!(close["tcp.closed_by"], Value::Null, "{close}");
 }
 
-/// When it began is not known, so how long it took is not either.
+/// The start is unknown, and so is the duration.
 #[test]
 fn a_failure_that_began_before_the_agent_has_no_duration() {
     let _machine = support::shared();
@@ -174,7 +174,7 @@ fn a_failure_that_began_before_the_agent_has_no_duration() {
     let id = load.pid();
     assert_eq!(load.ask(&format!("begin {}:9", Link::SILENT)), "begun");
     let stream = Stream::start(&KINDS);
-    // The kernel gives up at once from now on: at the next attempt.
+    // From now on, the kernel gives up at the next attempt.
     link.near.set("ipv4/tcp_syn_retries", "1");
     assert_eq!(load.ask("settle"), "error 110");
     end(&mut load);
@@ -202,8 +202,8 @@ fn ten_thousand_short_connections_are_all_reported() {
         let told = stream.of(|e| is(e, name, pid) && e["noctule.origin"].is_null());
         told.len() as u64 + stream.lost(name)
     };
-    // The kernel skips a program that interrupts itself, and from Linux 7.0 on one that another has
-    // preempted in the middle: that can be the call that begins a connection.
+    // The kernel skips a program that interrupts itself. Since Linux 7.0 it also skips one whose
+    // earlier run was preempted. That can be the program at the start of a connection.
     let skipped = || stream.lost("skipped");
     support::wait_until("all are closed", || {
         count("tcp.close", c) + count("tcp.close", s) + skipped() >= 2 * COUNT
@@ -273,9 +273,9 @@ fn a_killed_client_leaves_no_connection() {
     client_load.reap();
     Reading::fresh_with(&agent, "none is open", |r| open(r).filter(|n| *n == 0.0));
     let closed = || stream.of(|e| is(e, "tcp.close", c)).len() as u64;
-    // The timer that acknowledges them all at once can interrupt a program, which then is not run
-    // for hundreds of them; each is told all the same. But where programs can be preempted two can
-    // have lost the CPU at once, each in one of the two programs that see an end.
+    // The timer that acknowledges all of them at once can interrupt a program, which is then
+    // skipped for hundreds of connections. Each is still reported. But where programs can be
+    // preempted, both programs that see an end may be skipped.
     let skipped = || match loses("skipped") {
         true => stream.lost("skipped"),
         false => 0,
@@ -294,7 +294,7 @@ fn inherited_socket_is_closed_by_its_last_owner() {
     let mut server = Load::own(&group, "sockets");
     let address = server.ask("listen 127.0.0.1:0");
     let port = address.rsplit_once(':').expect("a port").1.to_owned();
-    // The shell opens it; its child has it for longer. bash has /dev/tcp.
+    // The shell opens the connection, and its child keeps it for longer. bash provides /dev/tcp.
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{port}; ( read word; exec 3<&- ) <&0 & exec 3<&-; echo 'load: gone'; wait"
     );
@@ -318,11 +318,12 @@ fn inherited_socket_is_closed_by_its_last_owner() {
     end(&mut server);
 }
 
-/// That many segments were sent again. A flood of other tests can fill the ring of this stream: then it says how many
-/// records found no room, and each of them had one segment or more, or was another's.
+/// Checks the number of retransmitted segments. A flood in another test can fill the ring of this
+/// stream. Then the stream reports how many records were lost, each with at least one segment,
+/// possibly of another process.
 #[track_caller]
 fn assert_all_told(stream: &Stream, told: u64, kernel: u64) {
-    // Those of all processes: one can be told without its process, or of another.
+    // Events of all processes, because one can lack its process or have another.
     let again = |e: &Value| e["event.name"] == "tcp.retransmit";
     match stream.lost("tcp.retransmit") {
         0 => assert_eq!(told, kernel, "{:?}", stream.of(again)),
@@ -344,13 +345,13 @@ fn retransmits_match_the_kernel_count() {
     far.ask("accept");
     let before = link.near.retransmits();
     link.lose_to(Link::FAR);
-    // It may have to wait for room until the link is mended.
+    // The load may have to wait for room until the link is repaired.
     near.say("send 100000");
     support::wait_until("it is sent again", || link.near.retransmits() > before + 2);
     link.mend();
     assert_eq!(far.ask("receive 100000"), "100000");
     assert_eq!(near.hear(), "100000");
-    // A segment that is never answered: the request for a connection.
+    // Adds a segment that is never answered: a connection request.
     link.near.set("ipv4/tcp_syn_retries", "2");
     near.ask(&format!("connect {}:9", Link::SILENT));
     end(&mut near);
@@ -379,7 +380,7 @@ fn retransmits_match_the_kernel_count() {
     assert_eq!(number(&close, "retransmits"), of_connection);
 }
 
-/// Whether this kernel keeps a process from tracing programs, with all that interrupts it.
+/// Returns whether this kernel hides a process, and its interrupts, from tracing programs.
 fn hides_processes() -> bool {
     let answer = support::json(&["doctor", "--json"]);
     let features = answer["features"].as_array().expect("features");
@@ -387,8 +388,8 @@ fn hides_processes() -> bool {
     feature.expect("doctor lists all_processes")["state"] != "on"
 }
 
-/// A queue that is full refuses what the kernel sends, and the kernel tries again: nothing of that
-/// arrives twice.
+/// A full queue refuses segments, and the kernel retries. None of these attempts reach the peer
+/// twice.
 #[test]
 fn locally_dropped_segments_are_marked_as_failed() {
     const BYTES: u64 = 2_000_000;
@@ -419,7 +420,7 @@ fn locally_dropped_segments_are_marked_as_failed() {
     assert_all_told(&stream, sum("tcp.segments"), kernel);
     let told_failed = sum("tcp.segments_failed");
     if told_failed != failed {
-        // What became of an attempt that no program saw is not known.
+        // The result of an attempt that no program saw is unknown.
         let lost = stream.lost("tcp.retransmit") > 0;
         assert!(lost || hides_processes(), "{told_failed} of {failed}");
         let expected = failed / 2..=failed;
@@ -538,14 +539,14 @@ fn connections_without_a_descriptor_are_reported_immediately() {
     let mut client = Load::own(&group, "sockets");
     let (s, c) = (server.pid(), client.pid());
     let address = server.ask("listen 127.0.0.1:0");
-    // One that nobody accepts, and one that is on its way to another process.
+    // One connection waits to be accepted, and one is in transit to another process.
     let server_port = port(&address);
     let waits = port(&client.ask(&format!("connect {address}")));
     let posted = port(&client.ask(&format!("connect {address}")));
     client.ask("post");
     let stream = Stream::start(&["--kind", "tcp", "--existing"]);
     let of = |e: &Value, key: &str, port: u64| e[key].as_u64() == Some(port);
-    // Where accept(2) is seen, what waits for it is not told before.
+    // If accept(2) is traced, a waiting connection is not reported before.
     if calls_are_seen() {
         for _ in [waits, posted] {
             server.ask("accept");
@@ -570,7 +571,8 @@ fn connections_without_a_descriptor_are_reported_immediately() {
     end(&mut server);
 }
 
-/// It is on its way to another process since before the agent: no row below the node has it.
+/// The connection has been in transit to another process since before the agent, so only the node
+/// counts it.
 #[test]
 fn connection_without_owner_counts_for_the_node() {
     let _machine = support::alone();
@@ -589,7 +591,7 @@ fn connection_without_owner_counts_for_the_node() {
     client.ask(&format!("connect {address}"));
     server.ask("accept");
     let path = group.path();
-    // The figure of nobody when all of the group's are in its row.
+    // Returns the number of connections without owner, once all of the group's are in its row.
     let with = |agent: &Agent, expected: f64| {
         Reading::fresh_with(agent, "its row is there", |reading| {
             let name = "noctule_cgroup_tcp_connections";
@@ -646,10 +648,10 @@ fn a_close_has_its_reason_and_the_side_that_closed() {
     needs!("tcp_events");
     let group = Group::new("close");
     let stream = Stream::start(&KINDS);
-    // What the client does, and what each side's event says.
+    // The client's action, and the expected event of each side.
     let cases = [
         ("finish", ("fin", "local"), ("fin", "peer")),
-        // It has not read what came.
+        // The client has not read received data.
         ("close", ("aborted", "local"), ("reset", "peer")),
     ];
     for (act, here, there) in cases {

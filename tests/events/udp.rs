@@ -1,4 +1,4 @@
-//! Names that are asked for, and what sockets of UDP exchange: against what the other side has noted.
+//! Tests of DNS queries and UDP flows, against what the other side has recorded.
 
 use std::io::Write as _;
 use std::net::UdpSocket;
@@ -21,19 +21,20 @@ const AAAA: u16 = 28;
 const NOERROR: u8 = 0;
 const NXDOMAIN: u8 = 3;
 
-/// A question as the resolver has noted it, with its answer.
+/// A question with its answer, as recorded by the resolver.
 #[derive(Clone, Debug)]
 struct Noted {
     name: String,
     kind: u16,
     code: u8,
     records: u16,
-    /// From its arrival to its answer.
+    /// Time from its arrival to its answer.
     held: Duration,
 }
 
-/// A resolver at 127.0.0.1 of a namespace. It knows addresses of `www.test` and, after a while, of
-/// `slow.test`, is silent about `silent.test`, and knows no other name. It ends with the process.
+/// Starts a resolver at 127.0.0.1 of a namespace. It resolves `www.test` and, after a while,
+/// `slow.test`. It never answers `silent.test`, and other names do not exist. It ends with the
+/// process.
 fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:53").expect("root"));
@@ -48,7 +49,7 @@ fn resolver(namespace: &Namespace) -> Arc<Mutex<Vec<Noted>>> {
             if note.name == "slow.test" {
                 thread::sleep(Duration::from_millis(30));
             }
-            // Before the client has it: who waits for the answer finds the note.
+            // Recorded before the client gets the answer, so that a waiting test finds it.
             noted.lock().expect("no panic").push(Noted {
                 held: came.elapsed(),
                 ..note
@@ -104,7 +105,7 @@ fn question(id: u8, labels: &[&[u8]], kind: u16) -> Vec<u8> {
     packet
 }
 
-/// Labels and type of a question, the name and the type in the event, and the code.
+/// Labels and type of a question, the expected name and type in the event, and the response code.
 type Case = (
     &'static [&'static [u8]],
     u16,
@@ -123,7 +124,7 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let port = client.local_addr().expect("bound").port();
     client.connect("127.0.0.1:53").expect("a socket of UDP");
-    // First, because that nobody answers is known last.
+    // Sent first, because a missing answer is known last.
     let silent = question(1, &[b"silent", b"test"], A);
     client.send(&silent).expect("sent");
     client.send(&silent).expect("sent again");
@@ -172,7 +173,8 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     assert_eq!(event["dns.response_code"], Value::Null, "{event}");
 }
 
-/// Both questions of a name leave one socket at once, and the resolver answers one after the other.
+/// Both questions for a name are sent from one socket together, and the resolver answers one after
+/// the other.
 #[test]
 fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
     let _machine = support::shared();
@@ -184,7 +186,7 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
         .write_all(b"nameserver 127.0.0.1\n")
         .expect("it can be written");
     let stream = Stream::start(&["--kind", "dns"]);
-    // `ip netns exec` has a mount namespace of its own.
+    // `ip netns exec` has its own mount namespace.
     let script = format!(
         "[ -e /etc/resolv.conf ] || : > /etc/resolv.conf
         mount -o bind {} /etc/resolv.conf && exec {}",
@@ -223,8 +225,8 @@ fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
     }
 }
 
-/// `dig` asks with options of its own (EDNS). Its query time is no bound: its watch begins when it comes
-/// around to it after it has sent, which is 4 ms late where a machine is slow.
+/// `dig` adds options of its own (EDNS). Its query time is not a limit: dig starts its clock after
+/// sending, which is up to 4 ms late on a slow machine.
 #[test]
 fn what_dig_prints_matches_the_event() {
     let _machine = support::shared();
@@ -282,7 +284,7 @@ fn question_is_identified_by_id_name_and_type() {
     let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let own = client.local_addr().expect("bound");
     client.connect("127.0.0.1:53").expect("a socket of UDP");
-    // An update of a zone asks nothing.
+    // A zone update asks nothing.
     let mut update = question(7, &[b"update", b"test"], A);
     update[2] = 5 << 3;
     let first = question(7, &[b"first", b"test"], A);
@@ -297,7 +299,7 @@ fn question_is_identified_by_id_name_and_type() {
         server.send_to(&packet, own).expect("sent");
         client.recv(&mut [0; 512]).expect("an answer");
     };
-    // One that is late, then one in capital letters; and one without what was asked.
+    // A late answer, an answer in capital letters, and an answer without the question.
     answer(&second, NOERROR);
     answer(&question(7, &[b"THIRD", b"TEST"], AAAA), NXDOMAIN);
     client.send(&question(8, &[b"last"], A)).expect("sent");
@@ -369,15 +371,15 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
             client.send_to(&buffer[..size], address).expect("sent");
             server.recv_from(&mut buffer).expect("it came");
         }
-        // A look at a packet takes nothing, whatever it asks for.
+        // Peeking at a packet does not receive it.
         server.send_to(&buffer[..50], own).expect("sent");
         client.peek_from(&mut buffer).expect("it came");
         client.peek_from(&mut []).expect("it came");
         client.recv_from(&mut buffer).expect("it came");
-        // Sent, and taken by nobody.
+        // This packet is sent but never received.
         client.send_to(&buffer[..7], address).expect("sent");
         drop((client, server));
-        // Its own side, then bytes and packets that were sent, and those that were taken.
+        // Local side, peer, bytes and packets sent, bytes and packets received.
         let sides = [
             (own, address, [307, 4], [50, 1]),
             (address, own, [50, 1], [300, 3]),
@@ -398,7 +400,7 @@ fn a_flow_has_the_bytes_and_packets_of_both_sides() {
     }
 }
 
-/// What cannot be told on this kernel: an error where it is all that was asked for, else a warning.
+/// An unsupported kind is an error if nothing else was requested, and otherwise a warning.
 #[test]
 fn requesting_an_unsupported_kind_is_reported() {
     let _machine = support::shared();

@@ -1,4 +1,4 @@
-//! Clients that mean harm: they send no request, or never read the answer.
+//! Tests of malicious clients, which send no request or never read the answer.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use crate::support::agent::Agent;
 use crate::support::cgroup::Group;
 use crate::support::{self, oracle, wait_until};
 
-/// More than a connection has room for in the kernel, and far more when each client has its own.
+/// More than the kernel buffers for a connection, and far more if each client had its own page.
 const PAGE_BYTES: usize = 2 << 20;
 
 fn connect(agent: &Agent, sent: &str) -> TcpStream {
@@ -16,7 +16,7 @@ fn connect(agent: &Agent, sent: &str) -> TcpStream {
     stream
 }
 
-/// 64 copies of a page of 2.7 MB took 1.1 GB with their buffers, and the kernel killed the agent.
+/// 64 copies of a 2.7 MB page once took 1.1 GB with their buffers, and the kernel killed the agent.
 #[test]
 fn clients_that_never_read_share_one_page() {
     let _machine = support::shared_but(&[support::Part::Groups]);

@@ -1,4 +1,5 @@
-//! Places for series are shared by group: a flood in one group leaves a place for who comes late in another.
+//! Tests that series places are shared by group: a flood in one group leaves places for latecomers
+//! in another.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,20 +14,21 @@ use crate::support::load::Load;
 use crate::support::reading::Reading;
 use crate::support::{self, StopAtEnd, wait_until};
 
-/// A late one has its place within a minute, which has so many batches at the usual interval.
+/// Number of batches in a minute at the default interval, within which a latecomer must get a
+/// place.
 const BATCHES: usize = 60;
 
-/// More than the rows of the kernel side and the places for series, as they are by default.
+/// More than the default number of rows on the kernel side and of series.
 const DESTINATIONS: usize = 5000;
 
-/// After so many the table has no room.
+/// Number of rounds after which the table is full.
 const ROUNDS: u64 = 3;
 
-/// Places for processes, and processes that want them, each with a name of its own.
+/// Number of places for processes, and number of processes that want one, each with its own name.
 const PLACES: usize = 500;
 const NAMES: usize = 2000;
 
-/// Fails if a late one has no place; `at_each` comes before each batch.
+/// Fails if a latecomer gets no place. `at_each` runs before each batch.
 #[track_caller]
 fn within_a_minute(agent: &Agent, mut at_each: impl FnMut(), has_place: impl Fn(&Reading) -> bool) {
     let found = (0..BATCHES).any(|_| {
@@ -45,7 +47,7 @@ fn listening(load: &mut Load) -> String {
 
 #[test]
 fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
-    // It takes the places of others in every agent of the machine.
+    // The flood takes places in every agent of the machine.
     let _machine = support::alone();
     needs!("tcp_events");
     let folder = tempfile::tempdir().expect("a folder");
@@ -63,7 +65,7 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
         let flood = &mut flood;
         let spread = format!("spread {port} {DESTINATIONS}");
         let (stop, done) = (&stop, &rounds);
-        // It goes on: no place comes free because nobody uses it.
+        // The flood continues, so no place becomes free by disuse.
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(flood.ask(&spread), "done");
@@ -73,7 +75,8 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
         wait_until("the flood has all rows and all places", || {
             let reading = Reading::fresh(&agent);
             let full = [("kind", "destination_row")];
-            // The kernel may have no memory for a row at once: what is missing after a round comes in the next.
+            // The kernel may have no memory for a row immediately. A missing row is created in the
+            // next round.
             rounds.load(Ordering::Relaxed) >= ROUNDS
                 && reading.value("noctule_self_losses_total", &full) > Some(0.0)
                 && reading.value("noctule_self_overflow_destinations", &[]) > Some(0.0)
@@ -88,7 +91,7 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
             })
         });
     });
-    // The flood went on all the time: the group is bounded, and was reported once.
+    // The flood never stopped: the group is bounded, and was reported once.
     let bounded = [("limit", "events.destinations")];
     let bounded = Reading::fresh(&agent).value("noctule_self_bounded_groups", &bounded);
     assert_eq!(bounded, Some(1.0));
@@ -100,7 +103,7 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
     assert_eq!(said.matches(&words).count(), 1, "{said}");
 }
 
-/// Processes that sleep, each with a name of its own; ended with their group.
+/// Sleeping processes, each with its own name, that end with their group.
 struct Named(Child);
 
 impl Named {
@@ -126,7 +129,7 @@ impl Drop for Named {
 
 #[test]
 fn a_flood_of_process_names_leaves_a_place_for_a_late_process() {
-    // It takes the places of others in every agent of the machine.
+    // The flood takes places in every agent of the machine.
     let _machine = support::alone();
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");

@@ -1,4 +1,5 @@
-//! TLS, passwords and certificates of clients (`--web-config`), and a socket of systemd.
+//! Tests of TLS, passwords and client certificates (`--web-config`), and of a socket passed by
+//! systemd.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +13,7 @@ use crate::support::prometheus::{Prometheus, free_address};
 use crate::support::tls::{Authority, curl};
 use crate::support::{self, NOCTULE, StopAtEnd, wait_until};
 
-/// bcrypt of `secret`, cost 10.
+/// bcrypt hash of `secret`, cost 10.
 const HASH: &str = "$2b$10$7YaY/0yV7XFuwujnBiBOEO0.h0rWIliHbcqg4idcT7RPOCLjyVUjO";
 /// `scraper:secret`
 const SCRAPER: &str = "Basic c2NyYXBlcjpzZWNyZXQ=";
@@ -24,7 +25,7 @@ fn start(config: &std::path::Path) -> Agent {
     Agent::start_unready(command, Stdio::inherit()).0
 }
 
-/// A count of the agent, of a page that was got otherwise.
+/// Returns a refusal count from a page.
 fn refused(page: &str, reason: &str) -> f64 {
     let start = format!("noctule_self_web_refused_total{{reason=\"{reason}\"}} ");
     let line = page.lines().find_map(|line| line.strip_prefix(&start));
@@ -32,7 +33,7 @@ fn refused(page: &str, reason: &str) -> f64 {
     line.parse().expect("a number")
 }
 
-/// The least value of `up` since the server was ready, and how often it was written.
+/// Returns the minimum of `up` since the server was ready, and the number of its samples.
 fn ups(server: &Prometheus) -> (f64, f64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("later");
     let value = |query: &str| {
@@ -95,7 +96,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     );
     assert_eq!(ask(&own, &["-u", "scraper:wrong"]).0, 401);
     assert_eq!(ask(&own, &["-u", "nobody:secret"]).0, 401);
-    // Without TLS there is an answer that says what to do.
+    // Plain HTTP gets an answer that says what to do.
     let (status, said) = agent.get("/metrics", "*/*");
     assert!(
         status == 400 && said.contains("https://"),
@@ -121,7 +122,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     );
     let server = Prometheus::scraping_by(agent.address(), &options);
     wait_until("it is scraped", || ups(&server).1 >= 3.0);
-    // What is wrong changes nothing, and is said.
+    // An invalid configuration changes nothing and is reported.
     let valid = || {
         let page = ask(&own, &right).1;
         page.contains("noctule_self_web_config_valid 1\n")
@@ -149,7 +150,7 @@ fn certificates_and_passwords_are_required_and_renewable() {
     assert_eq!(ups(&server).0, 1.0, "{}", server.target());
 }
 
-/// A password that is tried, with an answer.
+/// Tries a password and returns the answer.
 fn attempt(address: &str, credentials: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -180,14 +181,14 @@ fn a_flood_of_wrong_passwords_costs_a_scraper_nothing() {
         for part in 0..8u32 {
             let (agent, stop, tried) = (&agent, &stop, &tried);
             scope.spawn(move || {
-                // Base64 of other bytes each time: `scraper:` and three of the alphabet.
+                // Base64 with varying bytes: `scraper:` and three letters.
                 for n in 0u32.. {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
                     let end = format!("{:08}", n * 8 + part);
                     let answer = attempt(agent.address(), &format!("Basic c2NyYXBlcjpz{end}"));
-                    // Its connection may have given way to a newer one.
+                    // The connection may have been closed for a newer one.
                     let answer = answer.unwrap_or_default();
                     assert!(!answer.contains(" 200"), "{answer}");
                     tried.fetch_add(1, Ordering::Relaxed);
@@ -269,7 +270,7 @@ fn systemd_socket_is_accepted() {
     let address = free_address();
     let mut command = Command::new("systemd-socket-activate");
     command.args(["-l", &address, NOCTULE, "run"]);
-    // It starts the program with the first connection.
+    // systemd starts the program at the first connection.
     let knocking = address.clone();
     thread::spawn(move || {
         wait_until("somebody listens", || TcpStream::connect(&knocking).is_ok());

@@ -1,4 +1,4 @@
-//! The agent within the limits of its unit, on a node with many processes.
+//! Tests the agent within the limits of its systemd unit, on a node with many processes.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use crate::support::agent::Agent;
 use crate::support::cgroup::Group;
 use crate::support::{self, NOCTULE, http};
 
-/// What the limits of the unit are made for, with a series for each.
+/// The number of processes that the limits of the unit are designed for, each with its series.
 const PROCESSES: usize = 8000;
 
-/// Scrapes, one in each second.
+/// Number of scrapes, one per second.
 const SCRAPES: usize = 30;
 
-/// Processes that do nothing but wake up; ended when it is dropped.
+/// Sleeping processes, ended when dropped.
 struct Herd(Child);
 
 impl Herd {
@@ -38,13 +38,13 @@ impl Herd {
 
 impl Drop for Herd {
     fn drop(&mut self) {
-        // What it started goes with its group.
+        // The processes that it started end with their group.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The value of a setting of the unit.
+/// Returns the value of a setting of the unit.
 fn setting(name: &str) -> String {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/noctule.service");
     let unit = fs::read_to_string(unit).expect("the unit");
@@ -81,6 +81,6 @@ fn eight_thousand_processes_fit_into_the_limits_of_the_unit() {
         thread::sleep(next.saturating_sub(begun.elapsed()));
     }
     assert_eq!(group.oom_kills(), 0);
-    // Packed, the series of a process have some 80 bytes.
+    // Compressed, the series of a process take about 80 bytes.
     assert!(largest > 50 * PROCESSES, "a page of {largest} bytes");
 }

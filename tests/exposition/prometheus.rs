@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the agent and sees what the kernel accounts.
+//! Tests that a real Prometheus computes the CPU use that the kernel accounts.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,23 +10,23 @@ use crate::support::container::{Container, Wish, hex_id};
 use crate::support::prometheus::Prometheus;
 use crate::support::{self, assert_close, wait_until};
 
-/// Seconds since 1970, Prometheus' clock.
+/// Returns seconds since 1970, the clock of Prometheus.
 fn unix_now() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("after 1970").as_secs_f64()
 }
 
-/// The value of one result.
+/// Returns the value of a result.
 fn value(result: &Value) -> f64 {
     let text = result["value"][1].as_str().expect("a number as text");
     text.parse().expect("a number")
 }
 
-/// The kernel's own accounting of a group over time: seconds since 1970 and CPU time.
+/// The kernel's account of a group over time: seconds since 1970, and CPU time.
 struct Accounted(Vec<(f64, f64)>);
 
 impl Accounted {
-    /// CPU time at a moment between two of the readings.
+    /// Interpolates the CPU time at a moment between two readings.
     fn at(&self, time: f64) -> f64 {
         let next = self.0.iter().position(|(t, _)| *t >= time);
         let next = next.expect("it was read until later");
@@ -36,10 +36,10 @@ impl Accounted {
     }
 }
 
-/// The half minute, and what Prometheus needs around it.
+/// Half a minute, plus a margin for Prometheus.
 const WINDOW_SECONDS: f64 = 33.0;
 
-/// Rates over the same half minute: that of Prometheus and that of the kernel's own accounting.
+/// Returns the rate of Prometheus and that of the kernel's account over the same half minute.
 fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64) {
     let accounting = container.accounting();
     let mut accounted = Accounted(Vec::new());
@@ -66,29 +66,29 @@ fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64)
 fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     let _machine = support::shared();
     let id = hex_id();
-    // Directly below the root its weight is not divided by that of a group above it.
+    // Directly below the root, no parent's weight reduces its share.
     let wish = Wish {
         cpus: Some(0.5),
         ..Wish::burn(&id, &format!("/noctule-test-{id}"))
     };
     let container = wish.create();
     container.start();
-    // A scrape shows the last batch: with batches each second it could be a second old at one end of
-    // the half minute and new at the other, which is 3 % by itself.
+    // A scrape shows the last batch. With one batch per second, it could be a second old at one end
+    // of the half minute and new at the other, an error of 3 %.
     let agent = Agent::start(&["--interval", "200ms"]);
     let server = Prometheus::scraping(agent.address());
     let series = format!("noctule_container_cpu_seconds_total{{container_id=\"{id}\"}}");
     wait_until("prometheus has scraped it", || {
         !server.query(&series, unix_now()).is_empty()
     });
-    // A busy machine may give a group less than its quota; so there are three tries.
+    // A busy machine may give a group less than its quota, so there are three tries.
     let mut given = Vec::new();
     let tried = (0..3).find_map(|_| {
         let before = support::stolen();
         let (rate, own) = rates(&server, &series, &container);
-        // Whatever the machine gave: both count the same.
+        // Both must agree, whatever the machine gave.
         assert_close("rate against the kernel's accounting", rate, own, 0.03, 0.0);
-        // What the hypervisor took, the quota cannot give.
+        // Time that the hypervisor took is not available to the group.
         let taken = (support::stolen() - before) / WINDOW_SECONDS;
         given.push((own, taken));
         (0.495 - taken..0.505)
