@@ -195,7 +195,7 @@ fn the_answer_has_the_kernels_format() {
 }
 
 #[test]
-fn what_is_wrong_has_a_caret_below_it() {
+fn errors_have_a_caret_below_the_place() {
     let _machine = support::shared();
     let cases: [(&[&str], &str); 5] = [
         (
@@ -319,7 +319,7 @@ fn the_time_between_two_events_is_that_of_the_sleeps() {
 /// Whatever asks for a process group that is not there never has a second event here: more of these than
 /// the kernel side keeps.
 #[test]
-fn first_events_that_nothing_follows_make_room() {
+fn unmatched_first_events_make_room() {
     let _machine = support::shared();
     needs!("cpu_time");
     const NOBODY: i32 = 1 << 22;

@@ -234,7 +234,7 @@ fn without_a_meter_there_is_no_energy_anywhere() {
 }
 
 #[test]
-fn a_folder_that_is_no_sysfs_is_an_error() {
+fn folder_that_is_not_a_sysfs_is_an_error() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");

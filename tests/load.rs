@@ -145,7 +145,7 @@ fn getppid(times: u64) {
 }
 
 #[test]
-fn maps_are_shown_with_the_names_of_btf_and_what_is_printed_as_it_comes() {
+fn maps_use_btf_names_and_output_is_shown() {
     let _machine = support::shared();
     needs!("cpu_time");
     const CALLS: u64 = 1000;
@@ -260,7 +260,7 @@ fn each_kind_of_section_is_attached() {
 
 /// In a mount namespace with a BPF filesystem of its own.
 #[test]
-fn a_map_that_asks_to_be_pinned_is_not() {
+fn map_with_pinning_is_not_pinned() {
     let _machine = support::shared();
     needs!("cpu_time");
     let object = Object::new(fixtures::PINNED);
@@ -279,7 +279,7 @@ fn a_map_that_asks_to_be_pinned_is_not() {
 }
 
 #[test]
-fn a_program_that_others_call_is_loaded_and_not_attached() {
+fn tail_called_program_is_loaded_but_not_attached() {
     let _machine = support::shared();
     needs!("cpu_time");
     for more in [&[][..], &["--program", "entry"]] {
@@ -340,7 +340,7 @@ fn an_iterator_is_read_once_and_ends_the_command() {
 
 /// A program that needs to be told where says the option, before anything is loaded.
 #[test]
-fn what_is_missing_is_said() {
+fn missing_options_are_named() {
     let _machine = support::shared();
     let object = Object::new(fixtures::SECTIONS);
     let cases: [(&[&str], &str); 8] = [

@@ -73,8 +73,8 @@ fn address(browser: &Browser) -> String {
 }
 
 #[test]
-fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
-    // Beside loads of others a browser takes minutes to begin.
+fn page_names_the_neighbour_and_a_link_restores_it() {
+    // On a machine with other loads a browser takes minutes to start.
     let _machine = support::alone();
     needs!("cpu_waits");
     let agent = agent();
@@ -130,7 +130,7 @@ fn the_page_names_the_neighbour_that_hurts_and_a_link_restores_it() {
 }
 
 #[test]
-fn names_of_strangers_are_text() {
+fn untrusted_names_are_shown_as_text() {
     let _machine = support::shared();
     let agent = agent();
     let hostile = Group::new("<img src=x onerror=document.title=1>\u{202e}\"&amp;");

@@ -31,7 +31,7 @@ fn events(tracefs: &Tracefs) -> Vec<(String, EventFormat)> {
 }
 
 #[test]
-fn fields_of_all_tracepoints_are_used_or_refused_with_a_reason() {
+fn every_tracepoint_field_is_usable_or_refused() {
     let _machine = support::shared();
     let events = events(&Tracefs::mount());
     let (mut compiled, mut refused) = (0, 0);
@@ -46,7 +46,7 @@ fn fields_of_all_tracepoints_are_used_or_refused_with_a_reason() {
 
 /// The kernel's verifier takes a program with all fields of an event in it.
 #[test]
-fn programs_of_a_sample_of_all_tracepoints_are_taken() {
+fn programs_for_a_sample_of_tracepoints_are_accepted() {
     let _machine = support::shared();
     needs!("cpu_time");
     let events = events(&Tracefs::mount());

@@ -233,7 +233,7 @@ fn kernels_own(folder: &Path) -> Option<(Tracefs, Load, PathBuf)> {
 }
 
 #[test]
-fn tables_are_those_of_the_kernel() {
+fn tables_equal_those_of_the_kernel() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     let folder = tempfile::tempdir().expect("a folder");
@@ -328,7 +328,7 @@ impl Drop for Made<'_> {
 }
 
 #[test]
-fn tables_of_several_events_are_those_of_the_kernel() {
+fn tables_of_several_events_equal_those_of_the_kernel() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     let folder = tempfile::tempdir().expect("a folder");

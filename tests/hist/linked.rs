@@ -106,7 +106,7 @@ fn a_table_without_variables_is_matched() {
 /// The kernel's own example, between two threads on two CPUs that wake each other. The time between two
 /// events counts the same wake-ups.
 #[test]
-fn wakeups_on_all_cpus_are_those_of_the_pair() {
+fn wakeups_on_all_cpus_match_the_pair() {
     let _machine = support::shared();
     needs!("cpu_time");
     const TURNS: u64 = 20_000;
@@ -165,7 +165,7 @@ fn wakeups_on_all_cpus_are_those_of_the_pair() {
 
 /// Two threads on two CPUs write with sizes of which the greatest is known.
 #[test]
-fn the_greatest_is_kept_with_what_it_had() {
+fn maximum_is_saved_with_its_fields() {
     let _machine = support::shared();
     needs!("cpu_time");
     let own = support::of_threads("writer-");
@@ -255,7 +255,7 @@ fn each_change_is_one_event() {
 }
 
 #[test]
-fn what_is_wrong_with_several_triggers_has_a_caret() {
+fn errors_of_several_triggers_have_a_caret() {
     let _machine = support::shared();
     let enter = ["syscalls:sys_enter_close", "keys=common_pid:f=fd"];
     let made = "--synth=made int fd";

@@ -60,7 +60,7 @@ fn it_has_the_events_before_the_greatest_value() {
 }
 
 #[test]
-fn it_stands_above_the_table_that_says_what_it_is_of() {
+fn it_is_printed_above_its_table() {
     let _machine = support::shared();
     needs!("cpu_time");
     let own = rustix::thread::gettid().as_raw_nonzero();
@@ -91,7 +91,7 @@ fn it_stands_above_the_table_that_says_what_it_is_of() {
 }
 
 #[test]
-fn what_it_needs_is_said() {
+fn missing_parts_are_named() {
     let _machine = support::shared();
     needs!("cpu_time");
     let event = "syscalls:sys_enter_close";

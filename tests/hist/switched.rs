@@ -81,7 +81,7 @@ fn a_table_counts_between_two_events() {
 
 /// What one CPU turns off, the other does not count from then on.
 #[test]
-fn it_holds_on_all_cpus_at_once() {
+fn switch_applies_to_all_cpus_immediately() {
     let _machine = support::shared();
     needs!("cpu_time");
     const TURNS: u64 = 2_000;

@@ -17,7 +17,7 @@ fn agent(machine: &Machine, more: &[&str]) -> Agent {
 }
 
 #[test]
-fn keplers_names_have_the_same_joules() {
+fn kepler_names_have_the_same_joules() {
     let _machine = support::shared();
     let machine = Machine::new();
     let stop = AtomicBool::new(false);
@@ -70,7 +70,7 @@ fn assert_close(one: f64, other: f64) {
 
 /// Idle power is never seen on a node whose CPUs are all busy from the start.
 #[test]
-fn a_busy_node_is_billed_for_its_work_by_agent_and_command_alike() {
+fn busy_node_is_charged_alike_by_agent_and_command() {
     let _machine = support::shared();
     let machine = Machine::new();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
@@ -110,7 +110,7 @@ fn a_busy_node_is_billed_for_its_work_by_agent_and_command_alike() {
 }
 
 #[test]
-fn a_meter_that_comes_late_is_counted_and_no_longer_missing() {
+fn late_meter_is_counted() {
     let _machine = support::shared();
     let machine = Machine::without_meters();
     let agent = agent(&machine, &[]);
@@ -137,7 +137,7 @@ fn a_meter_that_comes_late_is_counted_and_no_longer_missing() {
 }
 
 #[test]
-fn a_window_in_which_the_meter_does_not_move_is_no_zero() {
+fn unmoved_meter_is_not_reported_as_zero() {
     let _machine = support::shared();
     let machine = Machine::new();
     let answer = machine.json(&["energy", "--json", "--for", "100ms"]);
@@ -187,7 +187,7 @@ fn top_shows_zones_and_rows() {
 const PAGE: &str = include_str!("../../docs/energy.md");
 
 #[test]
-fn the_page_shows_what_doctor_says() {
+fn page_shows_the_output_of_doctor() {
     let _machine = support::shared();
     let machine = Machine::new();
     let mmio = machine.zone("intel-rapl-mmio:0");

@@ -144,7 +144,7 @@ fn processes(duties: &[(usize, u32)], moves: bool) -> Vec<Figure> {
 }
 
 #[test]
-fn each_process_is_charged_what_it_took() {
+fn processes_are_charged_what_they_used() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     needs!("energy");
@@ -156,7 +156,7 @@ fn each_process_is_charged_what_it_took() {
 }
 
 #[test]
-fn a_container_of_short_processes_is_charged_what_they_took() {
+fn container_is_charged_for_its_short_processes() {
     let _machine = support::shared_but(&[Part::Groups]);
     needs_a_virtual_machine!();
     needs!("energy");

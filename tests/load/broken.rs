@@ -28,7 +28,7 @@ fn refused(bytes: &[u8], more: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_no_object_for_bpf_is_named() {
+fn files_that_are_not_bpf_objects_are_named() {
     let _machine = support::shared();
     let host = std::fs::read("/proc/self/exe").expect("our own file");
     let cases: [(Vec<u8>, &str); 7] = [

@@ -96,7 +96,7 @@ fn classic_instructions_pass_what_they_should() {
 type Case<'a> = (&'a str, &'a [&'a str], Option<i32>, &'a [&'a str]);
 
 #[test]
-fn what_is_wrong_with_instructions_is_said_with_its_place() {
+fn instruction_errors_have_their_place() {
     let _machine = support::shared();
     let tracepoint = ["--raw", "--type", "tracepoint/syscalls/sys_enter_getppid"];
     let cases: [Case<'_>; 8] = [

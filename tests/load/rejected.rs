@@ -136,7 +136,7 @@ fn each_refusal_is_explained_and_nothing_stays() {
 }
 
 #[test]
-fn a_licence_and_a_section_of_nobodys_are_named() {
+fn licence_and_unknown_section_are_named() {
     let _machine = support::shared();
     needs!("cpu_time");
     let object = Object::new(fixtures::PROPRIETARY);

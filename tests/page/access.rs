@@ -54,7 +54,7 @@ fn check(agent: &Agent, name: &str) {
 }
 
 #[test]
-fn no_view_of_the_live_page_has_a_barrier() {
+fn live_page_has_no_accessibility_barriers() {
     let _machine = support::shared();
     let agent = agent();
     let (victim, neighbour) = (Group::new("victim"), Group::new("neighbour"));
@@ -63,7 +63,7 @@ fn no_view_of_the_live_page_has_a_barrier() {
 }
 
 #[test]
-fn no_view_of_a_recording_has_a_barrier() {
+fn recording_has_no_accessibility_barriers() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let tape = folder.path().join("tape");
@@ -85,7 +85,7 @@ const FOCUS: &str = "const it = document.activeElement; \
 const SLACK: i64 = 5;
 
 #[test]
-fn each_part_is_reached_and_moved_by_keys_alone() {
+fn every_part_works_with_the_keyboard_alone() {
     let _machine = support::shared();
     let agent = agent();
     let group = Group::new("keys");

@@ -51,7 +51,7 @@ fn mean(steps: &Value, history: &Value) -> f64 {
 }
 
 #[test]
-fn the_power_of_each_zone_is_that_of_the_api() {
+fn zone_power_equals_the_api() {
     let _machine = support::shared();
     let file = tempfile::NamedTempFile::new().expect("a file");
     // Where there is no meter the CPUs use what the operator says.
@@ -98,7 +98,7 @@ fn the_power_of_each_zone_is_that_of_the_api() {
 }
 
 #[test]
-fn each_cpu_has_a_strip_that_says_who_had_it() {
+fn cpu_strips_name_their_main_owner() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let agent = agent();

@@ -29,7 +29,7 @@ fn rows(browser: &Browser, table: &str, group: &Group) -> Vec<String> {
 }
 
 #[test]
-fn a_group_that_its_quota_holds_back_is_named_with_what_to_try() {
+fn throttled_group_is_named_with_advice() {
     let _machine = support::alone();
     needs!("wait_throttle");
     let agent = agent();

@@ -30,7 +30,7 @@ fn drag_over(browser: &Browser, selector: &str) {
 }
 
 #[test]
-fn a_part_of_a_picture_becomes_the_span_of_all() {
+fn dragging_over_a_chart_sets_the_span() {
     let _machine = support::shared();
     let agent = agent();
     let browser = open(&agent, "#seconds=60");
@@ -59,7 +59,7 @@ fn a_part_of_a_picture_becomes_the_span_of_all() {
 }
 
 #[test]
-fn a_filter_leaves_rows_that_match_and_a_link_keeps_it() {
+fn filter_keeps_matching_rows_and_is_in_the_link() {
     let _machine = support::shared();
     let agent = agent();
     let (wanted, other) = (Group::new("wanted"), Group::new("other"));
@@ -103,7 +103,7 @@ fn at(address: &str) -> Agent {
 }
 
 #[test]
-fn the_page_goes_on_when_the_agent_was_started_anew() {
+fn page_continues_after_an_agent_restart() {
     let _machine = support::shared();
     let place = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
     let place = place.expect("a free port").to_string();
@@ -146,7 +146,7 @@ fn connections(agent: &Agent) -> usize {
 }
 
 #[test]
-fn a_page_that_nobody_sees_holds_no_connection_and_goes_on_when_it_is_seen() {
+fn hidden_page_holds_no_connection_and_resumes() {
     let _machine = support::shared();
     let agent = agent();
     let browser = open(&agent, "#seconds=60");
