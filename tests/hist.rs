@@ -1,4 +1,4 @@
-//! `noctule hist`: counts by key on any tracepoint, exact against what the test itself did.
+//! Tests of `noctule hist`: counts by key on any tracepoint, exact against the actions of the test.
 
 mod every;
 mod kernel;
@@ -19,7 +19,7 @@ use super::support::cgroup::{Below, Group};
 use super::support::container::hex_id;
 use super::support::{self, NOCTULE, Part, affinity, bpf};
 
-/// Asks for the parent, as often as wanted: one system call each.
+/// Calls getppid `times` times, one system call each.
 fn getppid(times: u64) {
     for _ in 0..times {
         let _ = rustix::process::getppid();
@@ -35,7 +35,7 @@ fn close_none(fd: i32) {
     }
 }
 
-/// A histogram that counts; its answer comes when it is interrupted.
+/// A running histogram. Interrupting it gives the answer.
 pub(crate) struct Hist(Child);
 
 impl Hist {
@@ -63,7 +63,7 @@ impl Hist {
         text
     }
 
-    /// The answers of several tables.
+    /// Returns the answers of several tables.
     pub(crate) fn end_all(self) -> Vec<Value> {
         let text = self.end();
         let lines = text.lines();
@@ -82,7 +82,7 @@ impl Hist {
     }
 }
 
-/// A test that fails leaves nothing attached.
+/// Detaches everything if a test fails.
 impl Drop for Hist {
     fn drop(&mut self) {
         if self.0.try_wait().ok().flatten().is_none() {
@@ -98,7 +98,7 @@ pub(crate) fn refused(args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), errors)
 }
 
-/// Two threads, each on a CPU of its own where there are two, make two million calls each.
+/// Two threads, each on its own CPU if there are two, make two million calls each.
 #[test]
 fn four_million_hits_on_all_cpus_are_counted_exactly() {
     let _machine = support::shared();
@@ -133,7 +133,7 @@ fn four_million_hits_on_all_cpus_are_counted_exactly() {
     }
 }
 
-/// 1,000 keys, room for 128.
+/// There are 1,000 keys and room for 128.
 #[test]
 fn hits_without_room_are_counted_as_dropped() {
     let _machine = support::shared();
@@ -152,7 +152,7 @@ fn hits_without_room_are_counted_as_dropped() {
     assert_eq!(number("hits"), 3 * 128, "{answer}");
 }
 
-/// Of many in a small table some would have the same number by a hash, and be none to the kernel.
+/// In a small table, many stacks would share a hash value, and the kernel would drop some.
 #[test]
 fn each_stack_has_a_row_of_its_own() {
     let _machine = support::shared();
@@ -226,7 +226,7 @@ fn errors_have_a_caret_below_the_place() {
     }
 }
 
-/// Changes its directory so many times: one system call each.
+/// Changes its directory this many times, one system call each.
 fn change_directory(group: &Group, times: u64) {
     let script = "cd /;".repeat(usize::try_from(times).expect("few"));
     let mut command = group.command("/bin/sh");
@@ -234,7 +234,7 @@ fn change_directory(group: &Group, times: u64) {
     assert!(status.expect("a shell").success());
 }
 
-/// A container of two cgroups, beside a cgroup that belongs to nobody.
+/// A container with two cgroups, and another cgroup without owner.
 #[test]
 fn the_cgroups_of_a_container_are_one_row() {
     let _machine = support::shared_but(&[Part::Groups]);
@@ -248,7 +248,7 @@ fn the_cgroups_of_a_container_are_one_row() {
     let containers = Hist::start("syscalls:sys_enter_chdir", &by_container, &["--json"]);
     let by_cgroup = format!("keys=cgroup:sort=hitcount.descending if {filter}");
     let cgroups = Hist::start("syscalls:sys_enter_chdir", &by_cgroup, &["--json"]);
-    // Nobody asked for it at the start.
+    // This cgroup did not exist at the start.
     let late = part("late");
     for (group, times) in [
         (&first.group, 3),
@@ -281,7 +281,7 @@ fn the_cgroups_of_a_container_are_one_row() {
     assert!(errors.contains("No pod has this name"), "{errors}");
 }
 
-/// Sleeps of this process are the events, so the time between is known from below and above.
+/// Sleeps of this process are the events, so the time between them has known limits.
 #[test]
 fn the_time_between_two_events_is_that_of_the_sleeps() {
     let _machine = support::shared();
@@ -316,14 +316,14 @@ fn the_time_between_two_events_is_that_of_the_sleeps() {
     assert!(errors.contains("Missing `on=`"), "{errors}");
 }
 
-/// Whatever asks for a process group that is not there never has a second event here: more of these than
-/// the kernel side keeps.
+/// More first events than the kernel side stores: requests for a process group that does not exist
+/// get no second event.
 #[test]
 fn unmatched_first_events_make_room() {
     let _machine = support::shared();
     needs!("cpu_time");
     const NOBODY: i32 = 1 << 22;
-    // The leader of its own process group, if it is not one already.
+    // Makes the process the leader of its own process group, if it is not one already.
     let _ = rustix::process::setpgid(None, None);
     let group = rustix::process::getpgrp();
     let own = support::of_this_thread();

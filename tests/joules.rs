@@ -1,4 +1,4 @@
-//! Attribution of energy, with meters that the test turns: a tree in the place of the host's sysfs.
+//! Tests of energy attribution, with meters that the test controls in a fake sysfs tree.
 
 mod agent;
 mod truth;
@@ -47,7 +47,8 @@ impl Machine {
         }
     }
 
-    /// Its `class` is its own, and it has no PMU that counts energy; the rest of sysfs is that of this machine.
+    /// Creates a machine with an empty `class` and without an energy PMU. The rest of its sysfs
+    /// links to this machine.
     fn without_meters() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let machine = Self { folder };
@@ -84,19 +85,19 @@ impl Machine {
         self.sys().join("class/powercap").join(zone)
     }
 
-    /// `noctule` on this machine.
+    /// Runs `noctule` on this machine.
     fn noctule(&self, args: &[&str]) -> Output {
         with_config(&self.config(), args)
     }
 
-    /// The JSON that it prints.
+    /// Returns the JSON that noctule prints.
     fn json(&self, args: &[&str]) -> Value {
         let output = self.noctule(args);
         assert!(output.status.success(), "{args:?}: {}", errors(&output));
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// Turns both counters to these microjoules, in one write each: the file stays open at the reader,
+    /// Sets both counters to these microjoules, in one write each. The reader keeps the file open,
     /// and a number never gets shorter.
     fn turn(&self, energies: [u64; 2]) {
         for ((zone, _), uj) in ZONES.iter().zip(energies) {
@@ -107,8 +108,8 @@ impl Machine {
         }
     }
 
-    /// Turns them while it lasts: 5 W and 20 W more for each busy CPU, and a tenth of that in memory. Were
-    /// power the same at every load, all of it would be idle power.
+    /// Runs the meters: 5 W, and 20 W more for each busy CPU, and a tenth of that for memory. If
+    /// power did not depend on load, all of it would be idle power.
     fn run_meters(&self, stop: &AtomicBool) {
         let began = (now(), oracle::node_time().busy);
         while !stop.load(Ordering::Relaxed) {
@@ -120,7 +121,7 @@ impl Machine {
     }
 }
 
-/// Microjoules of a figure in joules.
+/// Converts joules to microjoules.
 fn uj(joules: &Value) -> u64 {
     (joules.as_f64().expect("joules") * 1e6).round() as u64
 }
@@ -141,7 +142,7 @@ fn zone<'a>(answer: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn rows_add_up_to_the_meter_at_every_level() {
-    // Where others keep both CPUs busy, no window separates idle power from that of work.
+    // If other tests kept both CPUs busy, no window could separate idle power from work.
     let _machine = support::alone();
     let machine = Machine::new();
     let stop = AtomicBool::new(false);
@@ -173,7 +174,7 @@ fn the_meter_of_a_command_is_exact() {
     let machine = Machine::new();
     let folder = machine.zone("intel-rapl:0");
     let folder = folder.to_str().expect("text");
-    // The last value stands for long enough to be read at a tick before the last one.
+    // The last value stays long enough to be read at a tick before the last one.
     let script = format!(
         "cd {folder}; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; echo 8654321 1<> energy_uj; \
          sleep 2.5"

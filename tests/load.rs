@@ -1,4 +1,5 @@
-//! `noctule load`: objects that are not ours, against what the test itself did; and what is left behind.
+//! Tests of `noctule load` with third-party objects, against the actions of the test, and of its
+//! cleanup.
 
 mod broken;
 mod raw;
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 
 use super::support::{self, NOCTULE, bpf, wait_until};
 
-/// The object in a file, as a user has it.
+/// An object in a file, as a user has it.
 struct Object {
     folder: TempDir,
 }
@@ -35,7 +36,7 @@ impl Object {
         path.into_os_string().into_string().expect("UTF-8")
     }
 
-    /// Loads it and ends at once; the exit status and standard error.
+    /// Loads the object, which must fail. Returns exit status and standard error.
     fn refused(&self, more: &[&str]) -> (Option<i32>, String) {
         let path = self.path();
         let output = support::noctule(&[&["load", path.as_str()], more].concat());
@@ -44,7 +45,7 @@ impl Object {
     }
 }
 
-/// An object that is loaded and attached, until it is interrupted.
+/// A loaded and attached object, until it is interrupted.
 struct Load {
     child: Child,
     _object: Object,
@@ -56,12 +57,12 @@ impl Load {
         wait_until("its program is loaded", || {
             !bpf::held_by(load.child.id()).is_empty()
         });
-        // It is attached at once, or it has ended with an error.
+        // It attaches immediately, or ends with an error.
         thread::sleep(Duration::from_millis(500));
         load
     }
 
-    /// A classic filter is no program that could be seen.
+    /// Starts without waiting for a program, because a classic filter does not appear as one.
     fn start_plain(bytes: &[u8], more: &[&str]) -> Self {
         let mut load = Self::spawn(bytes, more);
         support::wait_until_it_waits(&mut load.child);
@@ -83,7 +84,7 @@ impl Load {
         }
     }
 
-    /// Interrupts it; its lines. Nothing of it is left in the kernel.
+    /// Interrupts it and returns its lines. Nothing may be left in the kernel.
     fn end(mut self) -> Vec<Value> {
         let held = bpf::held_by(self.child.id());
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -100,7 +101,7 @@ impl Load {
     }
 }
 
-/// A failed assertion leaves nothing attached.
+/// Detaches everything if an assertion fails.
 impl Drop for Load {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -108,7 +109,7 @@ impl Drop for Load {
     }
 }
 
-/// Neither an instance nor a kprobe event of this process is left in tracefs, wherever it is mounted.
+/// Checks that no trace instance or kprobe event of this process is left in tracefs.
 fn assert_nothing_in_tracefs(pid: u32) {
     let script = "mount -t tracefs none /sys/kernel/tracing 2>/dev/null; \
                   cd /sys/kernel/tracing && ls instances && cat kprobe_events 2>/dev/null; true";
@@ -122,7 +123,7 @@ fn assert_nothing_in_tracefs(pid: u32) {
     }
 }
 
-/// The map of this name in the lines.
+/// Returns the map of this name.
 fn map<'a>(lines: &'a [Value], name: &str) -> &'a Value {
     let of = |line: &&Value| line["kind"] == "map" && line["name"] == name;
     lines
@@ -131,7 +132,7 @@ fn map<'a>(lines: &'a [Value], name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no map {name}: {lines:?}"))
 }
 
-/// The value of a key that is a number.
+/// Returns the value of a numeric key.
 fn value(map: &Value, key: u64) -> u64 {
     let entries = map["entries"].as_array().expect("entries");
     let found = entries.iter().find(|entry| entry["key"] == key);
@@ -156,7 +157,7 @@ fn maps_use_btf_names_and_output_is_shown() {
     let table = map(&lines, "by_process")["entries"]
         .as_array()
         .expect("entries");
-    // Other threads of the tests, whose names differ, may ask for their parent as well.
+    // Other test threads, which have other names, may also call getppid.
     let ours = table.iter().filter(|entry| entry["key"]["pid"] == own);
     let ours: Vec<_> = ours.map(|entry| &entry["value"]).collect();
     let count = |value: &&Value| value["count"].as_u64().expect("a number");
@@ -193,13 +194,13 @@ fn maps_use_btf_names_and_output_is_shown() {
     assert!(map(&lines, "ring")["unlisted"].is_string());
 }
 
-/// Each kind of section that this kernel can attach: its program counts what the test does.
+/// Each kind of section that this kernel can attach: its program counts the actions of the test.
 #[test]
 fn each_kind_of_section_is_attached() {
     let _machine = support::shared();
     needs!("cpu_time");
     let libc = "libc.so.6";
-    // The dynamic linker chooses its code.
+    // The dynamic linker chooses the code of strlen.
     let entry = format!("on_uprobe=uprobe/{libc}:strlen");
     let end = format!("on_uretprobe=uretprobe/{libc}:getppid");
     let own = std::process::id().to_string();
@@ -227,7 +228,7 @@ fn each_kind_of_section_is_attached() {
                 unsafe_code,
                 reason = "rustix makes the system call without the library"
             )]
-            // SAFETY: they only ask, and the text ends with its NUL.
+            // SAFETY: they only read, and the text ends with its NUL.
             unsafe {
                 libc::getppid();
                 black_box(libc::strlen(black_box(c"text".as_ptr())));
@@ -237,7 +238,7 @@ fn each_kind_of_section_is_attached() {
                 .expect("sent");
         }
         if program == "on_sample" {
-            // A CPU that sleeps is sampled too, but more rarely.
+            // An idle CPU is sampled too, but less often.
             let used = || support::oracle::process_seconds(std::process::id());
             let before = used();
             while used() < before + 0.5 {
@@ -258,7 +259,7 @@ fn each_kind_of_section_is_attached() {
     }
 }
 
-/// In a mount namespace with a BPF filesystem of its own.
+/// Runs in a mount namespace with its own BPF file system.
 #[test]
 fn map_with_pinning_is_not_pinned() {
     let _machine = support::shared();
@@ -293,8 +294,8 @@ fn tail_called_program_is_loaded_but_not_attached() {
     }
 }
 
-/// Programs of an interface, of a cgroup and of a namespace are attached and detached. On loopback
-/// nothing is changed for anybody: each lets everything pass.
+/// Programs of an interface, a cgroup and a namespace are attached and detached. On loopback they
+/// change nothing, because each passes everything.
 #[test]
 fn programs_of_interfaces_and_cgroups_are_attached() {
     let _machine = support::shared();
@@ -338,7 +339,8 @@ fn an_iterator_is_read_once_and_ends_the_command() {
     );
 }
 
-/// A program that needs to be told where says the option, before anything is loaded.
+/// A program without an attach point gets an error that names the option, before anything is
+/// loaded.
 #[test]
 fn missing_options_are_named() {
     let _machine = support::shared();
@@ -402,8 +404,8 @@ fn missing_options_are_named() {
     );
 }
 
-/// The object of 2015: its socket counts each datagram of a length that nobody else sends, twice on
-/// loopback (as it leaves and as it comes), and its tracepoint prints.
+/// The object of 2015: its socket counts each datagram with a distinctive length, twice on loopback
+/// (leaving and arriving), and its tracepoint prints.
 #[test]
 fn an_object_of_2015_is_loaded() {
     let _machine = support::shared();
@@ -442,7 +444,7 @@ fn an_object_of_2015_is_loaded() {
     assert!(lines.iter().filter(printed).count() >= 3, "{lines:?}");
 }
 
-/// Kprobes of 2015 through `kprobe_events`, where the kernel has them; else it is said.
+/// Kprobes of 2015 through `kprobe_events`, or an error if the kernel has none.
 #[test]
 fn kprobes_of_2015_are_made_and_removed() {
     let _machine = support::shared();
@@ -469,7 +471,7 @@ fn kprobes_of_2015_are_made_and_removed() {
     }
 }
 
-/// Kprobes and functions with BTF through libbpf, where the kernel has them; else it is said.
+/// Kprobes and fentry programs through libbpf, or an error if the kernel has none.
 #[test]
 fn kprobes_of_libbpf_are_attached() {
     let _machine = support::shared();

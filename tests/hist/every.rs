@@ -1,4 +1,4 @@
-//! Every tracepoint of this kernel.
+//! Tests of every tracepoint of this kernel.
 
 #[path = "../../crates/trace/tests/uses/mod.rs"]
 mod uses;
@@ -10,11 +10,11 @@ use noctule_trace::format::EventFormat;
 use crate::support;
 use crate::support::tracefs::Tracefs;
 
-/// Events that the binary is started for.
+/// Number of events for which the binary is started.
 const SAMPLE: usize = 200;
 
-/// System and event of all that can have a program. Those of ftrace itself are no tracepoints, and
-/// probes of others may go meanwhile.
+/// Returns system and event of all tracepoints that programs can use. Events of ftrace itself are
+/// not tracepoints, and probes of other users may disappear meanwhile.
 fn events(tracefs: &Tracefs) -> Vec<(String, EventFormat)> {
     let all = tracefs.read("available_events");
     let mut events = Vec::new();
@@ -44,7 +44,7 @@ fn every_tracepoint_field_is_usable_or_refused() {
     assert!(compiled > 10 * refused, "{compiled} {refused}");
 }
 
-/// The kernel's verifier takes a program with all fields of an event in it.
+/// The verifier accepts a program that uses all fields of an event.
 #[test]
 fn programs_for_a_sample_of_tracepoints_are_accepted() {
     let _machine = support::shared();
@@ -52,7 +52,7 @@ fn programs_for_a_sample_of_tracepoints_are_accepted() {
     let events = events(&Tracefs::mount());
     let step = (events.len() / SAMPLE).max(1);
     let sample: Vec<_> = events.iter().step_by(step).collect();
-    // Detaching waits for the kernel: several at once.
+    // Detaching waits for the kernel, so several run in parallel.
     let parts: Vec<_> = sample.chunks(sample.len().div_ceil(4)).collect();
     thread::scope(|scope| {
         for part in parts {

@@ -1,8 +1,8 @@
-//! The kernel's own histograms beside ours, on the same events: the tables are equal to the byte.
+//! Tests against the kernel's own histograms on the same events: the tables are identical.
 //!
-//! Only virtual machines have a kernel with `CONFIG_HIST_TRIGGERS`. All triggers of a batch run at
-//! once while one thread does the same work for all of them; the thread waits while the tables are
-//! read, so that its name is still there.
+//! Only virtual machines have a kernel with `CONFIG_HIST_TRIGGERS`. All triggers of a batch run
+//! together while one thread does the same work for all of them. The thread waits while the tables
+//! are read, so that its name still exists.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,21 +19,22 @@ use crate::support;
 use crate::support::expect::skip_because;
 use crate::support::tracefs::Tracefs;
 
-/// Groups of triggers that have to do with each other.
+/// Groups of triggers that refer to each other.
 const LINKED: &str = include_str!("linked.txt");
-/// One trigger of each line.
+/// One trigger per line.
 const TRIGGERS: &str = include_str!("triggers.txt");
-/// Triggers that run at once.
+/// Number of triggers that run together.
 const BATCH: usize = 22;
-/// A hit in an interrupt that comes while another of our programs runs is skipped by the kernel
-/// (docs/trace.md): a trigger whose table differs is tried again, alone with those that differ.
+/// Number of attempts. The kernel skips a hit in an interrupt that arrives while another program
+/// runs (docs/trace.md). A trigger whose table differs is retried together with the others that
+/// differ.
 const ROUNDS: usize = 4;
 
-/// A trigger as it is given to both.
+/// A trigger, in the form given to noctule and to the kernel.
 struct Trigger {
     event: String,
     text: String,
-    /// A kernel that is older need not take it.
+    /// The first kernel that must accept it.
     since: (u32, u32),
 }
 
@@ -45,7 +46,7 @@ impl Trigger {
             None => (rest, (0, 0)),
         };
         let text = match rest.split_once(" if ") {
-            // The event that makes it is of the thread.
+            // The event that generates it is restricted to the thread.
             _ if event.starts_with("synthetic:") => rest.to_owned(),
             Some((_, filter)) if filter.contains("$PROGRAM") => {
                 rest.replace("$PROGRAM", program.to_str().expect("text"))
@@ -65,7 +66,7 @@ impl Trigger {
     }
 }
 
-/// The thread that does what is counted, each time that it is asked to.
+/// A thread that does the work to be counted, on request.
 struct Load {
     ask: Sender<()>,
     done: Receiver<()>,
@@ -100,12 +101,12 @@ impl Load {
     fn run(&self) {
         self.ask.send(()).expect("it waits");
         self.done.recv().expect("it has done it");
-        // It has gone to sleep.
+        // Waits until the thread sleeps.
         thread::sleep(Duration::from_millis(200));
     }
 }
 
-/// Files, allocations of many sizes, calls that fail, processes, packets, signals.
+/// Uses files, allocations of many sizes, failing calls, processes, packets and signals.
 fn work(program: &Path) {
     let file = program.with_file_name("data");
     for size in [1, 7, 64, 100, 1000, 5000] {
@@ -135,12 +136,12 @@ fn work(program: &Path) {
         rustix::process::Signal::CONT,
         rustix::process::Signal::WINCH,
     ] {
-        // Both are ignored.
+        // Both signals are ignored.
         rustix::process::kill_process(own, signal).expect("our own process");
     }
 }
 
-/// Triggers of the kernel in a place of their own, which goes with all of them.
+/// A trace instance of the kernel with its own triggers, which are removed with it.
 struct Instance<'a>(&'a Tracefs);
 
 const INSTANCE: &str = "instances/noctule-test";
@@ -155,7 +156,7 @@ impl<'a> Instance<'a> {
         format!("{INSTANCE}/events/{file}")
     }
 
-    /// Whether the kernel takes the trigger.
+    /// Adds the trigger and returns whether the kernel accepts it.
     fn add(&self, trigger: &Trigger) -> bool {
         let path = self.0.path(&Self::path(&trigger.file("trigger")));
         let file = fs::OpenOptions::new().append(true).open(path);
@@ -170,7 +171,7 @@ impl<'a> Instance<'a> {
         self.0.append(&path, &format!("!hist:{}", trigger.text));
     }
 
-    /// The table of this trigger, found by the head of ours.
+    /// Returns the table of this trigger, found by the heading of noctule's table.
     fn table(&self, trigger: &Trigger, head: &str) -> String {
         let all = self.0.read(&Self::path(&trigger.file("hist")));
         let tables = all.split("# event histogram\n").skip(1);
@@ -190,7 +191,7 @@ impl Drop for Instance<'_> {
     }
 }
 
-/// Without what only ours says: hits that the kernel did not run a program for, of any thread.
+/// Removes what only noctule prints: hits for which the kernel did not run the program.
 fn without_skipped(table: &str) -> String {
     let lines = table
         .lines()
@@ -198,14 +199,14 @@ fn without_skipped(table: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Head and totals with the rows in the order of the alphabet.
+/// Returns the lines in alphabetical order.
 fn in_order(table: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = table.lines().collect();
     lines.sort_unstable();
     lines
 }
 
-/// The lines that only one of both has.
+/// Returns the lines that only one of the tables has.
 fn differences(event: &str, ours: &str, kernels: &str) -> String {
     let only = |one: &str, other: &str| {
         let lines = one
@@ -217,7 +218,7 @@ fn differences(event: &str, ours: &str, kernels: &str) -> String {
     format!("{event}\nonly ours:\n{ours}\nonly the kernel's:\n{kernels}\n")
 }
 
-/// The kernel's own histograms, and the load for both; none where the kernel has none.
+/// Returns the kernel's own histograms, and a load for both; `None` if the kernel has none.
 fn kernels_own(folder: &Path) -> Option<(Tracefs, Load, PathBuf)> {
     let tracefs = Tracefs::mount();
     if !tracefs.path("events/sched/sched_switch/hist").exists() {
@@ -267,7 +268,8 @@ fn tables_equal_those_of_the_kernel() {
     assert!(equal >= 60, "{equal}");
 }
 
-/// Runs a batch beside the kernel's own; each trigger that the kernel takes, with what differs.
+/// Runs a batch together with the kernel's own triggers. Returns each trigger that the kernel
+/// accepts, with the difference.
 fn compare<'a>(
     tracefs: &Tracefs,
     batch: &[&'a Trigger],
@@ -297,7 +299,7 @@ fn compare<'a>(
             .map(|line| format!("{line}\n"))
             .collect();
         let kernels = instance.table(trigger, &head);
-        // The kernel leaves the order of equal rows open.
+        // The kernel does not define the order of equal rows.
         let sorted = trigger.text.contains(":sort=") && !trigger.text.contains("sort=hitcount");
         let same = if sorted {
             ours == kernels
@@ -310,7 +312,7 @@ fn compare<'a>(
     compared
 }
 
-/// A synthetic event of the kernel's; removed with this.
+/// A synthetic event of the kernel, removed when dropped.
 struct Made<'a>(&'a Tracefs, String);
 
 impl<'a> Made<'a> {
@@ -347,7 +349,7 @@ fn tables_of_several_events_equal_those_of_the_kernel() {
         .filter(|group| !group.is_empty());
     let mut wrong = Vec::new();
     for group in groups {
-        // A hit in an interrupt can be skipped by the kernel: see docs/trace.md.
+        // The kernel can skip a hit in an interrupt: see docs/trace.md.
         let tried = (0..ROUNDS).map(|_| compare_group(&tracefs, group, &load, &program));
         let mut differences = Vec::new();
         for one in tried {
@@ -361,7 +363,7 @@ fn tables_of_several_events_equal_those_of_the_kernel() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What differs between the kernel's tables of a group and ours.
+/// Returns the differences between the kernel's tables of a group and noctule's.
 fn compare_group(tracefs: &Tracefs, group: &[&str], load: &Load, program: &Path) -> Vec<String> {
     let (synthetic, triggers): (Vec<&str>, Vec<&str>) =
         group.iter().partition(|line| line.starts_with('+'));
@@ -410,7 +412,7 @@ fn compare_group(tracefs: &Tracefs, group: &[&str], load: &Load, program: &Path)
             wrong.push(differences(&trigger.event, &ours, &kernels));
         }
     }
-    // They use each other's variables: the kernel removes the later ones first.
+    // Triggers use each other's variables, so the kernel removes the later ones first.
     for trigger in triggers.iter().rev() {
         instance.remove(trigger);
     }

@@ -1,4 +1,5 @@
-//! Variables, actions and synthetic events: exact against what the test itself did, on all CPUs.
+//! Tests of variables, actions and synthetic events, exact against the actions of the test on all
+//! CPUs.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -9,18 +10,18 @@ use serde_json::Value;
 use super::{Hist, close_none, refused, support};
 use crate::support::affinity;
 
-/// Descriptors that nobody has.
+/// Descriptors that are not open.
 const FIRST: i32 = 1 << 20;
 
-/// The row of this key.
+/// Returns the row of a key.
 fn row<'a>(answer: &'a Value, key: &str, value: i64) -> &'a Value {
     let mut rows = answer["rows"].as_array().expect("rows").iter();
     rows.find(|row| row[key] == value)
         .unwrap_or_else(|| panic!("{key}={value}: {answer}"))
 }
 
-/// Two threads on two CPUs make 300,000 calls each. Each call sets two variables at its entry, and makes
-/// a synthetic event at its return.
+/// Two threads on two CPUs make 300,000 calls each. Each call sets two variables at entry, and
+/// generates a synthetic event at return.
 #[test]
 fn every_call_is_one_synthetic_event() {
     let _machine = support::shared();
@@ -69,12 +70,12 @@ fn every_call_is_one_synthetic_event() {
         assert_eq!(row["name"], name, "{closed}");
         assert!(row["lat.min"].as_u64() > Some(0), "{closed}");
     }
-    // -EBADF.
+    // The value of -EBADF.
     let fails = row(counted, "ret", -9);
     assert_eq!(fails["hitcount"], 2 * CALLS, "{counted}");
 }
 
-/// The table that another one matches on need not set anything.
+/// Another table can match on a table that sets no variables.
 #[test]
 fn a_table_without_variables_is_matched() {
     let _machine = support::shared();
@@ -103,8 +104,8 @@ fn a_table_without_variables_is_matched() {
     assert_eq!(hits, [1000, 1000, 1000], "{answers:?}");
 }
 
-/// The kernel's own example, between two threads on two CPUs that wake each other. The time between two
-/// events counts the same wake-ups.
+/// The kernel's own example, between two threads on two CPUs that wake each other. The time between
+/// two events counts the same wake-ups.
 #[test]
 fn wakeups_on_all_cpus_match_the_pair() {
     let _machine = support::shared();
@@ -154,7 +155,7 @@ fn wakeups_on_all_cpus_match_the_pair() {
         panic!("{answers:?}");
     };
     assert_eq!(wakeups["entries"], 2, "{wakeups}");
-    // Who finds the answer there does not sleep.
+    // A thread that already finds the answer does not sleep.
     assert!(wakeups["hits"].as_u64() > Some(TURNS / 4), "{wakeups}");
     for row in wakeups["rows"].as_array().expect("rows") {
         let pid = row["pid"].as_u64().expect("a number");
@@ -163,7 +164,7 @@ fn wakeups_on_all_cpus_match_the_pair() {
     }
 }
 
-/// Two threads on two CPUs write with sizes of which the greatest is known.
+/// Two threads on two CPUs write with sizes whose maximum is known.
 #[test]
 fn maximum_is_saved_with_its_fields() {
     let _machine = support::shared();
@@ -208,7 +209,7 @@ fn maximum_is_saved_with_its_fields() {
         (&fd.into(), &"writer-great".into()),
         "{kept}"
     );
-    // Each size is the greatest once, and never again.
+    // Each size is the maximum once, and never again.
     assert_eq!(largest["rows"][0]["size"], 500_776, "{largest}");
     let rows = largest["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["hitcount"] == 1), "{largest}");
@@ -324,7 +325,7 @@ fn errors_of_several_triggers_have_a_caret() {
         ),
     ];
     for (at, (args, words)) in cases.iter().enumerate() {
-        // The third one stands without the trigger that sets its variable.
+        // The third case lacks the trigger that sets its variable.
         let before = if at == 2 || args[0].starts_with("synthetic") {
             &[][..]
         } else {

@@ -1,4 +1,4 @@
-//! Several events in one command: tables that they share, and tables that are paused and cleared.
+//! Tests of several events in one command: shared tables, and tables that are paused and cleared.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::support::of_this_thread as own;
 use super::{Hist, getppid, refused, support};
 
-/// Asks for the user, as often as wanted: one system call each.
+/// Calls getuid `times` times, one system call each.
 fn getuid(times: u64) {
     for _ in 0..times {
         let _ = rustix::process::getuid();
     }
 }
 
-/// Hits by the name of the event.
+/// Returns the hits of an event.
 fn hits(answer: &Value, event: &str) -> u64 {
     let rows = answer["rows"].as_array().expect("rows");
     let found = rows.iter().find(|row| row["event"]["name"] == event);
@@ -43,7 +43,7 @@ fn events_of_one_name_count_into_one_table() {
         (&500.into(), &2.into()),
         "{answer}"
     );
-    // Without the event as a key their hits are in one row, and each trigger is repeated.
+    // Without the event as a key, hits share a row, and each trigger is printed.
     let trigger = format!("name=calls:keys=common_pid if {}", own());
     let other = format!("{trigger} && common_cpu >= 0");
     let hist = Hist::start(
@@ -61,7 +61,7 @@ fn events_of_one_name_count_into_one_table() {
         "{text}"
     );
     assert_eq!(text.matches("Totals:").count(), 1, "{text}");
-    // Without a name each has its own.
+    // Without a name, each event has its own table.
     let trigger = format!("keys=common_pid if {}", own());
     let hist = Hist::start(
         "syscalls:sys_enter_getppid",
@@ -78,7 +78,7 @@ fn events_of_one_name_count_into_one_table() {
     assert!(second.contains("hitcount:          4\n"), "{text}");
 }
 
-/// To attach or detach one event takes the kernel up to some 70 ms.
+/// The kernel takes up to about 70 ms to attach or detach one event.
 #[test]
 fn many_events_are_counted_in_one_window() {
     let _machine = support::shared();
@@ -105,11 +105,12 @@ fn many_events_are_counted_in_one_window() {
             assert_eq!(answers.len(), tables);
             let (first, last) = (&answers[0], &answers[tables - 1]);
             let began = hits(first, "sys_enter_getppid");
-            // The one table has the event twice.
+            // The single table has the event twice.
             let began = if tables == 1 { began / 2 } else { began };
             let ended = hits(last, "sys_exit_getppid");
             assert!(began > 100, "{answers:?}");
-            // One call is under way at each end, and the kernel runs no program inside of another.
+            // One call is in progress at each end, and the kernel does not run a program inside
+            // another.
             assert!(began.abs_diff(ended) < 10, "{began} began, {ended} ended");
             let windows = answers.iter().map(|answer| &answer["window_seconds"]);
             assert!(windows.clone().all(|it| it == &first["window_seconds"]));

@@ -1,13 +1,14 @@
-//! `snapshot()`: the events before the greatest or the last other value, and no others.
+//! Tests of `snapshot()`, which records the events before a new maximum or a change, and no others.
 
 use serde_json::Value;
 
 use super::{Hist, close_none, refused, support};
 use crate::support::affinity;
 
-/// Descriptors that nobody has.
+/// Descriptors that are not open.
 const FIRST: i32 = 1 << 20;
-/// So many calls come before and after those that count: more than are kept, and than one reading takes.
+/// Number of calls before and after the relevant ones. It exceeds the capacity of the buffer and of
+/// one read.
 const MANY: i32 = 30_000;
 
 fn descriptors(snapshot: &Value) -> Vec<i64> {
@@ -18,7 +19,7 @@ fn descriptors(snapshot: &Value) -> Vec<i64> {
         .collect()
 }
 
-/// Two threads close descriptors, each on a CPU of its own; one of them the greatest, once.
+/// Two threads close descriptors, each on its own CPU. One of them closes the highest one once.
 #[test]
 fn it_has_the_events_before_the_greatest_value() {
     let _machine = support::shared();
@@ -54,7 +55,7 @@ fn it_has_the_events_before_the_greatest_value() {
     assert_eq!(snapshot["value"], FIRST + 900, "{snapshot}");
     assert_eq!(snapshot["key"]["comm"], "snapshot-great", "{snapshot}");
     assert_eq!(descriptors(snapshot), [1, 2, 900], "{snapshot}");
-    // It is no column of the rows.
+    // The snapshot is not a column of the rows.
     let row = answer["rows"][0].as_object().expect("a row");
     assert_eq!(row.len(), 2, "{answer}");
 }

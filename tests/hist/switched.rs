@@ -1,4 +1,4 @@
-//! `enable_hist` and `disable_hist`: a table counts between the events that say so.
+//! Tests of `enable_hist` and `disable_hist`: a table counts between the events that switch it.
 
 use std::sync::Barrier;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use super::{Hist, close_none, refused, support};
 use crate::support::affinity;
 
-/// A descriptor that nobody has.
+/// A descriptor that is not open.
 const NONE: i32 = 1 << 20;
 
 const TABLE: &str = "syscalls:sys_enter_close";
@@ -41,7 +41,7 @@ fn a_table_counts_between_two_events() {
         &enable,
         OFF,
         &disable,
-        // It is of another event, and goes on.
+        // This table belongs to another event and continues to count.
         "syscalls:sys_exit_close",
         &always
             .replace("fd == 1048576", "ret == -9")
@@ -61,13 +61,13 @@ fn a_table_counts_between_two_events() {
         close(13);
         on();
         close(17);
-        // The count is used up.
+        // The count of the trigger is used up.
         off();
         close(19);
     };
     let called = support::thread("switched-calls").spawn(calls);
     called.expect("a thread").join().expect("it only calls");
-    // The name does not pass the filter of what enables.
+    // The thread's name does not pass the filter of the enabling trigger.
     let called = support::thread("switched-other").spawn(on);
     called.expect("a thread").join().expect("it only calls");
     let answers = hist.end_all();
@@ -79,7 +79,7 @@ fn a_table_counts_between_two_events() {
     assert_eq!(exits["hits"], 3 + 5 + 7 + 11 + 13 + 17 + 19, "{exits}");
 }
 
-/// What one CPU turns off, the other does not count from then on.
+/// Hits on one CPU are not counted after another CPU has disabled the table.
 #[test]
 fn switch_applies_to_all_cpus_immediately() {
     let _machine = support::shared();

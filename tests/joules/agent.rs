@@ -1,4 +1,4 @@
-//! Meters in the agent, in `top` and in `doctor`.
+//! Tests of meters in the agent, in `top` and in `doctor`.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ fn kepler_names_have_the_same_joules() {
             let joules = agent.value("kepler_process_cpu_joules_total", &labels);
             joules.filter(|joules| *joules > 0.0)
         });
-        // All of one scrape.
+        // All values come from one scrape.
         let samples = agent.metrics();
         let get = |name: &str, labels: &[(&str, &str)]| -> f64 {
             let fits = |sample: &&Sample| {
@@ -68,7 +68,7 @@ fn assert_close(one: f64, other: f64) {
     assert!((one - other).abs() < 1e-6, "{one} and {other}");
 }
 
-/// Idle power is never seen on a node whose CPUs are all busy from the start.
+/// Idle power is never observed on a node whose CPUs are all busy from the start.
 #[test]
 fn busy_node_is_charged_alike_by_agent_and_command() {
     let _machine = support::shared();
@@ -183,7 +183,7 @@ fn top_shows_zones_and_rows() {
     });
 }
 
-/// The page shows what `doctor` says of a machine.
+/// The page shows the output of `doctor` for a machine.
 const PAGE: &str = include_str!("../../docs/energy.md");
 
 #[test]

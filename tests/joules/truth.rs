@@ -1,5 +1,5 @@
-//! Joules of processes and containers, against a meter whose truth is known: a module of the kernel
-//! (`vm/modules`) in some of the virtual machines takes a fixed power for each CPU that is busy.
+//! Tests of joules of processes and containers against a meter with known truth. A kernel module
+//! (`vm/modules`) in some virtual machines uses a fixed power for each busy CPU.
 
 use std::fs;
 use std::io::{Write as _, stderr};
@@ -13,14 +13,14 @@ use super::super::support::load::Load;
 use super::super::support::window::Window;
 use super::super::support::{self, Part, container};
 
-/// How long the machine does nothing after the window has begun: idle power is learned there.
+/// Idle time at the start of the window, in which idle power is learned.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long the loads run.
+/// Run time of the loads.
 const RUN: Duration = Duration::from_secs(30);
-/// What is charged may be wrong by this part.
+/// Maximum error of the charges.
 const BAR: f64 = 0.02;
 
-/// What a busy CPU takes, in watts.
+/// Power of a busy CPU, in watts.
 struct Power {
     package: [f64; 2],
     memory: f64,
@@ -40,7 +40,7 @@ impl Power {
         }
     }
 
-    /// Joules of the package and of memory for seconds on each CPU.
+    /// Returns the joules of package and memory for seconds on each CPU.
     fn joules(&self, used: &[(usize, f64)]) -> [f64; 2] {
         let package = used
             .iter()
@@ -50,14 +50,14 @@ impl Power {
     }
 }
 
-/// A figure beside the truth.
+/// A figure and its truth.
 struct Figure {
     what: String,
     charged: f64,
     truth: f64,
 }
 
-/// Notes all figures before it fails because of one.
+/// Prints all figures, and then fails if one is wrong.
 fn judge(figures: &[Figure]) {
     let mut wrong = Vec::new();
     for Figure {
@@ -71,7 +71,7 @@ fn judge(figures: &[Figure]) {
             "{what}: {charged:.3} J, truth {truth:.3} J, {:+.2}%",
             off * 100.0
         );
-        // Past the harness, which keeps what a test that passes prints.
+        // Bypasses the harness, which hides output of passing tests.
         writeln!(stderr(), "note: {line}").expect("standard error");
         if off.is_nan() || off.abs() > BAR {
             wrong.push(line);
@@ -80,7 +80,7 @@ fn judge(figures: &[Figure]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Kinds of zone, in the order of [`Power::joules`].
+/// Kinds of zones, in the order of [`Power::joules`].
 const KINDS: [&str; 2] = ["package", "dram"];
 
 fn compare(what: &str, row: &Value, truth: [f64; 2]) -> Vec<Figure> {
@@ -92,7 +92,7 @@ fn compare(what: &str, row: &Value, truth: [f64; 2]) -> Vec<Figure> {
     KINDS.into_iter().zip(truth).map(figure).collect()
 }
 
-/// The sums of each zone, for those who read the notes.
+/// Prints the sums of each zone.
 fn note_zones(answer: &Value) {
     for zone in answer["zones"].as_array().expect("zones") {
         let text = ["name", "socket", "joules", "idle_joules", "active_joules"]
@@ -106,8 +106,8 @@ fn note_zones(answer: &Value) {
     }
 }
 
-/// Loads with these duty cycles in percent, each on a CPU. The first moves to the other CPU at half
-/// time if that is wanted.
+/// Runs loads with these duty cycles in percent, each on a CPU. If `moves`, the first one moves to
+/// the other CPU halfway.
 fn processes(duties: &[(usize, u32)], moves: bool) -> Vec<Figure> {
     let power = Power::read();
     let group = Group::new("truth");

@@ -1,10 +1,10 @@
-//! Objects that are damaged: each gets its words before anything is loaded.
+//! Tests of damaged objects: each gets an error before anything is loaded.
 
 use object::{Object as _, ObjectSection as _};
 
 use super::{Object, fixtures, support};
 
-/// Where a section's bytes lie in the file.
+/// Returns the range of a section in the file.
 fn section(bytes: &[u8], name: &str) -> std::ops::Range<usize> {
     let file = object::File::parse(bytes).expect("an object");
     let section = file

@@ -1,4 +1,4 @@
-//! Programs as plain instructions: loaded, attached, detached, and explained when they are refused.
+//! Tests of programs as plain instructions: loaded, attached, detached, and explained if refused.
 
 use std::net::UdpSocket;
 
@@ -46,7 +46,7 @@ fn extended_instructions_count_what_the_test_does() {
     let load = Load::start(COUNT.as_bytes(), &kind);
     getppid(CALLS);
     let lines = load.end();
-    // Other threads of the tests may ask as well.
+    // Other test threads may call getppid too.
     let of_us = value(map(&lines, "by_process"), u64::from(std::process::id()));
     assert!(of_us >= CALLS, "{of_us}: {lines:?}");
     assert_eq!(lines[0]["name"], "some", "that of the file: {lines:?}");
@@ -54,7 +54,7 @@ fn extended_instructions_count_what_the_test_does() {
         lines[0]["attached"],
         "tracepoint syscalls:sys_enter_getppid"
     );
-    // The older kind of tracepoint, in hexadecimal and as bytes.
+    // A raw tracepoint, in hexadecimal and as bytes.
     let bytes: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
     let text = "b7 00 00 00 00 00 00 00\n95 00 00 00 00 00 00 00\n";
     for program in [&bytes[..], text.as_bytes()] {
@@ -64,7 +64,7 @@ fn extended_instructions_count_what_the_test_does() {
     }
 }
 
-/// Datagrams of a length that nobody else sends pass, twice on loopback: as they leave and as they come.
+/// Datagrams with a distinctive length pass twice on loopback: leaving and arriving.
 #[test]
 fn classic_instructions_pass_what_they_should() {
     let _machine = support::shared();
@@ -157,7 +157,7 @@ fn instruction_errors_have_their_place() {
     }
 }
 
-/// Which functions a program may call depends on the licence that is given for it.
+/// The functions that a program may call depend on the given licence.
 #[test]
 fn the_licence_is_passed_on() {
     let _machine = support::shared();
@@ -182,7 +182,7 @@ fn the_licence_is_passed_on() {
     );
     let (code, errors) = object.refused(&[&kind[..], &["--kernel-version", "4"]].concat());
     assert_eq!(code, Some(2), "{errors}");
-    // Options of instructions are not for objects.
+    // Options of instructions do not apply to objects.
     let (code, errors) = super::Object::new(fixtures::COUNTS).refused(&["--license", "GPL"]);
     assert_eq!(code, Some(2), "{errors}");
 }

@@ -1,10 +1,10 @@
-//! Programs that the verifier refuses: each gets its words, and nothing stays.
+//! Tests of programs that the verifier rejects: each gets an explanation, and nothing is left.
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 
 use super::{Object, fixtures, support};
 
-/// Program, the words of its refusal, and the source that is shown.
+/// Program, explanation of its rejection, and the source line shown.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "null_pointer",
@@ -29,7 +29,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "too_long",
         "program too complex: the verifier gave up: too many steps",
-        // Before Linux 6.4 its reason is all that there is room for.
+        // Before Linux 6.4, the verifier's log buffer has room only for the reason.
         "use fewer iterations",
     ),
     (
@@ -152,7 +152,8 @@ fn licence_and_unknown_section_are_named() {
     assert!(errors.contains(words), "{errors}");
 }
 
-/// No program and no map of these names is in the kernel, a moment after their last user has gone.
+/// Checks that no program and no map of these names is left in the kernel shortly after their last
+/// user.
 pub(super) fn assert_none_named(programs: &[&str], maps: &[&str]) {
     support::wait_until("the programs are gone", || {
         !ProgInfoIter::default().any(|info| programs.contains(&&*info.name.to_string_lossy()))
