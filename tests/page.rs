@@ -1,5 +1,5 @@
-//! The page in a real browser, beside real cgroups. Pictures of it stay in the target folder, in
-//! `tmp/pictures`.
+//! Tests of the page in a real browser, with real cgroups. Screenshots are saved in `tmp/pictures`
+//! of the target folder.
 
 mod access;
 mod figures;
@@ -22,13 +22,13 @@ fn agent() -> Agent {
     Agent::start(&["--config", file.path().to_str().expect("text")])
 }
 
-/// Nothing complained, and nothing was asked of another host.
+/// Checks that the console has no complaints and that no request went to another host.
 fn assert_clean(browser: &Browser, agent: &Agent) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
     assert_ours(browser, agent);
 }
 
-/// Nothing was asked of another host.
+/// Checks that no request went to another host.
 fn assert_ours(browser: &Browser, agent: &Agent) {
     let ours = format!("http://{}/", agent.address());
     for url in browser.requests() {
@@ -50,13 +50,13 @@ fn open(agent: &Agent, address: &str) -> Browser {
     browser
 }
 
-/// The text of the first element that a selector finds.
+/// Returns the text of the first element that matches a selector.
 fn text(browser: &Browser, selector: &str) -> String {
     let script = format!("return document.querySelector(`{selector}`)?.textContent ?? ''");
     browser.run(&script).as_str().unwrap_or_default().to_owned()
 }
 
-/// Clicks on the first element that a selector finds, when it is there.
+/// Clicks the first element that matches a selector, if there is one.
 fn click(browser: &Browser, selector: &str) {
     let script = format!(
         "const found = document.querySelector(`{selector}`); found?.click(); return !!found"
@@ -66,7 +66,7 @@ fn click(browser: &Browser, selector: &str) {
     });
 }
 
-/// What stands behind the `#` of the address.
+/// Returns the fragment of the address.
 fn address(browser: &Browser) -> String {
     let hash = browser.run("return location.hash");
     hash.as_str().unwrap_or_default().to_owned()
@@ -78,7 +78,7 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let agent = agent();
-    // Its threads would wait for the last CPU behind both loads, and it would not even begin.
+    // On the last CPU, the browser's threads would wait behind both loads and never start.
     let browser = affinity::without_cpu(affinity::last_cpu(), || open(&agent, ""));
     let victim = Group::new("victim").heavy();
     let neighbour = Group::new("neighbour").heavy();
@@ -94,7 +94,7 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     support::wait_until("the victim and its neighbour are named", || {
         named(&victim.path()) == neighbour.path().as_str()
     });
-    // The cell of the matrix opens the pair over time, and the address says so.
+    // Clicking the cell of the matrix shows the pair over time, and the address records it.
     let cell = format!(
         "const cell = [...document.querySelectorAll('#matrix .cell')].find((cell) => \
          cell.ariaLabel.startsWith('{} waited') && cell.ariaLabel.endsWith('behind {}')); \
@@ -106,7 +106,7 @@ fn page_names_the_neighbour_and_a_link_restores_it() {
     let pair = "return document.querySelectorAll('#matrix canvas').length";
     support::wait_until("the pair is drawn", || browser.run(pair) == 1);
     browser.picture("neighbour");
-    // A pause keeps the span, in the address.
+    // A pause keeps the span in the address.
     browser.press("p");
     support::wait_until("the span stands in the address", || {
         address(&browser).contains("from=")

@@ -1,4 +1,4 @@
-//! Who uses the page: by keyboard, with a screen reader, in the dark, on a telephone or a wall.
+//! Tests of the page's accessibility: keyboard, screen reader, dark theme, phone and wall display.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use crate::support::cgroup::Group;
 use crate::support::load::Load;
 use crate::support::{self, noctule};
 
-/// Something to show, beside which the browser gets a CPU.
+/// A light load that leaves CPU time for the browser.
 const GENTLE: &str = "while :; do i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 0.1; done";
 
-/// Widths of a telephone, a screen and a wall.
+/// Widths of a phone, a desktop screen and a wall display.
 const WIDTHS: [u32; 3] = [390, 1400, 2560];
 
-/// Nothing stands in anybody's way, at any width and in either theme.
+/// Checks that a view has no barriers, at any width and in either theme.
 #[track_caller]
 fn assert_open_to_all(browser: &Browser, view: &str) {
     for theme in ["light", "dark"] {
         for width in WIDTHS {
             browser.look(width, 1000, theme);
-            // It draws anew with the next frames.
+            // The page is redrawn with the next frames.
             let fits = "return document.documentElement.scrollWidth <= innerWidth";
             support::wait_until(&format!("{view} fits into {width} pixels"), || {
                 browser.run(fits) == true
@@ -33,7 +33,7 @@ fn assert_open_to_all(browser: &Browser, view: &str) {
     }
 }
 
-/// Opens each part that is closed at first.
+/// Opens each part that is initially closed.
 fn open_everything(browser: &Browser) {
     click(browser, "#health summary");
     click(browser, "#tables tbody th button");
@@ -76,12 +76,12 @@ fn recording_has_no_accessibility_barriers() {
     check(&Agent::start(&["--from", tape]), "recording");
 }
 
-/// What has the focus, in the words of who reads it aloud.
+/// Returns the focused element, as a screen reader would describe it.
 const FOCUS: &str = "const it = document.activeElement; \
     return it === document.body ? '' : `${it.closest('section')?.id ?? it.closest('header, footer')?.tagName} \
     ${it.ariaLabel ?? it.id} ${it.textContent.slice(0, 40)}`";
 
-/// Seconds by which a span may be longer than it was asked for: its ends are those of steps.
+/// Maximum excess of a span in seconds, because its ends are aligned to steps.
 const SLACK: i64 = 5;
 
 #[test]
@@ -92,7 +92,7 @@ fn every_part_works_with_the_keyboard_alone() {
     let _load = Load::own(&group, "spin 1");
     let browser = open(&agent, "");
     browser.press("2");
-    // Time stands still, so that no row comes or goes meanwhile.
+    // Pauses, so that no row comes or goes meanwhile.
     browser.press("p");
     let is_paused = || address(&browser).contains("from=");
     support::wait_until("time stands still", is_paused);

@@ -1,4 +1,4 @@
-//! What the page shows beside its pictures is what the API and the kernel say.
+//! Tests that the page's figures equal those of the API and the kernel.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
 use crate::support::load::Load;
 
-/// Each entry of the legend of a section: its name and its figure.
+/// Returns the entries of a section's legend: name and figure.
 fn legend(browser: &Browser, section: &str) -> Vec<(String, String)> {
     let script = format!(
         "return [...document.querySelectorAll('{section} .legend li')].map((it) => \
@@ -21,7 +21,7 @@ fn legend(browser: &Browser, section: &str) -> Vec<(String, String)> {
     serde_json::from_value(browser.run(&script)).expect("pairs of words")
 }
 
-/// Watts of a figure such as `12.3W` or `80.0mW`.
+/// Parses a power such as `12.3W` or `80.0mW`.
 fn watts(words: &str) -> f64 {
     let number = words.strip_suffix('W').expect("a power");
     let (number, unit) = match number.strip_suffix('m') {
@@ -37,7 +37,7 @@ fn json(agent: &Agent, path: &str) -> Value {
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// The mean of a column of rates over what was measured.
+/// Returns the mean of a column of rates over the measured time.
 fn mean(steps: &Value, history: &Value) -> f64 {
     let steps = steps.as_array().expect("steps").iter();
     let covered = history["covered_seconds"].as_array().expect("steps").iter();
@@ -54,7 +54,7 @@ fn mean(steps: &Value, history: &Value) -> f64 {
 fn zone_power_equals_the_api() {
     let _machine = support::shared();
     let file = tempfile::NamedTempFile::new().expect("a file");
-    // Where there is no meter the CPUs use what the operator says.
+    // Without a meter, the configured power model applies.
     let config = "[energy.model]\nidle_watts = 11.0\nbusy_watts = 37.0\n";
     fs::write(file.path(), config).expect("a file");
     let agent = Agent::start(&["--config", file.path().to_str().expect("text")]);
@@ -63,7 +63,7 @@ fn zone_power_equals_the_api() {
         let zones = legend(&browser, "#energy");
         !zones.is_empty() && zones.iter().all(|(_, power)| power.ends_with('W'))
     });
-    // A span that stands still.
+    // Pauses to get a fixed span.
     browser.press("p");
     support::wait_until("the span stands in the address", || {
         address(&browser).contains("from=")

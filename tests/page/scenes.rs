@@ -1,4 +1,4 @@
-//! Scenes of which it is known what is the matter.
+//! Tests of scenes with a known cause.
 
 use crate::page::{agent, assert_clean, click, open, text};
 use crate::support;
@@ -8,12 +8,12 @@ use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
 use crate::support::load::Load;
 
-/// A browser beside a load on the last CPU.
+/// Opens a browser while a load runs on the last CPU.
 fn look(agent: &Agent, address: &str) -> Browser {
     affinity::without_cpu(affinity::last_cpu(), || open(agent, address))
 }
 
-/// The text of each row of a table whose name is that of a group.
+/// Returns the text of each row of a table that is named like a group.
 fn rows(browser: &Browser, table: &str, group: &Group) -> Vec<String> {
     let script = format!(
         "return [...document.querySelectorAll('{table} tbody tr')]\
@@ -49,7 +49,7 @@ fn throttled_group_is_named_with_advice() {
     });
     assert!(finding.contains("its own limit of 0.2 CPU"), "{finding}");
     assert!(finding.contains("Try: raise its limit"), "{finding}");
-    // Its waits have that cause.
+    // The waits must have that cause.
     click(&browser, &format!("#now .name[title='{}']", group.path()));
     support::wait_until("its waits are shown", || {
         text(&browser, "#waits h2").contains("show the node")
@@ -76,7 +76,7 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
     });
     assert!(row.contains("OOM killed"), "{row}");
     assert!(row.contains("limit 32.0MiB"), "{row}");
-    // The count of the picture is that of all kills on the machine.
+    // The chart counts all kills on the machine.
     support::wait_until("the kill is counted", || {
         let legend = text(&browser, "#events .legend");
         let count = legend.split("OOM kills").nth(1).unwrap_or_default();
@@ -100,7 +100,7 @@ fn churn_is_counted_and_each_end_is_listed() {
         rows.pop()
     });
     assert!(failed.contains("false ["), "{failed}");
-    // A second has dozens of them, also on a busy machine.
+    // There are dozens of starts per second, even on a busy machine.
     support::wait_until("starts are counted", || {
         let legend = text(&browser, "#events .legend");
         let count = legend.split("starts").nth(1).unwrap_or_default();

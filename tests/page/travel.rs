@@ -1,4 +1,4 @@
-//! In time, to a group, to an agent that was started anew, and away from the page.
+//! Tests of moving in time, to a group, to a restarted agent, and away from the page.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
@@ -12,7 +12,7 @@ use crate::support::cgroup::Group;
 use crate::support::load::Load;
 use crate::support::{self, NOCTULE};
 
-/// Drags over the middle half of a picture.
+/// Drags over the middle half of a chart.
 fn drag_over(browser: &Browser, selector: &str) {
     let script = format!(
         "const it = document.querySelector('{selector}'); if (!it) return null; \
@@ -21,7 +21,7 @@ fn drag_over(browser: &Browser, selector: &str) {
          return [place.x + place.width / 4, place.x + place.width * 3 / 4, place.y + place.height / 2]"
     );
     let place = browser.run(&script);
-    // It is not drawn yet.
+    // The chart is not drawn yet.
     if place.is_null() {
         return;
     }
@@ -35,12 +35,12 @@ fn dragging_over_a_chart_sets_the_span() {
     let agent = agent();
     let browser = open(&agent, "#seconds=60");
     for picture in ["#cpu canvas", "#waits canvas", "#events .u-over"] {
-        // On a busy machine the picture may be drawn anew while the mouse moves.
+        // On a busy machine the chart may be redrawn while the mouse moves.
         support::wait_until(&format!("{picture} is the span"), || {
             drag_over(&browser, picture);
             address(&browser).contains("from=")
         });
-        // A half of the last minute, to whole seconds and the edges of the picture.
+        // Half of the last minute, rounded to whole seconds and the edges of the chart.
         support::wait_until("every picture has it", || {
             let span = text(&browser, "nav .span");
             let seconds = span
@@ -86,7 +86,7 @@ fn filter_keeps_matching_rows_and_is_in_the_link() {
     support::wait_until("one is left", || names(&browser) == [wanted.path()]);
     let other = open(&agent, &address(&browser));
     support::wait_until("a link shows the same", || names(&other) == [wanted.path()]);
-    // Containers and all else that uses the CPU, over the span.
+    // Containers and everything else that uses the CPU, over the span.
     click(&browser, "[role=tab]:nth-of-type(1)");
     support::wait_until("the other table has it, too", || {
         names(&browser) == [wanted.path()]
@@ -95,7 +95,7 @@ fn filter_keeps_matching_rows_and_is_in_the_link() {
     assert_clean(&other, &agent);
 }
 
-/// An agent at an address that was free a moment ago.
+/// Starts an agent at an address that was free a moment ago.
 fn at(address: &str) -> Agent {
     let mut command = Command::new(NOCTULE);
     command.args(["run", "--listen", address]);
@@ -121,25 +121,26 @@ fn page_continues_after_an_agent_restart() {
     support::wait_until("it shows what is new", || {
         text(&browser, "[role=alert]").is_empty() && text(&browser, "nav .span") != shown
     });
-    // All that failed were the requests that nobody answered.
+    // The only allowed complaints are about unanswered requests.
     let complaints = browser.complaints();
     let others = complaints.iter().filter(|it| !it.contains("net::ERR_"));
-    // The first figures of the new agent take two batches.
+    // The first figures of the new agent need two batches.
     let others = others.filter(|it| !it.contains("status of 503"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
     assert_ours(&browser, &agent);
 }
 
-/// The established connections of clients to the agent.
+/// Returns the number of established client connections to the agent.
 fn connections(agent: &Agent) -> usize {
     let address: SocketAddrV4 = agent.address().parse().expect("an address of IPv4");
-    // The kernel writes the bytes of an address as a number of this machine, and those of a port in their order.
+    // The kernel prints an address as a number in this machine's byte order, and a port in network
+    // order.
     let ip = u32::from_ne_bytes(Ipv4Addr::octets(address.ip()));
     let local = format!("{ip:08X}:{:04X}", address.port());
     let sockets = fs::read_to_string("/proc/net/tcp").expect("the sockets of the kernel");
     let is_ours = |line: &&str| {
         let mut words = line.split_whitespace().skip(1);
-        // The state behind the address of the other side: established.
+        // The state after the remote address must be "established".
         words.next() == Some(&local) && words.nth(1) == Some("01")
     };
     sockets.lines().filter(is_ours).count()
@@ -151,8 +152,8 @@ fn hidden_page_holds_no_connection_and_resumes() {
     let agent = agent();
     let browser = open(&agent, "#seconds=60");
     browser.hide();
-    // Six of them would be all that the browser has for one server. Between two streams there is none, either, for
-    // half a second.
+    // Six connections would be the browser's limit for one server. Between two streams there is
+    // also none, for half a second.
     let mut since = None;
     support::wait_until("the hidden page has none", || {
         let none = connections(&agent) == 0;
