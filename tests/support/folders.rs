@@ -73,7 +73,7 @@ fn remove(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_folder_that_two_tests_are_in_is_removed_by_the_last() {
+fn shared_folder_is_removed_by_its_last_user() {
     let _machine = super::shared();
     let name = format!("noctule-shared-{}", std::process::id());
     let root = hierarchies::join(&hierarchies::with("cpu").mount, &name);
