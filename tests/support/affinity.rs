@@ -1,24 +1,25 @@
-//! Which CPUs a thread may use.
+//! CPU affinity of threads.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The last CPU that the calling thread may use. Not by the standard library's count, which a quota
-/// of the group makes smaller.
+/// Returns the last CPU that the calling thread may use. The standard library's count is
+/// unsuitable, because a quota of the group reduces it.
 pub(crate) fn last_cpu() -> usize {
     let allowed = sched_getaffinity(None).expect("the CPUs of this process");
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     cpus.max().expect("one at least")
 }
 
-/// A thread, the calling one for `None`, stays on one CPU, and what it starts as well.
+/// Pins a thread (the calling one for `None`) and its future children to one CPU.
 pub(crate) fn pin(thread: Option<Pid>, cpu: usize) {
     let mut cpus = CpuSet::new();
     cpus.set(cpu);
     sched_setaffinity(thread, &cpus).expect("the CPU is online");
 }
 
-/// Does something on the other CPUs, and starts what it starts there. With only one CPU that is it.
+/// Runs an action on the other CPUs, so that its children start there. With only one CPU, it uses
+/// that one.
 pub(crate) fn without_cpu<T>(cpu: usize, action: impl FnOnce() -> T) -> T {
     let all = sched_getaffinity(None).expect("the CPUs of this process");
     let mut others = all;

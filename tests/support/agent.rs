@@ -12,15 +12,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::NOCTULE;
 
-/// `noctule run` on a free port; ended with SIGTERM when it is dropped.
+/// `noctule run` on a free port, ended with SIGTERM when dropped.
 pub(crate) struct Agent {
     child: Child,
     address: String,
-    /// What it said at its start.
+    /// Its output at the start.
     pub(crate) said: String,
 }
 
-/// One line of an exposition.
+/// A sample of an exposition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) name: String,
@@ -29,12 +29,12 @@ pub(crate) struct Sample {
 }
 
 impl Agent {
-    /// Starts it and waits until it has its first figures.
+    /// Starts an agent and waits until it has figures.
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::start_with(args, Stdio::inherit())
     }
 
-    /// The same, with its standard error somewhere.
+    /// Like [`Self::start`], with the given standard error.
     pub(crate) fn start_with(args: &[&str], errors: Stdio) -> Self {
         let mut command = Command::new(NOCTULE);
         command.args(["run", "--listen", "127.0.0.1:0"]).args(args);
@@ -49,8 +49,8 @@ impl Agent {
         agent
     }
 
-    /// Starts a command that is `noctule run`, and waits until it says where it listens. The lines that it
-    /// says after that are in the channel.
+    /// Starts a command that runs `noctule run`, and waits until it prints its address. Its later
+    /// output is sent to the channel.
     pub(crate) fn start_unready(mut command: Command, errors: Stdio) -> (Self, Receiver<String>) {
         let mut child = command
             .stdin(Stdio::null())
@@ -65,7 +65,7 @@ impl Agent {
             .expect("text");
         let (_, rest) = first.split_once("://").expect("an address");
         let address = rest.split('/').next().expect("an address").to_owned();
-        // The pipe is read to its end, so that the agent never waits for it.
+        // The pipe is read to its end, so that the agent never blocks on it.
         let (sender, said) = std::sync::mpsc::channel();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
@@ -80,17 +80,17 @@ impl Agent {
         (agent, said)
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// `127.0.0.1:PORT`.
+    /// Returns `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Status and body of a GET.
+    /// Returns status and body of a GET.
     pub(crate) fn get(&self, path: &str, accept: &str) -> (u16, String) {
         self.ask(path, &format!("Accept: {accept}\r\n"))
     }
@@ -119,18 +119,19 @@ impl Agent {
         (status, body.to_owned())
     }
 
-    /// The samples of `/metrics` in the classic format.
+    /// Returns the samples of `/metrics` in the classic format.
     pub(crate) fn metrics(&self) -> Vec<Sample> {
         samples(&self.get("/metrics", "text/plain"))
     }
 
-    /// The same as Prometheus gets it: a series that is new to it is 0 first.
+    /// Like [`Self::metrics`], in the form that Prometheus gets: a series that is new to it starts
+    /// at 0.
     pub(crate) fn scrape(&self) -> Vec<Sample> {
         let headers = "Accept: text/plain\r\nX-Prometheus-Scrape-Timeout-Seconds: 10\r\n";
         samples(&self.ask("/metrics", headers))
     }
 
-    /// Sum of the samples with this name whose labels fit.
+    /// Returns the sum of the samples with this name and matching labels.
     pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let fits = |s: &Sample| {
             s.name == name
@@ -147,8 +148,8 @@ impl Agent {
         (!values.is_empty()).then(|| values.iter().sum())
     }
 
-    /// Waits until that sum holds. A failure prints how old the figures are, and what series of the row
-    /// that the labels name there are.
+    /// Waits until that sum fulfils a condition. On failure it prints the age of the figures, and
+    /// the existing series of the row named by the labels.
     #[track_caller]
     pub(crate) fn wait_for_value(
         &self,
@@ -160,7 +161,7 @@ impl Agent {
         super::wait_for_or_explain(name, find, || self.series(labels));
     }
 
-    /// The series with these labels, a line for each, and those of the agent's own ticks.
+    /// Returns the series with these labels, one per line, and those of the agent's ticks.
     fn series(&self, labels: &[(&str, &str)]) -> String {
         let has = |sample: &Sample, (key, value): &(&str, &str)| {
             sample.labels.get(*key).is_some_and(|it| it == value)
@@ -182,11 +183,11 @@ impl Agent {
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).expect("not 0");
-        // It may have ended.
+        // The agent may have ended.
         let _ = kill_process(pid, signal);
     }
 
-    /// Waits for its end.
+    /// Waits until the agent ends.
     pub(crate) fn end(&mut self) -> ExitStatus {
         super::wait_for("the agent has ended", || {
             self.child.try_wait().expect("our child")
@@ -211,7 +212,7 @@ fn samples((status, body): &(u16, String)) -> Vec<Sample> {
         .collect()
 }
 
-/// `name{label="value",...} 12.5`, with the escapes of the text format.
+/// Parses `name{label="value",...} 12.5`, with the escapes of the text format.
 fn parse(line: &str) -> Sample {
     let end = line.find(['{', ' ']).expect("a value");
     let mut labels = BTreeMap::new();
@@ -237,7 +238,7 @@ fn parse(line: &str) -> Sample {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// Returns the text up to the closing quote, and the rest.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,4 @@
-//! What is loaded into the kernel, and who holds it.
+//! The loaded BPF programs, and the processes that hold them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{ProgInfoIter, ProgramInfo};
 
-/// Programs of noctule, by the names that the kernel shows.
+/// Names of noctule's programs, as the kernel shows them.
 const OURS: &[&str] = &[
     "sched_switch",
     "sched_wakeup",
@@ -51,7 +51,7 @@ const OURS: &[&str] = &[
     "write_page",
 ];
 
-/// Ids of the programs that a process holds, by itself or by a link.
+/// Returns the ids of the programs that a process holds, directly or through a link.
 pub(crate) fn held_by(pid: u32) -> BTreeSet<u32> {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else {
         return BTreeSet::new();
@@ -62,7 +62,8 @@ pub(crate) fn held_by(pid: u32) -> BTreeSet<u32> {
     files.flatten().filter_map(read).flat_map(ids).collect()
 }
 
-/// `noctule` with these arguments, once its programs are in the kernel; and their ids.
+/// Starts `noctule` with these arguments and waits until its programs are loaded. Returns their
+/// ids.
 pub(crate) fn start(args: &[&str]) -> (Child, BTreeSet<u32>) {
     let child = Command::new(super::NOCTULE)
         .args(args)
@@ -71,7 +72,7 @@ pub(crate) fn start(args: &[&str]) -> (Child, BTreeSet<u32>) {
         .spawn()
         .expect("the binary can be started");
     let mut ids = BTreeSet::new();
-    // It has them all when the number does not change any more.
+    // All programs are loaded once their number is stable.
     super::wait_until("its programs are loaded", || {
         let before = std::mem::replace(&mut ids, held_by(child.id()));
         thread::sleep(Duration::from_millis(300));
@@ -80,15 +81,15 @@ pub(crate) fn start(args: &[&str]) -> (Child, BTreeSet<u32>) {
     (child, ids)
 }
 
-/// Id and name of every program in the kernel.
+/// Returns id and name of every loaded program.
 fn loaded() -> Vec<(u32, String)> {
     let name = |info: &ProgramInfo| info.name.to_string_lossy().into_owned();
     let programs = ProgInfoIter::default();
     programs.map(|info| (info.id, name(&info))).collect()
 }
 
-/// How many instructions the verifier looked at, for each of these programs, by name: the kernel
-/// keeps 15 characters of it.
+/// Returns the number of instructions that the verifier processed, by the name of the program. The
+/// kernel keeps 15 characters of a name.
 #[track_caller]
 pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
@@ -100,7 +101,7 @@ pub(crate) fn verified(ids: &BTreeSet<u32>) -> BTreeMap<String, u32> {
     counts
 }
 
-/// Waits until none of these programs is in the kernel; it frees them a moment after their last
+/// Waits until none of these programs is loaded. The kernel frees them shortly after their last
 /// user has gone.
 #[track_caller]
 pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
@@ -110,14 +111,15 @@ pub(crate) fn assert_gone(ids: &BTreeSet<u32>) {
     });
 }
 
-/// Waits until every program with a name of ours that is there now has gone, or has a process that
-/// holds it: nothing is pinned, and nothing stays attached by itself. Other agents on the machine may
-/// go on, and end: what they leave goes as well, and what comes later is not looked at.
+/// Waits until every currently loaded program of noctule is freed or held by a process: nothing is
+/// pinned, and nothing stays attached by itself. Other agents on the machine may continue or end.
+/// Programs loaded later are not checked.
 #[track_caller]
 pub(crate) fn assert_no_orphans() {
     let mut suspects = None;
     wait_for_none("programs that no process holds", || {
-        // First the programs, then the processes: one that starts in between is no orphan.
+        // Programs are listed before processes, so that a program loaded in between is not an
+        // orphan.
         let programs = loaded();
         let processes = fs::read_dir("/proc").expect("/proc").flatten();
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

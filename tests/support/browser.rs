@@ -1,4 +1,4 @@
-//! A browser without a screen, driven over the WebDriver protocol.
+//! A headless browser, driven through the WebDriver protocol.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,17 +12,17 @@ use data_encoding::BASE64;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// One window of Chromium; closed when it is dropped.
+/// A Chromium window, closed when dropped.
 pub(crate) struct Browser {
     driver: Child,
     address: String,
     session: String,
-    /// The browser itself.
+    /// The browser process.
     process: Option<Pid>,
 }
 
 impl Browser {
-    /// A window of this many pixels.
+    /// Opens a window of this size in pixels.
     pub(crate) fn open(width: u32, height: u32) -> Self {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -64,7 +64,7 @@ impl Browser {
         let session = answer["sessionId"].as_str().expect("a session");
         this.session = format!("/session/{session}");
         let process = answer["capabilities"]["goog:processID"].as_i64();
-        // On a busy machine some scripts take more than the usual half minute.
+        // On a busy machine some scripts take longer than the default of half a minute.
         this.ask("/timeouts", &json!({"script": 110_000}));
         this.process = process.and_then(|pid| Pid::from_raw(pid as i32));
         this
@@ -75,22 +75,22 @@ impl Browser {
         self.ask("/url", &json!({ "url": url }));
     }
 
-    /// What a script returns.
+    /// Returns the result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.ask("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Minimizes the window: its page is hidden.
+    /// Minimizes the window, which hides its page.
     pub(crate) fn hide(&self) {
         self.ask("/window/minimize", &json!({}));
     }
 
-    /// Brings the window back.
+    /// Restores the window.
     pub(crate) fn show(&self) {
         self.ask("/window/rect", &json!({"x": 0, "y": 0}));
     }
 
-    /// Presses a key, as if nothing had the focus.
+    /// Presses a key while nothing is focused.
     pub(crate) fn press(&self, key: &str) {
         let act = |kind| json!({"type": kind, "value": key});
         let actions =
@@ -98,7 +98,7 @@ impl Browser {
         self.ask("/actions", &json!({ "actions": actions }));
     }
 
-    /// Presses the button of the mouse at one place, moves to another, and lets it go. Pixels of the window.
+    /// Drags the mouse from one position to another, in pixels of the window.
     pub(crate) fn drag(&self, from: (u32, u32), to: (u32, u32)) {
         let to_place = |(x, y), ms| json!({"type": "pointerMove", "duration": ms, "x": x, "y": y});
         let actions = json!([{
@@ -111,7 +111,7 @@ impl Browser {
         self.ask("/actions", &json!({ "actions": actions }));
     }
 
-    /// Gives the window another size, and a theme: `light` or `dark`.
+    /// Sets the size of the window, and the theme: `light` or `dark`.
     pub(crate) fn look(&self, width: u32, height: u32, theme: &str) {
         self.command(
             "Emulation.setDeviceMetricsOverride",
@@ -121,7 +121,7 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", &json!({ "features": theme }));
     }
 
-    /// Keeps a picture of the whole page in the target folder, for people to look at.
+    /// Saves a screenshot of the whole page in the target folder.
     pub(crate) fn picture(&self, name: &str) {
         let options = json!({"format": "png", "captureBeyondViewport": true});
         let picture = self.command("Page.captureScreenshot", &options);
@@ -132,7 +132,7 @@ impl Browser {
         fs::write(folder.join(format!("{name}.png")), bytes).expect("a file");
     }
 
-    /// What keeps people from using the page, as axe-core finds it: its serious and critical faults.
+    /// Returns the serious and critical accessibility faults that axe-core finds.
     pub(crate) fn barriers(&self) -> Vec<String> {
         if self.run("return typeof axe === 'undefined'") == true {
             let source = fs::read_to_string(axe()).expect("axe-core");
@@ -149,13 +149,13 @@ impl Browser {
             .collect()
     }
 
-    /// A command of the protocol of Chromium's own tools.
+    /// Sends a command of the Chrome DevTools protocol.
     fn command(&self, name: &str, parameters: &Value) -> Value {
         let body = json!({"cmd": name, "params": parameters});
         self.ask("/goog/cdp/execute", &body)
     }
 
-    /// What the console has said since it was asked before, warnings and errors.
+    /// Returns the console's warnings and errors since the last call.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let entries = self.ask("/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().expect("a list").iter();
@@ -163,7 +163,7 @@ impl Browser {
         bad.map(|it| it["message"].to_string()).collect()
     }
 
-    /// The address of each request since it was asked before.
+    /// Returns the address of each request since the last call.
     pub(crate) fn requests(&self) -> Vec<String> {
         let entries = self.ask("/se/log", &json!({"type": "performance"}));
         let entries = entries.as_array().expect("a list").iter();
@@ -193,7 +193,7 @@ impl Browser {
         stream.set_read_timeout(patience).expect("a time-out");
         let request = [head.as_bytes(), body.as_bytes()].concat();
         stream.write_all(&request).expect("it is sent");
-        // It keeps the connection open, whatever it is asked.
+        // The server keeps the connection open regardless of headers.
         let mut lines = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -214,7 +214,7 @@ impl Browser {
     }
 }
 
-/// The script of axe-core, which comes from the npm registry where it is not there yet.
+/// Returns the script of axe-core, downloaded from the npm registry if needed.
 fn axe() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     let target = target.expect("the target folder");
@@ -238,7 +238,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !thread::panicking() {
             self.request("DELETE", &self.session, &json!({}));
         } else if let Some(process) = self.process {
-            // Its driver would leave it behind.
+            // The driver would leave the browser behind.
             let _ = kill_process(process, Signal::KILL);
         }
         let _ = self.driver.kill();

@@ -15,31 +15,31 @@ use super::affinity;
 use super::cgroup::Group;
 use super::container::BURN;
 
-/// A process that burns; ended when it is dropped.
+/// A process that uses a CPU, ended when dropped.
 pub(crate) struct Burner {
     child: Child,
     _program: Option<TempDir>,
 }
 
 impl Burner {
-    /// In a group, from its first instruction on.
+    /// Starts one in a group, from its first instruction.
     pub(crate) fn within(group: &Group) -> Self {
         let mut command = group.command("/bin/sh");
         Self::spawn(command.args(["-c", BURN]), None)
     }
 
-    /// With this command name, of 15 bytes at most: the kernel takes it from the file's name. Not on
-    /// the last CPU, where others may measure who waits.
+    /// Starts one with this command name of at most 15 bytes, which the kernel takes from the file
+    /// name. It avoids the last CPU, where other tests may measure waits.
     pub(crate) fn named(name: &[u8]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let program = copy_of_sh(&folder, name);
         let mut command = Command::new(program);
-        // A shell that is several programs in one asks the argument which of them it is.
+        // A multi-call shell reads its applet from argv[0].
         command.arg0("sh").args(["-c", BURN]);
         let burner = affinity::without_cpu(affinity::last_cpu(), || {
             Self::spawn(&mut command, Some(folder))
         });
-        // It has its name a little after `exec` let its parent go on.
+        // The process gets its name slightly after `exec` lets the parent continue.
         let comm = format!("/proc/{}/comm", burner.pid());
         super::wait_until("the process has its name", || {
             let is = fs::read(&comm).expect("it runs");
@@ -56,12 +56,12 @@ impl Burner {
         }
     }
 
-    /// Puts it before all others, so that it uses the most on a busy machine too.
+    /// Gives it the highest priority, so that it uses the most CPU time even on a busy machine.
     pub(crate) fn first(self) -> Self {
         self.nice(-20)
     }
 
-    /// Puts it behind all others: it takes no CPU from those that have something to do.
+    /// Gives it the lowest priority, so that it takes no CPU time from other processes.
     pub(crate) fn last(self) -> Self {
         self.nice(19)
     }
@@ -72,7 +72,7 @@ impl Burner {
         self
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -80,7 +80,7 @@ impl Burner {
 
 impl Drop for Burner {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

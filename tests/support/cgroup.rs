@@ -1,4 +1,4 @@
-//! Cgroups that a test makes, in the hierarchy that noctule reads, with the group's own accounting.
+//! Cgroups created by tests, in the hierarchy that noctule reads, with the kernel's accounting.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 use super::folders::Made;
 use super::hierarchies;
 
-/// The most that v2 takes.
+/// The maximum weight in v2.
 const HEAVIEST: u64 = 10_000;
 
-/// So long may what runs in a group take to end when it is killed.
+/// Time limit for processes in a group to end after they were killed.
 const LONGEST_END: Duration = Duration::from_secs(60);
 
-/// A group of the test's own; removed when it is dropped, with what still runs in it.
+/// A cgroup of a test. Dropping it kills its processes and removes it.
 pub(crate) struct Group {
     name: String,
-    /// In the hierarchy that is counted: v2, or the cpu controller of v1.
+    /// Folder in the hierarchy that noctule counts: v2, or the cpu controller of v1.
     counted: PathBuf,
-    /// The same group where CPU time is accounted, if that is another hierarchy (v1).
+    /// Folder of the same group where CPU time is accounted, which can be another hierarchy (v1).
     accounted: PathBuf,
-    /// The same group where memory is limited, if it is.
+    /// Folder of the same group where memory is limited, if it is.
     limited: Option<PathBuf>,
 }
 
 impl Group {
-    /// A new group directly below the root.
+    /// Creates a group directly below the root.
     pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Group {
         ))
     }
 
-    /// A new group with this path below the root, given without the leading slash.
+    /// Creates a group with this path below the root, without a leading slash.
     pub(crate) fn named(name: &str) -> Self {
         let (counted, accounted) = (root("cpu").join(name), root("cpuacct").join(name));
         for folder in [&counted, &accounted] {
@@ -54,7 +54,7 @@ impl Group {
         }
     }
 
-    /// A new group that gets that much memory, and no swap.
+    /// Creates a group with a memory limit and without swap.
     pub(crate) fn with_memory(name: &str, bytes: u64) -> Self {
         let mut this = Self::new(name);
         let limited = root("memory").join(&this.name);
@@ -63,16 +63,16 @@ impl Group {
             true => ("memory.limit_in_bytes", "memory.swappiness"),
             false => ("memory.max", "memory.swap.max"),
         };
-        // v2: the groups above must let it have the controller.
+        // In v2, parents must enable the controller for their children.
         let _ = fs::write(root("memory").join("cgroup.subtree_control"), "+memory");
         fs::write(limited.join(file), bytes.to_string()).expect("a limit");
-        // Absent on machines without swap.
+        // The file is missing on machines without swap.
         let _ = fs::write(limited.join(swap), "0");
         this.limited = Some(limited);
         this
     }
 
-    /// How often the OOM killer killed in the group, by its own count.
+    /// Returns the group's own count of OOM kills.
     pub(crate) fn oom_kills(&self) -> u64 {
         let folder = self.limited.as_ref().expect("a group with a limit");
         let read = |file| fs::read_to_string(folder.join(file));
@@ -88,17 +88,17 @@ impl Group {
             .chain(&self.limited)
     }
 
-    /// The path as noctule shows it.
+    /// Returns the path as noctule shows it.
     pub(crate) fn path(&self) -> String {
         format!("/{}", self.name)
     }
 
-    /// The directory, in the hierarchy that is counted.
+    /// Returns the folder in the counted hierarchy.
     pub(crate) fn folder(&self) -> &Path {
         &self.counted
     }
 
-    /// The id: the inode of the directory.
+    /// Returns the id, which is the inode of the folder.
     pub(crate) fn id(&self) -> u64 {
         fs::metadata(&self.counted)
             .expect("the group is there")
@@ -113,7 +113,8 @@ impl Group {
         }
     }
 
-    /// Lets single threads be members: on v2 a group must be made for that, on v1 any is.
+    /// Allows single threads as members. A v2 group must become threaded for that; a v1 group
+    /// always allows it.
     pub(crate) fn allow_threads(&self) {
         if self.is_v2() {
             let file = self.counted.join("cgroup.type");
@@ -121,7 +122,7 @@ impl Group {
         }
     }
 
-    /// Moves one thread into the group.
+    /// Moves a thread into the group.
     pub(crate) fn add_thread(&self, tid: u32) {
         let file = if self.is_v2() {
             "cgroup.threads"
@@ -137,16 +138,17 @@ impl Group {
         self.counted.join("cgroup.type").exists()
     }
 
-    /// A command that is in the group from its first instruction on.
+    /// Returns a command that is in the group from its first instruction.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &self.enter(), program]);
-        // A group of its own, so that signals to the test do not reach it.
+        // A separate process group keeps signals to the test away from it.
         command.process_group(0);
         command
     }
 
-    /// A script for `sh -c` that enters the group and becomes the command in its arguments.
+    /// Returns a script for `sh -c` that enters the group and executes the command in its
+    /// arguments.
     pub(crate) fn enter(&self) -> String {
         let enter: String = self
             .folders()
@@ -155,7 +157,7 @@ impl Group {
         format!("{enter}exec \"$0\" \"$@\"")
     }
 
-    /// CPU time by the group's own accounting, in seconds.
+    /// Returns the CPU time by the group's own accounting, in seconds.
     pub(crate) fn usage_seconds(&self) -> f64 {
         let v1 = fs::read_to_string(self.accounted.join("cpuacct.usage"));
         if let Ok(text) = v1 {
@@ -168,19 +170,19 @@ impl Group {
         usage.expect("usage_usec").parse::<f64>().expect("a number") / 1e6
     }
 
-    /// Limits the group to this many CPUs, which may be a fraction, in periods of 100 ms.
+    /// Limits the group to this many CPUs, possibly a fraction, in periods of 100 ms.
     pub(crate) fn limit(&self, cpus: f64) {
         let quota = (cpus * 100_000.0) as u64;
         let (v1, v2) = (quota.to_string(), format!("{quota} 100000"));
         control(&self.counted, ("cpu.cfs_quota_us", &v1), ("cpu.max", &v2));
     }
 
-    /// Sets how much CPU time the group gets beside its siblings: 1 to 10000, 100 is usual.
+    /// Sets the CPU weight among its siblings: 1 to 10000, by default 100.
     pub(crate) fn weigh(&self, weight: u64) {
         weigh(&self.counted, weight);
     }
 
-    /// Its weight by the kernel's own file, and what the kernel calls it: `weight`, or `shares` (v1).
+    /// Returns the kernel's name and value of its weight: `weight`, or `shares` (v1).
     pub(crate) fn weight(&self) -> (&'static str, u64) {
         let name = if self.is_v2() { "weight" } else { "shares" };
         let text = fs::read_to_string(self.counted.join(format!("cpu.{name}")));
@@ -190,13 +192,13 @@ impl Group {
         )
     }
 
-    /// Makes it so heavy that what else runs on a busy machine gets next to nothing beside it.
+    /// Sets the maximum weight, so that other loads on a busy machine get next to nothing.
     pub(crate) fn heavy(self) -> Self {
         self.weigh(HEAVIEST);
         self
     }
 
-    /// How long it was throttled by its own quota, in seconds, summed over the CPUs.
+    /// Returns how long its own quota throttled it, in seconds, summed over the CPUs.
     pub(crate) fn throttled_seconds(&self) -> f64 {
         let stat = fs::read_to_string(self.counted.join("cpu.stat")).expect("cpu.stat");
         let figure = |line: &str| {
@@ -211,22 +213,22 @@ impl Group {
         stat.lines().find_map(figure).expect("a throttled time")
     }
 
-    /// Lets its members have real-time priorities for a tenth of the time: v1 gives a new group no
-    /// time for them. On v2 there is nothing to do.
+    /// Allows its members real-time priorities for a tenth of the time, because a new v1 group has
+    /// no real-time budget. In v2 nothing is needed.
     pub(crate) fn allow_realtime(&self) {
         self.realtime("100000");
     }
 
-    /// The same for nearly all of the time. All groups together get 95 % of it, so only one group can
-    /// have so much, beside one that has little.
+    /// Like [`Self::allow_realtime`], for nearly all of the time. All groups together get 95 %, so
+    /// only one group can have this much, next to one with little.
     pub(crate) fn allow_realtime_throughout(&self) {
         self.realtime("850000");
     }
 
-    /// Microseconds of each second.
+    /// Sets the real-time budget, in microseconds per second.
     fn realtime(&self, share: &str) {
         let v1 = self.counted.join("cpu.rt_runtime_us");
-        // A removed group gives its share back some time later.
+        // A removed group returns its budget only after some time.
         super::wait_until("there is a share of the real-time budget", || {
             !v1.exists() || fs::write(&v1, share).is_ok()
         });
@@ -234,7 +236,7 @@ impl Group {
 
     fn processes(&self) -> Vec<i32> {
         let read = |file| fs::read_to_string(self.counted.join(file));
-        // A threaded group does not list processes; a signal to a thread reaches its process.
+        // A threaded group does not list processes. A signal to a thread reaches its process.
         let text = read("cgroup.procs").or_else(|_| read("cgroup.threads"));
         let text = text.unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -243,27 +245,27 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Thousands of processes take their time to end on a busy machine.
+        // On a busy machine, thousands of processes take time to end.
         let until = Instant::now() + LONGEST_END;
         while Instant::now() < until {
             for pid in self.processes() {
-                // The processes are in a group that this test made.
+                // All processes are in a group that this test created.
                 let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
-            // Each of them, also when one cannot be removed yet.
+            // Tries all of them, even if one cannot be removed yet.
             let left = self.folders().filter(|folder| !remove(folder)).count();
             if left == 0 {
                 return;
             }
             thread::sleep(Duration::from_millis(20));
         }
-        // A test that fails says why itself.
+        // A failed test reports its own reason.
         assert!(thread::panicking(), "{} could not be removed", self.path());
     }
 }
 
-/// A group below others of which some may be missing; those are removed with it.
+/// A group with parents that may be missing. Missing ones are created, and removed with it.
 pub(crate) struct Below {
     pub(crate) group: Group,
     parents: Made,
@@ -282,8 +284,7 @@ impl Below {
         }
     }
 
-    /// The same, and so heavy that what else runs on a busy machine gets next to nothing beside it;
-    /// with those above that were missing.
+    /// Like [`Self::new`], with the maximum weight for the group and for its new parents.
     pub(crate) fn heavy(path: &str) -> Self {
         let this = Self::new(path);
         this.group.weigh(HEAVIEST);
@@ -300,8 +301,8 @@ pub(super) fn weigh(folder: &Path, weight: u64) {
     control(folder, ("cpu.shares", &v1), ("cpu.weight", &v2));
 }
 
-/// Writes to a file of the cpu controller: its name and what to write, on v1 and on v2. There each
-/// group above must let its children have the controller.
+/// Writes a file of the cpu controller; file and value differ between v1 and v2. In v2, each parent
+/// must enable the controller for its children.
 fn control(folder: &Path, v1: (&str, &str), v2: (&str, &str)) {
     let is_v2 = folder.join("cgroup.type").exists();
     let (name, value) = if is_v2 { v2 } else { v1 };
@@ -322,7 +323,7 @@ fn remove(folder: &Path) -> bool {
     fs::remove_dir(folder).is_ok() || !folder.exists()
 }
 
-/// Root of the hierarchy with that v1 controller, or of v2.
+/// Returns the root of the hierarchy with this v1 controller, or of v2.
 fn root(controller: &str) -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let mut unified = None;
