@@ -1,4 +1,4 @@
-//! Real containers, by runc, with a root file system of busybox alone.
+//! Real containers started by runc, with a root file system that contains only busybox.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
@@ -18,36 +18,36 @@ use super::hierarchies;
 /// A loop that never ends.
 pub(crate) const BURN: &str = "while :; do :; done";
 
-/// A pipe with a name, `/rest` in the container.
+/// A named pipe, which is `/rest` in the container.
 const REST: &str = "rootfs/rest";
 
-/// What to run, and where.
+/// The command of a container, and its settings.
 pub(crate) struct Wish {
     /// The container's id.
     pub(crate) id: String,
-    /// `linux.cgroupsPath`; runc chooses where there is none.
+    /// `linux.cgroupsPath`; chosen by runc if absent.
     pub(crate) cgroup: Option<String>,
-    /// For the container's shell.
+    /// Script for the container's shell.
     pub(crate) script: String,
-    /// CPUs that it may use, and a weight that gets it these on a busy machine.
+    /// CPUs that it may use, with a weight that secures them on a busy machine.
     pub(crate) cpus: Option<f64>,
 }
 
-/// A container of a test's own; it and its groups are removed when it is dropped.
+/// A container of a test. Dropping it removes the container and its groups.
 pub(crate) struct Container {
     id: String,
     bundle: TempDir,
     _groups: Made,
 }
 
-/// The bundle's configuration where containerd keeps it; removed when it is dropped.
+/// The configuration of a bundle at containerd's path, removed when dropped.
 pub(crate) struct Bundle {
     file: PathBuf,
     _folders: Made,
 }
 
 impl Bundle {
-    /// The annotations of the container with this id.
+    /// Writes the annotations of the container with this id.
     pub(crate) fn write(id: &str, annotations: &Value) -> Self {
         let tasks = Path::new("/run/containerd/io.containerd.runtime.v2.task/k8s.io");
         let mut folders = Made::default();
@@ -64,12 +64,12 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        // The folders are dropped after this: they are empty then.
+        // The folders are dropped later, when they are empty.
         let _ = fs::remove_file(&self.file);
     }
 }
 
-/// 64 hex digits that nobody else has.
+/// Returns 64 unique hex digits.
 pub(crate) fn hex_id() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -80,14 +80,14 @@ pub(crate) fn hex_id() -> String {
     )
 }
 
-/// A UUID that nobody else has.
+/// Returns a unique UUID.
 pub(crate) fn pod_uid() -> String {
     let id = hex_id();
     format!("{}-{}-4a7d-9d55-{}", &id[..8], &id[12..16], &id[16..28])
 }
 
 impl Wish {
-    /// A container that burns in a group with this path.
+    /// Describes a container that uses the CPU in a group with this path.
     pub(crate) fn burn(id: &str, cgroup: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -97,7 +97,7 @@ impl Wish {
         }
     }
 
-    /// Makes bundle and root file system; runs nothing.
+    /// Creates bundle and root file system without starting anything.
     pub(crate) fn create(&self) -> Container {
         let bundle = tempfile::tempdir().expect("a folder");
         let bin = bundle.path().join("rootfs/bin");
@@ -130,7 +130,7 @@ impl Wish {
         spec["root"]["readonly"] = json!(false);
         spec["process"]["args"] = json!(["/bin/sh", "-c", self.script]);
         retain(&mut spec["linux"]["namespaces"], |n| n["type"] != "network");
-        // Of the host's cgroups it needs to see nothing.
+        // The container does not need the host's cgroups.
         retain(&mut spec["mounts"], |m| {
             m["destination"] != "/sys/fs/cgroup"
         });
@@ -147,9 +147,9 @@ impl Wish {
 }
 
 impl Container {
-    /// Starts it in the background.
+    /// Starts the container in the background.
     pub(crate) fn start(&self) {
-        // With pipes of ours it would hold them open.
+        // The container would hold the test's pipes open.
         let log = self.bundle.path().join("log");
         let out = fs::File::create(&log).expect("a file");
         let status = Command::new("runc")
@@ -169,34 +169,35 @@ impl Container {
         assert!(status.success(), "runc run: {status}\n{log}");
     }
 
-    /// Waits until its script reads from `/rest`; it goes on when the value is dropped.
+    /// Waits until its script reads from `/rest`. The script continues when the returned file is
+    /// dropped.
     pub(crate) fn rests(&self) -> fs::File {
         let file = self.bundle.path().join(REST);
         let mut pipe = OpenOptions::new();
-        // Nobody can open it so while nobody reads.
+        // Opening the pipe for writing fails while no process reads it.
         let pipe = pipe.write(true).custom_flags(libc::O_NONBLOCK);
         super::wait_for("the container rests", || pipe.open(&file).ok())
     }
 
-    /// Runs it until it ends; what it printed.
+    /// Runs the container to its end and returns its output.
     pub(crate) fn run(&self) -> String {
         let output = runc(&["run", "--bundle", text(self.bundle.path()), &self.id]);
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// The process id, outside, of its first process.
+    /// Returns the host pid of its first process.
     pub(crate) fn pid(&self) -> u32 {
         let output = runc(&["state", &self.id]);
         let state: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         state["pid"].as_u64().expect("a pid") as u32
     }
 
-    /// The accounting of its group.
+    /// Returns the accounting of its group.
     pub(crate) fn accounting(&self) -> Accounting {
         Accounting(hierarchies::folder_of(self.pid(), "cpuacct"))
     }
 
-    /// CPU time by its group's own accounting, in seconds.
+    /// Returns the CPU time by its group's own accounting, in seconds.
     pub(crate) fn usage_seconds(&self) -> f64 {
         self.accounting().usage_seconds()
     }
@@ -204,7 +205,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The first process may not be reaped yet when runc gives up.
+        // When runc gives up, the first process may not have been reaped yet.
         for _ in 0..20 {
             let delete = ["delete", "--force", self.id.as_str()];
             let output = Command::new("runc").args(delete).output();
@@ -216,11 +217,11 @@ impl Drop for Container {
     }
 }
 
-/// The kernel's own accounting of a group.
+/// The kernel's accounting of a group.
 pub(crate) struct Accounting(PathBuf);
 
 impl Accounting {
-    /// CPU time in seconds.
+    /// Returns the CPU time in seconds.
     pub(crate) fn usage_seconds(&self) -> f64 {
         if let Ok(text) = fs::read_to_string(self.0.join("cpuacct.usage")) {
             return text.trim().parse::<f64>().expect("a number") / 1e9;

@@ -1,6 +1,7 @@
-//! What a kernel must have, and what it may lack. A virtual machine has the table of its kernel,
-//! `vm/expect/KERNEL.toml`. A machine whose kernel refuses a program of the tests' own at a function has
-//! `tests/support/restricted.toml`. On any other machine nothing may be lacking.
+//! The features that a kernel must have, and those that it may lack. A virtual machine has the
+//! table of its kernel, `vm/expect/KERNEL.toml`. A machine whose kernel refuses programs attached
+//! to functions uses `tests/support/restricted.toml`. On any other machine no feature may be
+//! missing.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,37 +13,37 @@ use libbpf_rs::{Iter, MapCore as _, ObjectBuilder};
 use noctule_fixtures as fixtures;
 use serde::Deserialize;
 
-/// The table of a kernel that refuses programs at functions.
+/// The table of a kernel that refuses programs attached to functions.
 const RESTRICTED: &str = include_str!("restricted.toml");
 
-/// What one kernel has, by the names of the features in `noctule doctor`.
+/// The features of a kernel, by their names in `noctule doctor`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
-    /// These work.
+    /// Working features.
     pub(crate) on: Vec<String>,
-    /// These work with a limit, and why.
+    /// Features that work with a limitation, and the reason.
     #[serde(default)]
     pub(crate) degraded: BTreeMap<String, String>,
-    /// These are degraded where the kernel refuses iterators over maps, and on where it does not.
+    /// Features that are degraded if the kernel refuses map iterators, and on otherwise.
     #[serde(default)]
     degraded_without_iterators: BTreeMap<String, String>,
-    /// These are absent, and why.
+    /// Missing features, and the reason.
     #[serde(default)]
     pub(crate) off: BTreeMap<String, String>,
-    /// What is lost there all the same, and counted: kinds of losses, and why.
+    /// Kinds of losses that occur on this kernel, and the reason.
     #[serde(default)]
     pub(crate) losses: BTreeMap<String, String>,
-    /// The release of which `verified` is, where the kernel is not always the same: counts of
-    /// another are printed, and compared by whoever brings the table up to date.
+    /// The release that `verified` applies to, if the kernel changes. Counts of another release are
+    /// only printed, for whoever updates the table.
     pub(crate) verified_of: Option<String>,
-    /// How many instructions the verifier looks at in each program, by its name.
+    /// Number of instructions that the verifier processes, by program.
     #[serde(default)]
     pub(crate) verified: BTreeMap<String, u32>,
 }
 
 impl Expected {
-    /// The state that a feature must have, as `doctor` words it; none when it is not listed.
+    /// Returns the state that a feature must have in `doctor`; `None` if it is not listed.
     pub(crate) fn state(&self, feature: &str) -> Option<&'static str> {
         if self.on.iter().any(|name| name == feature) {
             Some("on")
@@ -53,14 +54,14 @@ impl Expected {
         }
     }
 
-    /// Every feature that is listed.
+    /// Returns all listed features.
     pub(crate) fn features(&self) -> impl Iterator<Item = &String> {
         let others = self.degraded.keys().chain(self.off.keys());
         self.on.iter().chain(others)
     }
 }
 
-/// The table of this kernel, where there is one.
+/// Returns the table of this kernel, if there is one.
 pub(crate) fn expected() -> Option<Expected> {
     let text = match env::var_os("NOCTULE_EXPECT") {
         Some(path) => fs::read_to_string(path).expect("the table of the kernel"),
@@ -80,7 +81,8 @@ pub(crate) fn expected() -> Option<Expected> {
     Some(table)
 }
 
-/// Whether the kernel refuses a program at a function, by a program that has nothing to do with noctule.
+/// Returns whether the kernel refuses a program attached to a function. The program tested is
+/// independent of noctule.
 fn refuses_functions() -> bool {
     static REFUSES: OnceLock<bool> = OnceLock::new();
     *REFUSES.get_or_init(|| {
@@ -95,7 +97,7 @@ fn refuses_functions() -> bool {
     })
 }
 
-/// Whether it refuses an iterator over a map: to load it, to attach it, or to read it.
+/// Returns whether the kernel refuses a map iterator: to load, attach or read it.
 fn refuses_iterators() -> bool {
     static REFUSES: OnceLock<bool> = OnceLock::new();
     *REFUSES.get_or_init(|| {
@@ -115,24 +117,24 @@ fn walk() -> libbpf_rs::Result<()> {
     Iter::new(&link).map(drop)
 }
 
-/// The state that a feature must have here, which is on where nothing may be lacking.
+/// Returns the state that a feature must have here, which is "on" without a table.
 pub(crate) fn state(feature: &str) -> &'static str {
     let table = expected();
     table.and_then(|table| table.state(feature)).unwrap_or("on")
 }
 
-/// Whether the table of this kernel has this kind of loss: then it is no fault.
+/// Returns whether the table of this kernel lists this kind of loss.
 pub(crate) fn loses(kind: &str) -> bool {
     expected().is_some_and(|expected| expected.losses.contains_key(kind))
 }
 
-/// Whether the kernel may lack the feature; then the runner is told why the test does nothing. That
-/// the kernel is as its table says is what the test of the environment proves.
+/// Returns whether the kernel may lack the feature, and reports the skip to the runner. The test of
+/// the environment checks that the kernel matches its table.
 pub(crate) fn lacks(feature: &str) -> bool {
     skip(feature, |expected| absent(expected, feature))
 }
 
-/// Whether the kernel may lack the feature, or have it only with a limit.
+/// Returns whether the kernel may lack the feature or have it only with a limitation.
 pub(crate) fn lacks_part_of(feature: &str) -> bool {
     let reason = |expected: &Expected| {
         let limited = expected.degraded.get(feature);
@@ -141,20 +143,20 @@ pub(crate) fn lacks_part_of(feature: &str) -> bool {
     skip(feature, reason)
 }
 
-/// Why the feature is absent; without CPU time everything is.
+/// Returns why the feature is missing. Without CPU time, all are.
 fn absent(expected: &Expected, feature: &str) -> Option<String> {
     let off = &expected.off;
     off.get(feature).or_else(|| off.get("cpu_time")).cloned()
 }
 
-/// Whether the tests use the C library of the system, whose functions can then be probed: those of the
-/// virtual machines have one in them.
+/// Returns whether the tests use the shared C library of the system, whose functions can be probed.
+/// Tests in virtual machines are linked statically.
 pub(crate) fn has_shared_libc() -> bool {
     let maps = fs::read_to_string("/proc/self/maps").expect("procfs");
     maps.contains("/libc.so.6")
 }
 
-/// Tells the runner why a test does nothing, where what it is about is no feature of ours.
+/// Reports to the runner why a test is skipped for a reason other than a feature.
 pub(crate) fn skip_because(reason: &str) {
     let file = env::var_os("NOCTULE_SKIPPED").expect("where to say that a test is skipped");
     fs::write(file, reason).expect("it can be said");
@@ -169,8 +171,8 @@ fn skip(feature: &str, reason: impl Fn(&Expected) -> Option<String>) -> bool {
     true
 }
 
-/// Whether this is the machine that builds and no virtual one. Then the reason why the test does nothing is
-/// written for the runner, if there is one.
+/// Returns whether this is the build machine rather than a virtual one. If so, reports to the
+/// runner why the test is skipped.
 pub(crate) fn is_not_virtual() -> bool {
     let real = env::var_os("NOCTULE_EXPECT").is_none();
     if let Some(file) = env::var_os("NOCTULE_SKIPPED").filter(|_| real) {
@@ -179,7 +181,7 @@ pub(crate) fn is_not_virtual() -> bool {
     real
 }
 
-/// Ends a test here where the machine is not a virtual one, which it has for itself.
+/// Ends a test here unless the machine is a virtual one, which the test has for itself.
 macro_rules! needs_a_virtual_machine {
     () => {
         if $crate::support::expect::is_not_virtual() {
@@ -188,7 +190,7 @@ macro_rules! needs_a_virtual_machine {
     };
 }
 
-/// Ends a test here when the kernel may lack one of these features.
+/// Ends a test here if the kernel may lack one of these features.
 macro_rules! needs {
     ($($feature:literal),+) => {
         if [$($feature),+].into_iter().any($crate::support::expect::lacks) {
@@ -197,7 +199,7 @@ macro_rules! needs {
     };
 }
 
-/// Ends a test here when the kernel may lack the feature, or have it only with a limit.
+/// Ends a test here if the kernel may lack the feature or have it only with a limitation.
 macro_rules! needs_all_of {
     ($feature:literal) => {
         if $crate::support::expect::lacks_part_of($feature) {

@@ -1,4 +1,5 @@
-//! Folders that a test makes where others keep theirs: only what was missing, and it is removed.
+//! Folders that tests create in shared places. Only missing folders are created, and they are
+//! removed again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +10,26 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use super::hierarchies;
 
-/// Folders that were made, outermost first; removed when it is dropped, if they are empty. One that another test is
-/// still in is marked, and removed by that.
+/// Folders that were created, outermost first. Dropping this removes the empty ones. A folder still
+/// used by another test is marked, and that test removes it.
 #[derive(Default)]
 pub(crate) struct Made {
     made: Vec<PathBuf>,
-    /// Those that were there already, perhaps by another test: innermost first.
+    /// Folders that existed already, perhaps because of another test, innermost first.
     above: Vec<PathBuf>,
 }
 
-/// On a folder that the last test in it is to remove.
+/// Mark on a folder that its last user must remove.
 const MARK: &str = "trusted.noctule.test";
 
 impl Made {
-    /// Makes the folder and those above it that are missing.
+    /// Creates the folder and its missing parents.
     pub(crate) fn make(&mut self, folder: &Path) {
         self.note(folder);
         fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     }
 
-    /// Notes what is missing of the folder and those above it, for somebody else to make.
+    /// Records the missing folders of a path that another program will create.
     pub(crate) fn note(&mut self, folder: &Path) {
         let missing: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
         let above = folder.ancestors().skip(missing.len());
@@ -37,7 +38,7 @@ impl Made {
             .extend(missing.into_iter().rev().map(Path::to_owned));
     }
 
-    /// Those that were made, or noted, by the test.
+    /// Returns the folders that the test created or recorded.
     pub(crate) fn made(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(PathBuf::as_path)
     }
@@ -47,9 +48,9 @@ impl Drop for Made {
     fn drop(&mut self) {
         for folder in self.made.iter().rev() {
             if !remove(folder) {
-                // Where the file system has no such marks the folder stays.
+                // On a file system without extended attributes, the folder stays.
                 let _ = setxattr(folder, MARK, b"1", XattrFlags::empty());
-                // The other may have looked for the mark just before.
+                // The other test may have checked the mark just before.
                 let _ = fs::remove_dir(folder);
             }
         }
@@ -61,7 +62,8 @@ impl Drop for Made {
     }
 }
 
-/// The kernel lets go of a cgroup a moment after its last process has ended. False: somebody is in it.
+/// Removes a folder; returns false if it is in use. The kernel frees a cgroup shortly after its
+/// last process has ended.
 fn remove(folder: &Path) -> bool {
     for _ in 0..100 {
         if fs::remove_dir(folder).is_ok() || !folder.exists() {

@@ -1,17 +1,17 @@
-//! The cgroup hierarchies that are mounted, and where a process is in them.
+//! The mounted cgroup hierarchies, and the cgroups of processes in them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A mounted hierarchy.
 pub(crate) struct Hierarchy {
-    /// Its mount.
+    /// The mount point.
     pub(crate) mount: PathBuf,
-    /// Controllers of v1, `name=` included; none for v2.
+    /// Controllers of v1, including `name=`; empty for v2.
     controllers: Vec<String>,
 }
 
-/// Every hierarchy that is mounted.
+/// Returns all mounted hierarchies.
 pub(crate) fn all() -> Vec<Hierarchy> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
     let parse = |line: &str| {
@@ -28,7 +28,7 @@ pub(crate) fn all() -> Vec<Hierarchy> {
     mounts.lines().filter_map(parse).collect()
 }
 
-/// The hierarchy with that v1 controller, or v2.
+/// Returns the hierarchy with this v1 controller, or v2.
 pub(crate) fn with(controller: &str) -> Hierarchy {
     let (mut v2, v1): (Vec<_>, Vec<_>) = all().into_iter().partition(|h| h.controllers.is_empty());
     let has = |h: &Hierarchy| h.controllers.iter().any(|c| c == controller);
@@ -36,7 +36,7 @@ pub(crate) fn with(controller: &str) -> Hierarchy {
     v1.or_else(|| v2.pop()).expect("a cgroup hierarchy")
 }
 
-/// The folder of the process in the hierarchy with that v1 controller, or of v2.
+/// Returns the folder of a process in the hierarchy with this v1 controller, or of v2.
 pub(crate) fn folder_of(pid: u32, controller: &str) -> PathBuf {
     let hierarchy = with(controller);
     let list = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("the process is there");
@@ -52,7 +52,7 @@ pub(crate) fn folder_of(pid: u32, controller: &str) -> PathBuf {
     join(&hierarchy.mount, path.expect("a path"))
 }
 
-/// The path of a group, as `/proc` shows it, below a mount.
+/// Joins a mount point and the path of a group as shown by `/proc`.
 pub(crate) fn join(mount: &Path, path: &str) -> PathBuf {
     mount.join(path.trim_start_matches('/'))
 }

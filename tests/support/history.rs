@@ -1,12 +1,12 @@
-//! What a sampler (a load that never pauses) tells of itself: its CPU time at any moment.
+//! Reports of a sampler, a load that never pauses: its CPU time at any moment.
 
 use super::load::Load;
 
-/// CPU time of a sampler over time. All times are in seconds, moments of `CLOCK_MONOTONIC`.
+/// CPU time of a sampler over time. All times are in seconds of `CLOCK_MONOTONIC`.
 pub(crate) struct History {
-    /// Before and after the CPU clock was read, and what it showed.
+    /// Times before and after reading the CPU clock, and its value.
     readings: Vec<Reading>,
-    /// When it did not run, or was interrupted.
+    /// Intervals in which it did not run or was interrupted.
     jumps: Vec<(f64, f64)>,
 }
 
@@ -18,7 +18,7 @@ struct Reading {
 }
 
 impl History {
-    /// Ends the sampler and takes its notes.
+    /// Ends the sampler and reads its report.
     pub(crate) fn of(sampler: &mut Load) -> Self {
         sampler.say("end");
         let mut this = Self {
@@ -43,8 +43,9 @@ impl History {
         this
     }
 
-    /// Least and most that it can have used until `moment`; `None` when that is not between two
-    /// readings. A jump may have been an interrupt, which counts, or another thread, which does not.
+    /// Returns the minimum and maximum use until `moment`; `None` if that is not between two
+    /// readings. A jump may have been an interrupt, which counts, or another thread, which does
+    /// not.
     pub(crate) fn used(&self, moment: f64) -> Option<(f64, f64)> {
         let past = self.readings.partition_point(|r| r.after <= moment);
         let next = self.readings.partition_point(|r| r.before < moment);
@@ -58,7 +59,7 @@ impl History {
         ))
     }
 
-    /// Time between two moments in which it surely ran.
+    /// Returns the time between two moments in which it certainly ran.
     fn ran(&self, from: f64, to: f64) -> f64 {
         let first = self.jumps.partition_point(|jump| jump.1 <= from);
         let inside = self.jumps[first..].iter().take_while(|jump| jump.0 < to);

@@ -1,4 +1,4 @@
-//! Names that want to be taken for something else.
+//! Hostile names of processes and groups.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,8 +10,8 @@ use super::cgroup;
 use super::folders::Made;
 use super::hierarchies;
 
-/// Command names, of 15 bytes at most: quotes, escapes, control characters, a label, C1, bytes that
-/// are not UTF-8, an override of the direction, and what the escapes of others look like.
+/// Command names of at most 15 bytes: quotes, escapes, control characters, a label, C1 codes,
+/// invalid UTF-8, a direction override, and text that resembles other formats' escapes.
 pub(crate) const NAMES: &[&[u8]] = &[
     b"quo\"te",
     b"back\\slash\\n",
@@ -29,22 +29,23 @@ pub(crate) const NAMES: &[&[u8]] = &[
     b"not\xffutf8",
 ];
 
-/// What no terminal may get from a stranger: controls, and what changes how a line is drawn.
+/// Returns whether a terminal must never get the character: controls, and characters that change
+/// how a line is drawn.
 pub(crate) fn obeyed(c: char) -> bool {
     let unseen = "\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\
         \u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}";
     (c.is_control() && c != '\n') || unseen.contains(c)
 }
 
-/// A process and a group with each of the names; ended and removed when it is dropped. They burn what
-/// nobody else wants.
+/// A process and a group with each of the names, ended and removed when dropped. The processes use
+/// only CPU time that is left over.
 pub(crate) struct Hostile {
     burners: Vec<(&'static [u8], Burner)>,
-    /// The names for which there is a group.
+    /// The names that have a group.
     pub(crate) groups: Vec<&'static [u8]>,
-    /// What stands before the name of each group.
+    /// Prefix of each group's name.
     pub(crate) prefix: String,
-    // After the processes, which must have ended when the groups are removed.
+    // Dropped after the processes, which must have ended when the groups are removed.
     made: Made,
 }
 
@@ -63,7 +64,7 @@ impl Hostile {
             let burner = Burner::named(name).last();
             let group = [hostile.prefix.as_bytes(), *name].concat();
             let folder = mount.join(OsStr::from_bytes(&group));
-            // The kernel takes all but a line feed.
+            // The kernel accepts all names except those with a line feed.
             if name.contains(&b'\n') {
                 let made = fs::create_dir(&folder);
                 made.expect_err("names of cgroups have no line feed");
@@ -79,7 +80,7 @@ impl Hostile {
         hostile
     }
 
-    /// Name and process id of each process.
+    /// Returns name and pid of each process.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (&'static [u8], u32)> {
         self.burners
             .iter()

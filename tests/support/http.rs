@@ -1,27 +1,27 @@
-//! A client that shows everything that came.
+//! An HTTP client that returns everything it receives.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What a server said.
+/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Names in lower case.
+    /// Header names are in lower case.
     headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
 impl Answer {
-    /// The value of a header, or nothing.
+    /// Returns the value of a header; empty if missing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(n, _)| n == name);
         found.map_or("", |(_, value)| value)
     }
 }
 
-/// One request. HTTP/1.0, so that no server splits the body up.
+/// Sends a request in HTTP/1.0, so that the body is not chunked.
 pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&str>) -> Answer {
     let accept = accept.map_or(String::new(), |a| format!("Accept: {a}\r\n"));
     let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n{accept}\r\n");
@@ -49,7 +49,7 @@ pub(crate) fn request(address: &str, method: &str, path: &str, accept: Option<&s
     }
 }
 
-/// Status and size of a page of `/metrics` as Prometheus asks for it: packed.
+/// Returns status and size of a `/metrics` page, requested compressed as Prometheus does.
 pub(crate) fn scrape_packed(address: &str) -> (u16, usize) {
     let mut stream = TcpStream::connect(address).expect("somebody listens");
     let patience = Some(Duration::from_secs(60));

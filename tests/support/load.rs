@@ -17,19 +17,19 @@ mod metered;
 mod sockets;
 mod waiting;
 
-/// Says which load the test binary is when it starts itself again.
+/// Variable that names the load when the test binary starts itself.
 const VARIABLE: &str = "NOCTULE_TEST_LOAD";
-/// What a load says to the test follows this.
+/// Start of a line that a load sends to the test.
 const MARK: &str = "load: ";
 
-/// A command as which the load runs to its end, to be started by somebody else; what it says is on
-/// its standard output, for [`words`].
+/// Returns a command that runs the load to its end, for another program to start. [`words`] parses
+/// its standard output.
 pub(crate) fn command(name: &str) -> Vec<String> {
     let set = format!("{VARIABLE}={name}");
     vec!["/usr/bin/env".into(), set, binary()]
 }
 
-/// What loads said, among other things, on standard output.
+/// Returns the messages of loads in a standard output.
 pub(crate) fn words(output: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(output);
     let said = text.lines().filter_map(|line| line.strip_prefix(MARK));
@@ -41,7 +41,7 @@ fn binary() -> String {
     path.to_str().expect("in UTF-8").to_owned()
 }
 
-/// A running load; killed and reaped when it is dropped.
+/// A running load, killed and reaped when dropped.
 pub(crate) struct Load {
     child: Child,
     input: ChildStdin,
@@ -50,14 +50,15 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A shell script in the group; returns when it is there.
+    /// Starts a shell script in the group, and waits until it is ready.
     pub(crate) fn shell(group: &Group, script: &str) -> Self {
         let mut command = group.command("/bin/sh");
         command.args(["-c", &format!("echo '{MARK}ready'; {script}")]);
         Self::of(&mut command)
     }
 
-    /// The same with a pid that was asked for. Another process may be faster: then it is tried again.
+    /// Like [`Self::shell`], with a requested pid. If another process takes the pid first, it tries
+    /// again.
     pub(crate) fn shell_with_pid(group: &Group, script: &str, pid: u32) -> Self {
         wait_for("the pid is free", || {
             fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
@@ -67,28 +68,28 @@ impl Load {
         })
     }
 
-    /// One of the loads that a shell cannot make, with its arguments, in the group; returns when it
-    /// says that it is ready. The test binary starts itself for it.
+    /// Starts a load that a shell cannot provide in the group, with arguments, and waits until it
+    /// is ready. The load is the test binary itself.
     pub(crate) fn own(group: &Group, name: &str) -> Self {
         let mut command = group.command(&binary());
         command.env(VARIABLE, name);
         Self::of(&mut command)
     }
 
-    /// The same, in a network namespace.
+    /// Like [`Self::own`], in a network namespace.
     pub(crate) fn in_namespace(namespace: &Namespace, name: &str) -> Self {
         let mut command = namespace.command(&binary());
         command.env(VARIABLE, name);
         Self::of(&mut command)
     }
 
-    /// Says something, and returns the answer.
+    /// Sends a line and returns the answer.
     pub(crate) fn ask(&mut self, words: &str) -> String {
         self.say(words);
         self.hear()
     }
 
-    /// A command that says that it is ready.
+    /// Starts a command that reports when it is ready.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -107,17 +108,17 @@ impl Load {
         this
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next thing that it says.
+    /// Returns the next message.
     pub(crate) fn hear(&mut self) -> String {
         self.last_words().expect("the load ended without a word")
     }
 
-    /// The same of one that may have ended.
+    /// Like [`Self::hear`], for a load that may have ended.
     pub(crate) fn last_words(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -130,26 +131,26 @@ impl Load {
         }
     }
 
-    /// Sends it a line.
+    /// Sends a line.
     pub(crate) fn say(&mut self, word: &str) {
         writeln!(self.input, "{word}").expect("the load listens");
     }
 
-    /// Lets it run until it has used that many seconds of CPU time, by the kernel's figure.
+    /// Lets it run until it has used this much CPU time in seconds, by the kernel's figure.
     pub(crate) fn burn_to(&self, seconds: f64) {
         wait_until("the load has used its CPU time", || {
             oracle::process_seconds(self.pid()) >= seconds
         });
     }
 
-    /// Stops it, and returns when none of its threads runs any more.
+    /// Stops it, and waits until none of its threads runs.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         wait_until("every thread has stopped", || {
             let states = oracle::states(self.pid());
             states.iter().all(|state| "TZX".contains(*state))
         });
-        // From the state to the last switch a thread still runs for some microseconds.
+        // After its state changes, a thread still runs for some microseconds until its last switch.
         let mut before = -1.0;
         wait_until("the kernel's figure stands still", || {
             let now = oracle::process_seconds(self.pid());
@@ -157,23 +158,23 @@ impl Load {
         });
     }
 
-    /// Lets a stopped load run on.
+    /// Continues a stopped load.
     pub(crate) fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it and returns when it is a zombie.
+    /// Kills it, and waits until it is a zombie.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
         self.wait_for_end();
     }
 
-    /// Returns when it is a zombie: it has ended, and nobody has reaped it.
+    /// Waits until it is a zombie: ended but not reaped.
     pub(crate) fn wait_for_end(&self) {
         wait_until("the load has ended", || oracle::states(self.pid()) == ['Z']);
     }
 
-    /// Reaps it. The value is its CPU time and that of its own reaped children, in seconds.
+    /// Reaps it. Returns its CPU time and that of its own reaped children, in seconds.
     pub(crate) fn reap(&mut self) -> f64 {
         self.reaped = true;
         oracle::reap(self.pid())
