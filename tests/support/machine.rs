@@ -1,8 +1,9 @@
-//! The machine, which tests share: each says first whether it can run beside others.
+//! The machine, which tests share. Each test first declares whether it can run together with
+//! others.
 //!
-//! The locks are the kernel's (`flock`) and lie on folders that every machine has: tests of another
-//! process, tree or user keep to them as well, and a test that is killed gives them back. A test takes
-//! them before anything else, so that no limit of its own counts the time that it waits here.
+//! The locks are the kernel's (`flock`), on folders that exist on every machine. Tests of another
+//! process, tree or user therefore respect them, and a killed test releases them. A test takes them
+//! first, so that its own time limits do not include the wait.
 
 use std::cell::Cell;
 use std::env;
@@ -14,27 +15,28 @@ use rustix::process::setpriority_process;
 
 use super::oracle;
 
-/// The folder that stands for the machine as a whole. Every user may open it; a file of our own
-/// there could not be opened by another user (`fs.protected_regular`).
+/// The folder that represents the whole machine. Every user may open it, unlike a file created
+/// there by another user (`fs.protected_regular`).
 const WHOLE: &str = "/tmp";
 
-/// Beside other loads the agent under test, and who looks at it, are to get most of a CPU: nine times
-/// what each of the others gets. In a group of a test's own the weight of the group counts.
+/// Nice value of the agent under test and of the test itself. On a busy machine they get most of a
+/// CPU, nine times the share of each other process. In a test's own group, the weight of the group
+/// applies instead.
 const NICE: i32 = -10;
 
-/// What a test can have for itself while it shares the rest.
+/// A part of the machine that a test can have for itself while it shares the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
-    /// The last CPU, to which loads are pinned in groups of a weight against which the others do not
-    /// count. Who has such a group on any CPU needs it, too: it would take the last one.
+    /// The last CPU, to which loads are pinned in groups of maximum weight. A test with such a
+    /// group on any CPU needs it too, because the group could take the last CPU.
     LastCpu,
-    /// Groups in places that are not a test's own (`/docker`, `/system.slice`), or thousands of them; the folders of
+    /// Groups in shared places (`/docker`, `/system.slice`), thousands of groups, or the folders of
     /// container runtimes.
     Groups,
 }
 
 impl Part {
-    /// Its name, and the folder that stands for it.
+    /// Returns its name and the folder that represents it.
     fn place(self) -> (&'static str, &'static str) {
         match self {
             Self::LastCpu => ("last-cpu", "/sys/devices/system/cpu"),
@@ -43,25 +45,25 @@ impl Part {
     }
 }
 
-/// The machine, or a share of it, until this is dropped.
+/// The machine, or a share of it, until dropped.
 #[must_use]
 pub(crate) struct Machine {
     _locks: Vec<File>,
 }
 
-/// The machine for this test alone: it compares figures of the whole machine, changes it, or takes a
-/// CPU from everybody by a real-time priority.
+/// Takes the machine for this test alone. The test compares figures of the whole machine, changes
+/// it, or takes a CPU from everything else by a real-time priority.
 pub(crate) fn alone() -> Machine {
     declare("alone");
     take(&[(WHOLE, FlockOperation::LockExclusive)])
 }
 
-/// The machine beside other tests: this one asserts only what other loads do not change.
+/// Takes a share of the machine. The test asserts only what other loads do not change.
 pub(crate) fn shared() -> Machine {
     shared_but(&[])
 }
 
-/// The same, with parts of it that no other test has at the same time.
+/// Like [`shared`], with parts that no other test has at the same time.
 pub(crate) fn shared_but(parts: &[Part]) -> Machine {
     let names = parts.iter().map(|part| format!(" {}", part.place().0));
     declare(&format!("shared{}", names.collect::<String>()));
@@ -72,7 +74,8 @@ pub(crate) fn shared_but(parts: &[Part]) -> Machine {
     take(&[whole].into_iter().chain(parts).collect::<Vec<_>>())
 }
 
-/// Always in this order (the whole, the last CPU, the groups): nobody waits for one another.
+/// Takes the locks in this fixed order (the whole, the last CPU, the groups), which prevents
+/// deadlocks.
 fn take(locks: &[(&str, FlockOperation)]) -> Machine {
     let lock = |(folder, operation): &(&str, FlockOperation)| {
         let folder = File::open(folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
@@ -82,13 +85,14 @@ fn take(locks: &[(&str, FlockOperation)]) -> Machine {
     let machine = Machine {
         _locks: locks.iter().map(lock).collect(),
     };
-    // Inherited by what it starts.
+    // Child processes inherit the priority.
     setpriority_process(None, NICE).expect("the tests of the binary need root");
     STOLEN_BEFORE.set(oracle::node_time().steal);
     machine
 }
 
-/// Tells `cargo xtask blackbox`, which asks each test before it runs it, and ends the process then.
+/// Reports the needs to `cargo xtask blackbox`, which asks each test before it runs it, and then
+/// ends the process.
 #[allow(clippy::exit, reason = "nothing of the test is to run")]
 fn declare(wants: &str) {
     if env::var_os("NOCTULE_ASK").is_some() {
@@ -100,15 +104,15 @@ fn declare(wants: &str) {
 }
 
 thread_local! {
-    /// What the hypervisor had taken from the CPUs when the test began, in seconds.
+    /// Steal time of the CPUs when the test began, in seconds.
     static STOLEN_BEFORE: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Seconds that the hypervisor took from the CPUs since the test began, at most; asked by the test's own
-/// thread. The kernel learns of it when the CPU is back: a thread that is told meanwhile is told too
-/// long by as much, and that stays until it has caught up.
+/// Returns the maximum steal time since the test began, in seconds. It must be called from the
+/// test's own thread. The kernel learns of steal time only when the CPU is back. A thread's figure
+/// read in the meantime is too large by that amount, until the kernel has caught up.
 pub(crate) fn stolen() -> f64 {
-    /// What `/proc/stat` counts in; the part of one that has begun is not in it.
+    /// The unit of `/proc/stat`, which excludes a unit that has just begun.
     const TICK: f64 = 0.01;
     let told = oracle::node_time().steal - STOLEN_BEFORE.get();
     if told > 0.0 { told + TICK } else { 0.0 }

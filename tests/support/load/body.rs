@@ -1,4 +1,4 @@
-//! What the test binary does when a test has started it as a load.
+//! The loads, which the test binary executes when a test starts it as one.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{MARK, VARIABLE, blocks, memory, metered, sockets, waiting};
 use crate::support::affinity::{last_cpu, pin};
 
-/// Every load, by name.
+/// All loads by name.
 const LOADS: &[(&str, fn())] = &[
     ("sampler", sampler),
     ("realtime-sampler", realtime_sampler),
@@ -36,15 +36,16 @@ const LOADS: &[(&str, fn())] = &[
     ("throng", throng),
 ];
 
-/// Runs before `main`, on the first thread: the harness would give a test a thread of its own, and
-/// then the loads whose first thread matters could not be made.
+/// Runs before `main` on the first thread. The test harness would use another thread, and some
+/// loads depend on the first one.
 #[used]
 #[allow(unsafe_code, reason = "the section is what makes it run before main")]
-// SAFETY: the section is a list of such functions; the C library is ready when it calls them.
+// SAFETY: the section is a list of such functions, and the C library is initialized when it calls
+// them.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = load;
 
-/// Does nothing unless a test has started the binary for a load.
+/// Runs a load if the variable names one, and otherwise does nothing.
 extern "C" fn load() {
     let Ok(text) = std::env::var(VARIABLE) else {
         return;
@@ -66,7 +67,7 @@ extern "C" fn load() {
     std::process::exit(0);
 }
 
-/// One of the arguments that follow the name of the load.
+/// Parses an argument that follows the name of the load.
 pub(super) fn argument<T: FromStr>(at: usize) -> Option<T> {
     let text = std::env::var(VARIABLE).expect("this is a load");
     text.split(' ').nth(at + 1)?.parse().ok()
@@ -90,7 +91,7 @@ fn seconds(clock: ClockId) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Uses the CPU until the thread has used that much more of it.
+/// Uses the CPU until the thread has used this much more of it.
 pub(super) fn burn(more: f64) {
     let end = seconds(ClockId::ThreadCPUTime) + more;
     while seconds(ClockId::ThreadCPUTime) < end {}
@@ -102,10 +103,10 @@ pub(super) fn burn_on() -> ! {
     }
 }
 
-/// Runs without a pause until the test says something. It notes when it did not run (each moment in
-/// which the clock jumped), and now and then what its own CPU clock shows: rarely, because asking
-/// brings the scheduler's account up to date. Then it tells all of it, in nanoseconds:
-/// `BEFORE USED AFTER` for the CPU clock, `FROM TO` for a jump.
+/// Runs without a pause until the test sends a line. It records every jump of the clock, in which
+/// it did not run. It occasionally records its own CPU clock, but rarely, because reading it
+/// updates the scheduler's account. Finally it reports everything in nanoseconds: `BEFORE USED
+/// AFTER` for the CPU clock, `FROM TO` for a jump.
 fn sampler() {
     const JUMP: i64 = 10_000;
     const EVERY: i64 = 50_000_000;
@@ -150,8 +151,8 @@ pub(super) fn spoken_to() -> bool {
     ready.expect("standard input can be polled") > 0
 }
 
-/// The same with a real-time priority and on the last CPU alone: nothing that is not urgent takes
-/// the CPU from it.
+/// Like [`sampler`], with a real-time priority and pinned to the last CPU, so that only urgent work
+/// interrupts it.
 fn realtime_sampler() {
     pin(None, last_cpu());
     let parameter = libc::sched_param { sched_priority: 1 };
@@ -162,7 +163,7 @@ fn realtime_sampler() {
     sampler();
 }
 
-/// Sleeps and wakes up all the time.
+/// Sleeps and wakes constantly.
 fn sleeper() {
     tell("ready");
     loop {
@@ -171,8 +172,8 @@ fn sleeper() {
     }
 }
 
-/// Eight threads beside the leader, which waits. Four of them end after some time and tell what
-/// they used.
+/// Runs eight threads while the leader waits. Four of them end after some time and report their
+/// use.
 fn threads() {
     tell("ready");
     burn(0.1);
@@ -195,20 +196,21 @@ fn threads() {
     }
 }
 
-/// The leader uses the CPU and ends; another thread goes on.
+/// The leader uses the CPU and ends, while another thread continues.
 fn leader_ends() {
     thread::spawn(|| burn_on());
     burn(0.1);
     tell("ready");
-    // SAFETY: ends this thread without touching what others use; nothing of it is on its stack.
+    // SAFETY: it ends this thread without affecting other threads; nothing they use is on its
+    // stack.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
     unsafe {
         libc::syscall(libc::SYS_exit, 0);
     }
 }
 
-/// The leader and two more threads use the CPU until the test says so; then a thread that is not
-/// the leader replaces the program by a shell that goes on using it.
+/// The leader and two more threads use the CPU until the test sends a line. Then a thread other
+/// than the leader executes a shell that continues to use it.
 fn exec_from_thread() {
     tell("ready");
     for _ in 0..2 {
@@ -224,8 +226,8 @@ fn exec_from_thread() {
     burn_on();
 }
 
-/// A thread fails to execute a name that begins at a descriptor, and the descriptor of a folder; says
-/// which descriptor that is, and ends when it is told to.
+/// A thread fails to execute a name relative to a descriptor, and the descriptor of a folder. It
+/// reports the descriptor and ends on request.
 fn exec_at() {
     let folder = std::fs::File::open("/").expect("a root");
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&folder);
@@ -233,7 +235,7 @@ fn exec_at() {
         let none: [*const libc::c_char; 1] = [std::ptr::null()];
         for (name, flags) in [(c"no-such-name", 0), (c"", libc::AT_EMPTY_PATH)] {
             let (name, none) = (name.as_ptr(), none.as_ptr());
-            // SAFETY: the lists and the names are there for the call, and end with a null.
+            // SAFETY: the lists and names live for the call and end with a null.
             #[allow(unsafe_code, reason = "the standard library has no such call")]
             let done =
                 unsafe { libc::syscall(libc::SYS_execveat, descriptor, name, none, none, flags) };
@@ -247,7 +249,7 @@ fn exec_at() {
     hear();
 }
 
-/// Asks the C library for the address of each name that it hears.
+/// Resolves each name that it receives with the C library.
 fn lookup() {
     tell("ready");
     loop {
@@ -257,11 +259,11 @@ fn lookup() {
     }
 }
 
-/// Starts a process that becomes a child of its own parent, as each start of a container does, and
-/// says which.
+/// Starts a process that becomes a child of its own parent, like the start of a container, and
+/// reports its pid.
 fn sibling() {
     tell("ready");
-    // SAFETY: as fork(2): the child has the memory to itself, and ends at once.
+    // SAFETY: as fork(2): the child has its own copy of the memory, and ends immediately.
     #[allow(unsafe_code, reason = "the standard library starts children only")]
     let id = unsafe {
         let id = libc::syscall(libc::SYS_clone, libc::CLONE_PARENT, 0, 0, 0, 0);
@@ -274,7 +276,7 @@ fn sibling() {
     hear();
 }
 
-/// Uses the CPU until a timer of its own ends it by SIGALRM: that interrupts the load itself.
+/// Uses the CPU until its own timer ends it by SIGALRM, which interrupts the load itself.
 fn timer() {
     tell("ready");
     hear();
@@ -290,7 +292,7 @@ fn timer() {
         },
         it_value: soon,
     };
-    // SAFETY: the timer and its time are there for the calls; without a sigevent it sends SIGALRM.
+    // SAFETY: the timer and its time live for the calls. Without a sigevent it sends SIGALRM.
     #[allow(unsafe_code, reason = "the standard library has no timers")]
     let set = unsafe {
         let none = std::ptr::null_mut();
@@ -301,8 +303,7 @@ fn timer() {
     burn_on();
 }
 
-/// A thread with a name of its own does what can be told: it opens a file in this folder for writing,
-/// and connects to a listener.
+/// A thread with its own name opens a file in this folder for writing, and connects to a listener.
 fn named_thread() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -318,7 +319,7 @@ fn named_thread() {
     hear();
 }
 
-/// Starts 200 processes of several threads, one after the other, and waits for each.
+/// Starts 200 processes with several threads, one after another, and waits for each.
 fn crowd() {
     tell("ready");
     let binary = std::env::current_exe().expect("the test binary has a path");
@@ -328,7 +329,7 @@ fn crowd() {
     }
 }
 
-/// Four threads that end at one and the same moment, as all do when a process ends.
+/// Four threads that end at the same moment, as at the end of a process.
 fn one_of_crowd() {
     let there = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -344,9 +345,9 @@ fn one_of_crowd() {
     });
 }
 
-/// 1,000 processes that sleep. Until the test says something the oldest is killed and another one
-/// started, again and again. Then it tells of each: `PID MOMENT`, the moment in seconds at which it
-/// was about to be killed.
+/// Keeps 1,000 sleeping processes. Until the test sends a line, it repeatedly kills the oldest and
+/// starts another. Then it reports each killed process as `PID MOMENT`, in seconds just before the
+/// kill.
 fn throng() {
     const ALIVE: usize = 1000;
     let start = || {
@@ -371,8 +372,9 @@ fn throng() {
     tell(&notes);
 }
 
-/// Reads or writes files, by commands: `read PATH BLOCK` reads a file, `ends PATH BYTES` reads so many bytes and
-/// then the second half of them again, and `write PATH BLOCK COUNT` writes. Each is answered by the bytes.
+/// Reads or writes files on request. `read PATH BLOCK` reads a file. `ends PATH BYTES` reads this
+/// many bytes, and then their second half again. `write PATH BLOCK COUNT` writes. Each answer is
+/// the number of bytes.
 fn pages() {
     use std::fs::File;
     use std::io::Read as _;

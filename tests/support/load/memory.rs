@@ -11,22 +11,22 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("holder", holder),
 ];
 
-/// Uses more and more memory as soon as it is told to.
+/// Uses more and more memory once requested.
 fn eater() {
     tell("ready");
     hear();
     eat();
 }
 
-/// The same in a thread other than the first, which has ended.
+/// Like [`eater`], in a thread other than the first one, which has ended.
 fn eater_without_leader() {
     let eater = thread::spawn(|| {
         hear();
         eat();
     });
     tell("ready");
-    // SAFETY: ends this thread without touching what others use; nothing of it is on its stack but
-    // the handle, which nobody waits for.
+    // SAFETY: it ends this thread without affecting other threads. Only the handle is on its stack,
+    // which no thread joins.
     #[allow(unsafe_code, reason = "no safe way to end the first thread alone")]
     unsafe {
         libc::syscall(libc::SYS_exit, 0);
@@ -34,12 +34,12 @@ fn eater_without_leader() {
     drop(eater);
 }
 
-/// The same in a child that has the memory of its parent, as between vfork(2) and exec.
+/// Like [`eater`], in a child that shares the memory of its parent, as between vfork(2) and exec.
 fn eater_in_shared_memory() {
     tell("ready");
     hear();
-    // SAFETY: as vfork(2): the child has the stack to itself until it ends, and then the parent is
-    // killed with it, or ends at once.
+    // SAFETY: as vfork(2): the child has the stack for itself until it ends. Then the parent is
+    // killed with it or ends immediately.
     #[allow(unsafe_code, reason = "the standard library has no such call")]
     let child = unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
@@ -56,7 +56,7 @@ fn eat() {
     }
 }
 
-/// Holds as many MiB as it is told, until it is told to end.
+/// Holds the requested number of MiB until it is told to end.
 fn holder() {
     tell("ready");
     let count: usize = hear().parse().expect("a number");

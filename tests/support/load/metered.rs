@@ -1,4 +1,4 @@
-//! Loads that keep to a CPU, for a meter of energy whose truth is the busy time of each CPU.
+//! Loads pinned to a CPU, for an energy meter whose truth is the busy time of each CPU.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -10,17 +10,17 @@ use super::body::{argument, burn, hear, spoken_to, tell};
 use super::{VARIABLE, binary};
 use crate::support::affinity::pin;
 
-/// Every load, by name.
+/// All loads by name.
 pub(super) const LOADS: &[(&str, fn())] = &[("duty", duty), ("brood", brood), ("brief", brief)];
 
-/// How long a cycle of [`duty`] is, in milliseconds.
+/// Length of a cycle of [`duty`], in milliseconds.
 const CYCLE: u64 = 100;
 /// CPU time of a process of [`brood`], in seconds.
 const BRIEF: f64 = 0.002;
 
-/// `duty CPU PERCENT`: from the first word until the second uses the CPU for that part of the time.
-/// A word that is a number moves it to that CPU; any other ends it. Then it tells what it used:
-/// `CPU NANOSECONDS` for each CPU in turn.
+/// `duty CPU PERCENT`: uses the CPU for this share of the time, from the first line until the
+/// second. A number as a line moves it to that CPU; any other line ends it. Then it reports its use
+/// as `CPU NANOSECONDS` for each CPU.
 fn duty() {
     let mut cpu: usize = argument(0).expect("a CPU");
     let percent: u64 = argument(1).expect("percent");
@@ -47,8 +47,8 @@ fn duty() {
     tell(&used.join(";"));
 }
 
-/// `brood CPU COUNT MILLISECONDS`: on request, starts so many processes that use 2 ms each, one
-/// after the other, each that long after the one before.
+/// `brood CPU COUNT MILLISECONDS`: on request, starts this many processes that use 2 ms each, one
+/// after another, at this interval.
 fn brood() {
     pin(None, argument(0).expect("a CPU"));
     let count: u32 = argument(1).expect("a number");

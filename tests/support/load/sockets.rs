@@ -1,4 +1,4 @@
-//! A load that does with sockets what it is told, one answer for each line.
+//! A load that executes socket commands, with one answer per line.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _, stdin};
@@ -21,17 +21,17 @@ struct Open {
     listeners: Vec<TcpListener>,
     streams: Vec<TcpStream>,
     children: Vec<Child>,
-    /// Sockets in which descriptors wait for somebody to take them.
+    /// Socket pairs that hold descriptors in transit.
     posted: Vec<[OwnedFd; 2]>,
 }
 
-/// `listen ADDRESS`, `share ADDRESS`, `unbound 4` (or `6`), `connect ADDRESS`,
-/// `try ADDRESS MILLISECONDS`, `begin ADDRESS`, `settle`, `accept`, `lend`, `join`, `send BYTES`,
-/// `serve`, `sendfile PATH`, `receive BYTES`, `drain`, `finish`, `close`, `unlisten`,
-/// `multipath ADDRESS` listens and `multiply ADDRESS` connects by Multipath TCP, `post` sends a
-/// connection to nobody,
-/// `hold ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`: on the listener or connection
-/// that was opened last. The answer is the own address, a number, or `error ERRNO`.
+/// Commands, which act on the most recent listener or connection: `listen ADDRESS`, `share
+/// ADDRESS`, `unbound 4` (or `6`), `connect ADDRESS`, `try ADDRESS MILLISECONDS`, `begin ADDRESS`,
+/// `settle`, `accept`, `lend`, `join`, `send BYTES`, `serve`, `sendfile PATH`, `receive BYTES`,
+/// `drain`, `finish`, `close`, `unlisten`, `multipath ADDRESS` (listens) and `multiply ADDRESS`
+/// (connects) with Multipath TCP, `post` (sends a connection to a socket that is never read), `hold
+/// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. The answer is the own address, a
+/// number, or `error ERRNO`.
 fn sockets() {
     tell("ready");
     let mut open = Open::default();
@@ -156,7 +156,7 @@ impl Open {
                 }
                 Ok("done".into())
             }
-            // Each to another address of this machine.
+            // Each connection goes to another address of this machine.
             "spread" => {
                 for at in 0..number() {
                     short(&format!("127.1.{}.{}:{}", at / 250, at % 250 + 1, words[1]))?;
@@ -218,21 +218,21 @@ impl Open {
     }
 }
 
-/// A connection without payload.
+/// Opens a connection without payload.
 fn short(address: &str) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.shutdown(Shutdown::Write)?;
-    // The other side's end: faster than that, its queue would overflow.
+    // Waits for the other side's end; otherwise its queue would overflow.
     stream.read(&mut [0]).map(drop)
 }
 
-/// A socket of Multipath TCP.
+/// Creates a Multipath TCP socket.
 fn multipath() -> std::io::Result<OwnedFd> {
     let protocol = Some(rustix::net::ipproto::MPTCP);
     Ok(socket(AddressFamily::INET, SocketType::STREAM, protocol)?)
 }
 
-/// Sends a descriptor to a socket from which nobody takes it.
+/// Sends a descriptor to a socket that is never read.
 fn post(stream: &TcpStream) -> std::io::Result<[OwnedFd; 2]> {
     use rustix::net::{
         SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, sendmsg, socketpair,
@@ -248,7 +248,8 @@ fn post(stream: &TcpStream) -> std::io::Result<[OwnedFd; 2]> {
     Ok([from, to])
 }
 
-/// `share ADDRESS` takes a port that others may have too; `unbound` takes whichever there is.
+/// Creates a listener. `share ADDRESS` uses a port that other sockets may share, and `unbound` any
+/// free port.
 fn listener(words: &[&str]) -> std::io::Result<TcpListener> {
     let socket = if words[0] == "share" {
         let address: SocketAddr = words[1].parse().expect("an address");
@@ -263,7 +264,7 @@ fn listener(words: &[&str]) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Asks for a connection, and does not wait for it.
+/// Starts to connect without waiting.
 fn begin(address: &str) -> std::io::Result<TcpStream> {
     let address: SocketAddr = address.parse().expect("an address");
     let stream = TcpStream::from(stream_socket(address.is_ipv6())?);
@@ -283,8 +284,7 @@ fn stream_socket(v6: bool) -> std::io::Result<OwnedFd> {
     Ok(socket(family, SocketType::STREAM, None)?)
 }
 
-/// Accepts one connection from the listener that it got as its standard input, reads it to its end,
-/// and ends.
+/// Accepts a connection from the listener on standard input, reads it to its end, and ends.
 fn accepter() {
     let listener = stdin().as_fd().try_clone_to_owned().expect("a listener");
     let (mut stream, _) = TcpListener::from(listener).accept().expect("a connection");
@@ -292,7 +292,7 @@ fn accepter() {
     while stream.read(&mut block).is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Accepts, waits for the other sides' ends, and closes.
+/// Accepts connections, waits until the other sides end, and closes.
 fn serve(listener: &TcpListener) {
     while let Ok((mut stream, _)) = listener.accept() {
         thread::spawn(move || {

@@ -1,6 +1,7 @@
-//! Loads that wait for a CPU. Those that end by themselves tell what each of their processes waited
-//! by the kernel's account, `waited PID NANOSECONDS`: field 2 of schedstat, which each thread reads
-//! for itself before it ends, because nobody can read it afterwards.
+//! Loads that wait for a CPU. Loads that end by themselves report the waits of each of their
+//! processes by the kernel's account, as `waited PID NANOSECONDS`. The source is field 2 of
+//! schedstat, which each thread reads for itself before it ends, because it is not readable
+//! afterwards.
 
 use std::fs;
 use std::process::{Child, Command};
@@ -18,7 +19,7 @@ use crate::support::affinity::{last_cpu, pin};
 
 mod storm;
 
-/// Every load, by name.
+/// All loads by name.
 pub(super) const LOADS: &[(&str, fn())] = &[
     ("spin", spin),
     ("late-spin", late_spin),
@@ -37,18 +38,18 @@ pub(super) const LOADS: &[(&str, fn())] = &[
     ("mergeable", mergeable),
 ];
 
-/// What the ended threads of this process waited, nanoseconds.
+/// Waits of the ended threads of this process, in nanoseconds.
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-/// What the calling thread waited until now, nanoseconds.
+/// Returns the waits of the calling thread so far, in nanoseconds.
 fn waited() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
     let field = text.split_whitespace().nth(1).expect("a second field");
     field.parse().expect("a number")
 }
 
-/// From now on the calling thread waits for nobody: it is about to end, and nobody could tell what
-/// it waits after it has read its account. A group may not allow it; then it may wait a little.
+/// Keeps the calling thread from waiting any more. It is about to end, and waits after it has read
+/// its account would be lost. A group may not allow it; then the thread may wait a little.
 #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
 fn wait_no_more() {
     let parameter = libc::sched_param { sched_priority: 1 };
@@ -56,8 +57,8 @@ fn wait_no_more() {
     let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) };
 }
 
-/// What the calling thread waited is noted: it ends. One after the other, or many that end at once
-/// wait for each other after they have read.
+/// Records the waits of the calling thread before it ends. Threads do this one after another,
+/// because many that end together would wait for each other after reading.
 fn note() {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
@@ -65,7 +66,7 @@ fn note() {
     WAITED.fetch_add(waited(), Ordering::Relaxed);
 }
 
-/// The last thread of the process tells.
+/// Reports the waits, from the last thread of the process.
 fn report() {
     wait_no_more();
     let total = WAITED.load(Ordering::Relaxed) + waited();
@@ -79,7 +80,7 @@ fn micros(at: usize) -> Option<Duration> {
     argument(at).map(Duration::from_micros)
 }
 
-/// `THREADS`: uses the last CPU, with so many threads.
+/// `THREADS`: uses the last CPU with this many threads.
 fn spin() {
     pin(None, last_cpu());
     tell("ready");
@@ -89,7 +90,7 @@ fn spin() {
     burn_on();
 }
 
-/// Sleeps on the last CPU until the test says so, and uses it from then on.
+/// Sleeps on the last CPU until the test sends a line, and then uses it.
 fn late_spin() {
     pin(None, last_cpu());
     tell("ready");
@@ -97,7 +98,7 @@ fn late_spin() {
     burn_on();
 }
 
-/// `THREADS`: so many threads that sleep for ever.
+/// `THREADS`: this many threads that sleep forever.
 fn asleep() {
     for _ in 0..argument(0).expect("THREADS") {
         let small = thread::Builder::new().stack_size(16 << 10);
@@ -120,7 +121,7 @@ fn realtime_spin() {
     burn_on();
 }
 
-/// `BURST PAUSE`, microseconds: works and sleeps in turn, on the last CPU.
+/// `BURST PAUSE`, in microseconds: works and sleeps in turn on the last CPU.
 fn bursts() {
     pin(None, last_cpu());
     tell("ready");
@@ -131,9 +132,9 @@ fn bursts() {
     }
 }
 
-/// `CPUS SECONDS [BURST PAUSE]`: a thread for each of the last CPUs, which uses it for so long;
-/// with pauses, if any (microseconds). It ends in a period of a quota in which it did nothing: a group
-/// of which the last thread ends without quota can be throttled with nobody in it who waits.
+/// `CPUS SECONDS [BURST PAUSE]`: runs a thread on each of the last CPUs for this long, with
+/// optional pauses (microseconds). It ends in a quota period in which it was idle. If its last
+/// thread ended without quota, the group could stay throttled with no thread in it that waits.
 fn worker() {
     tell("ready");
     let last = last_cpu();
@@ -162,7 +163,7 @@ fn worker() {
     report();
 }
 
-/// `SECONDS`: two processes that use the last CPU for so long each.
+/// `SECONDS`: two processes that use the last CPU for this long each.
 fn pair() {
     tell("ready");
     let load = format!("worker 1 {}", argument::<f64>(0).expect("SECONDS"));
@@ -213,7 +214,7 @@ fn get(mut from: &std::io::PipeReader) {
     std::io::Read::read_exact(&mut from, &mut [0]).expect("the other end is there");
 }
 
-/// `THREADS SECONDS`: threads on any CPU, each of which mostly sleeps.
+/// `THREADS SECONDS`: threads on any CPU that mostly sleep.
 fn sleepers() {
     tell("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
@@ -231,8 +232,8 @@ fn sleepers() {
     report();
 }
 
-/// `THREADS SECONDS`: threads that use the CPU, and one that takes them to another all the time,
-/// most often while they wait.
+/// `THREADS SECONDS`: threads that use the CPU, and one that constantly moves them to another CPU,
+/// mostly while they wait.
 fn moved() {
     tell("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
@@ -246,7 +247,8 @@ fn moved() {
                 while Instant::now() < end {
                     burn(0.0005);
                 }
-                // It is moved no more: else it could wait after it was told what it waited.
+                // The thread is no longer moved; otherwise it could wait after it has reported its
+                // waits.
                 thread::sleep(Duration::from_millis(50));
                 note();
             });
@@ -265,7 +267,8 @@ fn moved() {
     report();
 }
 
-/// `THREADS SECONDS`: threads that use the CPU, each of which takes itself to another all the time.
+/// `THREADS SECONDS`: threads that use the CPU, each of which constantly moves itself to another
+/// CPU.
 fn movers() {
     tell("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
@@ -287,9 +290,9 @@ fn movers() {
     report();
 }
 
-/// `THREADS`: after `sleep` that many threads fall asleep on the last CPU, one after the other, and each is
-/// moved to the first CPU at once; another thread keeps the last CPU busy. After `wake` they wake up
-/// and end, and the answer is how long each waited since it fell asleep, by the kernel.
+/// `THREADS`: after `sleep`, this many threads fall asleep on the last CPU one after another, and
+/// each is moved to the first CPU immediately. Another thread keeps the last CPU busy. After `wake`
+/// they wake and end. The answer is each thread's wait since it fell asleep, by the kernel.
 fn moved_asleep() {
     tell("ready");
     loop {
@@ -322,7 +325,8 @@ fn fall_asleep() -> JoinHandle<u64> {
     let sleeper = thread::spawn(move || {
         pin(None, last_cpu());
         sender.send(gettid()).expect("somebody listens");
-        // Of a low weight: what it uses is far more than its share, so that it is not to run for a while.
+        // With a low weight, its use far exceeds its share, so the scheduler does not pick it for a
+        // while.
         setpriority_process(None, 19).expect("less is allowed");
         burn(0.001);
         let before = waited();
@@ -335,22 +339,22 @@ fn fall_asleep() -> JoinHandle<u64> {
         let text = fs::read_to_string(&status).expect("it is there");
         text.rsplit(") ").next().expect("fields").starts_with('S')
     };
-    // Without a pause: it must not be long asleep.
+    // Polls without a pause, because the thread must not sleep for long.
     while !sleeps() {}
     pin(Some(thread), 0);
     sleeper
 }
 
-/// `MEGABYTES`: memory that the kernel may look through for pages that are the same.
+/// `MEGABYTES`: memory that the kernel may scan for identical pages.
 #[allow(unsafe_code, reason = "the standard library has no madvise")]
 fn mergeable() {
     let length = argument::<usize>(0).expect("MEGABYTES") << 20;
     let mut memory: Vec<u64> = (0..length as u64 / 8).collect();
-    // From the first whole page on.
+    // Starts at the first whole page.
     let start = memory.as_mut_ptr() as usize;
     let from = start.next_multiple_of(4096);
     let rest = length - (from - start);
-    // SAFETY: the range is within the vector, and the contents stay what they are.
+    // SAFETY: the range is within the vector, and its contents do not change.
     let advised = unsafe { libc::madvise(from as *mut _, rest, libc::MADV_MERGEABLE) };
     assert_eq!(advised, 0, "{}", std::io::Error::last_os_error());
     tell("ready");

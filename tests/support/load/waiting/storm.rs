@@ -1,7 +1,7 @@
-//! Wake-ups that hit threads which run, or are queued already.
+//! Wake-ups of threads that are running or already queued.
 //!
-//! Each thread reads its own account again and again: no single wait can have been longer than what
-//! was added to it between two readings.
+//! Each thread constantly reads its own account. No single wait can have been longer than the
+//! growth between two readings.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::thread;
@@ -14,13 +14,13 @@ use super::super::body::{argument, burn, hear, tell};
 use super::{note, report, waited};
 use crate::support::affinity::{last_cpu, pin};
 
-/// The most that was added to the account of one thread between two of its readings, nanoseconds.
+/// Maximum growth of a thread's account between two of its readings, in nanoseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
-/// It is over.
+/// Whether the storm is over.
 static END: AtomicBool = AtomicBool::new(false);
-/// The victim sleeps, and is to be left alone.
+/// Whether the victim sleeps and must not be woken.
 static PAUSE: AtomicBool = AtomicBool::new(false);
-/// What the victim waits for.
+/// The futex of the victim.
 static WORD: AtomicU32 = AtomicU32::new(0);
 static VICTIM: AtomicI32 = AtomicI32::new(0);
 
@@ -44,7 +44,7 @@ fn on() -> bool {
     !END.load(Ordering::Relaxed)
 }
 
-/// Until the test says something, or for the time that it gave.
+/// Waits until the test sends a line, or for the given time.
 fn wait_for_end() {
     match argument(0) {
         Some(seconds) => thread::sleep(Duration::from_secs_f64(seconds)),
@@ -58,9 +58,9 @@ fn finish() {
     report();
 }
 
-/// `[SECONDS]`: a victim and a rival on one CPU; two wakers on another, which wake the victim
-/// whatever it does, except when it sleeps for long: a wait that began with a false wake-up before
-/// would be as long as that.
+/// `[SECONDS]`: a victim and a rival on one CPU, and two wakers on another, which constantly wake
+/// the victim. They pause only while it sleeps for long. A wait that started with an earlier false
+/// wake-up would then be as long as that sleep.
 #[allow(unsafe_code, reason = "the standard library sets no signal handlers")]
 pub(super) fn storm() {
     // SAFETY: the handler does nothing.
@@ -104,7 +104,7 @@ fn victim(event: &OwnedFd) {
             if !on() {
                 break;
             }
-            // It may be interrupted by a signal.
+            // A signal may interrupt the read.
             let _ = rustix::io::read(event, &mut [0; 8]);
         }
         rounds.next();
@@ -145,7 +145,7 @@ fn waker(event: &OwnedFd) {
     note();
 }
 
-/// Waits while the word is 0, for 1 ms at most, or wakes whoever does.
+/// Waits at most 1 ms while the word is 0, or wakes a waiting thread.
 #[allow(unsafe_code, reason = "the standard library has no futex")]
 fn futex(operation: libc::c_int) {
     let limit = libc::timespec {
@@ -170,14 +170,14 @@ fn futex(operation: libc::c_int) {
 fn signal_victim() {
     let victim = VICTIM.load(Ordering::Relaxed);
     if victim != 0 {
-        // SAFETY: a signal to a thread of this process, or an error.
+        // SAFETY: it sends a signal to a thread of this process, or fails.
         unsafe {
             libc::syscall(libc::SYS_tgkill, libc::getpid(), victim, libc::SIGUSR1);
         }
     }
 }
 
-/// `[SECONDS]`: ten threads that hardly do anything.
+/// `[SECONDS]`: ten threads that are almost idle.
 pub(super) fn quiet() {
     tell("ready");
     thread::scope(|scope| {
