@@ -1,15 +1,15 @@
-//! Network namespaces of a test's own, and links between them.
+//! Network namespaces of tests, and links between them.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A namespace; removed with everything in it when it is dropped.
+/// A namespace, removed with its contents when dropped.
 pub(crate) struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// A new one, in which `lo` is up.
+    /// Creates a namespace in which `lo` is up.
     pub(crate) fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -21,19 +21,19 @@ impl Namespace {
         this
     }
 
-    /// Its file.
+    /// Returns the path of its file.
     pub(crate) fn path(&self) -> String {
         format!("/run/netns/{}", self.name)
     }
 
-    /// A command in it.
+    /// Returns a command that runs in it.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// The result of what runs in it, on a thread of its own; so do the commands that it starts.
+    /// Runs a function in it, on a separate thread. Commands started there run in it too.
     pub(crate) fn run<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
         use std::os::fd::AsFd as _;
@@ -49,7 +49,7 @@ impl Namespace {
         })
     }
 
-    /// What `ip` says in it, as JSON.
+    /// Returns the JSON output of `ip` in it.
     pub(crate) fn ip_json(&self, args: &[&str]) -> serde_json::Value {
         let mut command = Command::new("ip");
         command.args(["-n", self.name.as_str(), "-json"]).args(args);
@@ -57,29 +57,29 @@ impl Namespace {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// `ip` in it.
+    /// Runs `ip` in it.
     pub(crate) fn ip(&self, args: &[&str]) {
         ip(&[&["-n", self.name.as_str()], args].concat());
     }
 
-    /// Sets a parameter of its own below /proc/sys/net.
+    /// Sets a parameter of the namespace below /proc/sys/net.
     pub(crate) fn set(&self, parameter: &str, value: &str) {
         let script = format!("echo {value} > /proc/sys/net/{parameter}");
         let status = self.command("sh").args(["-c", &script]).status();
         assert!(status.expect("a shell").success(), "{script}");
     }
 
-    /// Segments that the kernel sent again in it.
+    /// Returns the number of segments retransmitted in it.
     pub(crate) fn retransmits(&self) -> u64 {
         self.tcp("RetransSegs")
     }
 
-    /// One of the kernel's counters of TCP in it, by its name in /proc/net/snmp.
+    /// Returns a TCP counter of the namespace, by its name in /proc/net/snmp.
     pub(crate) fn tcp(&self, wanted: &str) -> u64 {
         self.counter("snmp", "Tcp: ", wanted)
     }
 
-    /// The same of those in /proc/net/netstat.
+    /// Like [`Self::tcp`], for counters in /proc/net/netstat.
     pub(crate) fn netstat(&self, wanted: &str) -> u64 {
         self.counter("netstat", "TcpExt: ", wanted)
     }
@@ -116,18 +116,18 @@ fn ip(args: &[&str]) {
 
 /// Two namespaces with a link between them.
 pub(crate) struct Link {
-    /// Has the address [`Link::NEAR`].
+    /// The namespace with the address [`Link::NEAR`].
     pub(crate) near: Namespace,
-    /// Has the address [`Link::FAR`].
+    /// The namespace with the address [`Link::FAR`].
     pub(crate) far: Namespace,
 }
 
 impl Link {
     pub(crate) const NEAR: &str = "10.77.0.1";
     pub(crate) const FAR: &str = "10.77.0.2";
-    /// Behind [`Link::FAR`], which says that there is no way.
+    /// An address behind [`Link::FAR`], which answers that it is unreachable.
     pub(crate) const UNREACHABLE: &str = "10.88.0.1";
-    /// On the link, and never answers.
+    /// An address on the link that never answers.
     pub(crate) const SILENT: &str = "10.77.0.9";
 
     pub(crate) fn new() -> Self {
@@ -147,13 +147,12 @@ impl Link {
         this
     }
 
-    /// What the near side sends to this address is lost from now on.
+    /// Drops everything that the near side sends to this address.
     pub(crate) fn lose_to(&self, address: &str) {
         self.neighbour(address, "02:00:00:00:00:99");
     }
 
-    /// Of what the near side sends from now on, that many packets of 100 are lost at random. Not
-    /// every kernel has netem.
+    /// Drops this percentage of the near side's packets at random. Not every kernel has netem.
     pub(crate) fn lose_percent(&self, percent: u32) {
         let loss = format!("{percent}%");
         let words = ["qdisc", "replace", "dev", "link0", "root", "netem", "loss"];
@@ -163,8 +162,8 @@ impl Link {
         assert!(output.status.success(), "{words}");
     }
 
-    /// What the near side sends waits in a short queue before a slow link, and is dropped when that
-    /// is full.
+    /// Puts a short queue and a slow link behind the near side. Packets are dropped if the queue is
+    /// full.
     pub(crate) fn narrow(&self) {
         let words = "qdisc replace dev link0 root tbf rate 20mbit burst 3000 limit 6000";
         let mut command = self.near.command("tc");
@@ -173,7 +172,7 @@ impl Link {
         assert!(output.status.success(), "{words}");
     }
 
-    /// What it sends to the far side arrives again.
+    /// Delivers packets to the far side again.
     pub(crate) fn mend(&self) {
         self.near
             .ip(&["neighbour", "del", Self::FAR, "dev", "link0"]);

@@ -1,4 +1,5 @@
-//! A strict reader of OpenMetrics 1.0 text: whatever the specification forbids is a panic.
+//! A strict parser of OpenMetrics 1.0 text, which panics on anything that the specification
+//! forbids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ struct Family {
     histogram: Buckets,
 }
 
-/// The histogram of which the samples are being read.
+/// The histogram whose samples are being parsed.
 #[derive(Default)]
 struct Buckets {
     labels: String,
@@ -20,7 +21,7 @@ struct Buckets {
     last: Option<(f64, f64)>,
 }
 
-/// Checks a whole exposition; returns how many samples it has.
+/// Checks a complete exposition. Returns the number of samples.
 pub(crate) fn check(text: &str) -> usize {
     let body = text.strip_suffix("# EOF\n");
     let body = body.expect("ends in # EOF and a line feed");
@@ -42,7 +43,7 @@ pub(crate) fn check(text: &str) -> usize {
 #[derive(Default)]
 struct Reader {
     families: BTreeMap<String, Family>,
-    /// The family that the lines belong to.
+    /// The current family.
     current: String,
     series: BTreeSet<String>,
 }
@@ -116,7 +117,7 @@ impl Reader {
             }
             _ => assert_eq!(name, self.current, "{line}"),
         }
-        // An empty label is the same as none.
+        // An empty label equals a missing one.
         labels.retain(|_, value| !value.is_empty());
         let series = format!("{name} {labels:?}");
         assert!(self.series.insert(series), "twice: {line}");
@@ -124,8 +125,8 @@ impl Reader {
 }
 
 impl Buckets {
-    /// Buckets come first, in order of their bounds, and count what is below, too; the last one
-    /// counts everything.
+    /// Checks a sample of a histogram. Buckets come first, ordered by their bounds, with cumulative
+    /// counts. The last bucket counts everything.
     fn sample(&mut self, part: &str, labels: &BTreeMap<String, String>, number: f64, line: &str) {
         let mut identity = labels.clone();
         let bound = identity.remove("le");
@@ -161,7 +162,7 @@ impl Buckets {
     }
 }
 
-/// Reads labels up to the closing brace; returns what follows it.
+/// Parses labels up to the closing brace. Returns the rest.
 fn read_labels<'a>(text: &'a str, labels: &mut BTreeMap<String, String>) -> &'a str {
     let mut rest = text;
     loop {
@@ -194,7 +195,7 @@ fn closing_quote(text: &str) -> usize {
     panic!("no closing quote: {text}")
 }
 
-/// Undoes the escapes; there are three.
+/// Resolves the three escapes.
 fn unescaped(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -217,7 +218,8 @@ fn is_name(text: &str, colon: bool) -> bool {
     text.starts_with(start) && text.chars().all(|c| start(c) || c.is_ascii_digit())
 }
 
-/// A decimal number: no NaN, no infinity, nothing that only some parsers take.
+/// Returns whether it is a plain decimal number: no NaN, no infinity, nothing that only some
+/// parsers accept.
 fn is_number(text: &str) -> bool {
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
     let unsigned = text.strip_prefix('-').unwrap_or(text);

@@ -5,21 +5,21 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
-/// CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The kernel brings
-/// the figure of a running thread up to date at its scheduler tick (4 ms at 250 Hz).
+/// Returns the CPU time of a process in seconds: the sum of field 1 of its threads' schedstat. The
+/// kernel updates the figure of a running thread at the scheduler tick (4 ms at 250 Hz).
 pub(crate) fn schedstat_seconds(pid: u32) -> f64 {
     schedstat(pid, 0)
 }
 
-/// The same of its leader alone; `None` when it has ended.
+/// Like [`schedstat_seconds`], for the leader only; `None` if it has ended.
 pub(crate) fn leader_seconds(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
     Some(nanoseconds as f64 / 1e9)
 }
 
-/// How long the living threads of a process waited for a CPU, in seconds: the sum of field 2 of
-/// their schedstat. The kernel adds a wait when it ends.
+/// Returns how long the live threads of a process waited for a CPU, in seconds: the sum of field 2
+/// of their schedstat. The kernel adds a wait when it ends.
 pub(crate) fn waited_seconds(pid: u32) -> f64 {
     schedstat(pid, 1)
 }
@@ -28,7 +28,7 @@ fn schedstat(pid: u32, field: usize) -> f64 {
     schedstat_sum(pid, field) as f64 / 1e9
 }
 
-/// How often the living threads of a process got a CPU: field 3.
+/// Returns how often the live threads of a process got a CPU: field 3.
 pub(crate) fn runs(pid: u32) -> u64 {
     schedstat_sum(pid, 2)
 }
@@ -41,7 +41,7 @@ fn schedstat_sum(pid: u32, field: usize) -> u64 {
     values.sum()
 }
 
-/// What the kernel tells of each CPU in the folder topology.
+/// Returns a topology file of each CPU.
 fn topology(file: &str) -> BTreeMap<usize, String> {
     let read = |cpu: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
@@ -51,13 +51,13 @@ fn topology(file: &str) -> BTreeMap<usize, String> {
     (0..4096).filter_map(read).collect()
 }
 
-/// A CPU that is online of each package, by the kernel's number of that.
+/// Returns an online CPU of each package, by the kernel's number of the package.
 pub(crate) fn packages() -> BTreeMap<String, usize> {
     let all = topology("physical_package_id");
     all.into_iter().map(|(cpu, id)| (id, cpu)).collect()
 }
 
-/// Two CPUs of one core, where there are such.
+/// Returns two CPUs of one core, if there are any.
 pub(crate) fn siblings() -> Option<(usize, usize)> {
     let all = topology("thread_siblings_list");
     let mut pairs = all.values().filter_map(|list| {
@@ -67,13 +67,13 @@ pub(crate) fn siblings() -> Option<(usize, usize)> {
     pairs.next()
 }
 
-/// Seconds that all CPUs had since boot, idle included, as `/proc/uptime` counts them.
+/// Returns the number of online CPUs.
 pub(crate) fn cpus_online() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// CPU time of a process in seconds by its CPU clock: the sum of its threads' figures, and what its
-/// ended threads had. Up to date as [`schedstat_seconds`] is.
+/// Returns the CPU time of a process in seconds by its CPU clock: the sum over its live and ended
+/// threads. It is as current as [`schedstat_seconds`].
 #[allow(
     unsafe_code,
     reason = "the standard library has no CPU clock of another process"
@@ -81,7 +81,7 @@ pub(crate) fn cpus_online() -> usize {
 pub(crate) fn process_seconds(pid: u32) -> f64 {
     let mut clock = MaybeUninit::uninit();
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: both calls write their whole result when they return 0, which is asserted.
+    // SAFETY: both calls write their whole result if they return 0, which is asserted.
     let time = unsafe {
         let found = libc::clock_getcpuclockid(pid.cast_signed(), clock.as_mut_ptr());
         assert_eq!(found, 0, "process {pid} has no CPU clock");
@@ -92,13 +92,13 @@ pub(crate) fn process_seconds(pid: u32) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Reaps a child. The value is its CPU time and that of its own reaped children, in seconds; the
-/// kernel rounds it to microseconds.
+/// Reaps a child. Returns its CPU time and that of its own reaped children, in seconds; the kernel
+/// rounds it to microseconds.
 #[allow(unsafe_code, reason = "wait4 has no safe form in the standard library")]
 pub(crate) fn reap(pid: u32) -> f64 {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     let mut status = 0;
-    // SAFETY: the call writes the whole struct when it returns the pid, which is asserted.
+    // SAFETY: the call writes the whole struct if it returns the pid, which is asserted.
     let usage = unsafe {
         let reaped = libc::wait4(pid.cast_signed(), &raw mut status, 0, usage.as_mut_ptr());
         assert_eq!(reaped, pid.cast_signed(), "our own child");
@@ -110,7 +110,7 @@ pub(crate) fn reap(pid: u32) -> f64 {
         .sum()
 }
 
-/// The letter of each thread's state.
+/// Returns the state letter of each thread.
 pub(crate) fn states(pid: u32) -> Vec<char> {
     let state = |folder: PathBuf| {
         let stat = fs::read_to_string(folder.join("stat")).ok()?;
@@ -119,7 +119,7 @@ pub(crate) fn states(pid: u32) -> Vec<char> {
     threads(pid).into_iter().filter_map(state).collect()
 }
 
-/// Pids of the threads of the kernel.
+/// Returns the pids of the kernel threads.
 pub(crate) fn kernel_threads() -> Vec<u32> {
     const PF_KTHREAD: u32 = 0x0020_0000;
     let entries = fs::read_dir("/proc").expect("/proc");
@@ -139,7 +139,7 @@ pub(crate) fn kernel_threads() -> Vec<u32> {
     pids.filter(kernel).collect()
 }
 
-/// Voluntary and involuntary context switches of the living threads of a process.
+/// Returns voluntary and involuntary context switches of the live threads of a process.
 pub(crate) fn switches(pid: u32) -> [u64; 2] {
     ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(|name| {
         let count = |folder: PathBuf| {
@@ -152,7 +152,7 @@ pub(crate) fn switches(pid: u32) -> [u64; 2] {
     })
 }
 
-/// Ids of the living threads of a process.
+/// Returns the ids of the live threads of a process.
 pub(crate) fn thread_ids(pid: u32) -> Vec<u32> {
     let id = |folder: PathBuf| folder.file_name()?.to_str()?.parse().ok();
     threads(pid).into_iter().filter_map(id).collect()
@@ -163,30 +163,30 @@ fn threads(pid: u32) -> Vec<PathBuf> {
     tasks.flatten().map(|task| task.path()).collect()
 }
 
-/// Seconds of a CPU, or of all, since boot as `/proc/stat` counts them, in 1/100 s.
+/// Seconds of one CPU, or of all, since boot, as counted by `/proc/stat` in 1/100 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeTime {
-    /// In tasks.
+    /// Time in tasks.
     pub(crate) busy: f64,
-    /// Idle, and idle while somebody waits for a disk.
+    /// Idle time, including iowait.
     pub(crate) idle: f64,
-    /// Taken away by the hypervisor.
+    /// Steal time.
     pub(crate) steal: f64,
-    /// In interrupts and softirqs; some kernels take it from the time of the tasks.
+    /// Time in interrupts and softirqs. Some kernels take it from the time of the tasks.
     pub(crate) interrupts: f64,
 }
 
-/// The times of one CPU since boot.
+/// Returns the times of one CPU since boot.
 pub(crate) fn time_of(cpu: usize) -> NodeTime {
     times(&format!("cpu{cpu}"))
 }
 
-/// Those of all CPUs.
+/// Returns the times of all CPUs since boot.
 pub(crate) fn node_time() -> NodeTime {
     times("cpu")
 }
 
-/// Reads a line of `/proc/stat`.
+/// Parses a line of `/proc/stat`.
 fn times(name: &str) -> NodeTime {
     let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -205,7 +205,7 @@ fn times(name: &str) -> NodeTime {
     }
 }
 
-/// `/proc/softirqs`, summed over the CPUs, by the name of the vector in lower case.
+/// Returns `/proc/softirqs`, summed over the CPUs, by the vector's name in lower case.
 pub(crate) fn softirqs() -> BTreeMap<String, u64> {
     let text = fs::read_to_string("/proc/softirqs").expect("/proc/softirqs");
     let line = |line: &str| {
@@ -217,7 +217,7 @@ pub(crate) fn softirqs() -> BTreeMap<String, u64> {
     text.lines().filter_map(line).collect()
 }
 
-/// Resident memory of a process, MiB.
+/// Returns the resident memory of a process, in MiB.
 pub(crate) fn resident_mib(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -225,7 +225,7 @@ pub(crate) fn resident_mib(pid: u32) -> f64 {
     kib.expect("kB").parse::<f64>().expect("a number") / 1024.0
 }
 
-/// Memory that processes can still get, in KiB.
+/// Returns the available memory, in KiB.
 pub(crate) fn available_kilobytes() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("/proc/meminfo");
     let mut lines = text.lines();
@@ -234,7 +234,7 @@ pub(crate) fn available_kilobytes() -> u64 {
     value.parse().expect("a number")
 }
 
-/// A line of `/proc/vmstat`.
+/// Returns a value of `/proc/vmstat`.
 pub(crate) fn vmstat(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/vmstat").expect("/proc/vmstat");
     let line = text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! A Prometheus server that scrapes one agent, and its judgement of an exposition.
+//! A Prometheus server that scrapes one agent, and promtool.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use super::http::request;
 
-/// Whether promtool accepts an exposition, and what it says; nothing of one that is as it should be.
+/// Returns whether promtool accepts an exposition, and its output, which is empty for a perfect
+/// one.
 pub(crate) fn promtool(text: &str) -> (bool, String) {
     let mut child = Command::new("promtool")
         .args(["check", "metrics"])
@@ -29,10 +30,10 @@ pub(crate) fn promtool(text: &str) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// The folder of its blocks.
+/// Folder of its blocks.
 const DATA: &str = "data";
 
-/// The server; ended when it is dropped.
+/// The server, ended when dropped.
 pub(crate) struct Prometheus {
     child: Child,
     address: String,
@@ -40,12 +41,12 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes this address each second, as the job `noctule`.
+    /// Starts a server that scrapes this address each second, as the job `noctule`.
     pub(crate) fn scraping(target: &str) -> Self {
         Self::scraping_with(target, None, &[])
     }
 
-    /// The same with rules, and more arguments.
+    /// Like [`Self::scraping`], with rules and more arguments.
     pub(crate) fn scraping_with(target: &str, rules: Option<&Path>, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let rules = rules.map_or(String::new(), |rules| {
@@ -58,7 +59,7 @@ impl Prometheus {
         Self::start(folder, &config, args)
     }
 
-    /// Starts one that scrapes each second with these options of a job, in YAML in one line.
+    /// Starts a server that scrapes each second with these job options, in YAML on one line.
     pub(crate) fn scraping_by(target: &str, options: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = format!(
@@ -68,7 +69,7 @@ impl Prometheus {
         Self::start(folder, &config, &[])
     }
 
-    /// Starts one whose blocks promtool makes from a file of samples with times.
+    /// Starts a server whose blocks promtool creates from a file of samples with times.
     pub(crate) fn of_samples(text: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let output = Command::new("promtool")
@@ -101,7 +102,7 @@ impl Prometheus {
         }
     }
 
-    /// The results of a query as of a time in seconds since 1970.
+    /// Returns the results of a query at a time in seconds since 1970.
     pub(crate) fn query(&self, query: &str, at: f64) -> Vec<Value> {
         let query = percent_encoded(query);
         let path = format!("/api/v1/query?query={query}&time={at:.3}");
@@ -111,7 +112,7 @@ impl Prometheus {
         }
     }
 
-    /// The values that a label has in the series of a selector.
+    /// Returns the values of a label in the series of a selector.
     pub(crate) fn label_values(&self, label: &str, selector: &str) -> Vec<Value> {
         let selector = percent_encoded(selector);
         let path = format!("/api/v1/label/{label}/values?match[]={selector}");
@@ -121,7 +122,7 @@ impl Prometheus {
         }
     }
 
-    /// What it knows of its target.
+    /// Returns the server's information about its target.
     pub(crate) fn target(&self) -> Value {
         self.get("/api/v1/targets?state=active")["data"]["activeTargets"][0].take()
     }
@@ -135,13 +136,13 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // Its data goes with it, so it need not end in order. It may have ended.
+        // Its data is deleted with it, so it need not shut down cleanly. It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts a server that is ready, on a port of its own.
+/// Starts a server on a free port, and waits until it is ready.
 fn ready(mut command: Command) -> (Child, String) {
     let mut ends = Vec::new();
     while ends.len() < 5 {
@@ -166,7 +167,7 @@ fn ready(mut command: Command) -> (Child, String) {
     panic!("prometheus ends at each start: {ends:?}");
 }
 
-/// An address at which nobody listens.
+/// Returns an address at which no socket listens.
 pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").to_string()

@@ -1,18 +1,18 @@
-//! One scrape, and when its figures were taken.
+//! A scrape, and the time of its figures.
 
 use super::agent::{Agent, Sample};
 use super::cgroup::Group;
 use super::expect::loses;
 use super::{now, wait_for};
 
-/// The samples of one scrape.
+/// The samples of a scrape.
 pub(crate) struct Reading {
     pub(crate) samples: Vec<Sample>,
-    /// The earliest and the latest moment (seconds of `CLOCK_MONOTONIC`) at which the figures can
-    /// have been taken.
+    /// Earliest and latest moment at which the figures can have been taken, in seconds of
+    /// `CLOCK_MONOTONIC`.
     pub(crate) taken: (f64, f64),
-    /// Seconds that taking them lasted; counters other than CPU time may be that much younger or
-    /// older than `taken`.
+    /// Time needed to take the figures, in seconds. Counters other than CPU time may be that much
+    /// younger or older than `taken`.
     pub(crate) duration: f64,
 }
 
@@ -40,7 +40,7 @@ impl Reading {
         }
     }
 
-    /// Scrapes until the figures were taken after this call.
+    /// Scrapes until the figures are newer than this call.
     pub(crate) fn fresh(agent: &Agent) -> Self {
         let called = now();
         wait_for("a new batch", || {
@@ -49,8 +49,8 @@ impl Reading {
         })
     }
 
-    /// Scrapes until the figures were taken after this call and `find` finds something in them. A
-    /// series appears when its subject's name is settled.
+    /// Scrapes until the figures are newer than this call and `find` returns something. A series
+    /// appears once its subject's name is settled.
     pub(crate) fn fresh_with<T>(agent: &Agent, what: &str, find: impl Fn(&Self) -> Option<T>) -> T {
         let called = now();
         wait_for(what, || {
@@ -59,12 +59,12 @@ impl Reading {
         })
     }
 
-    /// Sum of the samples with this name whose labels fit.
+    /// Returns the sum of the samples with this name and matching labels.
     pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         sum(&self.samples, name, labels)
     }
 
-    /// One of a process's values, when there is one process with this pid.
+    /// Returns a value of a process, if exactly one process has this pid.
     pub(crate) fn of_process(&self, name: &str, pid: u32, labels: &[(&str, &str)]) -> Option<f64> {
         let pid = pid.to_string();
         let labels: Vec<_> = labels
@@ -75,18 +75,18 @@ impl Reading {
         sum(&self.samples, &format!("noctule_process_{name}"), &labels)
     }
 
-    /// CPU time of the process with this pid.
+    /// Returns the CPU time of the process with this pid.
     pub(crate) fn process_seconds(&self, pid: u32) -> Option<f64> {
         self.of_process("cpu_seconds_total", pid, &[])
     }
 
-    /// CPU time of a group.
+    /// Returns the CPU time of a group.
     pub(crate) fn group_seconds(&self, group: &Group) -> Option<f64> {
         let name = "noctule_cgroup_cpu_seconds_total";
         sum(&self.samples, name, &[("cgroup", &group.path())])
     }
 
-    /// Everything that was lost, by kind, but for what the table of this kernel has as lost.
+    /// Returns all losses by kind, except those listed in the table of this kernel.
     pub(crate) fn losses(&self) -> Vec<(&str, f64)> {
         let losses = self
             .samples
@@ -98,8 +98,8 @@ impl Reading {
         assert!(!found.is_empty(), "the agent lists no losses");
         found
             .into_iter()
-            // From 6.12 on the begin of a wait is lost now and then: a sleeper that is migrated. And a test of
-            // containers has a file system that does not answer, for every agent beside it.
+            // Since 6.12 the start of a wait is occasionally lost, when a sleeper is migrated. A
+            // container test mounts a file system that does not answer, which affects every agent.
             .filter(|(kind, _)| !["wait_start", "names_hang"].contains(kind))
             .filter(|(kind, count)| *count != 0.0 && !loses(kind))
             .collect()

@@ -1,4 +1,5 @@
-//! An OpenTelemetry receiver that checks what it gets by the official schema (scripts/receiver.py).
+//! An OpenTelemetry receiver that validates its input against the official schema
+//! (scripts/receiver.py).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +13,17 @@ use tempfile::TempDir;
 
 use super::tls::Authority;
 
-/// The receiver; ended when it is dropped.
+/// The receiver, ended when dropped.
 pub(crate) struct Receiver {
     running: Option<Child>,
     folder: TempDir,
     pub(crate) http: u16,
     pub(crate) grpc: u16,
-    /// Files of its certificate, its key, and the authority of its clients: it speaks TLS.
+    /// Files of its certificate, its key and the authority of its clients; empty without TLS.
     tls: Vec<PathBuf>,
 }
 
-/// One number at the receiver.
+/// A data point at the receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) name: String,
@@ -34,13 +35,13 @@ pub(crate) struct Point {
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) start_ns: u64,
     pub(crate) time_ns: u64,
-    /// The value; of a histogram its sum.
+    /// The value; for a histogram, its sum.
     pub(crate) value: f64,
-    /// Of a histogram alone: the count, and what all its buckets have.
+    /// For a histogram only: the count, and the sum over its buckets.
     pub(crate) counts: Option<(u64, u64)>,
 }
 
-/// One log record at the receiver.
+/// A log record at the receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) resource: BTreeMap<String, String>,
@@ -55,18 +56,19 @@ impl Receiver {
         Self::start_as(Vec::new())
     }
 
-    /// One that speaks TLS, and takes only clients with a certificate of this authority: `receiver.pem` of it is
-    /// its own.
+    /// Starts a receiver with TLS that requires client certificates of this authority. Its own
+    /// certificate is `receiver.pem`.
     pub(crate) fn start_tls(authority: &Authority) -> Self {
         Self::start_tls_as(authority, "receiver")
     }
 
-    /// The same with another certificate of the authority.
+    /// Like [`Self::start_tls`], with another certificate of the authority.
     pub(crate) fn start_tls_as(authority: &Authority, name: &str) -> Self {
         Self::start_as(tls_files(authority, name))
     }
 
-    /// From the next start on it has the certificate of another authority, and its clients are to have.
+    /// From its next start, uses the certificate of another authority, and requires it of its
+    /// clients.
     pub(crate) fn take_tls(&mut self, authority: &Authority) {
         self.tls = tls_files(authority, "receiver");
     }
@@ -83,7 +85,7 @@ impl Receiver {
         this
     }
 
-    /// On the same ports; what it has got stays.
+    /// Starts it again on the same ports. It keeps what it received.
     pub(crate) fn start_again(&mut self) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/receiver.sh");
         let mut command = Command::new(script);
@@ -119,7 +121,8 @@ impl Receiver {
         }
     }
 
-    /// It was ended while it wrote: what it has not answered comes again.
+    /// Removes an incomplete line that was being written when the receiver ended. Unanswered
+    /// requests are sent again.
     fn forget_half_a_line(&self) {
         let got = self.folder.path().join("got");
         let bytes = fs::read(&got).unwrap_or_default();
@@ -130,7 +133,7 @@ impl Receiver {
         }
     }
 
-    /// How it answers from now on: the words of scripts/receiver.py.
+    /// Sets its future answers, in the format of scripts/receiver.py.
     pub(crate) fn answer(&self, json: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.http)).expect("it listens");
         let head = format!(
@@ -145,11 +148,11 @@ impl Receiver {
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
-    /// The requests that it accepted, in order. One that it has twice counts once: it was ended, or too slow,
-    /// before its answer was read.
+    /// Returns the accepted requests, in order. A duplicate counts once: the receiver ended, or was
+    /// too slow, before its answer was read.
     pub(crate) fn requests(&self, signal: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.folder.path().join("got")).unwrap_or_default();
-        // The last line may not be whole.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let lines = whole
             .lines()
@@ -166,13 +169,13 @@ impl Receiver {
         requests
     }
 
-    /// The points of each request.
+    /// Returns the points of each request.
     pub(crate) fn points(&self) -> Vec<Vec<Point>> {
         let requests = self.requests("metrics");
         requests.iter().map(points).collect()
     }
 
-    /// The log records of all requests.
+    /// Returns the log records of all requests.
     pub(crate) fn records(&self) -> Vec<Record> {
         self.requests("logs").iter().flat_map(records).collect()
     }
@@ -197,7 +200,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Attributes, of which the values are shown as JSON has them, text without quotes.
+/// Returns attributes with their values in JSON form, text without quotes.
 fn attributes(value: &Value) -> BTreeMap<String, String> {
     let pair = |it: &Value| {
         let key = it["key"].as_str().expect("a key").to_owned();
@@ -211,7 +214,7 @@ fn attributes(value: &Value) -> BTreeMap<String, String> {
     list(value, "attributes").iter().map(pair).collect()
 }
 
-/// Whole numbers of 64 bits are text in JSON.
+/// Parses a 64-bit integer, which is text in JSON.
 fn number(value: &Value) -> u64 {
     value
         .as_str()

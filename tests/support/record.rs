@@ -1,4 +1,4 @@
-//! A figure of the kernel over time, to be compared with one that was taken at some moment.
+//! A kernel figure over time, for comparison with one taken at some moment.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -19,11 +19,11 @@ struct Entry<T> {
     value: T,
 }
 
-/// What was read.
+/// The figures that were read.
 pub(crate) struct Record<T>(Vec<Entry<T>>);
 
 impl<T: Send + 'static> Recorder<T> {
-    /// Begins to read.
+    /// Starts to read.
     pub(crate) fn start(read: impl Fn() -> T + Send + 'static) -> Self {
         let (stop, stopped) = channel();
         let thread = thread::spawn(move || {
@@ -46,7 +46,7 @@ impl<T: Send + 'static> Recorder<T> {
         Self { stop, thread }
     }
 
-    /// Ends.
+    /// Stops reading and returns the record.
     pub(crate) fn end(self) -> Record<T> {
         drop(self.stop);
         Record(self.thread.join().expect("the reader does not fail"))
@@ -54,7 +54,8 @@ impl<T: Send + 'static> Recorder<T> {
 }
 
 impl<T> Record<T> {
-    /// The value just before and just after something that happened between the two moments.
+    /// Returns the values just before and just after something that happened between the two
+    /// moments.
     fn around(&self, (from, to): (f64, f64)) -> Option<(&T, &T)> {
         let before = self.0.partition_point(|entry| entry.after <= from);
         let after = self.0.partition_point(|entry| entry.before < to);
@@ -64,10 +65,10 @@ impl<T> Record<T> {
         ))
     }
 
-    /// How far the counter of noctule strays from the kernel's, which it follows at a constant
-    /// distance: 0 when there is a distance for which each of its values lies between the kernel's
-    /// just before and just after. What a thread used that ends while a batch is taken may be
-    /// missing in that batch and is there in the next.
+    /// Returns how far noctule's counter strays from the kernel's, which it should follow at a
+    /// constant distance. It is 0 if, at some distance, each value lies between the kernel's values
+    /// just before and just after. Use of a thread that ends while a batch is taken may appear one
+    /// batch later.
     pub(crate) fn stray(
         &self,
         readings: &[Reading],
@@ -81,7 +82,7 @@ impl<T> Record<T> {
                 pair[0].taken.0 - pair[0].duration,
                 pair[0].taken.1 + pair[0].duration,
             );
-            // On a busy machine the first can have begun before the record.
+            // On a busy machine the first batch can have started before the record.
             if let Some((before, after)) = self.around(taken) {
                 least = least.max(theirs(before) - ours(&pair[1]));
                 most = most.min(theirs(after) - ours(&pair[0]));
@@ -93,13 +94,13 @@ impl<T> Record<T> {
         (least - most).max(0.0)
     }
 
-    /// Seconds from the first figure to the last.
+    /// Returns the seconds from the first figure to the last.
     pub(crate) fn length(&self) -> f64 {
         let [first, last] = [self.0.first(), self.0.last()].map(|e| e.expect("an entry").before);
         last - first
     }
 
-    /// Growth of the figure over the whole record.
+    /// Returns the growth of the figure over the whole record.
     pub(crate) fn growth(&self, figure: impl Fn(&T) -> f64) -> f64 {
         let [first, last] =
             [self.0.first(), self.0.last()].map(|e| figure(&e.expect("an entry").value));

@@ -1,4 +1,4 @@
-//! A program for which the kernel refuses system calls.
+//! Programs for which the kernel refuses system calls.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use libc::{c_long, sock_filter};
 
-/// Lets these fail with EPERM, in the program and in all that it starts. Only root may, because the program can
-/// still gain rights.
+/// Makes these calls fail with EPERM, in the program and all its children. This requires root,
+/// because the program can still gain privileges.
 pub(crate) fn refuse(command: &mut Command, calls: &[c_long]) {
     refuse_with(libc::EPERM, command, calls);
 }
 
-/// The same with another error.
+/// Like [`refuse`], with another error.
 pub(crate) fn refuse_with(errno: i32, command: &mut Command, calls: &[c_long]) {
     let op = |code: u32, jf, k| sock_filter {
         code: code as u16,
@@ -36,7 +36,7 @@ pub(crate) fn refuse_with(errno: i32, command: &mut Command, calls: &[c_long]) {
             len: program.len() as u16,
             filter: program.as_ptr().cast_mut(),
         };
-        // SAFETY: the filter points to as many instructions as it says, which the kernel copies.
+        // SAFETY: the filter points to as many instructions as it states, which the kernel copies.
         #[allow(unsafe_code, reason = "no safe call installs a filter")]
         let done = unsafe {
             libc::syscall(

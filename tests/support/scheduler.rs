@@ -1,17 +1,17 @@
-//! Features of the scheduler.
+//! Scheduler features of the kernel.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::slowness;
 
-/// From 6.12 on a thread that goes to sleep can stay in its queue for a while, and when it is moved
-/// then, the kernel counts the rest of its sleep as waiting. Where an emulated processor is slow that
-/// is percents of what a load waits, and `schedstat` tells nothing.
+/// Since 6.12 a thread that falls asleep can stay in its queue for a while. If it is moved then,
+/// the kernel counts the rest of its sleep as waiting. On a slow, emulated processor that is
+/// several percent of a load's waits, and `schedstat` does not show it.
 const DELAYED: &str = "DELAY_DEQUEUE";
 
-/// Who sleeps leaves its queue at once, until this is dropped; where the machine is slow, which is
-/// then the test's alone.
+/// Makes sleeping threads leave their queue immediately, until dropped. It only does so on a slow
+/// machine, which the test then has for itself.
 pub(crate) struct ExactNotes {
     changed: bool,
 }
@@ -32,7 +32,7 @@ impl Drop for ExactNotes {
     }
 }
 
-/// Whether the kernel has the feature, and it is switched now.
+/// Returns whether the kernel has the feature, after switching it.
 fn set(to: &str) -> bool {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let run = |program: &str, args: &[&str]| {

@@ -1,9 +1,8 @@
-//! What of JSON Schema the description of the API uses.
+//! The part of JSON Schema that the API's description uses.
 
 use serde_json::Value;
 
-/// Each place at which the value is not what the schema says. `root` is the document that references
-/// are looked up in.
+/// Returns each place at which the value violates the schema. References are looked up in `root`.
 pub(crate) fn problems(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(place) = schema["$ref"].as_str() {
         let pointer = place.trim_start_matches('#');

@@ -1,4 +1,4 @@
-//! `noctule events --json` while it runs.
+//! A running `noctule events --json`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::expect::loses;
 use super::{NOCTULE, wait_for, wait_for_or_explain};
 
-/// So many events are shown where something did not come.
+/// Number of events shown when an expected event did not arrive.
 const SHOWN: usize = 40;
 
-/// A running stream; ended with SIGTERM when it is dropped.
+/// A running stream, ended with SIGTERM when dropped.
 pub(crate) struct Stream {
     child: Child,
     events: Arc<Mutex<Vec<Value>>>,
@@ -22,7 +22,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Starts it, and returns when it tells what happens.
+    /// Starts the stream, and returns once it reports events.
     pub(crate) fn start(args: &[&str]) -> Self {
         let mut child = Command::new(NOCTULE)
             .args(["events", "--json", "--log", "info"])
@@ -38,7 +38,7 @@ impl Stream {
             .map_while(Result::ok)
             .find(|line| line.contains("watching"));
         assert!(ready.is_some(), "it ended before it watched");
-        // The pipe is read to its end, so that it never waits for it.
+        // The reader drains the pipe, so that noctule never blocks on it.
         thread::spawn(move || said.map_while(Result::ok).for_each(drop));
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let events: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -60,12 +60,12 @@ impl Stream {
         }
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has told so far, in order.
+    /// Returns the events so far, in order.
     pub(crate) fn told(&self) -> Vec<Value> {
         self.events
             .lock()
@@ -73,14 +73,15 @@ impl Stream {
             .clone()
     }
 
-    /// The events so far for which `keep` holds.
+    /// Returns the events so far that satisfy `keep`.
     pub(crate) fn of(&self, keep: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut told = self.told();
         told.retain(keep);
         told
     }
 
-    /// Waits until there is an event for which `keep` holds, and returns the first. A failure shows the last events.
+    /// Waits for an event that satisfies `keep`, and returns the first one. A failure shows the
+    /// last events.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, keep: impl Fn(&Value) -> bool) -> Value {
         let last = || {
@@ -91,7 +92,7 @@ impl Stream {
         wait_for_or_explain(what, || self.of(&keep).into_iter().next(), last)
     }
 
-    /// Waits until there are that many events for which `keep` holds.
+    /// Waits until `count` events satisfy `keep`.
     #[track_caller]
     pub(crate) fn wait_for_all(
         &self,
@@ -104,14 +105,14 @@ impl Stream {
         })
     }
 
-    /// How much of a kind it says to be lost, or how often programs were skipped.
+    /// Returns the losses of this kind that it reported, or how often programs were skipped.
     pub(crate) fn lost(&self, kind: &str) -> u64 {
         let gaps = self.of(|event| event["event.name"] == "gap");
         let lost = gaps.iter().map(|gap| gap["lost"][kind].as_u64());
         lost.flatten().sum()
     }
 
-    /// Its gaps, but for those in which there is only what the table of this kernel has as lost.
+    /// Returns its gaps, except those that the table of this kernel allows.
     pub(crate) fn gaps(&self) -> Vec<Value> {
         let undeclared = |gap: &Value| {
             let lost = gap["lost"].as_object();
@@ -120,13 +121,13 @@ impl Stream {
         self.of(|event| event["event.name"] == "gap" && undeclared(event))
     }
 
-    /// Stops it, or lets it go on.
+    /// Sends the stream a signal, such as SIGSTOP.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid().cast_signed()).expect("a child has a pid");
         kill_process(pid, signal).expect("our own child");
     }
 
-    /// Ends it, and takes everything that it told.
+    /// Ends the stream, and returns all its events and its exit status.
     pub(crate) fn end(mut self) -> (Vec<Value>, ExitStatus) {
         self.signal(Signal::TERM);
         let status = self.child.wait().expect("our own child");
@@ -151,7 +152,7 @@ impl Drop for Stream {
     }
 }
 
-/// Whether an event has this name and is of this process.
+/// Returns whether the event has this name and belongs to this process.
 pub(crate) fn is(event: &Value, name: &str, pid: u32) -> bool {
     event["event.name"] == name && event["process.pid"] == pid
 }
