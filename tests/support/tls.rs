@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A folder with an authority.
+/// A certificate authority in its own folder.
 pub(crate) struct Authority {
     folder: TempDir,
 }
@@ -41,7 +41,8 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// A key and a certificate of this number, `NAME.key` and `NAME.pem`, for 127.0.0.1.
+    /// Issues a key and a certificate with this serial number for 127.0.0.1, as `NAME.key` and
+    /// `NAME.pem`.
     pub(crate) fn issue(&self, name: &str, serial: u32) {
         let (key, request, pem) = (
             format!("{name}.key"),
@@ -85,7 +86,8 @@ impl Authority {
         self.protect(&key, 0o600);
     }
 
-    /// As [`Self::issue`], of a certificate that has expired. Other commands of openssl cannot choose both dates.
+    /// Like [`Self::issue`], but the certificate has expired. Only this command of openssl can set
+    /// both dates.
     pub(crate) fn issue_expired(&self, name: &str, serial: u32) {
         self.issue(name, serial);
         self.write("index.txt", "");
@@ -118,7 +120,7 @@ impl Authority {
         ]);
     }
 
-    /// Writes a file; the web configuration is one.
+    /// Writes a file, such as the web configuration.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.at(name);
         fs::write(&path, text).expect("our file");
@@ -141,8 +143,8 @@ impl Authority {
     }
 }
 
-/// What curl said of a request: the status, 0 without an answer, and the body with what it wrote about the
-/// connection.
+/// Sends a request with curl. Returns the status, which is 0 without an answer, and the body
+/// followed by curl's messages about the connection.
 pub(crate) fn curl(url: &str, authority: &Path, args: &[&str]) -> (u16, String) {
     let output = Command::new("curl")
         .args([

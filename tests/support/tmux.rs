@@ -1,4 +1,4 @@
-//! A terminal for `noctule top`, by tmux with a server of its own.
+//! A terminal for `noctule top`, in a tmux server of its own.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The prompt of the shell in it.
+/// The shell's prompt.
 pub(crate) const PROMPT: &str = "ready>";
 
-/// A terminal with a shell; ended with everything in it when it is dropped.
+/// A terminal with a shell. Everything in it ends when it is dropped.
 pub(crate) struct Terminal {
-    /// Socket and configuration.
+    /// Holds the socket and the configuration.
     folder: TempDir,
 }
 
 impl Terminal {
-    /// A terminal of this size whose shell has shown its prompt.
+    /// Creates a terminal of this size, and waits for the shell's prompt.
     pub(crate) fn new(width: u16, height: u16) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = "set -g status off\nset -g default-terminal screen-256color\n";
@@ -30,7 +30,7 @@ impl Terminal {
         terminal
     }
 
-    /// Types text and Enter.
+    /// Types text and presses Enter.
     pub(crate) fn line(&self, text: &str) {
         self.text(text);
         self.keys(&["Enter"]);
@@ -41,30 +41,30 @@ impl Terminal {
         self.tmux(&["send-keys", "-l", "--", text]);
     }
 
-    /// Strikes keys, by tmux's names.
+    /// Presses keys, given by tmux's names.
     pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// The screen as text.
+    /// Returns the screen as text.
     pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Gives it another size.
+    /// Resizes the terminal.
     pub(crate) fn resize(&self, width: u16, height: u16) {
         let (width, height) = (width.to_string(), height.to_string());
         self.tmux(&["resize-window", "-x", &width, "-y", &height]);
     }
 
-    /// One of tmux's variables of the terminal.
+    /// Returns a tmux variable of the terminal.
     pub(crate) fn variable(&self, name: &str) -> String {
         let format = format!("#{{{name}}}");
         let value = self.tmux(&["display-message", "-p", &format]);
         value.trim().to_owned()
     }
 
-    /// Waits until the screen is as it should be, and returns it.
+    /// Waits until the screen satisfies `fits`, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(120);
@@ -81,7 +81,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until the shell asks for the next line.
+    /// Waits until the shell prompts for the next line.
     #[track_caller]
     pub(crate) fn wait_for_prompt(&self) {
         self.wait_for("prompt", |screen| {
@@ -90,7 +90,7 @@ impl Terminal {
         });
     }
 
-    /// What a command prints, by a file: the screen may be too narrow for it.
+    /// Returns the output of a command, passed through a file because the screen may be too narrow.
     pub(crate) fn output_of(&self, command: &str) -> String {
         let done = self.folder.path().join("done");
         let folder = self.folder.path().display();
@@ -103,7 +103,7 @@ impl Terminal {
         text
     }
 
-    /// The process that runs in the foreground of the shell.
+    /// Returns the process in the foreground of the shell.
     pub(crate) fn child(&self) -> u32 {
         let shell = self.variable("pane_pid");
         let list = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));

@@ -1,4 +1,4 @@
-//! The kernel's own tracing, mounted where only the test sees it: what is compared with.
+//! The kernel's own tracing, as a reference. It is mounted where only the test sees it.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// A mount of tracefs without a place in any tree; it is gone with this.
+/// A mount of tracefs that is in no directory tree, unmounted when dropped.
 pub(crate) struct Tracefs(OwnedFd);
 
 impl Tracefs {
@@ -20,7 +20,7 @@ impl Tracefs {
         Self(mount.expect("the test runs as root"))
     }
 
-    /// A file of it, while this is there.
+    /// Returns the path of one of its files, valid while this exists.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         Path::new(&format!("/proc/self/fd/{}", self.0.as_raw_fd())).join(path)
     }
@@ -34,16 +34,16 @@ impl Tracefs {
         fs::write(self.path(path), text).unwrap_or_else(|e| panic!("{path}: {text}: {e}"));
     }
 
-    /// Adds a line to a file that is a list of commands.
+    /// Appends a line to a file that holds a list of commands.
     pub(crate) fn append(&self, path: &str, line: &str) {
         let file = fs::OpenOptions::new().append(true).open(self.path(path));
-        // In one piece: some of these files take each write for a command.
+        // One write: some of these files parse each write as a command.
         let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         written.unwrap_or_else(|e| panic!("{path}: {line}: {e}"));
     }
 }
 
-/// A buffer of the kernel's own tracing for one test; removed with this.
+/// A buffer of the kernel's own tracing for one test, removed when dropped.
 pub(crate) struct Instance<'a> {
     tracefs: &'a Tracefs,
     name: String,
@@ -54,8 +54,7 @@ impl<'a> Instance<'a> {
         let name = format!("instances/{name}-{}", std::process::id());
         fs::create_dir(tracefs.path(&name)).expect("an instance");
         let instance = Self { tracefs, name };
-        // Addresses as they are, not hashes of them.
-        // Linux 5.12 began to hash them.
+        // Shows raw addresses. The kernel hashes them since 5.12.
         if instance.read("trace_options").contains("hash-ptr") {
             instance.write("trace_options", "nohash-ptr");
         }
@@ -63,7 +62,7 @@ impl<'a> Instance<'a> {
         instance
     }
 
-    /// Its folder in tracefs.
+    /// Returns the name of its folder in tracefs.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -76,11 +75,11 @@ impl<'a> Instance<'a> {
         self.tracefs.read(&format!("{}/{path}", self.name))
     }
 
-    /// Event and text of each line of the trace, in the kernel's order; of a system call's event the
-    /// line that the kernel has in place of both.
+    /// Returns the event and the text of each line of the trace, in the kernel's order. For a
+    /// system call's event, the kernel prints one text in place of both.
     pub(crate) fn lines(&self) -> Vec<String> {
         let text = |line: &str| {
-            // `   comm-pid   [001] d..1.  123.456789: event: text`; a name can have anything in it.
+            // `   comm-pid   [001] d..1.  123.456789: event: text`. A name can contain anything.
             let cpu = line.find(" [0")?;
             let (_, text) = line[cpu..].split_once(": ")?;
             Some(text.trim_end().to_owned())

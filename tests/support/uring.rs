@@ -1,4 +1,4 @@
-//! Calls that are made through `io_uring`, and by no system call of their own.
+//! Calls made through `io_uring` instead of system calls.
 
 use std::ffi::CString;
 use std::io;
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// Who opens a file.
+/// The thread that opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The thread that asks, where the kernel need not wait; else a worker.
+    /// The thread that submits the request if the call need not block, otherwise a kernel worker.
     Itself,
-    /// A worker of the kernel from the start.
+    /// Always a kernel worker.
     Worker,
 }
 
@@ -21,12 +21,12 @@ pub(crate) enum By {
 pub(crate) struct Ring(IoUring);
 
 impl Ring {
-    /// `None`: the kernel has none, or not for this process.
+    /// Creates a ring. Returns `None` if the kernel does not offer one to this process.
     pub(crate) fn new() -> Option<Self> {
         IoUring::new(2).ok().map(Self)
     }
 
-    /// Opens a file, and waits until it is done.
+    /// Opens a file, and waits for the result.
     pub(crate) fn open(&mut self, path: &Path, flags: i32, by: By) -> io::Result<OwnedFd> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let call = opcode::OpenAt::new(types::Fd(libc::AT_FDCWD), path.as_ptr());
@@ -36,7 +36,7 @@ impl Ring {
             By::Worker => asked.flags(squeue::Flags::ASYNC),
         };
         #[allow(unsafe_code, reason = "the ring takes a pointer to the path")]
-        // SAFETY: the path lives until the answer is here.
+        // SAFETY: the path lives until the result has arrived.
         unsafe {
             self.0.submission().push(&asked).expect("the ring is empty");
         }
@@ -44,7 +44,7 @@ impl Ring {
         let answer = self.0.completion().next().expect("it was waited for");
         match answer.result() {
             #[allow(unsafe_code, reason = "the ring gives a number")]
-            // SAFETY: the descriptor is new, and nobody else has it.
+            // SAFETY: the descriptor is new and has no other owner.
             number @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
             error => Err(io::Error::from_raw_os_error(-error)),
         }

@@ -7,35 +7,36 @@ use serde_json::Value;
 
 use super::{NOCTULE, now, wait_until_it_waits};
 
-/// `noctule stat --json`, or another such command, without an end of its own, which watches already.
+/// A running `noctule stat --json` or similar command without a time limit, whose window has
+/// started.
 pub(crate) struct Window {
     child: Child,
-    /// When it was known to watch, in seconds of `CLOCK_MONOTONIC`.
+    /// When its window was known to have started, in seconds of `CLOCK_MONOTONIC`.
     watches: f64,
 }
 
-/// What it saw.
+/// The result of a window.
 pub(crate) struct Seen {
-    /// The answer.
+    /// The parsed output.
     pub(crate) answer: Value,
-    /// The earliest and latest moment at which the window can have begun, in seconds of
+    /// The earliest and latest moment at which the window can have started, in seconds of
     /// `CLOCK_MONOTONIC`.
     pub(crate) began: (f64, f64),
 }
 
 impl Window {
-    /// Starts it and waits until the window has begun. It takes its first figures before it sleeps
-    /// for the first time, and sleeps in poll.
+    /// Starts the command and waits until its window has started. The command takes its first
+    /// figures before it first sleeps, and it sleeps in poll.
     pub(crate) fn open(level: &str) -> Self {
         Self::of(&["stat", "--by", level])
     }
 
-    /// The same with another command that has a window, and more options.
+    /// Like [`Self::open`], with another command that has a window, and more options.
     pub(crate) fn of(args: &[&str]) -> Self {
         Self::printed(&[args, &["--json"]].concat())
     }
 
-    /// The same with an answer for people.
+    /// Like [`Self::of`], with the output for people.
     pub(crate) fn printed(args: &[&str]) -> Self {
         let child = Command::new(NOCTULE)
             .args(args)
@@ -53,12 +54,12 @@ impl Window {
         this
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends the window, and returns the answer.
+    /// Ends the window and returns the result.
     pub(crate) fn close(mut self) -> Seen {
         let asked = now();
         self.interrupt();
@@ -73,7 +74,7 @@ impl Window {
         }
     }
 
-    /// Ends the window, and returns what it printed.
+    /// Ends the window and returns what it printed.
     pub(crate) fn close_printed(mut self) -> String {
         self.interrupt();
         let output = self.child.stdout.take().expect("piped");
@@ -84,7 +85,7 @@ impl Window {
 
     fn interrupt(&self) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a child has a pid");
-        // It may have failed and ended by itself; then the answer says so.
+        // It may have failed and ended by itself, which its output then shows.
         let _ = kill_process(pid, Signal::INT);
     }
 }
