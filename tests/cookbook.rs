@@ -45,7 +45,7 @@ fn lines<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
 }
 
 #[test]
-fn each_line_of_the_cookbook_works() {
+fn every_cookbook_command_works() {
     let _machine = support::shared();
     needs!("cpu_time");
     let (_, cookbook) = COOKBOOK.split_once("\n# Cookbook\n").expect("it is there");
@@ -58,7 +58,7 @@ fn each_line_of_the_cookbook_works() {
 }
 
 #[test]
-fn the_examples_of_the_helps_work() {
+fn every_help_example_works() {
     let _machine = support::shared();
     needs!("cpu_time");
     for command in ["hist", "trace", "trigger", "probes"] {

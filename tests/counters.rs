@@ -232,7 +232,7 @@ impl Drop for Limit {
 }
 
 #[test]
-fn counters_take_no_descriptor_that_something_else_needs() {
+fn counters_leave_descriptors_for_everything_else() {
     let _machine = support::shared();
     let before = open_events();
     // Enough for everything else, and by far for the counters.

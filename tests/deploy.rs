@@ -260,7 +260,7 @@ fn a_pod_of_the_daemon_set_serves_metrics() {
 }
 
 #[test]
-fn the_unit_is_as_closed_as_it_can_be() {
+fn systemd_unit_is_fully_sandboxed() {
     let _machine = support::shared();
     let unit = deploy("noctule.service");
     let output = Command::new("systemd-analyze")

@@ -24,7 +24,7 @@ fn row<'a>(answer: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_recording_differs_from_another_and_not_from_itself() {
+fn recording_equals_itself_and_differs_from_another() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
@@ -74,7 +74,7 @@ fn a_recording_differs_from_another_and_not_from_itself() {
 }
 
 #[test]
-fn a_load_that_began_has_a_star() {
+fn new_load_is_marked_with_a_star() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();

@@ -45,7 +45,7 @@ const ABSENT: [(&str, &str); 28] = [
     ("systemd.unit", "systemd"),
     ("file.opens", "file opens are off in stat"),
     ("file.open_failures", "file opens are off in stat"),
-    ("switches.throttled", "not every kernel tells it"),
+    ("switches.throttled", "not every kernel reports it"),
     ("cpu.weight", "cgroup v2"),
     ("cpu.shares", "cgroup v1"),
     ("cpu.idle", "Linux 5.15"),
@@ -144,7 +144,7 @@ fn compare(command: &str, printed: &[Value], documented: &[&str]) {
     let missing: Vec<&String> = found.iter().filter(|p| !names(p, &all.words)).collect();
     assert!(
         missing.is_empty(),
-        "{command} prints what docs/json.md has not: {missing:?}"
+        "{command} prints keys missing from docs/json.md: {missing:?}"
     );
     let own = sections(&documented[..1]);
     let ends = |key: &str| {
@@ -163,7 +163,7 @@ fn compare(command: &str, printed: &[Value], documented: &[&str]) {
         .collect();
     assert!(
         never.is_empty(),
-        "docs/json.md has what {command} does not print: {never:?}"
+        "docs/json.md has keys that {command} does not print: {never:?}"
     );
 }
 

@@ -51,8 +51,8 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     let hist = Hist::start("uretprobe:libc.so.6:getpriority", &trigger, &["--json"]);
     getpriority(0, 32);
     let answer = hist.end_json();
-    #[allow(unsafe_code, reason = "it only asks")]
-    // SAFETY: it only asks.
+    #[allow(unsafe_code, reason = "it only reads")]
+    // SAFETY: it only reads.
     let ours = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     assert_eq!(answer["hits"], 32, "{answer}");
     assert_eq!(
@@ -75,7 +75,7 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
 
 /// `pthread_kill` has two versions with code of their own; the dynamic linker chooses the code of `strlen`.
 #[test]
-fn the_code_that_programs_call_is_counted() {
+fn called_version_of_a_function_is_counted() {
     let _machine = support::shared();
     needs!("cpu_time");
     if !has_shared_libc() {
@@ -154,7 +154,7 @@ fn threads_on_one_cpu_do_not_mix_their_hits() {
 }
 
 #[test]
-fn functions_that_are_not_there_are_named() {
+fn missing_functions_are_named() {
     let _machine = support::shared();
     let cases = [
         (

@@ -61,7 +61,7 @@ fn counted(agent: &Agent, pid: u32) -> [f64; 3] {
 }
 
 #[test]
-fn cycles_and_instructions_of_a_process_are_those_that_the_kernel_counts() {
+fn cycles_and_instructions_match_the_kernel() {
     let _machine = support::shared();
     needs!("cpu_time");
     let group = Group::new("counted").heavy();

@@ -328,7 +328,7 @@ fn differences(sending: &Sending, documented: &HashMap<String, Vec<Documented>>)
 }
 
 #[test]
-fn each_number_at_the_receiver_is_that_of_metrics() {
+fn receiver_gets_the_numbers_of_metrics() {
     let _machine = support::shared_but(&[Part::Groups]);
     let group = Group::new("otlp");
     let id = hex_id();
@@ -376,7 +376,7 @@ fn each_number_at_the_receiver_is_that_of_metrics() {
 }
 
 #[test]
-fn the_instance_is_the_same_after_a_start() {
+fn instance_id_survives_a_restart() {
     let _machine = support::shared();
     let ids: BTreeSet<String> = (0..2)
         .map(|_| {
@@ -392,7 +392,7 @@ fn the_instance_is_the_same_after_a_start() {
 }
 
 #[test]
-fn a_receiver_that_refuses_is_asked_again_or_not() {
+fn refused_requests_are_retried_if_temporary() {
     let _machine = support::shared();
     let cases = [
         (
@@ -438,7 +438,7 @@ fn times(receiver: &Receiver) -> BTreeSet<u64> {
 }
 
 #[test]
-fn what_fits_the_queue_survives_the_absence_of_the_receiver() {
+fn queue_survives_an_absent_receiver() {
     let _machine = support::shared();
     let mut sending = start(false, "events = \"off\"\n");
     wait_until("the first figures are sent", || {
@@ -472,7 +472,7 @@ fn what_fits_the_queue_survives_the_absence_of_the_receiver() {
 }
 
 #[test]
-fn what_does_not_fit_the_queue_is_counted() {
+fn overflow_of_the_queue_is_counted() {
     let _machine = support::shared();
     let options = "events = \"off\"\ncompression = \"none\"\nqueue_bytes = 65536\n";
     let mut sending = start(
@@ -601,7 +601,7 @@ fn sequence(record: &Record) -> u64 {
 
 /// Records have numbers: it is known how many were made, and which the receiver has not.
 #[test]
-fn records_that_were_sent_and_that_were_lost_are_those_that_were_made() {
+fn sent_and_lost_records_add_up() {
     let _machine = support::shared();
     let group = Group::new("otlp-made");
     let options =
@@ -683,7 +683,7 @@ fn a_verdict_that_changes_is_a_record() {
 
 /// What a container is called can be known later than that it is hurt: a runtime may write it after the start.
 #[test]
-fn a_verdict_of_a_container_that_is_younger_than_its_name_has_the_name() {
+fn verdict_of_a_new_container_has_its_name() {
     let _machine = support::shared_but(&[Part::LastCpu, Part::Groups]);
     needs!("cpu_waits");
     let (id, uid) = (hex_id(), pod_uid());

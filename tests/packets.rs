@@ -179,7 +179,7 @@ fn key(row: &Value) -> Value {
 }
 
 #[test]
-fn packets_of_each_kind_are_counted_exactly_where_they_go_out_and_come_in() {
+fn packets_are_counted_exactly_on_both_interfaces() {
     let _machine = support::shared();
     needs!("cpu_time");
     let wire = wire();
@@ -262,7 +262,7 @@ fn connections_over_loopback_are_as_many_as_the_kernel_opens() {
 }
 
 #[test]
-fn what_is_wrong_with_packets_is_said() {
+fn packet_errors_are_reported() {
     let _machine = support::shared();
     let cases = [
         (

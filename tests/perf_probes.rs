@@ -89,7 +89,7 @@ fn samples_come_from_all_cpus_and_intervals_from_one() {
 
 /// More events than any processor has counters.
 #[test]
-fn a_counter_that_takes_turns_with_others_says_so() {
+fn multiplexed_counter_is_reported() {
     let _machine = support::alone();
     needs!("cpu_time", "cycles");
     const MANY: usize = 40;
@@ -129,7 +129,7 @@ fn a_counter_that_takes_turns_with_others_says_so() {
 }
 
 #[test]
-fn what_is_no_perf_event_is_said() {
+fn unknown_perf_event_is_reported() {
     let _machine = support::shared();
     let cases = [
         ("profile:0", "so many times a second, such as profile:99"),

@@ -37,7 +37,7 @@ fn every_event_that_can_be_enabled_is_listed() {
 
 /// The places of all fields of all events against the format files.
 #[test]
-fn fields_are_those_of_the_format_files() {
+fn fields_match_the_format_files() {
     let _machine = support::shared();
     let tracefs = Tracefs::mount();
     let answer = json(&["-v", "*"]);

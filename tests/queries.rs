@@ -358,7 +358,7 @@ fn filled(scene: &Scene, name: &str, variables: &[Value]) -> Vec<(String, String
 }
 
 #[test]
-fn each_question_of_the_cookbook_and_of_the_dashboards_is_answered() {
+fn cookbook_and_dashboard_queries_are_answered() {
     let _machine = support::shared_but(&[Part::LastCpu, Part::Groups]);
     needs!("cpu_waits");
     needs!("oom_events");
@@ -420,7 +420,7 @@ fn short_jobs_are_counted_whole_by_each_server() {
 }
 
 #[test]
-fn the_rules_hold_in_the_cases_of_their_tests() {
+fn rules_pass_their_promtool_tests() {
     let _machine = support::shared();
     for folder in ["prometheus", "fleet"].map(deploy) {
         let cases = [

@@ -17,7 +17,7 @@ fn paths(args: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn rows_are_those_that_were_chosen() {
+fn only_selected_rows_are_shown() {
     let _machine = support::shared();
     needs!("cpu_time", "cpu_waits");
     let (wanted, other) = (Group::new("chosen"), Group::new("not-chosen"));
@@ -51,7 +51,7 @@ fn rows_are_those_that_were_chosen() {
 }
 
 #[test]
-fn a_name_that_nothing_has_is_answered_by_those_that_there_are() {
+fn unknown_name_is_answered_with_the_closest_ones() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("near");
@@ -91,7 +91,7 @@ fn events_of_a_unit_are_seen_after_it_was_started_again() {
 }
 
 #[test]
-fn a_process_is_looked_for_in_the_hosts_procfs() {
+fn process_is_looked_up_in_the_host_procfs() {
     let _machine = support::shared();
     needs!("process_events");
     let group = Group::new("looked-for");

@@ -82,7 +82,7 @@ fn the_recording_of_a_command_equals_its_live_answer() {
 }
 
 #[test]
-fn events_of_a_recording_are_those_that_were_shown() {
+fn a_recording_has_the_events_that_were_shown() {
     let _machine = support::shared();
     let folder = folder();
     let tape = text(&folder.path().join("tape"));
@@ -137,7 +137,7 @@ fn a_recording_of_everything_answers_every_question() {
 }
 
 #[test]
-fn the_agent_of_a_recording_has_its_figures() {
+fn an_agent_serves_the_figures_of_a_recording() {
     let _machine = support::shared();
     let folder = folder();
     let tape = text(&folder.path().join("tape"));
@@ -186,7 +186,7 @@ fn the_agent_of_a_recording_has_its_figures() {
 }
 
 #[test]
-fn what_cannot_be_answered_is_said_with_what_can() {
+fn an_unanswerable_question_names_what_can_be_answered() {
     let _machine = support::shared();
     let folder = folder();
     let tape = text(&folder.path().join("tape"));
@@ -290,7 +290,7 @@ fn flushes(tape: &Path) -> usize {
 }
 
 #[test]
-fn an_agent_that_is_killed_leaves_what_it_had_written() {
+fn a_killed_agent_leaves_what_it_had_written() {
     let _machine = support::shared();
     let folder = folder();
     let place = folder.path().join("tape");
@@ -401,7 +401,7 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
 }
 
 #[test]
-fn a_full_disk_ends_no_measurement_and_the_oldest_goes() {
+fn a_full_disk_drops_the_oldest_segment_and_keeps_measuring() {
     let _machine = support::shared();
     // What others start beside the test is recorded, too: how large a segment is cannot be known before.
     let mut tries = (0..7).map(|power| on_a_full_disk(1 << power));

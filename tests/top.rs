@@ -59,8 +59,8 @@ impl Top {
     }
 }
 
-/// The line of the process that burns, with figures.
-fn burns(screen: &str) -> bool {
+/// Returns whether the screen has the line of the busy process, with figures.
+fn shows_burner(screen: &str) -> bool {
     let line = screen.lines().find(|line| line.contains(NAME));
     line.is_some_and(|line| line.contains(|c: char| ('1'..='9').contains(&c)))
 }
@@ -72,18 +72,18 @@ fn strike_keys(terminal: &Terminal) {
         screen.contains("Keys") && !screen.contains("by CPU%")
     });
     terminal.keys(&["?"]);
-    terminal.wait_for("table again", burns);
+    terminal.wait_for("table again", shows_burner);
     for (key, heading) in [("b", "Who waits"), ("f", "Columns of this")] {
         terminal.keys(&[key]);
         terminal.wait_for(heading, |screen| screen.contains(heading));
         terminal.keys(&[key]);
-        terminal.wait_for("table again", burns);
+        terminal.wait_for("table again", shows_burner);
     }
     terminal.keys(&["t"]);
     terminal.wait_for("tree", |screen| screen.contains("─"));
     terminal.keys(&["t"]);
     terminal.wait_for("list again", |screen| {
-        burns(screen) && !screen.contains("└─")
+        shows_burner(screen) && !screen.contains("└─")
     });
     terminal.keys(&["2"]);
     terminal.wait_for("containers", |screen| {
@@ -100,22 +100,22 @@ fn strike_keys(terminal: &Terminal) {
         // Below the titles there is one row, and the last line has the keys.
         let rows = screen.lines().skip_while(|line| !line.contains("NAME"));
         let rows = rows.skip(1).filter(|line| !line.trim().is_empty());
-        burns(screen) && rows.count() == 2
+        shows_burner(screen) && rows.count() == 2
     });
     terminal.keys(&["Escape"]);
     // Small screens have no quotes around it. The next key must not come before this one is read.
     terminal.wait_for("whole list", |screen| {
-        burns(screen) && !screen.contains("urn-m\"") && !screen.contains("/ urn-m")
+        shows_burner(screen) && !screen.contains("urn-m\"") && !screen.contains("/ urn-m")
     });
 }
 
 #[test]
-fn it_shows_who_burns_and_its_keys_work_at_every_size() {
+fn it_shows_a_busy_process_and_its_keys_work() {
     let _machine = support::shared();
     let _burner = Burner::named(NAME.as_bytes()).first();
     for (width, height) in SIZES {
         let top = Top::start(width, height);
-        let screen = top.terminal.wait_for("who burns", burns);
+        let screen = top.terminal.wait_for("who burns", shows_burner);
         let lines = screen.trim_end_matches('\n').lines();
         assert!(lines.count() <= usize::from(height), "{screen}");
         strike_keys(&top.terminal);
@@ -127,7 +127,7 @@ fn it_shows_who_burns_and_its_keys_work_at_every_size() {
 }
 
 #[test]
-fn it_follows_the_size_of_the_terminal() {
+fn it_adapts_to_the_size_of_the_terminal() {
     let _machine = support::shared();
     let _burner = Burner::named(NAME.as_bytes()).first();
     let top = Top::start(120, 30);
@@ -135,7 +135,7 @@ fn it_follows_the_size_of_the_terminal() {
         top.terminal.resize(width, height);
         top.terminal.wait_for("row and footer", |screen| {
             let last = screen.trim_end_matches('\n').lines().last();
-            burns(screen) && last.is_some_and(|line| line.contains("q quit"))
+            shows_burner(screen) && last.is_some_and(|line| line.contains("q quit"))
         });
     }
     top.terminal.keys(&["C-c"]);
@@ -179,7 +179,7 @@ fn it_ends_with_its_terminal() {
 }
 
 #[test]
-fn without_a_terminal_it_says_so_and_leaves_nothing() {
+fn without_a_terminal_it_fails_and_leaves_nothing() {
     let _machine = support::shared();
     let output = support::noctule(&["top"]);
     let said = String::from_utf8(output.stderr).expect("UTF-8");
@@ -193,7 +193,7 @@ fn without_a_terminal_it_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn it_draws_hostile_names_and_obeys_none() {
+fn it_draws_hostile_names_without_obeying_escapes() {
     let _machine = support::shared();
     let _hostile = Hostile::start();
     // Room for all that the tests beside it run: these have the least weight.
@@ -220,8 +220,8 @@ fn it_draws_hostile_names_and_obeys_none() {
     top.assert_restored();
 }
 
-/// Both run on one CPU only, the first that this process may use, and before all others.
-fn on_one_cpu(burners: &[Burner]) {
+/// Confines both to the first CPU that this process may use, with priority over everything else.
+fn confine_to_one_cpu(burners: &[Burner]) {
     let allowed = sched_getaffinity(None).expect("our own");
     let first = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu));
     for burner in burners {
@@ -231,11 +231,11 @@ fn on_one_cpu(burners: &[Burner]) {
 }
 
 #[test]
-fn it_shows_who_waits_and_says_what_is_the_matter() {
+fn it_shows_waiting_groups_with_a_verdict() {
     let _machine = support::shared();
     let group = Group::new("spin");
     let burners = [Burner::within(&group), Burner::within(&group)].map(Burner::first);
-    on_one_cpu(&burners);
+    confine_to_one_cpu(&burners);
     let top = Top::with("--waits", "WAIT/s", 160, 30);
     let path = group.path();
     // Other loads of the machine may have the CPU for a part, but it is never quiet: two want one.
@@ -317,7 +317,7 @@ fn times(tape: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_shows_what_was_on_the_screen() {
+fn a_recording_shows_the_screens_seen_live() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("text");
@@ -373,7 +373,7 @@ fn a_recording_is_shown_at_any_place() {
     let terminal = Terminal::new(120, 30);
     let settings = terminal.output_of("stty -g");
     terminal.line(&format!("{NOCTULE} top --from {tape}"));
-    let screen = terminal.wait_for("who burned", burns);
+    let screen = terminal.wait_for("who burned", shows_burner);
     let end = moment(&screen).expect("a time");
     let later = |than: &str| {
         let than = than.to_owned();

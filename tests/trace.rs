@@ -99,8 +99,8 @@ fn matching<'a>(all: &'a str, pattern: &str) -> Vec<&'a str> {
     all.lines().filter(fits).collect()
 }
 
-/// How many of the first are in the second, in the same order.
-fn in_common(first: &[String], second: &[String]) -> usize {
+/// Returns the length of the longest common subsequence.
+fn common_length(first: &[String], second: &[String]) -> usize {
     let mut best = vec![0; second.len() + 1];
     for one in first {
         let mut before = 0;
@@ -116,8 +116,8 @@ fn in_common(first: &[String], second: &[String]) -> usize {
     best[second.len()]
 }
 
-/// Events of many kinds and types of fields, all of one thread.
-fn do_many_things(folder: &std::path::Path) {
+/// Causes events of many kinds and field types, all in one thread.
+fn cause_events(folder: &std::path::Path) {
     let path = folder.join("a file");
     let mut file = fs::File::create(&path).expect("a file");
     file.write_all(&[7; 10_000]).expect("room");
@@ -152,7 +152,7 @@ fn do_many_things(folder: &std::path::Path) {
 /// event is the same, in the same order.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of events")]
-fn texts_are_those_of_the_kernels_own_trace() {
+fn texts_equal_the_kernels_own_trace() {
     const EVENTS: [&str; 25] = [
         "sched:sched_wak*",
         "sched:sched_process_*",
@@ -213,7 +213,7 @@ fn texts_are_those_of_the_kernels_own_trace() {
                 }
                 // What lies between is seen by both.
                 let mark = rustix::process::getppid();
-                do_many_things(folder.path());
+                cause_events(folder.path());
                 assert_eq!(mark, rustix::process::getppid());
                 instance.write("tracing_on", "0");
                 (tid, trace.end_json(), instance.lines())
@@ -253,7 +253,7 @@ fn texts_are_those_of_the_kernels_own_trace() {
     let (mut compared, mut missing) = (0, 0);
     for (name, theirs) in &kernels {
         let mine = ours.get(name).map_or(&[][..], Vec::as_slice);
-        let without = theirs.len() - in_common(theirs, mine);
+        let without = theirs.len() - common_length(theirs, mine);
         assert!(
             without as u64 <= skipped,
             "{name}: {theirs:#?}\nours: {mine:#?}"
@@ -268,7 +268,7 @@ fn texts_are_those_of_the_kernels_own_trace() {
 /// The buffer is far too small: what is shown and what is lost are all calls together, and each gap
 /// stands where it is.
 #[test]
-fn what_is_shown_and_what_is_lost_is_all() {
+fn shown_and_lost_events_add_up_to_all_calls() {
     const CALLS: u64 = 200_000;
     let _machine = support::shared();
     needs!("cpu_time");
@@ -293,7 +293,7 @@ fn what_is_shown_and_what_is_lost_is_all() {
 
 /// Events of all CPUs, of several kinds.
 #[test]
-fn the_order_is_that_of_time() {
+fn events_are_in_order_of_time() {
     let _machine = support::shared();
     needs!("cpu_time");
     let filter = support::of_threads("in-order");
@@ -340,7 +340,7 @@ fn the_order_is_that_of_time() {
 
 /// Dynamic text of the record, a filter on it, and the end after one event.
 #[test]
-fn one_event_with_a_filter_on_dynamic_text() {
+fn a_filter_works_on_dynamic_text() {
     let _machine = support::shared();
     needs!("cpu_time");
     let folder = tempfile::tempdir().expect("a folder");
@@ -364,7 +364,7 @@ fn one_event_with_a_filter_on_dynamic_text() {
 }
 
 #[test]
-fn what_is_wrong_has_a_caret_below_it() {
+fn an_error_has_a_caret_below_its_place() {
     let _machine = support::shared();
     let cases: [(&[&str], &str); 5] = [
         (

@@ -52,9 +52,9 @@ fn work() {
     close_none(99);
 }
 
-/// Triggers of getuid and of getgid, on the kernel's own tracing and here at once, over the same work of
-/// one thread: both show the same closes.
-fn beside_the_kernels(name: &str, triggers: [&str; 2]) -> Vec<Value> {
+/// Sets triggers on getuid and getgid, both in the kernel's own tracing and in noctule, while one
+/// thread works. Asserts that both show the same closes.
+fn compare_with_kernel(name: &str, triggers: [&str; 2]) -> Vec<Value> {
     let tracefs = Tracefs::mount();
     let (seen, expected) = thread::scope(|scope| {
         let both = scope.spawn(|| {
@@ -104,10 +104,10 @@ fn beside_the_kernels(name: &str, triggers: [&str; 2]) -> Vec<Value> {
 }
 
 #[test]
-fn traceoff_and_traceon_are_the_kernels() {
+fn traceoff_and_traceon_match_the_kernel() {
     let _machine = support::shared();
     needs!("cpu_time");
-    let seen = beside_the_kernels("noctule-traceoff", ["traceoff:2", "traceon"]);
+    let seen = compare_with_kernel("noctule-traceoff", ["traceoff:2", "traceon"]);
     assert_eq!(
         done(&seen, "traceoff:2").len(),
         2,
@@ -117,7 +117,7 @@ fn traceoff_and_traceon_are_the_kernels() {
 }
 
 #[test]
-fn enable_event_and_disable_event_are_the_kernels() {
+fn enable_event_and_disable_event_match_the_kernel() {
     let _machine = support::shared();
     needs!("cpu_time");
     let target = "syscalls:sys_enter_close";
@@ -125,7 +125,7 @@ fn enable_event_and_disable_event_are_the_kernels() {
         format!("disable_event:{target}"),
         format!("enable_event:{target}:1"),
     );
-    let seen = beside_the_kernels("noctule-disable", [&disable, &enable]);
+    let seen = compare_with_kernel("noctule-disable", [&disable, &enable]);
     assert_eq!(done(&seen, &enable).len(), 1);
     assert_eq!(done(&seen, &disable).len(), 2);
 }
@@ -282,7 +282,7 @@ fn a_snapshot_shows_the_last_events() {
 }
 
 #[test]
-fn what_could_do_nothing_is_an_error() {
+fn a_trigger_without_effect_is_an_error() {
     const SWITCH: &str = "sched:sched_switch";
     let _machine = support::shared();
     let cases: [(&[&str], &str); 8] = [

@@ -116,7 +116,7 @@ fn find(path: &str, top: &Value, dot: &Value) -> Value {
     let found = keys
         .split('.')
         .try_fold(from.clone(), |at, key| step(&at, key));
-    found.unwrap_or_else(|| panic!("{path} is no value of the chart"))
+    found.unwrap_or_else(|| panic!("{path} is not a value of the chart"))
 }
 
 fn is_true(value: &Value) -> bool {

@@ -27,7 +27,7 @@ fn options(trusted: &Authority, own: &Authority) -> String {
 }
 
 #[test]
-fn figures_go_through_tls_as_without() {
+fn figures_are_equal_with_tls() {
     let _machine = support::shared();
     let authority = authority();
     for grpc in [false, true] {
@@ -51,7 +51,7 @@ fn figures_go_through_tls_as_without() {
 }
 
 #[test]
-fn a_receiver_that_is_not_trusted_gets_nothing() {
+fn untrusted_receiver_gets_nothing() {
     let _machine = support::shared();
     let (authority, other) = (authority(), Authority::new());
     let receiver = Receiver::start_tls(&authority);
@@ -128,7 +128,7 @@ fn doctor(endpoint: &str, grpc: bool, options: &str) -> (String, Option<i32>) {
 }
 
 #[test]
-fn each_failure_of_tls_names_its_place_and_mend() {
+fn tls_failures_name_their_cause_and_fix() {
     let _machine = support::shared();
     let (authority, other) = (authority(), authority());
     let receiver = Receiver::start_tls(&authority);
@@ -205,7 +205,7 @@ fn each_failure_of_tls_names_its_place_and_mend() {
 }
 
 #[test]
-fn files_that_do_not_serve_are_errors_at_the_start() {
+fn unusable_files_are_errors_at_the_start() {
     let _machine = support::shared();
     let (authority, other) = (authority(), authority());
     let ca = authority.at("ca.pem");

@@ -16,14 +16,14 @@ const SLACK_MIB: f64 = 8.0;
 /// That many groups are there at a time.
 const BATCH: usize = 100;
 
-/// How many groups; an emulated machine has to make fewer of everything.
-fn many() -> usize {
+/// Returns the number of groups, which is smaller on an emulated machine.
+fn group_count() -> usize {
     10_000 / support::slowness().sqrt() as usize
 }
 
-/// Makes many groups below one, runs something short in every tenth, and removes them.
-fn groups(parent: &Group) -> Load {
-    let groups = many();
+/// Makes many groups in a parent, runs something short in every tenth, and removes them.
+fn make_groups(parent: &Group) -> Load {
+    let groups = group_count();
     let script = format!(
         "cd '{}' && n=0; while [ $n -lt {groups} ]; do i=0; names=; \
          while [ $i -lt {BATCH} ]; do i=$((i + 1)); names=\"$names $n-$i\"; done; \
@@ -45,7 +45,7 @@ fn groups(parent: &Group) -> Load {
 
 /// Two shells at once, each with a process for each group of [`many`].
 fn storm(group: &Group) {
-    let count = many();
+    let count = group_count();
     let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i + 1)); ( : ); done; :");
     let mut loads = [0, 1].map(|_| Load::shell(group, &script));
     for load in &mut loads {
@@ -115,7 +115,7 @@ fn assert_closed(before: &Reading, after: &Reading) {
 }
 
 #[test]
-fn what_comes_and_goes_leaves_nothing_behind() {
+fn short_lived_groups_and_processes_leave_nothing_behind() {
     let _machine = support::alone();
     needs!("cpu_waits");
     // How long groups that are gone are listed and named.
@@ -129,7 +129,7 @@ fn what_comes_and_goes_leaves_nothing_behind() {
     storm(&parent);
     let first = Reading::fresh(&agent);
     let (baseline, memory) = (entries(&first), oracle::resident_mib(agent.pid()));
-    let mut maker = groups(&parent);
+    let mut maker = make_groups(&parent);
     maker.reap();
     let between = Reading::fresh(&agent);
     assert_sane(&first, &between);

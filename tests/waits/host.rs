@@ -38,8 +38,8 @@ impl Host {
         Self
     }
 
-    /// Its clock steps.
-    fn steps(milliseconds: i32) {
+    /// Steps the host's clock.
+    fn step_clock(milliseconds: i32) {
         fs::write(STEP, milliseconds.to_string()).expect("the module is loaded");
     }
 }
@@ -64,7 +64,7 @@ fn watched() -> (Value, f64) {
 }
 
 #[test]
-fn what_the_host_takes_is_not_told_as_a_neighbour() {
+fn what_the_host_takes_is_not_a_neighbour() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     needs!("cpu_waits");
@@ -91,7 +91,7 @@ fn what_the_host_takes_is_not_told_as_a_neighbour() {
 
 /// A virtual machine that gets half of its CPUs, with threads of one group on one of them.
 #[test]
-fn of_threads_that_share_half_a_cpu_no_neighbour_is_named() {
+fn threads_that_share_half_a_cpu_blame_no_neighbour() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     needs!("cpu_waits");
@@ -112,7 +112,7 @@ fn of_threads_that_share_half_a_cpu_no_neighbour_is_named() {
 
 /// Hosts have got their clock wrong, as where a CPU was offline: it stepped back, and forward again.
 #[test]
-fn what_a_clock_of_the_host_steps_by_was_not_taken() {
+fn steps_of_the_host_clock_are_not_steal() {
     let _machine = support::alone();
     needs_a_virtual_machine!();
     needs!("cpu_waits");
@@ -127,7 +127,7 @@ fn what_a_clock_of_the_host_steps_by_was_not_taken() {
     let windows = commands.map(Window::of);
     for step in [-1000, 1000] {
         thread::sleep(Duration::from_millis(1500));
-        Host::steps(step);
+        Host::step_clock(step);
     }
     thread::sleep(Duration::from_millis(1500));
     let [waits, why, stat] = windows.map(|window| window.close().answer);

@@ -42,7 +42,7 @@ fn culprit<'a>(row: &'a Value, group: &Group) -> Option<&'a Value> {
 }
 
 #[test]
-fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
+fn an_unfinished_wait_counts_while_it_lasts() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let hog = Group::new("hog").heavy();
@@ -73,7 +73,7 @@ fn a_wait_that_goes_on_is_counted_as_it_goes_on() {
 /// A thread that never sleeps runs or waits: its last wait began as long after a moment in which it ran as the
 /// kernel's two sums in its schedstat have grown since, and no file has it.
 #[test]
-fn a_wait_that_goes_on_is_shown_as_waiting_now_from_its_begin() {
+fn an_unfinished_wait_is_shown_from_its_start() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let hog = Group::new("hog").heavy();
@@ -125,7 +125,7 @@ fn a_wait_that_goes_on_is_shown_as_waiting_now_from_its_begin() {
 /// Nothing but the queue of the CPU knows of it: no switch has seen it, and where there are many threads
 /// a walk over all of them is rare.
 #[test]
-fn a_thread_that_starves_since_it_was_woken_is_seen_among_many() {
+fn a_woken_thread_that_never_ran_is_seen_among_many() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let hog = Group::new("hog").heavy();
@@ -196,7 +196,7 @@ impl Turns {
 }
 
 #[test]
-fn culprits_that_take_turns_are_blamed_for_long_waits() {
+fn culprits_that_alternate_are_blamed_for_long_waits() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let victim = Group::new("starved");
@@ -211,7 +211,7 @@ fn culprits_that_take_turns_are_blamed_for_long_waits() {
 
 /// Its waits of some milliseconds follow its own slices, and have more switches than a CPU remembers one by one.
 #[test]
-fn a_thread_does_not_wait_for_its_own_slice_before_the_wait() {
+fn a_thread_does_not_wait_for_its_own_slice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let victim = Group::new("victim").heavy();
@@ -227,7 +227,7 @@ fn a_thread_does_not_wait_for_its_own_slice_before_the_wait() {
 
 /// The kernel keeps a part of each second from real-time threads; whoever runs then is not to blame.
 #[test]
-fn the_budget_of_a_real_time_thread_is_no_neighbour() {
+fn a_real_time_budget_is_not_a_neighbour() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let victim = Group::new("realtime").heavy();
@@ -251,7 +251,7 @@ fn the_budget_of_a_real_time_thread_is_no_neighbour() {
 
 /// What a throttled thread waited before it was moved belongs to the group that it waited in.
 #[test]
-fn what_was_waited_before_a_move_stays_with_the_group() {
+fn a_wait_before_a_move_stays_with_the_group() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     needs!("cgroup_moves");

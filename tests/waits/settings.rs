@@ -34,7 +34,7 @@ fn waits_that_are_off_are_an_error_of_the_configuration() {
 }
 
 #[test]
-fn without_waits_there_are_no_figures_of_them() {
+fn disabled_waits_have_no_figures() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let config = configuration("[collect]\nwaits = false\n");
@@ -69,8 +69,8 @@ fn without_waits_there_are_no_figures_of_them() {
 
 const TINY: &str = "[collect]\nblame_rows = 1\ncgroup_rows = 2\n";
 
-/// Groups that run on one CPU.
-fn crowd(groups: usize) -> Vec<(Group, Load)> {
+/// Starts groups that all run on one CPU.
+fn start_crowd(groups: usize) -> Vec<(Group, Load)> {
     let member = |i| {
         let group = Group::new(&format!("crowd-{i}")).heavy();
         let load = Load::own(&group, "spin 1");
@@ -80,12 +80,12 @@ fn crowd(groups: usize) -> Vec<(Group, Load)> {
 }
 
 #[test]
-fn what_finds_no_row_is_with_the_others_and_counted() {
-    // The row of the others also has the waits of groups of tests that would run beside it.
+fn waits_without_a_row_count_in_others() {
+    // The row of the others would also contain waits of groups of concurrent tests.
     let _machine = support::alone();
     needs!("cpu_waits");
     let config = configuration(TINY);
-    let crowd = crowd(6);
+    let crowd = start_crowd(6);
     let args = ["waits", "--by", "cgroup", "--config", path(&config)];
     // Their own account is as old as their last wait: read from outside, on both sides.
     let kernel = || -> f64 {
@@ -127,11 +127,11 @@ fn what_finds_no_row_is_with_the_others_and_counted() {
 }
 
 #[test]
-fn a_table_that_is_too_small_is_a_loss_and_the_node_has_everything() {
+fn a_small_table_loses_rows_but_no_node_time() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let config = configuration(TINY);
-    let _crowd = crowd(6);
+    let _crowd = start_crowd(6);
     let agent = Agent::start(&["--config", path(&config), "--interval", "200ms"]);
     let whole = Agent::start(&["--interval", "200ms"]);
     let value = |agent: &Agent| {
@@ -172,13 +172,13 @@ fn named_pair(agent: &Agent, victim: &Group, culprit: &Group) -> Option<f64> {
 }
 
 #[test]
-fn a_culprit_that_comes_when_all_places_are_taken_has_a_name_once_others_are_idle() {
+fn a_new_culprit_gets_the_place_of_an_idle_one() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let config = configuration("[collect]\nblame_rows = 64\n[verdicts]\nwindow_seconds = 3\n");
     let agent = Agent::start(&["--config", path(&config)]);
     // 72 pairs.
-    let crowd = crowd(9);
+    let crowd = start_crowd(9);
     let rows = [("map", "blames")];
     agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 64.0);
     // Their groups stay, and so would their pairs.

@@ -26,7 +26,7 @@ fn ours(reading: &Reading) -> f64 {
 }
 
 #[test]
-fn every_switch_is_voluntary_or_not_or_of_the_idle_task() {
+fn switches_by_reason_add_up_to_the_kernels_count() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let agent = Agent::start(&["--interval", "100ms"]);

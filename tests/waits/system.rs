@@ -25,7 +25,7 @@ fn row_of(id: &str, duration: &str) -> Value {
 }
 
 #[test]
-fn a_unit_is_a_neighbour_and_is_named() {
+fn a_systemd_unit_is_named_as_a_neighbour() {
     let _machine = support::shared_but(&[support::Part::LastCpu, support::Part::Groups]);
     needs!("cpu_waits");
     let (id, unit) = (
@@ -98,7 +98,7 @@ impl Drop for Ksmd {
 }
 
 #[test]
-fn threads_of_the_kernel_are_the_kernel() {
+fn kernel_threads_are_blamed_as_the_kernel() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let id = hex_id();

@@ -15,7 +15,7 @@ use super::{number, row_of, support};
 const ROUNDING: f64 = 17.0 / 16.0;
 
 #[test]
-fn the_longest_wait_is_one_of_the_kernels() {
+fn the_longest_wait_agrees_with_the_kernel() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for name in ["storm", "quiet"] {
@@ -40,7 +40,7 @@ fn the_longest_wait_is_one_of_the_kernels() {
 
 /// What other groups do is not known; but nobody waited for longer than anybody looked.
 #[test]
-fn nobody_waited_since_before_the_agent_started() {
+fn no_wait_is_older_than_the_agent() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("quiet");
@@ -67,7 +67,7 @@ fn group_waited(agent: &Agent, group: &Group) -> f64 {
 /// just fallen asleep. Nobody waits then, whether it was moved before the agent started or after, and
 /// whether wake-ups are seen (while a group has a quota, before 6.18) or not.
 #[test]
-fn who_sleeps_and_is_moved_does_not_wait() {
+fn a_sleeping_thread_that_is_moved_does_not_wait() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let limited = Group::new("limited");

@@ -112,7 +112,7 @@ const CASES: [Case; 4] = [
 ];
 
 #[test]
-fn throttled_time_is_that_of_the_group() {
+fn throttled_time_matches_the_kernel() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for case in &CASES {
@@ -124,7 +124,7 @@ fn throttled_time_is_that_of_the_group() {
 }
 
 #[test]
-fn the_quota_of_the_group_above_counts_as_well() {
+fn a_quota_of_the_parent_group_counts_too() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for case in &CASES {

@@ -201,8 +201,8 @@ fn play(scene: &Scene) -> Played {
     }
 }
 
-/// Plays a scene until nobody disturbs it.
-fn play_alone(scene: &Scene) -> Played {
+/// Plays a scene until it is not disturbed.
+fn play_undisturbed(scene: &Scene) -> Played {
     for _ in 0..TRIES {
         let played = play(scene);
         if played.disturbed < DISTURBED {
@@ -227,7 +227,7 @@ fn every_verdict_is_right() {
             named,
             said,
             disturbed,
-        } = play_alone(scene);
+        } = play_undisturbed(scene);
         if row["verdict"]["kind"] != scene.truth || !named || !said {
             wrong.push(format!("{}, delayed by {disturbed:.3}: {row}", scene.truth));
         }

@@ -22,7 +22,7 @@ fn printed(args: &[&str]) -> String {
 
 /// The first line names who is hurt, by whom, and what to try; `why` adds who that is.
 #[test]
-fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
+fn a_neighbour_is_named_first_with_a_next_step() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let (group, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
@@ -78,7 +78,7 @@ fn a_neighbour_is_named_first_with_its_processes_and_a_next_step() {
 
 /// A recording answers as the live node does, but for what only files say; and it says who had the CPU.
 #[test]
-fn a_recording_answers_too_and_says_who_had_the_cpu() {
+fn a_recording_answers_and_names_who_had_the_cpu() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let (group, hog) = (Group::new("victim").heavy(), Group::new("hog").heavy());
@@ -132,7 +132,7 @@ fn a_recording_answers_too_and_says_who_had_the_cpu() {
 }
 
 #[test]
-fn a_name_that_nothing_has_says_the_nearest() {
+fn an_unknown_name_suggests_the_closest() {
     let _machine = support::shared();
     let group = Group::new("present");
     let _load = Load::own(&group, "asleep 1");
@@ -151,7 +151,7 @@ fn a_name_that_nothing_has_says_the_nearest() {
 
 /// A group of which nothing runs has an answer, too: what its threads are in.
 #[test]
-fn a_group_that_sleeps_is_idle_and_one_that_is_stopped_is_stopped() {
+fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("asleep");
@@ -191,7 +191,7 @@ fn counts() -> u32 {
 
 /// Processes that live for a moment, each in a group of its own, are one culprit: what is above them.
 #[test]
-fn many_short_groups_are_one_culprit_and_so_are_short_processes() {
+fn many_short_groups_are_one_culprit() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let victim = Group::new("victim").heavy();
