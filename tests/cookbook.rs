@@ -1,4 +1,4 @@
-//! The lines of the cookbook and the examples of the helps, as a reader types them.
+//! Tests of the cookbook's commands and the examples in help texts.
 
 use std::process::{Command, Output, Stdio};
 
@@ -6,7 +6,7 @@ use super::support::{self, NOCTULE};
 
 const COOKBOOK: &str = include_str!("../docs/trace.md");
 
-/// Runs a line of a shell, for a moment.
+/// Runs a shell line briefly.
 fn run(line: &str) -> Output {
     let mut line = line.replace("--for 5s", "--for 200ms");
     if !line.contains("--for") && !line.starts_with("noctule probes") {
@@ -20,7 +20,7 @@ fn run(line: &str) -> Output {
     output.expect("there is a shell")
 }
 
-/// It works, or needs kprobes where there are none and says so.
+/// Checks that the line works, or that it reports missing kprobes on a kernel without them.
 fn check(line: &str) {
     let output = run(line);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -36,7 +36,7 @@ fn check(line: &str) {
     }
 }
 
-/// The lines that are indented, and begin with this.
+/// Returns the indented lines that start with `begin`.
 fn lines<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
     let indented = text.lines().filter(|line| line.starts_with("  "));
     indented

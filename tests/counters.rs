@@ -1,6 +1,6 @@
-//! The reading path of hardware counters, with software events in their place: they exist on every
-//! machine, go the same way (one group per CPU, read at each switch, charged to who leaves), and
-//! `perf stat` counts the same events for one process.
+//! Tests of the read path of hardware counters, with software events as stand-ins. Software events
+//! exist on every machine and use the same path: one group per CPU, read at each switch, charged to
+//! the previous thread. `perf stat` counts the same events for one process.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::support::{self, assert_close};
 
-/// Which software event stands in for which counter, and its name for perf.
+/// The software event that stands in for each counter, and its name in perf.
 const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
     (Counter::Cycles, PerfEvent::CPU_CLOCK, "cpu-clock"),
     (Counter::Instructions, PerfEvent::PAGE_FAULTS, "page-faults"),
@@ -27,8 +27,8 @@ const STAND_INS: [(Counter, PerfEvent, &str); 3] = [
     ),
 ];
 
-/// Those that count events. A clock is not compared with perf's: the clock of a CPU also runs while
-/// the kernel switches, which nobody's own clock does.
+/// The stand-ins that count events. A clock cannot be compared with perf, because a CPU's clock
+/// also runs while the kernel switches tasks.
 const COUNTED: &[(Counter, PerfEvent, &str)] = STAND_INS.split_at(1).1;
 
 fn source() -> CpuSource {
@@ -40,7 +40,7 @@ fn source() -> CpuSource {
     CpuSource::new(kernel, &facts, Grace::default(), Vec::new(), &[], None)
 }
 
-/// The features of the stand-ins.
+/// Names of the stand-ins' features.
 const NAMES: [&str; 3] = ["cycles", "instructions", "cache_misses"];
 
 fn state(kernel: &Accounting, name: &str) -> FeatureState {
@@ -61,7 +61,7 @@ fn accounting(facts: &Facts) -> Accounting {
     Accounting::load(facts, &plan, &wanted, &cpus).expect("it loads")
 }
 
-/// What `perf stat` counts for the command: one value for each stand-in.
+/// Returns what `perf stat` counts for the command, one value per stand-in.
 fn perf_stat(command: &[&str]) -> Vec<f64> {
     let names: Vec<&str> = COUNTED.iter().map(|(_, _, name)| *name).collect();
     let events = names.join(",");
@@ -92,10 +92,10 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     let _machine = support::shared();
     let mut source = source();
     source.collect(&[], &[]).expect("a batch");
-    // Touches 64 MiB page by page: 16,384 faults. The some 60 between fork and exec, which perf
-    // leaves out, are small against that.
+    // Touches 64 MiB page by page, which is 16,384 faults. perf leaves out about 60 faults between
+    // fork and exec, which is negligible.
     let folder = tempfile::tempdir().expect("a folder");
-    // Others may run one, too.
+    // Other users may run a `dd` too.
     let name = format!("dd-{}", std::process::id());
     let program = folder.path().join(&name);
     fs::copy("/bin/dd", &program).expect("a copy");
@@ -126,7 +126,7 @@ fn counters_of_a_process_equal_what_perf_stat_prints() {
     }
 }
 
-/// A child that ends with the test, also when that fails.
+/// A child that is killed at the end of the test, even if the test fails.
 struct Hog(Child);
 
 impl Drop for Hog {
@@ -136,13 +136,13 @@ impl Drop for Hog {
     }
 }
 
-/// What a process used until a batch was taken, in nanoseconds.
+/// Use of a process up to a batch, in nanoseconds.
 struct Clocks {
-    /// By the CPU clock.
+    /// Time according to the CPU clock.
     counted: f64,
-    /// By the scheduler.
+    /// Time according to the scheduler.
     used: f64,
-    /// How long it took to take the batch: the two are read at some moments in this time.
+    /// Time needed to take the batch. Both values were read within it.
     unsure: f64,
 }
 
@@ -161,11 +161,11 @@ impl Clocks {
     }
 }
 
-/// Nanoseconds that batches may take which are compared: one that lost the CPU meanwhile shows
-/// nothing.
+/// Maximum time of a batch that is compared, in nanoseconds. A batch that lost the CPU meanwhile
+/// shows nothing.
 const QUICK: f64 = 20e6;
 
-/// How many batches are taken at most: on a busy machine not each is quick.
+/// Maximum number of batches, because on a busy machine not each one is quick.
 const TRIES: usize = 200;
 
 #[test]
@@ -185,8 +185,8 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
         let unsure = before.unsure + now.unsure;
         if unsure <= QUICK {
             // Both clocks run while the thread does, whether or not it was switched out in between.
-            // The clock also runs while the hypervisor has the CPU, of which the kernel tells once
-            // it is a tick of 10 ms.
+            // The CPU clock also runs during steal time, which the kernel reports only once it
+            // amounts to a tick of 10 ms.
             let (counted, used) = (now.counted - before.counted, now.used - before.used);
             let slack = 10e6 + unsure + support::stolen() * 1e9;
             assert_close("cpu-clock", counted, used, 0.01, slack);
@@ -200,7 +200,7 @@ fn counters_of_a_thread_that_stays_on_its_cpu_are_not_late() {
     panic!("only {compared} of {TRIES} batches were quick");
 }
 
-/// What this process has open.
+/// Returns the open files of this process.
 fn open_files() -> Vec<String> {
     let open = fs::read_dir("/proc/self/fd").expect("a list").flatten();
     let targets = open.filter_map(|file| fs::read_link(file.path()).ok());
@@ -212,7 +212,7 @@ fn open_events() -> usize {
     open.iter().filter(|to| to.contains("[perf_event]")).count()
 }
 
-/// The limit of open files, as it was when this is dropped.
+/// Restores the limit of open files when dropped.
 struct Limit(Rlimit);
 
 impl Limit {
@@ -235,7 +235,7 @@ impl Drop for Limit {
 fn counters_leave_descriptors_for_everything_else() {
     let _machine = support::shared();
     let before = open_events();
-    // Enough for everything else, and by far for the counters.
+    // Enough for everything else, but far too low for the counters.
     let low = Limit::set(open_files().len() as u64 + 256);
     let mut kernel = accounting(&Facts::probe(&HostRoots::default()));
     for name in NAMES {
@@ -244,7 +244,7 @@ fn counters_leave_descriptors_for_everything_else() {
     assert_eq!(open_events(), before);
     kernel.snapshot().expect("a snapshot without counters");
     drop(low);
-    // What was refused is tried again, with more and more ticks between.
+    // Refused counters are retried at growing intervals.
     let all = STAND_INS.len() * thread::available_parallelism().expect("CPUs").get();
     for _ in 0..4 {
         kernel.snapshot().expect("a snapshot");

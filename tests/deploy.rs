@@ -1,4 +1,4 @@
-//! What `deploy/` gives the agent is what it needs, and no more.
+//! Tests that the files in `deploy/` give the agent exactly the privileges that it needs.
 
 mod chart;
 
@@ -17,7 +17,7 @@ use super::support::container::{hex_id, runc};
 use super::support::netns::Namespace;
 use super::support::{self, NOCTULE, Part, http};
 
-/// An image as umoci unpacks it, whose files and arguments take the place of the binary under test
+/// An image unpacked by umoci, whose files and arguments replace the binary under test
 /// (`scripts/image-check.sh`).
 const IMAGE: &str = "NOCTULE_IMAGE";
 
@@ -27,17 +27,17 @@ fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// A bundle for runc with the rights of a pod of the DaemonSet.
+/// A bundle for runc with the privileges of a pod of the DaemonSet.
 struct Pod {
     bundle: TempDir,
     id: String,
-    /// Its network, in which `lo` is up as in each pod.
+    /// Network namespace in which `lo` is up, as in every pod.
     network: Namespace,
     started: Option<Child>,
 }
 
 impl Pod {
-    /// With these arguments, or else with those of the DaemonSet.
+    /// Creates a pod with these arguments, or with those of the DaemonSet.
     fn new(arguments: Option<&[&str]>) -> Self {
         let text = fs::read_to_string(deploy("kubernetes/daemonset.yaml")).expect("the DaemonSet");
         let set: Value = serde_yaml_ng::from_str(&text).expect("YAML");
@@ -52,7 +52,7 @@ impl Pod {
             .collect();
         assert_eq!(strings(&context["capabilities"]["drop"]), ["ALL"]);
         assert_eq!(context["privileged"], false);
-        // A pod has these of its own, whatever its manifest says.
+        // A pod has these namespaces, whatever its manifest says.
         let network = Namespace::new("pod");
         let kinds = ["mount", "cgroup", "ipc", "uts"].map(|kind| json!({"type": kind}));
         let mut namespaces = kinds.to_vec();
@@ -89,7 +89,7 @@ impl Pod {
             "mounts": mounts,
             "linux": {
                 "namespaces": namespaces,
-                // As runtimes of Kubernetes do for containers that are not privileged.
+                // Kubernetes runtimes mask these paths in unprivileged containers.
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"],
             },
@@ -103,7 +103,7 @@ impl Pod {
         }
     }
 
-    /// Starts it; it ends with this.
+    /// Starts the pod, which ends when dropped.
     fn start(&mut self) {
         let mut command = Command::new("runc");
         command.args(["run", "--bundle"]).arg(self.bundle.path());
@@ -111,7 +111,7 @@ impl Pod {
         self.started = Some(command.spawn().expect("runc is installed"));
     }
 
-    /// The status and the text of what it serves; nothing while nobody listens.
+    /// Returns the answer for a path; `None` while the port is closed.
     fn get(&self, path: &str) -> Option<http::Answer> {
         let address = "127.0.0.1:9470";
         self.network.run(|| {
@@ -120,7 +120,7 @@ impl Pod {
         })
     }
 
-    /// Runs it until it ends; what it printed.
+    /// Runs the pod to its end and returns its output.
     fn run(&self) -> String {
         let bundle = self.bundle.path().to_str().expect("in UTF-8");
         let output = runc(&["run", "--bundle", bundle, &self.id]);
@@ -147,8 +147,8 @@ fn mount(at: &str, kind: &str, source: &str, options: &[&str]) -> Value {
     json!({"destination": at, "type": kind, "source": source, "options": options})
 }
 
-/// The folders of the host that the pod sees; those that this machine has not are left out, because
-/// the test does not make them.
+/// Returns the host folders that the pod mounts. Folders missing on this machine are left out,
+/// because the test does not create them.
 fn volumes(pod: &Value, container: &Value) -> Vec<Value> {
     let volumes = pod["volumes"].as_array().expect("volumes");
     let mut mounts = Vec::new();
@@ -173,7 +173,7 @@ fn volumes(pod: &Value, container: &Value) -> Vec<Value> {
     mounts
 }
 
-/// What the container starts: the image says it.
+/// Returns the container's entry point, as defined by the image.
 fn entry_point() -> String {
     let Some(image) = env::var_os(IMAGE) else {
         return "/usr/bin/noctule".into();
@@ -186,8 +186,7 @@ fn entry_point() -> String {
         .into()
 }
 
-/// A root file system: that of the image, or of the binary and the libraries that it needs, if it is
-/// not static.
+/// Creates a root file system: that of the image, or the binary with its shared libraries.
 fn install(root: &Path) {
     if let Some(image) = env::var_os(IMAGE) {
         let from = Path::new(&image).join("rootfs");
@@ -211,7 +210,7 @@ fn install(root: &Path) {
     }
 }
 
-/// The state of each feature.
+/// Returns the state of each feature.
 fn states(answer: &str) -> BTreeMap<String, String> {
     let answer: Value = serde_json::from_str(answer).expect("JSON");
     let features = answer["features"].as_array().expect("features");
@@ -229,7 +228,7 @@ fn a_pod_of_the_daemon_set_has_every_feature() {
     let output = support::noctule(&["doctor", "--json"]);
     let bare = states(&String::from_utf8(output.stdout).expect("text"));
     let mut pod = states(&Pod::new(Some(&["doctor", "--json"])).run());
-    // The cost of BPF programs needs CAP_SYS_ADMIN, which the pod has not.
+    // The cost of BPF programs needs CAP_SYS_ADMIN, which the pod does not have.
     assert_eq!(
         pod.insert("self_cost".into(), bare["self_cost"].clone())
             .as_deref(),

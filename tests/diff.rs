@@ -1,4 +1,4 @@
-//! `noctule diff`: what changed between two recordings.
+//! Tests of `noctule diff`, which compares two recordings.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::support::burner::Burner;
 use super::support::{self, json, noctule};
 
 const NAME: &str = "diff-burner";
-/// That of another test, which runs beside it.
+/// The name used by another test that runs in parallel.
 const STAR: &str = "diff-began";
 
-/// A recording of some seconds in which a process of that name ran.
+/// Records some seconds in which a process of that name runs.
 fn record(tape: &str) {
     let burner = Burner::named(NAME.as_bytes()).first();
     let output = noctule(&["record", "-o", tape, "--for", "5s"]);
@@ -38,7 +38,7 @@ fn recording_equals_itself_and_differs_from_another() {
         assert_eq!(row["before"], row["after"], "{row}");
         assert_eq!(row["changed"], false, "{row}");
     }
-    // Whole blocks only: what stat has of the same time is at least that.
+    // diff uses only whole blocks, so stat over the same time reports at least as much.
     let used = row(&same, NAME)["before"]["cpu.seconds"]
         .as_f64()
         .expect("seconds");
@@ -54,7 +54,7 @@ fn recording_equals_itself_and_differs_from_another() {
     let gone = row(&gone, NAME);
     assert_eq!(gone["before"]["cpu.seconds"], used, "{gone}");
     assert_eq!(gone["after"]["cpu.seconds"], 0.0, "{gone}");
-    // Two blocks have no test.
+    // Two blocks are too few for a test.
     assert!(gone["cpu"].get("p_value").is_none(), "{gone}");
 
     let waits = json(&["diff", &with, &without, "--by", "cgroup", "--json"]);

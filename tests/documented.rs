@@ -1,4 +1,4 @@
-//! The keys that the commands print, against docs/json.md: in both directions.
+//! Tests that docs/json.md documents exactly the keys that the commands print.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,11 +10,11 @@ use super::support::cgroup::{Below, Group};
 use super::support::load::Load;
 use super::support::{self, Part};
 
-/// What docs/json.md has in one of its sections.
+/// Words of a section of docs/json.md.
 struct Section {
-    /// Every name in backquotes.
+    /// All names in backquotes.
     words: BTreeSet<String>,
-    /// Those in the first column of its tables.
+    /// Names in the first column of tables.
     keys: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ const MAPS: [&str; 4] = [
     "energy.watts",
 ];
 
-/// Keys that a machine or the scene need not have, and why.
+/// Keys that a machine or the scene may lack, and why.
 const ABSENT: [(&str, &str); 28] = [
     ("cpu.cycles", "hardware counters"),
     ("cpu.reference_cycles", "hardware counters"),
@@ -66,7 +66,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(path).expect("a page")
 }
 
-/// The words in backquotes.
+/// Returns the words in backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned)
 }
@@ -78,7 +78,7 @@ fn sections(names: &[&str]) -> Section {
         keys: BTreeSet::new(),
     };
     let mut within = false;
-    // The kinds of losses and features are values.
+    // The kinds of losses and features are values, not keys.
     let mut table_of_keys = false;
     for line in text.lines() {
         if let Some(title) = line.strip_prefix("## ") {
@@ -99,7 +99,7 @@ fn sections(names: &[&str]) -> Section {
     section
 }
 
-/// Every key, with those above it: `verdict.kind`, and with the mark of a list in between
+/// Collects every key with its parents, such as `verdict.kind`, and with a mark for lists
 /// (`features[].name`).
 fn paths(value: &Value, above: &str, out: &mut BTreeSet<String>) {
     match value {
@@ -123,7 +123,7 @@ fn paths(value: &Value, above: &str, out: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether the path is documented: by its last keys, however many, or by what is in it.
+/// Returns whether the path is documented, by any number of its last keys or by its contents.
 fn names(path: &str, words: &BTreeSet<String>) -> bool {
     let begins = path.match_indices(['.', ']']).map(|(at, _)| at + 1);
     let ends = std::iter::once(0).chain(begins).map(|at| &path[at..]);
@@ -134,7 +134,7 @@ fn names(path: &str, words: &BTreeSet<String>) -> bool {
     ends.map(|end| end.trim_start_matches('.')).any(known)
 }
 
-/// Compares what was printed with the sections; the first is the command's own.
+/// Compares the printed keys with the sections. The first section belongs to the command.
 fn compare(command: &str, printed: &[Value], documented: &[&str]) {
     let mut found = BTreeSet::new();
     printed
@@ -187,7 +187,7 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     let levels = ["process", "container", "pod", "unit", "cgroup"];
     let stat = levels.map(|level| answer(&["stat", "--by", level, "--for", "500ms"]));
     compare("stat", &stat, &["stat", "doctor", "energy"]);
-    // For a moment each: one of them has nobody whose quota ran out, or no long wait.
+    // Each level runs briefly. One of them has no throttled group, or no long wait.
     let waits = levels[1..]
         .iter()
         .map(|level| answer(&["waits", "--by", level, "--for", "1s"]));

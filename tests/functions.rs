@@ -1,5 +1,5 @@
-//! Functions as probes: exact against what the test itself called. Those of the kernel need kprobes,
-//! where it is without them the command says so.
+//! Tests of function probes, exact against the calls of the test itself. Kernel functions need
+//! kprobes; without them the command says so.
 
 use std::fs;
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use super::support;
 use super::support::expect::{has_shared_libc, skip_because};
 use super::support::of_this_thread as own;
 
-/// Whether this kernel can probe its functions.
+/// Returns whether this kernel has kprobes.
 fn has_kprobes() -> bool {
     fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains(" register_kprobe\n"))
 }
@@ -21,7 +21,7 @@ fn getpriority(who: u32, times: u64) {
             unsafe_code,
             reason = "rustix makes the system call without the library"
         )]
-        // SAFETY: it only asks.
+        // SAFETY: it only reads.
         unsafe {
             libc::getpriority(libc::PRIO_PROCESS, who);
         }
@@ -46,7 +46,7 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     let answer = hist.end_json();
     assert_eq!(answer["hits"], 321, "{answer}");
     assert_eq!(answer["rows"][0]["arg1_int"], 0, "PRIO_PROCESS: {answer}");
-    // What it returns: our own priority.
+    // The function returns the own priority.
     let trigger = format!("keys=retval_int if {own} && retval_int < 100");
     let hist = Hist::start("uretprobe:libc.so.6:getpriority", &trigger, &["--json"]);
     getpriority(0, 32);
@@ -60,7 +60,7 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
         Some(i64::from(ours)),
         "{answer}"
     );
-    // From its entry to its return.
+    // Latency from entry to return.
     let trigger = format!("on=common_pid:keys=common_cpu:vals=latency.max if {own}");
     let events = "uprobe:libc.so.6:getpriority..uretprobe:libc.so.6:getpriority";
     let hist = Hist::start(events, &trigger, &["--json"]);
@@ -73,7 +73,8 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     );
 }
 
-/// `pthread_kill` has two versions with code of their own; the dynamic linker chooses the code of `strlen`.
+/// `pthread_kill` has two versions with different code, and the dynamic linker chooses the code of
+/// `strlen`.
 #[test]
 fn called_version_of_a_function_is_counted() {
     let _machine = support::shared();
@@ -108,15 +109,15 @@ fn called_version_of_a_function_is_counted() {
 fn getenv(name: &std::ffi::CStr, times: u64) {
     for _ in 0..times {
         #[allow(unsafe_code, reason = "the library has it from here")]
-        // SAFETY: it only asks, and nobody changes the environment.
+        // SAFETY: it only reads, and no thread changes the environment.
         let found = unsafe { libc::getenv(name.as_ptr()) };
-        // The compiler knows the function, and would call it once.
+        // The compiler knows the function and would otherwise call it once.
         black_box(found);
     }
 }
 
-/// Where the kernel can run another thread before a program has ended, none takes the text, the key or
-/// the count of another.
+/// Even if the kernel runs another thread before a program has ended, no thread gets the text, key
+/// or count of another.
 #[test]
 fn threads_on_one_cpu_do_not_mix_their_hits() {
     const CALLS: u64 = 20_000;
@@ -179,7 +180,7 @@ fn missing_functions_are_named() {
     assert!(errors.contains("Field not found"), "{errors}");
 }
 
-/// Kernels with kprobes take both probes.
+/// Kernels with kprobes accept both probes.
 #[test]
 fn a_kernel_without_kprobes_is_named() {
     let _machine = support::shared();
@@ -196,7 +197,7 @@ fn a_kernel_without_kprobes_is_named() {
     }
 }
 
-/// `vfs_read` has parameters with names.
+/// `vfs_read` has named parameters in BTF.
 #[test]
 fn functions_of_the_kernel_are_counted_with_their_parameters() {
     let _machine = support::shared();
@@ -210,7 +211,7 @@ fn functions_of_the_kernel_are_counted_with_their_parameters() {
         let mut bytes = [0; SIZE];
         (0..times).for_each(|_| std::io::Read::read_exact(&mut file, &mut bytes).expect("zeros"));
     };
-    // By the names that BTF has, and by registers.
+    // By the names in BTF, and by registers.
     for field in ["count", "arg3"] {
         let trigger = format!("keys={field}:vals={field} if {own} && {field} == {SIZE}");
         let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);
@@ -224,7 +225,7 @@ fn functions_of_the_kernel_are_counted_with_their_parameters() {
     read(45);
     let answer = hist.end_json();
     assert_eq!(answer["hits"], 45, "{answer}");
-    // Latency, and a key that both have.
+    // Latency, with a key that both events have.
     let trigger =
         format!("on=common_pid:keys=common_pid:vals=latency.max if {own} && retval == {SIZE}");
     let hist = Hist::start("kprobe:vfs_read..kretprobe:vfs_read", &trigger, &["--json"]);
@@ -235,7 +236,7 @@ fn functions_of_the_kernel_are_counted_with_their_parameters() {
         answer["rows"][0]["latency.max"].as_u64() > Some(0),
         "{answer}"
     );
-    // Text behind a pointer, and the stack of who called.
+    // Text behind a pointer, and the stack of the caller.
     let trigger = format!("keys=stacktrace if {own} && count == {SIZE}");
     let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);
     read(8);

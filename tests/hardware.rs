@@ -1,5 +1,5 @@
-//! Cycles and instructions of a process against the kernel's own count of the same process. Where
-//! the machine has no PMU neither is there, and noctule says so.
+//! Tests of cycles and instructions of a process against the kernel's count for the same process. A
+//! machine without a PMU has neither, and noctule says so.
 
 use std::io::ErrorKind;
 
@@ -12,10 +12,10 @@ use super::support::load::Load;
 use super::support::reading::Reading;
 use super::support::{self, assert_close, oracle};
 
-/// The bar.
+/// The limit.
 const SHARE: f64 = 0.02;
 
-/// Names of the counters: the feature, the metric, and the kernel's.
+/// Names of the counters: feature, metric, and kernel event.
 const COUNTED: [(&str, &str, Hardware); 2] = [
     ("cycles", "cpu_cycles_total", Hardware::CPU_CYCLES),
     (
@@ -25,7 +25,7 @@ const COUNTED: [(&str, &str, Hardware); 2] = [
     ),
 ];
 
-/// The kernel's count of what the process does from now on; `None` when there is no PMU.
+/// Starts the kernel's counter for a process; `None` without a PMU.
 fn count(pid: u32, event: Hardware) -> Option<Counter> {
     let counter = Builder::new(event)
         .observe_pid(pid.cast_signed())
@@ -41,7 +41,7 @@ fn count(pid: u32, event: Hardware) -> Option<Counter> {
     }
 }
 
-/// What `doctor` says of the feature.
+/// Returns the state of the feature in `doctor`.
 fn state(feature: &str) -> String {
     let output = support::noctule(&["doctor", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -51,7 +51,7 @@ fn state(feature: &str) -> String {
     state.expect("a state").to_owned()
 }
 
-/// What noctule has counted for a process that is stopped, and for how long it ran.
+/// Returns noctule's counts for a stopped process, and its CPU time.
 fn counted(agent: &Agent, pid: u32) -> [f64; 3] {
     let names = [COUNTED[0].1, COUNTED[1].1, "cpu_seconds_total"];
     Reading::fresh_with(agent, "the process is listed", |reading| {
@@ -91,7 +91,7 @@ fn cycles_and_instructions_match_the_kernel() {
         assert!(kernel[i] > 1e6, "{name}: {kernel:?}");
         assert_close(name, grown[i], kernel[i], SHARE, 0.0);
     }
-    // The frequency is that of one tick; where the machine has reference cycles, without the time
-    // that interrupts took.
+    // The frequency is that of one tick. With reference cycles, it excludes time taken by
+    // interrupts.
     assert_close("frequency", hertz, grown[0] / grown[2], 0.1, 0.0);
 }

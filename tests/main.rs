@@ -1,7 +1,7 @@
-//! Black-box tests of the binary, on the kernel of this machine, as root.
+//! Black-box tests of the binary on this machine's kernel, as root.
 //!
-//! They share the machine (cgroups, CPUs, BPF programs): each says first what it needs of it
-//! ([`support::machine`]).
+//! The tests share the machine (cgroups, CPUs, BPF programs). Each one first declares which parts
+//! of the machine it needs ([`support::machine`]).
 
 #[macro_use]
 mod support;

@@ -1,4 +1,5 @@
-//! What an OpenTelemetry receiver gets: one that checks by the official schema, and answers as it is asked to.
+//! Tests of what an OpenTelemetry receiver gets. The receiver checks the official schema and
+//! answers as requested.
 
 mod tls;
 
@@ -26,15 +27,16 @@ struct Sending {
     _folder: TempDir,
 }
 
-/// What the agent counts of the items of a signal.
+/// The agent's counts of a signal's items.
 struct Counts {
     sent: u64,
-    /// By reason.
+    /// Lost items by reason.
     lost: BTreeMap<String, u64>,
     waiting: u64,
 }
 
-/// `options` are lines of the section `[otlp]`, and what may follow.
+/// Starts an agent and a receiver. `options` are lines of the section `[otlp]`, and possibly
+/// further sections.
 fn start(grpc: bool, options: &str) -> Sending {
     start_to(Receiver::start(), grpc, "http", options)
 }
@@ -43,7 +45,7 @@ fn start_to(receiver: Receiver, grpc: bool, scheme: &str, options: &str) -> Send
     start_with(receiver, grpc, scheme, options, Stdio::inherit())
 }
 
-/// `errors`: the standard error of the agent.
+/// Like [`start_to`]; `errors` is the agent's standard error.
 fn start_with(
     receiver: Receiver,
     grpc: bool,
@@ -57,7 +59,7 @@ fn start_with(
         true => (receiver.grpc, "grpc"),
         false => (receiver.http, "http/protobuf"),
     };
-    // Each collection is sent.
+    // Every collection is sent.
     let text = format!(
         "[otlp]\nendpoint = \"{scheme}://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n\
          interval_seconds = 0.1\n{options}"
@@ -87,7 +89,7 @@ impl Sending {
         self.count("retries_total", &[("signal", "metrics")])
     }
 
-    /// What has become of the items of a signal, all at one moment.
+    /// Returns the counts of a signal, all from one moment.
     fn counts(&self, signal: &str) -> Counts {
         let samples = self.agent.metrics();
         let of_signal = |it: &&Sample| it.labels.get("signal").is_some_and(|it| it == signal);
@@ -107,7 +109,8 @@ impl Sending {
         }
     }
 
-    /// What the agent counts as sent is what the receiver took of the first requests, without `rejected`.
+    /// Checks that the agent's count of sent and rejected items equals the items of the first
+    /// requests.
     fn assert_sent_is_exact(&self) {
         let counts = self.counts("metrics");
         let taken = counts.sent + counts.lost["rejected"];
@@ -121,8 +124,8 @@ impl Sending {
         assert!(sums.contains(&taken), "{taken} is none of {sums:?}");
     }
 
-    /// Nothing came that the schema or the semantic conventions do not have; no point came twice; times go up; a
-    /// series has one start.
+    /// Checks that everything conforms to the schema and the semantic conventions. No point may
+    /// come twice, times must increase, and a series must have one start.
     fn assert_sound(&self) {
         for signal in ["metrics", "logs"] {
             for request in self.receiver.requests(signal) {
@@ -163,7 +166,7 @@ struct Documented {
     ours: String,
 }
 
-/// The metrics of docs/otlp.md by name.
+/// Returns the metrics of docs/otlp.md by name.
 fn documented() -> HashMap<String, Vec<Documented>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/otlp.md");
     let text = fs::read_to_string(path).expect("docs/otlp.md");
@@ -190,7 +193,7 @@ fn documented() -> HashMap<String, Vec<Documented>> {
     all
 }
 
-/// `a(b/c)d` is `abd` and `acd`.
+/// Expands `a(b/c)d` to `abd` and `acd`.
 fn expanded(text: &str) -> impl Iterator<Item = String> + use<> {
     let (begin, rest) = text.split_once('(').unwrap_or((text, ")"));
     let (choice, end) = rest.split_once(')').expect("a closing one");
@@ -201,7 +204,7 @@ fn expanded(text: &str) -> impl Iterator<Item = String> + use<> {
     all.into_iter()
 }
 
-/// What a point is in `/metrics`: the names and labels of its samples with their values.
+/// Returns the samples of a point in `/metrics`: names, labels and values.
 fn samples(point: &Point, documented: &HashMap<String, Vec<Documented>>) -> Vec<(String, f64)> {
     let lines = documented.get(&point.name);
     let lines = lines.unwrap_or_else(|| panic!("{} is not in docs/otlp.md", point.name));
@@ -245,7 +248,7 @@ fn samples(point: &Point, documented: &HashMap<String, Vec<Documented>>) -> Vec<
     }
 }
 
-/// The labels that identify a row, by its resource.
+/// Returns the labels that identify a row, from its resource.
 fn identity(resource: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let labels = resource.iter().filter_map(|(key, value)| {
         let label = match key.as_str() {
@@ -264,7 +267,8 @@ fn identity(resource: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     labels.collect()
 }
 
-/// What of `/metrics` is compared: the age is that of the scrape, and buckets are others.
+/// Returns the samples to compare: without the age, which is that of the scrape, and without
+/// buckets, which differ.
 fn compared(samples: &[Sample]) -> BTreeMap<String, f64> {
     let wanted = samples.iter().filter(|sample| {
         sample.name != "noctule_self_tick_age_seconds" && !sample.name.ends_with("_bucket")
@@ -274,8 +278,9 @@ fn compared(samples: &[Sample]) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// A scrape whose figures were sent, and the points of their batch: the agent's own CPU time is in no two. The figures
-/// of a scrape that found no room in the queue never come, so another is taken as soon as later ones are there.
+/// Returns a scrape whose figures were sent, and the points of its batch. The agent's own CPU time
+/// identifies a batch, because it differs in each. If the queue had no room for the figures of a
+/// scrape, another scrape is taken as soon as later figures have arrived.
 fn a_scrape_that_was_sent(sending: &Sending) -> (Vec<Sample>, Vec<Point>) {
     wait_for("the figures of a scrape are sent", || {
         let scraped = sending.agent.metrics();
@@ -290,7 +295,7 @@ fn a_scrape_that_was_sent(sending: &Sending) -> (Vec<Sample>, Vec<Point>) {
                     let time = *time;
                     Some(all.into_iter().filter(|it| it.time_ns == time).collect())
                 }
-                // The queue keeps their order.
+                // The queue preserves the order of batches.
                 None => (lossy && own.any(|it| it.value > cpu.value)).then(Vec::new),
             }
         });
@@ -298,8 +303,8 @@ fn a_scrape_that_was_sent(sending: &Sending) -> (Vec<Sample>, Vec<Point>) {
     })
 }
 
-/// Each number of `/metrics` is at the receiver, and no other. A row that has just come is at 0 for whom it is
-/// new, and scrapes may see it later than the receiver: then it is compared again.
+/// Checks that the receiver has each number of `/metrics` and no others. A new row is at 0 for a
+/// new reader, and scrapes may see it later than the receiver; then the comparison is repeated.
 fn assert_equal_to_metrics(sending: &Sending) {
     let documented = documented();
     let last = RefCell::new(Vec::new());
@@ -312,7 +317,7 @@ fn assert_equal_to_metrics(sending: &Sending) {
     wait_for_or_explain("the numbers are equal", equal, || last.borrow().join("\n"));
 }
 
-/// The numbers of a scrape that are not at the receiver, and those that are only there.
+/// Returns the numbers of a scrape that the receiver lacks, and those that only it has.
 fn differences(sending: &Sending, documented: &HashMap<String, Vec<Documented>>) -> Vec<String> {
     let (scraped, points) = a_scrape_that_was_sent(sending);
     let sent = points.iter().flat_map(|point| samples(point, documented));
@@ -431,7 +436,7 @@ fn refused_requests_are_retried_if_temporary() {
     }
 }
 
-/// When the figures of the points were taken.
+/// Returns the collection times of the points.
 fn times(receiver: &Receiver) -> BTreeSet<u64> {
     let points = receiver.points();
     points.iter().flatten().map(|it| it.time_ns).collect()
@@ -447,7 +452,7 @@ fn queue_survives_an_absent_receiver() {
     sending.receiver.stop();
     let waiting = |sending: &Sending| sending.count("queue_items", &[("signal", "metrics")]);
     let cpu = |sending: &Sending| sending.agent.value("noctule_self_cpu_seconds_total", &[]);
-    // Each scrape that shows other figures is of another batch.
+    // Each scrape with different figures belongs to another batch.
     let mut away = BTreeSet::new();
     wait_until("five batches wait", || {
         away.extend(cpu(&sending).map(f64::to_bits));
@@ -490,15 +495,15 @@ fn overflow_of_the_queue_is_counted() {
     wait_until("it goes on", || {
         times(&sending.receiver).len() > had.len() + 5
     });
-    // The request under way has room of its own, and one that is larger than the room waits alone.
+    // The request in flight has its own room, and a request larger than the queue waits alone.
     assert!(bytes < 65_536.0 * 8.0, "{bytes}");
     sending.assert_sent_is_exact();
-    // Points that were lost cost resolution, no totals.
+    // Lost points cost resolution, but no totals.
     assert_equal_to_metrics(&sending);
     sending.assert_sound();
 }
 
-/// The names in backquotes of the documents that say which keys records have.
+/// Returns the names in backquotes of the documents that list the keys of records.
 fn words() -> BTreeSet<String> {
     let read = |name: &str| {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -589,7 +594,7 @@ fn all_events_are_sent_once_and_their_keys_are_documented() {
     sending.assert_sound();
 }
 
-/// The number of a record, counted from the start of the agent.
+/// Returns the number of a record, counted from the start of the agent.
 fn sequence(record: &Record) -> u64 {
     let uid = &record.attributes["log.record.uid"];
     let (_, digits) = uid
@@ -599,7 +604,7 @@ fn sequence(record: &Record) -> u64 {
     u64::from_str_radix(&digits.replace('-', ""), 16).unwrap_or_else(|e| panic!("{uid}: {e}"))
 }
 
-/// Records have numbers: it is known how many were made, and which the receiver has not.
+/// Records are numbered, so it is known how many were made and which ones the receiver lacks.
 #[test]
 fn sent_and_lost_records_add_up() {
     let _machine = support::shared();
@@ -626,7 +631,7 @@ fn sent_and_lost_records_add_up() {
     let records = sending.receiver.records();
     let numbers: BTreeSet<u64> = records.iter().map(sequence).collect();
     let had = numbers.range(..=made).count() as u64;
-    // The receiver of the tests keeps those that it rejects, too.
+    // The test receiver also stores the records that it rejects.
     assert_eq!(
         had,
         counts.sent + counts.lost["rejected"],
@@ -681,7 +686,8 @@ fn a_verdict_that_changes_is_a_record() {
     sending.assert_sound();
 }
 
-/// What a container is called can be known later than that it is hurt: a runtime may write it after the start.
+/// The name of a container can be known later than its verdict, because a runtime may write it
+/// after the start.
 #[test]
 fn verdict_of_a_new_container_has_its_name() {
     let _machine = support::shared_but(&[Part::LastCpu, Part::Groups]);
@@ -699,9 +705,9 @@ fn verdict_of_a_new_container_has_its_name() {
     let rest = container.rests();
     pin(Pid::from_raw(container.pid() as i32), last_cpu());
     drop(rest);
-    // It has been searched for by now, and waits already.
+    // By now the agent has looked up the name, and the container already waits.
     let used = hog.usage_seconds();
-    // Not for as long as a window: its verdict would be there before the name.
+    // The wait is shorter than a window, whose verdict would precede the name.
     wait_until("it waits", || hog.usage_seconds() > used + 0.1);
     let annotations = json!({
         "io.kubernetes.cri.container-name": "late",
@@ -717,7 +723,7 @@ fn verdict_of_a_new_container_has_its_name() {
             it.event == "noctule.verdict" && it.resource.get("container.id") == Some(&id)
         })
     });
-    // Its group is no heavy one: other loads of the machine may hurt it, too.
+    // The cgroup has a normal weight, so other loads may hurt it too.
     let verdict = &hurt.attributes["noctule.verdict"];
     assert!(verdict.starts_with("hurt_by_neighbour"), "{verdict}");
     assert_eq!(hurt.resource["container.name"], "late");

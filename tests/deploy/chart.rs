@@ -1,8 +1,9 @@
-//! The Helm chart makes the objects of `deploy/kubernetes`.
+//! Tests that the Helm chart creates the objects of `deploy/kubernetes`.
 //!
-//! Helm is in no distribution that the tests run on, so this renders the part of its language that the chart keeps to:
-//! `if`, `range` and values piped through five functions. An unknown word is a panic. Beside it the chart was rendered
-//! by Go's own text/template with sprig, as Helm does it (CONTRIBUTING.md).
+//! No distribution used for the tests packages Helm. This file therefore renders the subset of its
+//! language that the chart uses: `if`, `range` and values piped through five functions. An unknown
+//! word panics. The chart was also rendered by Go's text/template with sprig, as Helm does
+//! (CONTRIBUTING.md).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +12,17 @@ use serde_yaml_ng::Value;
 
 use super::{deploy, support};
 
-/// A place in the template where a block ends: what ended it, and the rest behind it.
+/// The remaining pieces of a template.
 type Rest<'a> = &'a [Piece<'a>];
 
-/// Text, or what stands between `{{` and `}}`.
+/// Text, or the action between `{{` and `}}`.
 #[derive(Clone, Copy, Debug)]
 enum Piece<'a> {
     Text(&'a str),
     Action(&'a str),
 }
 
-/// `{{-` takes the white space before it away, and `-}}` that behind it.
+/// Splits a template. `{{-` trims white space before it, and `-}}` after it.
 fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
@@ -39,7 +40,7 @@ fn pieces(template: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Renders up to the `end` of a block, or to the end of all; returns what is behind it.
+/// Renders up to the `end` of a block or the end of the template. Returns the rest.
 fn render<'a>(mut rest: Rest<'a>, top: &Value, dot: &Value, out: &mut String) -> Rest<'a> {
     while let Some((piece, behind)) = rest.split_first() {
         rest = behind;
@@ -97,14 +98,14 @@ fn pipeline(words: &str, top: &Value, dot: &Value) -> Value {
             }
             "default" if is_true(&value) => value,
             "default" => find(argument, top, dot),
-            // It changes with the configuration, and nothing else is known of it here.
+            // The sum depends on the configuration, so a fixed text replaces it.
             "sha256sum" => Value::String("sum".into()),
             _ => panic!("not rendered here: {step}"),
         }
     })
 }
 
-/// `.a.b`, from the values of the chart where it begins with one of these, else from the item of a list.
+/// Looks up `.a.b` in the values of the chart, or else in the current list item.
 fn find(path: &str, top: &Value, dot: &Value) -> Value {
     let keys = path.strip_prefix('.').expect("a path");
     let (first, _) = keys.split_once('.').unwrap_or((keys, ""));
@@ -149,7 +150,7 @@ fn parse(file: &str) -> Value {
     serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The objects by kind, with these values over those of the chart.
+/// Renders the chart with changed values. Returns the objects by kind.
 fn rendered(change: impl FnOnce(&mut Value)) -> BTreeMap<String, Value> {
     let chart = parse("helm/noctule/Chart.yaml");
     let mut values = parse("helm/noctule/values.yaml");
@@ -179,7 +180,7 @@ fn the_chart_makes_the_objects_of_the_plain_files() {
     let mut objects = rendered(|values| values["podMonitor"]["enabled"] = true.into());
     let set = objects.get_mut("DaemonSet").expect("one");
     let annotations = &mut set["spec"]["template"]["metadata"]["annotations"];
-    // kustomize puts a sum into the name of the ConfigMap instead.
+    // kustomize puts the sum into the name of the ConfigMap instead.
     let sum = annotations
         .as_mapping_mut()
         .and_then(|map| map.remove("checksum/config"));

@@ -1,4 +1,4 @@
-//! A receiver with TLS, that wants a certificate of ours, too.
+//! Tests of a receiver with TLS that also requires a client certificate.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::super::support::tls::Authority;
 use super::super::support::{self, wait_until};
 use super::{Sending, assert_equal_to_metrics, start_to, start_with};
 
-/// An authority with certificates for a receiver on 127.0.0.1 and for us.
+/// Creates an authority with certificates for a receiver on 127.0.0.1 and for the agent.
 fn authority() -> Authority {
     let authority = Authority::new();
     authority.issue("receiver", 1);
@@ -16,7 +16,7 @@ fn authority() -> Authority {
     authority
 }
 
-/// Options for files of authorities.
+/// Returns the options for files of authorities.
 fn options(trusted: &Authority, own: &Authority) -> String {
     format!(
         "ca_file = {:?}\ncert_file = {:?}\nkey_file = {:?}\n",
@@ -33,14 +33,14 @@ fn figures_are_equal_with_tls() {
     for grpc in [false, true] {
         let receiver = Receiver::start_tls(&authority);
         let mut sending = start_to(receiver, grpc, "https", &options(&authority, &authority));
-        // The second collection comes at once after the first, and is not sent.
+        // The second collection follows the first immediately and is not sent.
         wait_until("it sends each collection", || {
             sending.receiver.points().len() > 2
         });
         assert_equal_to_metrics(&sending);
         let path = sending.receiver.requests("metrics")[0]["how"]["path"].clone();
         assert_eq!(path, if grpc { "grpc" } else { "/v1/metrics" });
-        // A connection that ended is made anew, with TLS.
+        // A closed connection is reopened, with TLS.
         sending.receiver.stop();
         let had = sending.receiver.points().len();
         sending.receiver.start_again();
@@ -87,7 +87,8 @@ fn certificates_are_renewed_without_a_restart() {
         let points = |sending: &Sending| sending.receiver.points().len();
         wait_until("it sends", || points(&sending) > 0);
 
-        // The receiver has a certificate of another authority now, and takes only clients of that.
+        // The receiver now has a certificate of another authority, and accepts only clients of that
+        // one.
         sending.receiver.stop();
         sending.receiver.take_tls(&second);
         sending.receiver.start_again();
@@ -95,7 +96,7 @@ fn certificates_are_renewed_without_a_restart() {
         let before = sending.retries();
         wait_until("it was tried again", || sending.retries() >= before + 2.0);
         assert_eq!(points(&sending), had, "it is not trusted");
-        // What cannot be used changes nothing, and is said.
+        // An unusable file changes nothing and is reported.
         files.write("ca.pem", "no certificate\n");
         wait_until("the log has it", || {
             let said = fs::read_to_string(&log).expect("our file");
@@ -108,7 +109,7 @@ fn certificates_are_renewed_without_a_restart() {
     }
 }
 
-/// What `noctule doctor` prints of the receiver, and its exit code.
+/// Returns what `noctule doctor` prints about the receiver, and its exit status.
 fn doctor(endpoint: &str, grpc: bool, options: &str) -> (String, Option<i32>) {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("noctule.toml");
@@ -141,7 +142,8 @@ fn tls_failures_name_their_cause_and_fix() {
     let (http, grpc) = (receiver.http, receiver.grpc);
     let at = |port: u16| format!("https://127.0.0.1:{port}");
     let wrong_name = format!("https://localhost:{http}");
-    // An alert may be lost with the connection: then it is only known that the receiver asked for a certificate.
+    // An alert may be lost with the connection. Then the agent only knows that the receiver asked
+    // for a certificate.
     let cases = [
         (at(http), false, good.clone(), "takes them"),
         (at(grpc), true, good.clone(), "takes them"),
@@ -157,7 +159,7 @@ fn tls_failures_name_their_cause_and_fix() {
             options(&other, &authority),
             "in otlp.ca_file",
         ),
-        // The authorities of the system do not know ours.
+        // The system's authorities do not include the test's.
         (at(http), false, String::new(), "otlp.ca_file"),
         (
             wrong_name,
