@@ -1,4 +1,5 @@
-//! `noctule hist socket:INTERFACE`: packets that the test itself sends, counted exactly.
+//! Tests of `noctule hist socket:INTERFACE` with packets that the test itself sends, counted
+//! exactly.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,7 +13,7 @@ use super::hist::{Hist, refused};
 use super::support;
 use super::support::netns::Namespace;
 
-/// A namespace in which frames go from `a` to `b`, and nothing else goes.
+/// Creates a namespace in which frames go only from `a` to `b`.
 fn wire() -> Namespace {
     let namespace = Namespace::new("wire");
     namespace.set("ipv6/conf/default/disable_ipv6", "1");
@@ -24,10 +25,10 @@ fn wire() -> Namespace {
     namespace
 }
 
-/// Sends whole frames.
+/// Sends complete frames.
 struct Sender(OwnedFd, libc::sockaddr_ll);
 
-/// The address of an interface.
+/// Returns the address of an interface.
 fn sockaddr(interface: &str, socket: &OwnedFd) -> libc::sockaddr_ll {
     #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
     // SAFETY: all bytes may be zero.
@@ -49,7 +50,7 @@ impl Sender {
         let mut to = self.1;
         to.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
         #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
-        // SAFETY: both live for the call, and have the sizes that are given.
+        // SAFETY: both live for the call, and have the given sizes.
         let sent = unsafe {
             libc::sendto(
                 self.0.as_raw_fd(),
@@ -65,7 +66,7 @@ impl Sender {
     }
 }
 
-/// An Ethernet header in front of it.
+/// Prepends an Ethernet header.
 fn frame(protocol: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8];
     frame.extend(protocol.to_be_bytes());
@@ -73,7 +74,8 @@ fn frame(protocol: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Of IPv4, from 10.0.0.1 to 10.0.0.2. `words` of its header: with more than five it has options.
+/// Returns an IPv4 packet from 10.0.0.1 to 10.0.0.2. `words` is the length of its header; above
+/// five it has options.
 fn ipv4(protocol: u8, words: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     let length = 4 * u16::from(words) + payload.len() as u16;
     let mut packet = vec![0x40 | words, 0];
@@ -86,7 +88,7 @@ fn ipv4(protocol: u8, words: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Ports, and zeros behind them.
+/// Returns a segment with ports, followed by zeros.
 fn segment(source: u16, destination: u16, length: usize) -> Vec<u8> {
     let mut bytes = source.to_be_bytes().to_vec();
     bytes.extend(destination.to_be_bytes());
@@ -100,7 +102,8 @@ fn syn(destination: u16) -> Vec<u8> {
     bytes
 }
 
-/// From 2001:db8::1 to 2001:db8::2, behind hop-by-hop options and the header of a first fragment.
+/// Returns an IPv6 packet from 2001:db8::1 to 2001:db8::2, with hop-by-hop options and the header
+/// of a first fragment.
 fn ipv6(upper: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 16 + payload.len() as u8, 0, 5];
     for last in [1, 2] {
@@ -112,7 +115,7 @@ fn ipv6(upper: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Frames, how many of each, and the key that they have.
+/// Returns the frames, the count of each, and its expected key.
 fn frames() -> Vec<(Vec<u8>, u64, Value)> {
     let mut tagged = vec![0, 100, 8, 0];
     tagged.extend(ipv4(17, 5, 0, &segment(5, 6, 12)));
@@ -127,7 +130,7 @@ fn frames() -> Vec<(Vec<u8>, u64, Value)> {
             100,
             key(0x0800, 0, 4, 17, four.clone(), 53, 0, 0),
         ),
-        // With options, so that the ports are elsewhere.
+        // With options, so that the ports are at another offset.
         (
             frame(0x0800, &ipv4(6, 8, 0, &syn(80))),
             50,
@@ -138,7 +141,7 @@ fn frames() -> Vec<(Vec<u8>, u64, Value)> {
             30,
             key(0x0800, 0, 4, 1, four.clone(), 0, 0, 0),
         ),
-        // The middle of a datagram: what stands there are no ports.
+        // The middle of a datagram, which contains no ports.
         (
             frame(0x0800, &ipv4(17, 5, 0x2001, &segment(7, 7, 8))),
             20,
@@ -171,7 +174,7 @@ fn frames() -> Vec<(Vec<u8>, u64, Value)> {
 const TRIGGER: &str =
     "keys=eth_type,vlan,ip_version,ip_proto,ip_src,port_dst,tcp_flags,frag_offset:vals=len";
 
-/// The key of a row as a list.
+/// Returns the key of a row as a list.
 fn key(row: &Value) -> Value {
     let names = TRIGGER.strip_prefix("keys=").expect("it has keys");
     let names = names.split(':').next().expect("it has keys").split(',');
@@ -202,7 +205,7 @@ fn packets_are_counted_exactly_on_both_interfaces() {
     let total: u64 = frames().iter().map(|(_, times, _)| times).sum();
     assert_eq!(after[0] - before[0], total, "the kernel's own count");
     for (at, answer) in ["a", "b", "any"].iter().zip(&answers) {
-        // Where the kernel looks at all interfaces, each frame comes by twice, and without its header.
+        // On "any" interface, the kernel delivers each frame twice and without its header.
         let seen = if *at == "any" { 2 } else { 1 };
         let header = if *at == "any" { 14 } else { 0 };
         assert_eq!(answer["hits"], seen * total, "{at}: {answer}");
@@ -211,10 +214,10 @@ fn packets_are_counted_exactly_on_both_interfaces() {
             let row = rows.iter().find(|row| key(row) == expected);
             let row = row.unwrap_or_else(|| panic!("{at}: {expected}: {answer}"));
             assert_eq!(row["hitcount"], seen * times, "{at}: {row}");
-            // A tag is taken out of the packet where it comes in.
+            // The kernel removes a tag from arriving packets.
             let tag = if expected[1] == 0 || *at == "a" { 0 } else { 4 };
             let sum = seen * (frame.len() as u64 - header - tag);
-            // Older kernels leave it in front of what goes out.
+            // Older kernels keep the tag in departing packets.
             let older = sum + if *at == "any" { tag } else { 0 };
             assert!(
                 row["len"] == sum * times || row["len"] == older * times,
@@ -230,7 +233,7 @@ fn packets_are_counted_exactly_on_both_interfaces() {
     assert_eq!(after[1] - before[1], sum(&answers[0]), "bytes");
 }
 
-/// Each connection begins with one SYN, which goes out and comes in on `lo`.
+/// Each connection starts with one SYN, which leaves and arrives on `lo`.
 #[test]
 fn connections_over_loopback_are_as_many_as_the_kernel_opens() {
     let _machine = support::shared();
@@ -295,7 +298,7 @@ fn packet_errors_are_reported() {
     }
 }
 
-/// What tcpdump compiles, for a live interface.
+/// Returns tcpdump's compilation of a filter for a live interface.
 fn classic(expression: &str) -> String {
     let mut command = std::process::Command::new("tcpdump");
     command.args(["-ddd", "-y", "EN10MB", "-i", "b", "--", expression]);
@@ -304,7 +307,7 @@ fn classic(expression: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A socket on `b` that the kernel's own classic BPF filters.
+/// A socket on `b` with a classic BPF filter in the kernel.
 struct Filtered(OwnedFd);
 
 impl Filtered {
@@ -330,7 +333,7 @@ impl Filtered {
         let mut to = sockaddr("b", &socket);
         to.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
         #[allow(unsafe_code, reason = "no safe call attaches a filter")]
-        // SAFETY: both structures live for the calls, and have the sizes that are given.
+        // SAFETY: both structures live for the calls, and have the given sizes.
         let results = unsafe {
             [
                 libc::setsockopt(
@@ -351,13 +354,13 @@ impl Filtered {
         Self(socket)
     }
 
-    /// Packets that have passed.
+    /// Returns the number of packets that passed.
     fn passed(&self) -> u64 {
-        // Packets and drops.
+        // The kernel returns packets and drops.
         let mut counts = [0_u32; 2];
         let mut size = size_of_val(&counts) as libc::socklen_t;
         #[allow(unsafe_code, reason = "no safe call reads these")]
-        // SAFETY: the kernel writes up to the size that is given.
+        // SAFETY: the kernel writes at most the given size.
         let result = unsafe {
             libc::getsockopt(
                 self.0.as_raw_fd(),
@@ -372,7 +375,7 @@ impl Filtered {
     }
 }
 
-/// Each filter runs as our instructions and as the kernel's classic BPF, on the same packets.
+/// Each filter runs as noctule's instructions and as the kernel's classic BPF, on the same packets.
 #[test]
 fn filters_of_tcpdump_pass_what_the_kernel_passes() {
     let _machine = support::shared();

@@ -1,4 +1,5 @@
-//! `noctule hist` on perf events: page faults that the test makes, counted exactly, and samples.
+//! Tests of `noctule hist` on perf events: page faults made by the test, counted exactly, and
+//! samples.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -12,10 +13,10 @@ use super::support;
 
 const PAGE: usize = 4096;
 
-/// Memory that nobody has touched, of so many pages; it stays until the test has ended.
+/// Maps untouched memory of this many pages, which stays until the end of the process.
 fn untouched(pages: NonZeroUsize) -> *mut u8 {
     #[allow(unsafe_code, reason = "no safe call maps memory of no file")]
-    // SAFETY: new memory, of which nobody else has the address.
+    // SAFETY: the memory is new, and no other code has its address.
     unsafe {
         let size = pages.get() * PAGE;
         let memory = libc::mmap(
@@ -35,7 +36,7 @@ fn untouched(pages: NonZeroUsize) -> *mut u8 {
 fn touch(memory: *mut u8, pages: usize) {
     for page in 0..pages {
         #[allow(unsafe_code, reason = "each page is to be written once")]
-        // SAFETY: inside the memory that was mapped.
+        // SAFETY: inside the mapped memory.
         unsafe {
             memory.add(page * PAGE).write_volatile(1);
         }
@@ -70,7 +71,7 @@ fn page_faults_are_counted_exactly_with_their_addresses() {
     assert_eq!(rows[0]["sample_period"], PAGES, "{answer}");
 }
 
-/// How often is the machine's to know; that there is none without samples is not.
+/// The number of samples depends on the machine, but there must be some.
 #[test]
 fn samples_come_from_all_cpus_and_intervals_from_one() {
     let _machine = support::shared();

@@ -1,4 +1,4 @@
-//! `noctule probes`: the events of this kernel, compared with tracefs.
+//! Tests of `noctule probes` against tracefs.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&text(&[args, &["--json"]].concat())).expect("JSON")
 }
 
-/// Other tests may register a probe meanwhile; the kernel's own events stay.
+/// Other tests may register probes meanwhile, but the kernel's own events do not change.
 #[test]
 fn every_event_that_can_be_enabled_is_listed() {
     let _machine = support::shared();
@@ -35,7 +35,7 @@ fn every_event_that_can_be_enabled_is_listed() {
     });
 }
 
-/// The places of all fields of all events against the format files.
+/// Compares all fields of all events with the format files.
 #[test]
 fn fields_match_the_format_files() {
     let _machine = support::shared();
@@ -105,7 +105,7 @@ fn a_pattern_without_events_is_an_error_with_the_nearest_name() {
     );
 }
 
-/// A uprobe in the kernel's list; removed with this.
+/// A uprobe in the kernel's list, removed when dropped.
 struct Registered<'a>(&'a Tracefs, &'a str);
 
 impl<'a> Registered<'a> {
@@ -162,7 +162,7 @@ fn a_registered_uprobe_is_counted_and_not_traced() {
     let hist = Hist::start(&event, &trigger, &["--json"]);
     for _ in 0..20 {
         #[allow(unsafe_code, reason = "the library has it from here")]
-        // SAFETY: it only asks.
+        // SAFETY: it only reads.
         unsafe {
             libc::getpriority(libc::PRIO_PROCESS, 0);
         }
@@ -179,7 +179,7 @@ fn a_registered_uprobe_is_counted_and_not_traced() {
     assert!(errors.contains("the other events go on"), "{errors}");
 }
 
-/// The file in which code of this process lies, and where.
+/// Returns the file that contains code of this process, and the offset.
 fn place_in_file(code: *const ()) -> (String, usize) {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("it is there");
     let hex = |text: &str| usize::from_str_radix(text, 16).expect("a number");

@@ -1,5 +1,5 @@
-//! The cookbook of PromQL, the recording rules and the dashboards, against a Prometheus that scrapes an
-//! agent while everything that they ask for happens.
+//! Tests the PromQL cookbook, the recording rules and the dashboards. A Prometheus scrapes an agent
+//! while everything that they query for happens.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ use super::support::{self, Part, StopAtEnd, wait_until};
 
 const COOKBOOK: &str = include_str!("../docs/promql.md");
 
-/// Everything is measured: energy by a model where there is no meter.
+/// Measures everything. Energy comes from a model if there is no meter.
 const CONFIG: &str = "[collect]\nprogram_cost = \"on\"\n[energy.model]\nidle_watts = 5\n\
     busy_watts = 20\n[verdicts]\nwindow_seconds = 2\n";
 
@@ -39,8 +39,8 @@ fn unix_now() -> f64 {
     now.expect("after 1970").as_secs_f64()
 }
 
-/// A container and a unit on one CPU, a group with a quota, one whose processes fail, one at the limit of
-/// its memory, a client and a server.
+/// A container and a unit on one CPU, a group with a quota, one with failing processes, one at its
+/// memory limit, a client and a server.
 struct Scene {
     _agent: Agent,
     server: Prometheus,
@@ -117,8 +117,8 @@ impl Scene {
         }
     }
 
-    /// What goes on while questions are asked: connections, of which some are refused, and the OOM killer
-    /// once its counter has been scraped.
+    /// Runs while queries are asked: connections, some of them refused, and the OOM killer once its
+    /// counter has been scraped.
     fn go_on(sockets: &mut Load, address: &str, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             sockets.ask(&format!("short {address} 3"));
@@ -141,13 +141,13 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("in UTF-8")
 }
 
-/// What an answer must have.
+/// The expected answer.
 enum Expected {
-    /// Any row.
+    /// At least one row.
     Some,
-    /// A row with these labels, and a value above 0 unless it says otherwise.
+    /// A row with these labels, and a value above 0 unless stated otherwise.
     Row(Vec<(&'static str, String)>),
-    /// All values within these bounds.
+    /// All values within these limits.
     Within(f64, f64),
 }
 
@@ -168,7 +168,8 @@ impl Expected {
     }
 }
 
-/// The answer that each question of the cookbook has in the scene; the others have some.
+/// Returns the expected answer to each query of the cookbook in the scene. For other queries any
+/// row will do.
 fn expectations(scene: &Scene) -> BTreeMap<u32, Expected> {
     let unit = |group: &Group| group.path().trim_start_matches('/').to_owned();
     let row = |labels: &[(&'static str, &str)]| {
@@ -214,7 +215,7 @@ fn expectations(scene: &Scene) -> BTreeMap<u32, Expected> {
     ])
 }
 
-/// A query, where it stands, and what its answer must have.
+/// A query, its place, and the expected answer.
 struct Question<'a> {
     place: String,
     query: String,
@@ -222,7 +223,7 @@ struct Question<'a> {
     expected: Expected,
 }
 
-/// Asks until each has its answer.
+/// Repeats the queries until each has its answer.
 fn ask(mut open: Vec<Question<'_>>) {
     let mut last = String::new();
     for _ in 0..120 {
@@ -243,7 +244,7 @@ fn ask(mut open: Vec<Question<'_>>) {
     panic!("without the answer that they must have: {places:?}; the last: {last}");
 }
 
-/// The questions of docs/promql.md.
+/// Returns the queries of docs/promql.md.
 fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
     let mut expected = expectations(scene);
     let own = format!("noctule-test-{}-client.service", std::process::id());
@@ -257,7 +258,7 @@ fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
         let query = query.unwrap_or_else(|| panic!("{title}: no query"));
         questions.push(Question {
             place: title.to_owned(),
-            // A busy machine has more than ten that wait as long.
+            // A busy machine has more than ten groups that wait as long.
             query: query
                 .replace("client.service", &own)
                 .replace("topk(10,", "topk(10000,"),
@@ -273,7 +274,7 @@ fn cookbook(scene: &Scene) -> Vec<Question<'_>> {
     questions
 }
 
-/// The names that the recording rules give.
+/// Returns queries for the names defined by the recording rules.
 fn recorded(scene: &Scene) -> Vec<Question<'_>> {
     let rules = fs::read_to_string(deploy("prometheus/rules.yml")).expect("the rules");
     let rules: Value = serde_yaml_ng::from_str(&rules).expect("YAML");
@@ -289,7 +290,7 @@ fn recorded(scene: &Scene) -> Vec<Question<'_>> {
     names.map(question).collect()
 }
 
-/// The queries of each dashboard, with its variables filled.
+/// Returns the queries of each dashboard, with its variables filled in.
 fn dashboards(scene: &Scene) -> Vec<Question<'_>> {
     let mut questions = Vec::new();
     for file in fs::read_dir(deploy("grafana")).expect("the dashboards") {
@@ -331,7 +332,8 @@ fn dashboards(scene: &Scene) -> Vec<Question<'_>> {
     questions
 }
 
-/// The variables of a dashboard, as Grafana fills them with "All": each has a value to choose.
+/// Returns the variables of a dashboard, filled in as Grafana does for "All". Each must have a
+/// value to choose.
 fn filled(scene: &Scene, name: &str, variables: &[Value]) -> Vec<(String, String)> {
     let mut filled = vec![("$__rate_interval".to_owned(), "1m".to_owned())];
     for variable in variables.iter().filter(|it| it["type"] == "query") {
@@ -374,11 +376,11 @@ fn cookbook_and_dashboard_queries_are_answered() {
         questions.extend(recorded(&scene));
         questions.extend(dashboards(&scene));
         if state("tcp_events") == "off" {
-            // There are no such series at all.
+            // The kernel supports no TCP events, so these series do not exist.
             questions.retain(|question| !question.query.contains("_tcp_"));
         }
         ask(questions);
-        // The agent is scraped in both ways; a late answer on a busy machine is none.
+        // The agent is scraped in both ways. On a busy machine an answer may be late and fail.
         for server in [&scene.server, &scene.native] {
             wait_until("the last scrape had no fault", || {
                 server.target()["lastError"] == ""
@@ -387,7 +389,7 @@ fn cookbook_and_dashboard_queries_are_answered() {
     });
 }
 
-/// Jobs of which each is over before one of the servers scrapes again.
+/// Short jobs, each over before either server scrapes again.
 #[test]
 fn short_jobs_are_counted_whole_by_each_server() {
     let _machine = support::shared();
@@ -437,7 +439,7 @@ fn rules_pass_their_promtool_tests() {
             let said = String::from_utf8_lossy(&said);
             assert!(output.status.success(), "{}: {said}", folder.display());
         }
-        // Each alert has a case.
+        // Each alert has a test case.
         let read = |file: &str| fs::read_to_string(folder.join(file)).expect("a file");
         let (rules, tests) = (read("rules.yml"), read("rules_test.yml"));
         let alerts = rules.lines();

@@ -1,4 +1,4 @@
-//! Rows and events that were chosen by name.
+//! Tests of selecting rows and events by name.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use super::support::load::Load;
 use super::support::stream::Stream;
 use super::support::{self, noctule};
 
-/// The paths of the rows.
+/// Returns the paths of the rows.
 fn paths(args: &[&str]) -> Vec<String> {
     let answer = support::json(&[args, &["--json", "--for", "1s"]].concat());
     let rows = answer["rows"].as_array().expect("rows").iter();
@@ -79,7 +79,7 @@ fn events_of_a_unit_are_seen_after_it_was_started_again() {
     let first = Below::new(&path);
     let stream = Stream::start(&["--unit", "again", "--kind", "process"]);
     drop(first);
-    // Another group by the same name.
+    // A new group with the same name.
     let second = Below::new(&path);
     let id = second.group.id();
     support::wait_until("its events are seen", || {
@@ -97,7 +97,7 @@ fn process_is_looked_up_in_the_host_procfs() {
     let group = Group::new("looked-for");
     let load = Load::shell(&group, "read x");
     let pid = load.pid().to_string();
-    // The host's processes as they are there, but for this one.
+    // A copy of the host's procfs without this process.
     let folder = tempfile::tempdir().expect("a folder");
     let proc = folder.path().join("proc");
     fs::create_dir(&proc).expect("a folder");

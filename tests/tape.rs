@@ -1,4 +1,4 @@
-//! Recordings: what is answered from one is what was answered live.
+//! Recordings: a recording gives the same answers as the live system gave.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::support::agent::Agent;
 use super::support::{self, NOCTULE, json, noctule};
 
-/// Processes that come and go, and connections.
+/// Short-lived processes, and connections.
 const CHURN: &str = "for i in $(seq 40); do sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done'; sleep 0.1; done";
 
 fn folder() -> TempDir {
@@ -22,8 +22,8 @@ fn text(path: &Path) -> String {
     path.to_str().expect("text").to_owned()
 }
 
-/// Rows in the order of their text: those that are equal in what they are sorted by have no order. Without what
-/// to try: a recording has no weights and no CPUs that a thread may use.
+/// Sorts the rows by their text, because rows that are equal in the sort column have no defined
+/// order. Removes the advice: a recording contains neither weights nor CPU affinities.
 fn sorted(mut answer: Value) -> Value {
     let rows = answer["rows"].as_array_mut().expect("rows");
     assert!(!rows.is_empty(), "it has rows");
@@ -36,7 +36,7 @@ fn sorted(mut answer: Value) -> Value {
     answer
 }
 
-/// Makes processes meanwhile.
+/// Runs `what` while processes are being started.
 fn with_churn<T>(what: impl FnOnce() -> T) -> T {
     let mut churn = Command::new("sh")
         .args(["-c", CHURN])
@@ -96,7 +96,7 @@ fn a_recording_has_the_events_that_were_shown() {
     assert!(live.lines().count() > 40, "{live}");
     let from = noctule(&["events", "--json", "--from", &tape]);
     assert_eq!(String::from_utf8_lossy(&from.stdout), live);
-    // A filter that the kernel side would have had.
+    // A filter that the BPF programs would have applied.
     let exits = noctule(&["events", "--json", "--kind", "oom", "--from", &tape]);
     assert_eq!(String::from_utf8_lossy(&exits.stdout), "");
 }
@@ -123,7 +123,7 @@ fn a_recording_of_everything_answers_every_question() {
         let whole = json(&[&question[..], &["--json", "--from", &tape]].concat());
         let window = whole["window_seconds"].as_f64().expect("a window");
         assert!((3.0..60.0).contains(&window), "{window}");
-        // The last two seconds: the window is the batches that are in it.
+        // The last two seconds. The window consists of the batches in them.
         let end = json(&[&question[..], &["--json", "--from", &tape, "--for", "2.5s"]].concat());
         let part = end["window_seconds"].as_f64().expect("a window");
         assert!(part < window, "{part} of {window}");
@@ -132,7 +132,7 @@ fn a_recording_of_everything_answers_every_question() {
     }
     let lines = noctule(&["events", "--json", "--from", &tape]);
     let lines = String::from_utf8_lossy(&lines.stdout).lines().count() as u64;
-    // On a busy machine few of the processes are over in time.
+    // On a busy machine few of the processes finish in time.
     assert!(lines > 3, "{lines}");
 }
 
@@ -154,7 +154,7 @@ fn an_agent_serves_the_figures_of_a_recording() {
     for end in ["from_unix_nano", "to_unix_nano"] {
         assert_eq!(recorded[end], info["spans"][0][end], "{recorded}");
     }
-    // The last interval, as stat has it.
+    // The last interval, as computed by stat.
     let last = [
         "stat", "--by", "process", "--json", "--from", &tape, "--for", "1ms",
     ];
@@ -173,7 +173,7 @@ fn an_agent_serves_the_figures_of_a_recording() {
     assert!(used.map(|it| it.value).sum::<f64>() > 0.0);
     // It stays at the end of the recording.
     assert_eq!(api("node")["sequence"], api("node")["sequence"]);
-    // Whoever reaches the address sees no command lines, where that is not wanted.
+    // The configuration can keep command lines from those who reach the address.
     let config = folder.path().join("config.toml");
     fs::write(&config, "[web]\nevents = false\n").expect("a file");
     let silent = Agent::start(&["--from", &tape, "--config", &text(&config)]);
@@ -281,7 +281,7 @@ fn a_second_recording_in_a_folder_is_refused() {
     );
 }
 
-/// How many lines the indexes of a tape have.
+/// Returns the number of lines in the indexes of a tape.
 fn flushes(tape: &Path) -> usize {
     let segments = fs::read_dir(tape).into_iter().flatten().flatten();
     let indexes =
@@ -303,7 +303,7 @@ fn a_killed_agent_leaves_what_it_had_written() {
         drop(agent);
         let info = json(&["tape", "info", "--json", &tape]);
         assert_eq!(info["damages"], Value::Array(Vec::new()));
-        // Counters begin again: each run is a stretch of its own.
+        // Counters start again, so each run is a separate span.
         assert_eq!(
             info["spans"].as_array().map(Vec::len),
             Some(round),
@@ -318,15 +318,15 @@ fn a_killed_agent_leaves_what_it_had_written() {
     }
 }
 
-/// What an agent leaves that records onto a disk of its own until that is full.
+/// What remains of an agent that recorded onto a small disk until it was full.
 struct Full {
-    /// The oldest segment went; else there is no room for two.
+    /// Whether the oldest segment was removed. If not, the disk is too small for two segments.
     went: bool,
     info: Value,
     errors: String,
 }
 
-/// The segments of a recording with what each takes of the disk, bytes; the oldest first.
+/// Returns the segments of a recording, oldest first, with the disk space of each in bytes.
 fn segments(tape: &Path) -> Vec<(String, u64)> {
     let names = |folder: &Path| -> Vec<_> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -336,7 +336,7 @@ fn segments(tape: &Path) -> Vec<(String, u64)> {
     };
     let size = |folder: &Path| -> u64 {
         let files = names(folder).into_iter();
-        // One may have gone.
+        // It may have been removed.
         let files = files.filter_map(|file| Some(fs::metadata(file).ok()?.blocks() * 512));
         files.sum()
     };
@@ -347,7 +347,8 @@ fn segments(tape: &Path) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// `mebibytes`: of the disk, which is there in a namespace alone. Processes that come and go fill it.
+/// Runs an agent that records to a disk of this size in a mount namespace, and fills the disk with
+/// short-lived processes.
 fn on_a_full_disk(mebibytes: u64) -> Full {
     let folder = folder();
     let config = folder.path().join("noctule.toml");
@@ -356,7 +357,7 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
     let tape = text(&disk.join("tape"));
     let words = format!("[tape]\nfolder = \"{tape}\"\nsegment = \"10s\"\n");
     fs::write(&config, words).expect("a file");
-    // It goes on when its input ends, also when the test has failed.
+    // The script continues when its input ends, even if the test has failed.
     let script = "mount -t tmpfs -o size=$3m none \"$1\" || exit; \
         while :; do /bin/true; sleep 0.005; done & churn=$!; \
         \"$0\" run --listen 127.0.0.1:0 --config \"$2\" > /dev/null & agent=$!; \
@@ -403,7 +404,8 @@ fn on_a_full_disk(mebibytes: u64) -> Full {
 #[test]
 fn a_full_disk_drops_the_oldest_segment_and_keeps_measuring() {
     let _machine = support::shared();
-    // What others start beside the test is recorded, too: how large a segment is cannot be known before.
+    // The size of a segment depends on what else runs on the machine, so the disk grows until two
+    // segments fit.
     let mut tries = (0..7).map(|power| on_a_full_disk(1 << power));
     let full = tries.find(|full| full.went);
     let Full { info, errors, .. } = full.expect("a disk for two segments");

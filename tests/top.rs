@@ -17,7 +17,7 @@ const SIZES: [(u16, u16); 4] = [(120, 30), (80, 24), (40, 10), (20, 5)];
 /// Short enough for the narrowest screen.
 const NAME: &str = "burn-me";
 
-/// A terminal with `top` in it, and how the terminal was set before.
+/// A terminal in which `top` runs, and the terminal's earlier settings.
 struct Top {
     terminal: Terminal,
     settings: String,
@@ -28,7 +28,7 @@ impl Top {
         Self::with("", "CPU%", width, height)
     }
 
-    /// With more arguments; `title` is a heading of the table that it begins with.
+    /// Starts `top` with more arguments. `title` is a heading of its first table.
     fn with(arguments: &str, title: &str, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(width, height);
         let settings = terminal.output_of("stty -g");
@@ -39,10 +39,10 @@ impl Top {
         Self { terminal, settings }
     }
 
-    /// The terminal is the shell's again, as it was before.
+    /// Asserts that the shell has its terminal back, with the earlier settings.
     fn assert_restored(&self) {
         self.terminal.wait_for_prompt();
-        // Before anything else the status, which the next line would replace.
+        // The status comes first, because any other command would replace it.
         assert_eq!(self.terminal.output_of("echo $?"), "0\n");
         assert_eq!(self.terminal.output_of("stty -g"), self.settings);
         assert_eq!(self.terminal.variable("alternate_on"), "0");
@@ -51,7 +51,7 @@ impl Top {
         assert_eq!(self.terminal.output_of("echo $((6*7))"), "42\n");
     }
 
-    /// Ids of its programs.
+    /// Returns the ids of its BPF programs.
     fn programs(&self) -> std::collections::BTreeSet<u32> {
         let ids = bpf::held_by(self.terminal.child());
         assert!(ids.len() >= 8, "{ids:?}");
@@ -65,7 +65,7 @@ fn shows_burner(screen: &str) -> bool {
     line.is_some_and(|line| line.contains(|c: char| ('1'..='9').contains(&c)))
 }
 
-/// Every key does what the help says, whatever the size.
+/// Asserts that every key does what the help says, at any size.
 fn strike_keys(terminal: &Terminal) {
     terminal.keys(&["?"]);
     terminal.wait_for("help", |screen| {
@@ -97,13 +97,14 @@ fn strike_keys(terminal: &Terminal) {
     terminal.text("urn-m");
     terminal.keys(&["Enter"]);
     terminal.wait_for("filtered list", |screen| {
-        // Below the titles there is one row, and the last line has the keys.
+        // Below the headings there is one row. The last line lists the keys.
         let rows = screen.lines().skip_while(|line| !line.contains("NAME"));
         let rows = rows.skip(1).filter(|line| !line.trim().is_empty());
         shows_burner(screen) && rows.count() == 2
     });
     terminal.keys(&["Escape"]);
-    // Small screens have no quotes around it. The next key must not come before this one is read.
+    // Small screens show the name without quotes. The next key must wait until top has read this
+    // one.
     terminal.wait_for("whole list", |screen| {
         shows_burner(screen) && !screen.contains("urn-m\"") && !screen.contains("/ urn-m")
     });
@@ -170,7 +171,7 @@ fn it_ends_with_its_terminal() {
     let top = Top::start(80, 24);
     let (ids, pid) = (top.programs(), top.terminal.child());
     drop(top);
-    // What is left may wait for its parent to ask how it ended.
+    // A zombie may be left until its parent reaps it.
     wait_until("the process has ended", || {
         let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         state.is_empty() || state.contains(") Z ")
@@ -196,7 +197,8 @@ fn without_a_terminal_it_fails_and_leaves_nothing() {
 fn it_draws_hostile_names_without_obeying_escapes() {
     let _machine = support::shared();
     let _hostile = Hostile::start();
-    // Room for all that the tests beside it run: these have the least weight.
+    // The screen has room for everything that concurrent tests run, because these processes have
+    // the least weight.
     let top = Top::start(120, 400);
     let shown = [
         "quo\"te ",
@@ -238,7 +240,8 @@ fn it_shows_waiting_groups_with_a_verdict() {
     confine_to_one_cpu(&burners);
     let top = Top::with("--waits", "WAIT/s", 160, 30);
     let path = group.path();
-    // Other loads of the machine may have the CPU for a part, but it is never quiet: two want one.
+    // Other loads may use part of the CPU, but the group always waits: two processes compete for
+    // one CPU.
     let verdicts = ["too_many_threads", "hurt_by_neighbour", "hurt_by_kernel"];
     top.terminal.wait_for("group with a verdict", |screen| {
         let line = screen.lines().find(|line| line.contains(&path));
@@ -250,7 +253,7 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.terminal.wait_for("why", |screen| {
         screen.contains("because") && screen.contains("of the time that it wanted the CPU")
     });
-    // Alone: followed by another key at once, the terminal would take both for that key with Alt.
+    // Escape alone: if another key followed at once, the terminal would read Alt and that key.
     top.terminal.keys(&["Escape"]);
     top.terminal
         .wait_for("table again", |screen| screen.contains("WAIT/s"));
@@ -262,7 +265,7 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.assert_restored();
 }
 
-/// The moment that a screen of a recording shows.
+/// Returns the moment that a screen of a recording shows.
 fn moment(screen: &str) -> Option<String> {
     let first = screen.lines().next()?;
     let (before, _) = first.split_once(" (recorded)")?;
@@ -270,7 +273,7 @@ fn moment(screen: &str) -> Option<String> {
     Some(moment.to_owned())
 }
 
-/// The time of day of a live screen; `None` before the first figures.
+/// Returns the time of day of a live screen, or `None` before the first figures.
 fn time_of_day(screen: &str) -> Option<String> {
     let (first, _) = screen.split_once('\n')?;
     let (_, window) = first.split_once(" · window ")?;
@@ -278,14 +281,15 @@ fn time_of_day(screen: &str) -> Option<String> {
     time.split_whitespace().next().map(str::to_owned)
 }
 
-/// What a screen shows but for its first line, where the moment is, and its last, where the keys are.
+/// Returns the lines of a screen except the first, which has the moment, and the last, which lists
+/// the keys.
 fn figures(screen: &str) -> Vec<&str> {
     let lines: Vec<&str> = screen.lines().collect();
     lines[1..lines.len() - 1].to_vec()
 }
 
-/// The whole screens of a `top` that runs until it ends, by their time of day. A screen that is drawn just
-/// now is not whole: it is taken when two looks saw the same.
+/// Returns the complete screens of a running `top`, by their time of day, until it ends. A screen
+/// that is just being drawn is incomplete, so a screen counts when two looks in a row are equal.
 fn screens_until_the_end(terminal: &Terminal) -> BTreeMap<String, String> {
     let (mut screens, mut before) = (BTreeMap::new(), String::new());
     loop {
@@ -301,7 +305,7 @@ fn screens_until_the_end(terminal: &Terminal) -> BTreeMap<String, String> {
     }
 }
 
-/// When each batch of a recording was read.
+/// Returns when each batch of a recording was read.
 fn times(tape: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("text");
@@ -332,13 +336,13 @@ fn a_recording_shows_the_screens_seen_live() {
         ));
         terminal.wait_for("the screen", |screen| time_of_day(screen).is_some());
         let live = screens_until_the_end(&terminal);
-        // It still ends its recording, and would eat the next line.
+        // It is still ending its recording, and would read the next line.
         terminal.wait_for_prompt();
         assert!(live.len() >= 2, "{live:?}");
         terminal.line(&format!("{NOCTULE} top {view} --from {tape}"));
         terminal.wait_for("the recording", |screen| moment(screen).is_some());
         let mut compared = 0;
-        // The first batch alone has no window.
+        // The first batch has no window.
         for time in &times(&tape)[1..] {
             terminal.keys(&["g"]);
             terminal.text(time);
@@ -349,7 +353,7 @@ fn a_recording_shows_the_screens_seen_live() {
             let there = moment(&there).expect("a moment");
             let (_, there) = there.rsplit_once(' ').expect("a date and a time");
             if let Some(then) = live.get(there) {
-                // The graphs of the minute follow the first picture.
+                // The graphs of the last minute appear after the first drawing.
                 terminal.wait_for(then, |screen| figures(screen) == figures(then));
                 compared += 1;
             }

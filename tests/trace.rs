@@ -1,4 +1,4 @@
-//! `noctule trace`: every event, with the text that the kernel's own tracing has for it.
+//! `noctule trace`: every event, with the same text as in the kernel's own tracing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::support::tracefs::{Instance, Tracefs};
 use super::support::{self, NOCTULE, affinity, bpf, wait_until};
 
-/// A trace that runs; what it saw comes when it is interrupted.
+/// A running trace. Its output arrives when it is interrupted.
 pub(crate) struct Trace {
     child: Child,
     reader: Option<thread::JoinHandle<Vec<String>>>,
@@ -29,12 +29,12 @@ impl Trace {
             .spawn()
             .expect("the binary can be started");
         let out = BufReader::new(child.stdout.take().expect("piped"));
-        // It has to be read, so that it does not wait for the pipe.
+        // The reader drains the pipe, so that noctule never blocks on it.
         let reader = thread::spawn(move || out.lines().map_while(Result::ok).collect());
         wait_until("its programs are loaded", || {
             !bpf::held_by(child.id()).is_empty()
         });
-        // They are attached at once, or it has ended with an error.
+        // The programs are attached right after this, unless noctule has ended with an error.
         thread::sleep(Duration::from_millis(500));
         Self {
             child,
@@ -76,7 +76,7 @@ fn refused(args: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), errors)
 }
 
-/// What a line is for, and what it has.
+/// Splits an event into its name and its text.
 fn split(event: &Value) -> (String, String) {
     let name = event["event.name"].as_str().expect("a name");
     let text = event["text"].as_str().expect("text").trim_end();
@@ -89,7 +89,7 @@ fn split(event: &Value) -> (String, String) {
     }
 }
 
-/// The events of a pattern with one `*` at most.
+/// Returns the events that match a pattern with at most one `*`.
 fn matching<'a>(all: &'a str, pattern: &str) -> Vec<&'a str> {
     let (begin, end) = pattern.split_once('*').unwrap_or((pattern, ""));
     let fits = |name: &&str| match pattern.contains('*') {
@@ -148,7 +148,7 @@ fn cause_events(folder: &std::path::Path) {
     rustix::process::kill_process(own, rustix::process::Signal::WINCH).expect("ignored");
 }
 
-/// The kernel's tracing and noctule watch the same events of the same thread at once. The text of each
+/// The kernel's tracing and noctule watch the same events of the same thread. The text of each
 /// event is the same, in the same order.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of events")]
@@ -211,7 +211,7 @@ fn texts_equal_the_kernels_own_trace() {
                     let enable = format!("events/{}/enable", event.replacen(':', "/", 1));
                     instance.write(&enable, "1");
                 }
-                // What lies between is seen by both.
+                // Both see what happens between the marks.
                 let mark = rustix::process::getppid();
                 cause_events(folder.path());
                 assert_eq!(mark, rustix::process::getppid());
@@ -221,7 +221,7 @@ fn texts_equal_the_kernels_own_trace() {
             .join()
             .expect("the thread")
     });
-    // The kernel does not run programs in interrupts of other programs, and says how often.
+    // The kernel skips programs in interrupts that hit another program. noctule reports how often.
     let skipped = seen
         .iter()
         .filter_map(|event| event["lost"]["skipped"].as_u64());
@@ -249,7 +249,7 @@ fn texts_equal_the_kernels_own_trace() {
         };
         kernels.entry(name.expect("a name")).or_default().push(line);
     }
-    // What the kernel's trace has is in ours, which begins before it and ends after it.
+    // Our trace starts before the kernel's and ends after it, so it contains all its events.
     let (mut compared, mut missing) = (0, 0);
     for (name, theirs) in &kernels {
         let mine = ours.get(name).map_or(&[][..], Vec::as_slice);
@@ -265,8 +265,8 @@ fn texts_equal_the_kernels_own_trace() {
     assert!(compared >= 24, "{:?}", kernels.keys());
 }
 
-/// The buffer is far too small: what is shown and what is lost are all calls together, and each gap
-/// stands where it is.
+/// The buffer is far too small. Shown and lost events add up to all calls, and each gap is reported
+/// at its place.
 #[test]
 fn shown_and_lost_events_add_up_to_all_calls() {
     const CALLS: u64 = 200_000;
@@ -291,7 +291,7 @@ fn shown_and_lost_events_add_up_to_all_calls() {
     assert!(shown.iter().all(|event| event["fields"]["id"] == number));
 }
 
-/// Events of all CPUs, of several kinds.
+/// Events of several kinds from all CPUs.
 #[test]
 fn events_are_in_order_of_time() {
     let _machine = support::shared();
@@ -338,7 +338,7 @@ fn events_are_in_order_of_time() {
     assert!(times.is_sorted());
 }
 
-/// Dynamic text of the record, a filter on it, and the end after one event.
+/// A filter on dynamic text of the record, and a trace that ends after one event.
 #[test]
 fn a_filter_works_on_dynamic_text() {
     let _machine = support::shared();

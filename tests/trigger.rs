@@ -1,4 +1,4 @@
-//! `noctule trigger`: the kernel's event triggers, beside the kernel's own on the same work.
+//! `noctule trigger` compared with the kernel's event triggers, on the same work.
 
 use std::thread;
 
@@ -8,10 +8,10 @@ use super::support::tracefs::{Instance, Tracefs};
 use super::support::{self, affinity};
 use super::trace::Trace;
 
-/// Closes a descriptor that is not open: an event with a number.
+/// Closes a descriptor that is not open, which causes an event that contains a number.
 fn close_none(number: i32) {
     #[allow(unsafe_code, reason = "no safe call closes what is not open")]
-    // SAFETY: no descriptor of this process is so high.
+    // SAFETY: this process has no descriptor with so high a number.
     unsafe {
         libc::close((1 << 20) + number);
     }
@@ -25,7 +25,7 @@ fn gid() {
     let _ = rustix::process::getgid();
 }
 
-/// The texts of the closes that were shown.
+/// Returns the texts of the closes that were shown.
 fn closes(events: &[Value]) -> Vec<&str> {
     let texts = events
         .iter()
@@ -41,7 +41,7 @@ fn done<'a>(events: &'a [Value], trigger: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-/// The calls after which tracing is off or on, with closes between them.
+/// Calls getuid and getgid, which switch tracing off and on, with closes in between.
 fn work() {
     let calls: [fn(); 9] = [uid, uid, gid, uid, gid, gid, uid, gid, uid];
     for (number, call) in (0..).zip(calls) {
@@ -91,8 +91,8 @@ fn compare_with_kernel(name: &str, triggers: [&str; 2]) -> Vec<Value> {
         .map(String::as_str)
         .filter(|line| line.starts_with("sys_close"))
         .collect();
-    // Older kernels write numbers without 0x. Closes of files that the test itself has open come before the
-    // work, and after it.
+    // Older kernels write numbers without 0x. The test closes its own open files before and after
+    // the work.
     let numbered = |texts: Vec<&str>| -> Vec<String> {
         let texts = texts.into_iter().map(|text| text.replace("0x", ""));
         texts.filter(|text| text.contains("fd: 1000")).collect()
@@ -130,8 +130,8 @@ fn enable_event_and_disable_event_match_the_kernel() {
     assert_eq!(done(&seen, &disable).len(), 2);
 }
 
-/// The event that turns tracing on is shown itself. The kernel leaves it out where the trigger has a filter and the
-/// event none.
+/// The event that turns tracing on is shown. The kernel omits it if the trigger has a filter and
+/// the event has none.
 #[test]
 fn the_event_that_turns_tracing_on_is_shown() {
     let _machine = support::shared();
@@ -174,14 +174,14 @@ fn the_event_that_turns_tracing_on_is_shown() {
     });
     for ((ours, theirs), first) in seen.into_iter().zip([true, false]) {
         assert_eq!(ours, [true, true]);
-        // That of 5.10 turns on another buffer than that of the instance.
+        // The trigger of Linux 5.10 turns on another buffer than that of the instance.
         if theirs[1] || support::kernel() > (5, 10) {
             assert_eq!(theirs, [first, true], "the kernel's");
         }
     }
 }
 
-/// Two CPUs at once turn tracing off and on: a count is used up by changes only, and exactly.
+/// Two CPUs turn tracing off and on at the same time. Only changes use up a trigger's count.
 #[test]
 fn counts_are_exact_on_all_cpus() {
     const COUNT: usize = 500;
@@ -219,12 +219,13 @@ fn counts_are_exact_on_all_cpus() {
     let seen = trace.end_json();
     assert_eq!(done(&seen, &format!("traceoff:{COUNT}")).len(), COUNT);
     assert_eq!(done(&seen, "traceon").len(), COUNT);
-    // The count is used up while tracing is off, too, when nothing is shown.
+    // The stack trigger also uses up its count while tracing is off and nothing is shown.
     let stacks = done(&seen, "stacktrace:5000");
     assert!(!stacks.is_empty() && stacks.len() <= 5000, "{stacks:?}");
     for event in stacks {
         if support::kernel() < (5, 11) {
-            // It has no stack at a system call's own events, and no function that gives the thread's.
+            // In a system call's own events the program has no stack, and no helper that returns
+            // the thread's stack.
             assert!(event["stack"].is_null(), "{event}");
             continue;
         }
@@ -236,8 +237,8 @@ fn counts_are_exact_on_all_cpus() {
     }
 }
 
-/// The last events before the trigger, once; none before that. Of an event that is given twice those that fit either
-/// filter.
+/// A snapshot shows the last events before the trigger, once, and none before the first trigger. If
+/// an event is given twice, it shows those that match either filter.
 #[test]
 fn a_snapshot_shows_the_last_events() {
     let _machine = support::shared();

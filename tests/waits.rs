@@ -1,8 +1,8 @@
-//! Who waited for the CPU, how long, and because of whom: against the kernel's own accounts, and in
-//! scenes whose truth is known.
+//! Who waited for the CPU, how long, and because of whom. The tests compare with the kernel's own
+//! accounting, and with scenes whose cause is known.
 //!
-//! Groups whose load stays on the last CPU are the heaviest that there can be, so that what else
-//! runs on the machine changes nothing; the first is left to the agent.
+//! Groups whose load stays on the last CPU get the highest weight, so that other loads on the
+//! machine do not matter. The first CPU is left to the agent.
 
 #![allow(
     clippy::print_stdout,
@@ -45,12 +45,12 @@ const CAUSES: [&str; 8] = [
     "unattributed",
 ];
 
-/// `noctule waits --json` by cgroup, for so long.
+/// Runs `noctule waits --json` by cgroup for this long.
 fn waits(duration: &str) -> Value {
     support::json(&["waits", "--json", "--by", "cgroup", "--for", duration])
 }
 
-/// The row of a group, of which there must be one.
+/// Returns the row of the group, and panics if it is not exactly one.
 #[track_caller]
 fn row_of<'a>(answer: &'a Value, group: &Group) -> &'a Value {
     let rows = support::rows(answer, |row| row["cgroup.id"] == group.id());
@@ -65,12 +65,12 @@ fn number(value: &Value) -> f64 {
         .unwrap_or_else(|| panic!("{value}: no number"))
 }
 
-/// All that a row waited, seconds.
+/// Returns the total wait of a row in seconds.
 fn waited(row: &Value) -> f64 {
     number(&row["wait"]["seconds"])
 }
 
-/// Seconds of a cause; a kernel may not measure what interrupts and the host take.
+/// Returns the seconds of a cause. A kernel may not measure what interrupts and the host take.
 fn cause(row: &Value, name: &str) -> f64 {
     match &row["causes"][name] {
         Value::Null if ["interrupt", "host"].contains(&name) => 0.0,
@@ -78,7 +78,7 @@ fn cause(row: &Value, name: &str) -> f64 {
     }
 }
 
-/// A configuration file with this text.
+/// Creates a configuration file with this text.
 fn configuration(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a file of our own");
     file.write_all(text.as_bytes()).expect("it can be written");
@@ -89,8 +89,8 @@ fn path(file: &NamedTempFile) -> &str {
     file.path().to_str().expect("in UTF-8")
 }
 
-/// Runs `noctule` with these arguments around a command, which is in the group from its first
-/// instruction on. What noctule answers goes to files.
+/// Runs `noctule` with these arguments around a command. The command is in the group from its first
+/// instruction, and the answers of noctule go to files.
 fn around(args: &[&str], group: &Group, command: &[String]) -> Output {
     let enter = group.enter();
     group.allow_realtime();
@@ -100,7 +100,7 @@ fn around(args: &[&str], group: &Group, command: &[String]) -> Output {
     output.expect("the binary can be started")
 }
 
-/// A file for an answer.
+/// Creates a file for an answer.
 fn answer_file() -> NamedTempFile {
     NamedTempFile::new().expect("a file of our own")
 }
@@ -110,7 +110,7 @@ fn answer_in(file: &NamedTempFile) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// What processes said that they waited by the kernel's account: pid, seconds.
+/// Parses the waits that processes printed from the kernel's accounting, as pid and seconds.
 fn told(output: &Output) -> Vec<(u32, f64)> {
     let words = load::words(&output.stdout);
     let waited = words.iter().filter_map(|word| word.strip_prefix("waited "));
