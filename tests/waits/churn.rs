@@ -1,4 +1,4 @@
-//! Groups and processes that come and go by the thousands: nothing stays behind.
+//! Thousands of short-lived groups and processes leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use super::support::reading::Reading;
 use super::support::{self, oracle, wait_until};
 use super::{assert_close, configuration, path};
 
-/// What the agent may keep: the last events, tables that were larger once, code that ran for the first time,
-/// and free memory between what is kept, which the allocator cannot give back.
+/// What the agent may keep: the latest events, tables that were larger before, code run for the
+/// first time, and fragmented free memory.
 const SLACK_MIB: f64 = 8.0;
-/// That many groups are there at a time.
+/// Number of groups that exist at a time.
 const BATCH: usize = 100;
 
 /// Returns the number of groups, which is smaller on an emulated machine.
@@ -43,7 +43,7 @@ fn make_groups(parent: &Group) -> Load {
     load
 }
 
-/// Two shells at once, each with a process for each group of [`many`].
+/// Runs two shells at once, each with one process per group of [`group_count`].
 fn storm(group: &Group) {
     let count = group_count();
     let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i + 1)); ( : ); done; :");
@@ -63,7 +63,7 @@ fn entries(reading: &Reading) -> [f64; 3] {
     })
 }
 
-/// Every counter, by name and labels.
+/// Returns all counters, by name and labels.
 fn counters(samples: &[Sample]) -> BTreeMap<String, f64> {
     let counter = |s: &&Sample| s.name.ends_with("_total") || s.name.ends_with("_bucket");
     let key = |s: &Sample| format!("{} {:?}", s.name, s.labels);
@@ -71,7 +71,7 @@ fn counters(samples: &[Sample]) -> BTreeMap<String, f64> {
     counters.map(|s| (key(s), s.value)).collect()
 }
 
-/// No value is absurd, and no counter went back.
+/// Asserts that no value is absurd and no counter decreased.
 #[track_caller]
 fn assert_sane(before: &Reading, after: &Reading) {
     let absurd = |s: &&Sample| {
@@ -88,7 +88,7 @@ fn assert_sane(before: &Reading, after: &Reading) {
     }
 }
 
-/// What was used, idle and neither, against the time that passed.
+/// Asserts that used, idle and unaccounted time add up to the elapsed time.
 #[track_caller]
 fn assert_closed(before: &Reading, after: &Reading) {
     let names = [
@@ -109,7 +109,7 @@ fn assert_closed(before: &Reading, after: &Reading) {
         0.001,
         unsure * cpus,
     );
-    // Time that the host of a virtual machine gave to others is in the remainder.
+    // Steal time in a virtual machine is in the unaccounted part.
     let most = 0.1 * sum + support::stolen();
     assert!(grown[2] < most, "{names:?}: {grown:?}, not {most}");
 }
@@ -118,14 +118,14 @@ fn assert_closed(before: &Reading, after: &Reading) {
 fn short_lived_groups_and_processes_leave_nothing_behind() {
     let _machine = support::alone();
     needs!("cpu_waits");
-    // How long groups that are gone are listed and named.
+    // How long removed groups are listed and named.
     let config = configuration(
         "[collect]\ndead_cgroup_memory_seconds = 1.0\n[metrics]\ngrace_seconds = 5.0\n\
          [verdicts]\nwindow_seconds = 1.0\nbaseline_seconds = 6.0\n",
     );
     let agent = Agent::start(&["--config", path(&config), "--interval", "500ms"]);
     let parent = Group::new("churn").heavy();
-    // A little of everything, so that what is taken once is taken.
+    // A warm-up run, so that one-time allocations are done.
     storm(&parent);
     let first = Reading::fresh(&agent);
     let (baseline, memory) = (entries(&first), oracle::resident_mib(agent.pid()));
@@ -138,7 +138,7 @@ fn short_lived_groups_and_processes_leave_nothing_behind() {
     drop(below);
     let mut last = Reading::fresh(&agent);
     assert_sane(&between, &last);
-    // Other groups of the machine may come in the meantime.
+    // Other groups of the machine may be created meanwhile.
     wait_until("the kernel side has as many rows as before", || {
         last = Reading::fresh(&agent);
         let now = entries(&last);

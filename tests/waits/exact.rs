@@ -1,4 +1,4 @@
-//! How long each process waited, against field 2 of `/proc/PID/schedstat`.
+//! How long each process waited, compared with field 2 of `/proc/PID/schedstat`.
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use super::{answer_file, answer_in, around, assert_close, number, path, told};
 struct Case {
     name: &'static str,
     load: &'static str,
-    /// Processes that tell what they waited.
+    /// Number of processes that print their wait.
     processes: usize,
-    /// All of them together wait that long at least, in seconds; else the case shows nothing.
+    /// Minimum total wait in seconds. Below it the case proves nothing.
     least: f64,
 }
 
@@ -55,10 +55,10 @@ const CASES: [Case; 6] = [
     },
 ];
 
-/// The kernel reports the end of a process with threads some 100 ms later.
+/// The kernel reports the end of a multi-threaded process about 100 ms late.
 const THEN_SLEEP: &str = "\"$0\" \"$@\"; exec sleep 0.5";
 
-/// The bar is 1 %. A process waits for microseconds more after it has told what it waited.
+/// The tolerance is 1 %. A process still waits for microseconds after it printed its wait.
 const SHARE: f64 = 0.01;
 const SLACK: f64 = 0.000_3;
 
@@ -68,12 +68,12 @@ fn row_of(answer: &Value, pid: u32) -> &Value {
     rows[0]
 }
 
-/// From 6.12 on a thread that falls asleep stays in its queue for a while. If it is migrated then, the
-/// kernel counts its sleep as waiting, which noctule leaves out: then schedstat has more, and the load
-/// is made again.
+/// Since 6.12 a sleeping thread stays in its queue for a while. If it is migrated then, the kernel
+/// counts its sleep as waiting, which noctule leaves out. In that case schedstat reports more, and
+/// the load runs again.
 const TRIES: u32 = 4;
 
-/// What each process waited by us and by the kernel: pid, seconds.
+/// Returns pid, noctule's seconds and the kernel's seconds for each process.
 fn compared(case: &Case) -> Vec<(u32, f64, f64)> {
     let group = Group::new("exact");
     let file = answer_file();

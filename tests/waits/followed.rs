@@ -17,8 +17,8 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
     let spinning = Load::own(&hog, "spin 1");
     let file = answer_file();
     let load = load::command("worker 1 0.6").join("' '");
-    // The shell tells what it waited as a load does; what it waits for after that is not told, so
-    // the hog has its CPU no more, and it ends at once.
+    // The shell prints its wait, as a load does. It first stops the hog, because later waits would
+    // be missing from the printed sum.
     let script = format!(
         "'{load}'; kill -STOP {}; read -r _ waited _ < /proc/$$/schedstat; \
          echo \"load: waited $$ $waited\"; exit 7",
@@ -38,18 +38,18 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
     assert_eq!(told.len(), 2, "the shell and what it started: {output:?}");
     let kernel: f64 = told.iter().map(|(_, seconds)| seconds).sum();
     println!("waited {} s; the kernel says {kernel} s", waited(row));
-    // Where the kernel hides a process, the begin of a wait can be lost that comes with it.
+    // If the kernel hides a process, the start of a wait can be lost in the switch to or from it.
     assert_close("waited", waited(row), kernel, 0.03, 0.000_3);
     assert!(cause(row, "neighbour") > 0.8 * waited(row), "{row}");
     let culprit = &row["culprits"][0];
     assert_eq!(culprit["name"], hog.path().as_str(), "{row}");
-    // Others on the machine can have the rest.
+    // Other loads on the machine can account for the rest.
     assert!(number(&culprit["share"]) > 0.8, "{row}");
     assert_eq!(row["verdict"]["kind"], "hurt_by_neighbour", "{row}");
     assert_eq!(row["verdict"]["culprit"], hog.path().as_str(), "{row}");
 }
 
-/// The kernel reports the end of a process with threads some 100 ms after it: the command can have
+/// The kernel reports the end of a multi-threaded process about 100 ms late. The command can have
 /// ended by then.
 #[test]
 fn descendants_that_ended_just_before_the_command_are_complete() {
@@ -63,7 +63,7 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
     ];
     for (file, args) in cases {
         let args = [args, &["-o", path(file)]].concat();
-        // On a machine with too much to do they may come too late: then that is said.
+        // On an overloaded machine the reports may come too late, which noctule then says.
         let whole = |output: &Output| {
             let said = String::from_utf8_lossy(&output.stderr);
             !said.contains("the last figures of a process did not come")
@@ -81,7 +81,7 @@ fn descendants_that_ended_just_before_the_command_are_complete() {
             assert_eq!(rows.len(), told.len(), "{answer}");
             rows.iter().map(|row| number(&row["wait.seconds"])).sum()
         };
-        // As above: a begin that comes with a hidden process can be lost.
+        // As above, the start of a wait can be lost in a switch to or from a hidden process.
         assert_close(args[0], ours, kernel, 0.03, 0.000_3);
     }
 }

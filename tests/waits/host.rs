@@ -1,5 +1,5 @@
-//! What the host takes, in virtual machines of which it is known: a module of the kernel (`vm/modules`) has the
-//! clock by which a hypervisor says it.
+//! Time that the host takes, in virtual machines where it is known. A kernel module (`vm/modules`)
+//! provides the clock with which a hypervisor reports it.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,8 @@ use super::{cause, number, row_of, waited, waits};
 const PERCENT: &str = "/sys/module/noctule_steal/parameters/percent";
 const STEP: &str = "/sys/module/noctule_steal/parameters/step_ms";
 
-/// Whether the machine has no modules of our own; then the test is reported as skipped. Where it has the other one
-/// it has this one.
+/// Returns whether the machine lacks our modules, and reports the skip to the runner. A machine
+/// with the other module also has this one.
 fn lacks_modules() -> bool {
     let lacks = !Path::new("/sys/module/noctule_meter").exists();
     if lacks {
@@ -29,7 +29,7 @@ fn lacks_modules() -> bool {
     lacks
 }
 
-/// A host that takes a part of each CPU, until this is dropped.
+/// A host that takes part of each CPU, until dropped.
 struct Host;
 
 impl Host {
@@ -50,10 +50,11 @@ impl Drop for Host {
     }
 }
 
-/// The answer for three seconds, and what the host took meanwhile of the last CPU, as /proc/stat has it.
+/// Returns the answer for three seconds, and the time that the host took from the last CPU by
+/// /proc/stat.
 fn watched() -> (Value, f64) {
     let stolen = || oracle::time_of(oracle::cpus_online() - 1).steal;
-    // What runs has come to its end, and the loads to their balance.
+    // Earlier processes have ended, and the loads are balanced.
     thread::sleep(Duration::from_millis(300));
     let (before, began) = (stolen(), Instant::now());
     let answer = waits("3s");
@@ -83,13 +84,13 @@ fn what_the_host_takes_is_not_a_neighbour() {
         assert_adds_up(row);
         assert_eq!(row["verdict"]["kind"], "hurt_by_host", "{row}");
         assert_eq!(row["verdict"]["culprit"], Value::Null, "{row}");
-        // The kernel charges the other one for what the host took from it.
+        // The kernel charges the other one for the time that the host took from it.
         let ran = number(&other["cpu.seconds"]) * 0.25;
         assert!(cause(row, "neighbour") < 1.1 * ran, "{ran} s: {row}");
     }
 }
 
-/// A virtual machine that gets half of its CPUs, with threads of one group on one of them.
+/// A virtual machine that gets half of its CPUs. Threads of one group share one of them.
 #[test]
 fn threads_that_share_half_a_cpu_blame_no_neighbour() {
     let _machine = support::alone();
@@ -110,7 +111,8 @@ fn threads_that_share_half_a_cpu_blame_no_neighbour() {
     assert!(cause(row, "neighbour") < 0.05 * waited(row), "{row}");
 }
 
-/// Hosts have got their clock wrong, as where a CPU was offline: it stepped back, and forward again.
+/// Some hypervisors get their clock wrong, for example after a CPU was offline: it steps back, and
+/// then forward.
 #[test]
 fn steps_of_the_host_clock_are_not_steal() {
     let _machine = support::alone();

@@ -1,5 +1,5 @@
-//! Waits that last: counted while they go on, with their culprits however often these take turns, and
-//! with the budgets of real-time threads told from neighbours.
+//! Long waits: they count while they last, their culprits are found however often these take turns,
+//! and real-time budgets are not mistaken for neighbours.
 
 use std::thread;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::support::window::Window;
 use super::support::{affinity, oracle, wait_until};
 use super::{cause, number, row_of, support, waited};
 
-/// What the host and threads of the kernel take of a scene that lasts for a second or two.
+/// Share that the host and kernel threads may take in a scene of a second or two.
 const DISTURBED: f64 = 0.1;
 
-/// The kernel brings the CPU time of a running thread up to date at its tick: 10 ms at 100 Hz.
+/// The kernel updates the CPU time of a running thread at its tick: 10 ms at 100 Hz.
 const TICK: f64 = 0.012;
 
-/// A window in which nothing begins or ends.
+/// Measures a window in which nothing starts or ends.
 fn watched(seconds: f64) -> (Value, f64) {
     let window = Window::of(&["waits", "--by", "cgroup"]);
     thread::sleep(Duration::from_secs_f64(seconds));
@@ -29,8 +29,8 @@ fn watched(seconds: f64) -> (Value, f64) {
     (answer, length)
 }
 
-/// A thread that hardly ever gets the last CPU once others are there. They begin after it and end before it:
-/// it could not begin or end beside them.
+/// Starts a thread that hardly ever gets the last CPU once other loads run. It must start before
+/// the loads and end after them, because it could not make progress next to them.
 fn starved(group: &Group) -> Load {
     group.weigh(1);
     Load::own(group, "spin 1")
@@ -49,7 +49,7 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     let victim = Group::new("starved");
     let load = starved(&victim);
     let _hogs = Load::own(&hog, "spin 50");
-    // Its share is 1 in 10,000 at most: it waits for seconds.
+    // Its share is at most 1 in 10,000, so it waits for seconds.
     let before = oracle::waited_seconds(load.pid());
     thread::sleep(Duration::from_millis(300));
     let (answer, length) = watched(1.0);
@@ -61,7 +61,8 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     );
     assert_adds_up(row);
     let ran = number(&row["cpu.seconds"]);
-    // Whoever does not run waits; to the microseconds between the ends of the window and the walk.
+    // A thread that does not run waits. The error is the microseconds between an end of the window
+    // and the walk.
     let expected = length - ran;
     assert!((waited(row) - expected).abs() < 0.01 * length, "{row}");
     let blamed = culprit(row, &hog).map_or(0.0, |c| number(&c["seconds"]));
@@ -70,8 +71,9 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     assert_ne!(row["verdict"]["kind"], "quiet", "{row}");
 }
 
-/// A thread that never sleeps runs or waits: its last wait began as long after a moment in which it ran as the
-/// kernel's two sums in its schedstat have grown since, and no file has it.
+/// No file has the start of a wait. But a thread that never sleeps either runs or waits, and
+/// schedstat sums both. From a moment when it ran until its last wait began, as much time passed as
+/// both sums have grown.
 #[test]
 fn an_unfinished_wait_is_shown_from_its_start() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -79,12 +81,12 @@ fn an_unfinished_wait_is_shown_from_its_start() {
     let hog = Group::new("hog").heavy();
     let victim = Group::new("starved");
     let load = starved(&victim);
-    // It has the CPU for itself.
+    // It has the CPU to itself.
     load.burn_to(oracle::process_seconds(load.pid()) + 0.1);
     let sums = || oracle::schedstat_seconds(load.pid()) + oracle::waited_seconds(load.pid());
     let (ran_at, ran_sums) = (support::now(), sums());
     let _hogs = Load::own(&hog, "spin 50");
-    // Its last turn is short, and the next one seconds away.
+    // Its last turn is short, and the next one is seconds away.
     let mut tried = 0;
     let (answer, asked, answered) = loop {
         let runs = oracle::runs(load.pid());
@@ -116,14 +118,15 @@ fn an_unfinished_wait_is_shown_from_its_start() {
         "{sentence}"
     );
     assert!(sentence.contains(" and still waits"), "{sentence}");
-    // Those who share a CPU wait, too, but the one that has it; a switch while they are read changes one.
+    // All the threads that share the CPU wait, except the running one. A switch during the walk
+    // changes the count by one.
     let others = row_of(&answer, &hog);
     let waiting = others["waiting"]["threads"].as_u64().expect("a number");
     assert!((45..=50).contains(&waiting), "{others}");
 }
 
-/// Nothing but the queue of the CPU knows of it: no switch has seen it, and where there are many threads
-/// a walk over all of them is rare.
+/// Only the run queue of the CPU knows about this thread: no switch has seen it, and a walk over so
+/// many threads is rare.
 #[test]
 fn a_woken_thread_that_never_ran_is_seen_among_many() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -148,8 +151,8 @@ fn a_woken_thread_that_never_ran_is_seen_among_many() {
     assert!(waited(row) > 0.9 * expected, "{expected}: {row}");
 }
 
-/// Two threads that wake each other some 100,000 times in a second, each in a group of its own: a ring of
-/// slices remembers that for less than a millisecond.
+/// Two threads in separate groups that wake each other about 100,000 times per second. A ring of
+/// slices then covers less than a millisecond.
 struct Turns {
     server: Group,
     client: Group,
@@ -172,7 +175,7 @@ impl Turns {
         wait_until("it has a second thread", || other().is_some());
         let thread = other().expect("it has");
         client.add_thread(thread);
-        // Before Linux 6.2 a move may make it forget.
+        // Before Linux 6.2 moving a thread to another group may reset its affinity.
         affinity::pin(Pid::from_raw(thread as i32), affinity::last_cpu());
         thread::sleep(Duration::from_millis(300));
         Self {
@@ -182,7 +185,8 @@ impl Turns {
         }
     }
 
-    /// Each of the two is blamed for about half of the wait of a victim beside whom nobody else runs.
+    /// Asserts that each of the two is blamed for about half of a victim's wait, if nothing else
+    /// runs on the CPU.
     fn check_blame(&self, row: &Value) {
         assert_adds_up(row);
         assert!(cause(row, "unattributed") <= 0.05 * waited(row), "{row}");
@@ -209,7 +213,8 @@ fn culprits_that_alternate_are_blamed_for_long_waits() {
     turns.check_blame(row);
 }
 
-/// Its waits of some milliseconds follow its own slices, and have more switches than a CPU remembers one by one.
+/// The thread waits for milliseconds after its own slices, with more switches than the kernel side
+/// remembers per CPU.
 #[test]
 fn a_thread_does_not_wait_for_its_own_slice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -225,7 +230,8 @@ fn a_thread_does_not_wait_for_its_own_slice() {
     turns.check_blame(row);
 }
 
-/// The kernel keeps a part of each second from real-time threads; whoever runs then is not to blame.
+/// The kernel withholds part of each second from real-time threads. The threads that run then are
+/// not to blame.
 #[test]
 fn a_real_time_budget_is_not_a_neighbour() {
     let _machine = support::alone();
@@ -242,14 +248,14 @@ fn a_real_time_budget_is_not_a_neighbour() {
     let row = row_of(&answer, &victim);
     println!("{length} s, by the kernel {kernel} s: {row}");
     assert_adds_up(row);
-    // A twentieth of each second at least is for others.
+    // At least a twentieth of each second is reserved for other threads.
     assert!(waited(row) > 0.02 * length, "{row}");
     let held = cause(row, "throttle");
     assert!(held + cause(row, "host") > 0.8 * waited(row), "{row}");
     assert!(cause(row, "neighbour") < 0.1 * waited(row), "{row}");
 }
 
-/// What a throttled thread waited before it was moved belongs to the group that it waited in.
+/// What a throttled thread waited before a move belongs to the group in which it waited.
 #[test]
 fn a_wait_before_a_move_stays_with_the_group() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -267,7 +273,7 @@ fn a_wait_before_a_move_stays_with_the_group() {
     let moved = support::now();
     thread::sleep(Duration::from_secs(1));
     let seen = window.close();
-    // The agent says that it has begun some time after it has.
+    // The agent reports its start some time after it.
     let (earliest, latest) = seen.began;
     let answer = seen.answer;
     let length = number(&answer["window_seconds"]);

@@ -1,4 +1,4 @@
-//! The parts of each row add up, and waits are divided as the CPU was.
+//! The parts of each row add up, and waits are divided in proportion to CPU time.
 
 use std::thread;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::{CAUSES, assert_close, cause, number, row_of, support, waited, waits};
 
-/// A sum of a few numbers in seconds is that exact.
+/// Rounding error of a sum of a few numbers, in seconds.
 const ROUNDING: f64 = 1e-9;
 
-/// Everything in a row adds up.
+/// Asserts that all parts of a row add up.
 #[track_caller]
 pub(super) fn assert_adds_up(row: &Value) {
     let causes = CAUSES.iter().map(|name| cause(row, name));
@@ -64,7 +64,7 @@ fn causes_and_culprits_add_up_at_every_level() {
     }
 }
 
-/// Group and what was made for it.
+/// A group and its weight.
 struct Rival {
     weight: u64,
     group: Group,
@@ -92,7 +92,7 @@ fn culprits_are_blamed_in_proportion_to_their_weights() {
     victim.weigh(2500);
     let _load = Load::own(&victim, "spin 1");
     let rivals = [1, 2, 4].map(Rival::new);
-    // What a group has when it begins is a debt of the others.
+    // Gives the scheduler time to even out the head start of new groups.
     thread::sleep(Duration::from_millis(500));
     let answer = waits("4s");
     let row = row_of(&answer, &victim);
@@ -104,7 +104,7 @@ fn culprits_are_blamed_in_proportion_to_their_weights() {
         println!("weight {}: {share}", rival.weight);
         let what = format!("weight {}", rival.weight);
         let expected = rival.weight as f64 / 7.0;
-        // What the host takes counts for who has the CPU.
+        // Time that the host takes counts for the group that has the CPU.
         let allowed = 0.05 + support::stolen() / number(&row["wait"]["seconds"]);
         assert!(
             (share - expected).abs() < allowed,

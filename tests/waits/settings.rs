@@ -1,4 +1,4 @@
-//! What the configuration says of waits, right and wrong, and tables that are too small.
+//! The `[waits]` section of the configuration, valid and invalid, and tables that are too small.
 
 use std::thread;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn disabled_waits_have_no_figures() {
     support::wait_until("there are figures", || {
         agent.get("/api/v1/node", "application/json").0 == 200
     });
-    // No rows would say that nobody was hurt.
+    // Empty rows would claim that nobody was hurt.
     for resource in ["now", "waits", "pairs"] {
         let (status, text) = agent.get(&format!("/api/v1/{resource}"), "application/json");
         assert!(status == 503 && text.contains("cpu_waits is off"), "{text}");
@@ -87,7 +87,7 @@ fn waits_without_a_row_count_in_others() {
     let config = configuration(TINY);
     let crowd = start_crowd(6);
     let args = ["waits", "--by", "cgroup", "--config", path(&config)];
-    // Their own account is as old as their last wait: read from outside, on both sides.
+    // Their own accounting is updated when a wait ends, so both readings enclose ours.
     let kernel = || -> f64 {
         let waited = |(_, load): &(Group, Load)| support::oracle::waited_seconds(load.pid());
         crowd.iter().map(waited).sum()
@@ -110,8 +110,8 @@ fn waits_without_a_row_count_in_others() {
         let culprits = row["culprits"].as_array().expect("culprits");
         unnamed += culprits.iter().filter(|c| c["name"] == "others").count();
     }
-    // A wait that has not ended is in neither account; what ends between two readings can be in
-    // one alone. In the row of the others there can be waits of strangers.
+    // An unfinished wait is in neither account. A wait that ends between the two readings can be in
+    // only one of them. The row of the others can contain waits of unrelated processes.
     println!(
         "{ours} s; {} to {} s by the kernel",
         last - first,
@@ -154,7 +154,8 @@ fn a_small_table_loses_rows_but_no_node_time() {
     assert_eq!(Reading::fresh(&whole).losses(), []);
 }
 
-/// How long one group waited for another in the window of the verdicts, where that has a name.
+/// Returns how long one group waited for another in the window of the verdicts, if the pair has a
+/// name.
 fn named_pair(agent: &Agent, victim: &Group, culprit: &Group) -> Option<f64> {
     let (status, text) = agent.get("/api/v1/pairs", "application/json");
     // Before the first window ends there are none.
@@ -181,7 +182,7 @@ fn a_new_culprit_gets_the_place_of_an_idle_one() {
     let crowd = start_crowd(9);
     let rows = [("map", "blames")];
     agent.wait_for_value("noctule_self_map_entries", &rows, |taken| taken >= 64.0);
-    // Their groups stay, and so would their pairs.
+    // The groups are kept, because removing them would also remove their pairs.
     let (_groups, loads): (Vec<Group>, Vec<Load>) = crowd.into_iter().unzip();
     drop(loads);
     let late = ["late-1", "late-2"].map(|name| Group::new(name).heavy());

@@ -1,4 +1,4 @@
-//! Context switches of the node, against the kernel's own count.
+//! Context switches of the node, compared with the kernel's own count.
 
 use std::fs;
 use std::thread;
@@ -11,14 +11,15 @@ use super::support::reading::Reading;
 use super::support::record::Recorder;
 use super::{assert_close, support};
 
-/// Switches of all CPUs since boot.
+/// Returns the switches of all CPUs since boot.
 fn ctxt() -> f64 {
     let stat = fs::read_to_string("/proc/stat").expect("/proc/stat");
     let line = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
     line.expect("ctxt").parse().expect("a number")
 }
 
-/// Every switch leaves a thread that wanted to sleep, one that wanted to go on, or the idle task.
+/// Sums the switches by reason: a thread went to sleep, a thread was preempted, or the idle task
+/// ran.
 fn ours(reading: &Reading) -> f64 {
     let threads = reading.value("noctule_node_sched_switches_total", &[]);
     let idle = reading.value("noctule_node_cpu_idle_switches_total", &[]);
@@ -37,7 +38,7 @@ fn switches_by_reason_add_up_to_the_kernels_count() {
     let loads = loads.map(|load| Load::own(&group, load));
     let readings: Vec<Reading> = (0..30).map(|_| Reading::fresh(&agent)).collect();
     drop(loads);
-    // The last reading has to be before the last entry.
+    // The record's last entry must be later than the last scrape.
     thread::sleep(Duration::from_millis(50));
     let record = recorder.end();
     let stray = record.stray(&readings, ours, |count| *count);

@@ -1,4 +1,4 @@
-//! Containers that wait for a unit of systemd, and for threads of the kernel.
+//! Containers that wait for a systemd unit and for kernel threads.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::support::load::Load;
 use super::support::{self, affinity, oracle};
 use super::{cause, number, waited};
 
-/// `noctule waits` by container: the row of the container.
+/// Returns the row of the container in `noctule waits`.
 fn row_of(id: &str, duration: &str) -> Value {
     let args = ["waits", "--json", "--by", "container", "--for", duration];
     let answer = support::json(&args);
@@ -44,9 +44,9 @@ fn a_systemd_unit_is_named_as_a_neighbour() {
     assert!(cause(&row, "neighbour") > 0.9 * waited(&row), "{row}");
 }
 
-/// The kernel thread that looks for pages that are the same, at work on one CPU and nearly without a
-/// pause (without any, whoever waits for each thread to pause for once waits for ever); as it was
-/// again when this is dropped.
+/// The kernel thread that merges identical pages, busy on one CPU with hardly a pause. Without any
+/// pause, the kernel would wait forever for it to reach a quiescent state. Its settings are
+/// restored when this is dropped.
 struct Ksmd {
     pid: Pid,
     cpus: CpuSet,
@@ -102,7 +102,7 @@ fn kernel_threads_are_blamed_as_the_kernel() {
     let _machine = support::alone();
     needs!("cpu_waits");
     let id = hex_id();
-    // Not heavier than usual: threads of the kernel are in the root group.
+    // The default weight, because kernel threads are in the root group.
     let container = Below::new(&format!("docker/{id}"));
     let memory = Group::new("memory");
     let _memory = Load::own(&memory, "mergeable 64");

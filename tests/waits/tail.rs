@@ -1,5 +1,4 @@
-//! No wait is reported that was none: the longest is not longer than the kernel's own account
-//! allows.
+//! No false wait is reported: the longest is not longer than the kernel's own accounting allows.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::support::reading::Reading;
 use super::support::window::Window;
 use super::{number, row_of, support};
 
-/// A bucket of the distribution is told as its middle, off by 1/16 at most.
+/// A bucket of the distribution is reported as its midpoint, which is off by at most 1/16.
 const ROUNDING: f64 = 17.0 / 16.0;
 
 #[test]
@@ -19,7 +18,7 @@ fn the_longest_wait_agrees_with_the_kernel() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     for name in ["storm", "quiet"] {
-        // It uses every CPU: the agent must get its part.
+        // It uses every CPU, so the agent must get its share.
         let group = Group::new(name);
         let mut load = Load::own(&group, name);
         let window = Window::of(&["waits", "--by", "cgroup"]);
@@ -38,14 +37,15 @@ fn the_longest_wait_agrees_with_the_kernel() {
     }
 }
 
-/// What other groups do is not known; but nobody waited for longer than anybody looked.
+/// The activity of other groups is unknown. But no wait can be longer than the time that the agent
+/// was watching.
 #[test]
 fn no_wait_is_older_than_the_agent() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("quiet");
     let _load = Load::own(&group, "quiet");
-    // The agent is older than this and younger than that.
+    // The agent starts after `before` and ends before `age` is taken.
     let before = support::now();
     let answer = super::waits("2s");
     let age = support::now() - before;
@@ -55,7 +55,7 @@ fn no_wait_is_older_than_the_agent() {
     }
 }
 
-/// What a group waited, as the agent has it.
+/// Returns the wait of a group according to the agent.
 fn group_waited(agent: &Agent, group: &Group) -> f64 {
     Reading::fresh_with(agent, "the group is listed", |reading| {
         let labels = [("cgroup", &*group.path())];
@@ -63,9 +63,10 @@ fn group_waited(agent: &Agent, group: &Group) -> f64 {
     })
 }
 
-/// From 6.12 on the kernel counts the sleep of a thread as waiting, if the thread is moved when it has
-/// just fallen asleep. Nobody waits then, whether it was moved before the agent started or after, and
-/// whether wake-ups are seen (while a group has a quota, before 6.18) or not.
+/// Since 6.12 the kernel counts the sleep of a thread as waiting if the thread is moved just after
+/// it fell asleep. noctule must count no wait, whether the thread was moved before or after the
+/// agent started. This also holds whether wake-ups are traced or not; before 6.18 they are traced
+/// while a group has a quota.
 #[test]
 fn a_sleeping_thread_that_is_moved_does_not_wait() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -91,7 +92,7 @@ fn check_woken(agent: &Agent, group: &Group, load: &mut Load) {
     let each = kernel.split(' ').map(|ns| ns.parse().expect("nanoseconds"));
     let each: Vec<f64> = each.map(|ns: f64| ns * 1e-9).collect();
     println!("{told} s, by the kernel {each:?}");
-    // Older ones do so rarely.
+    // Older kernels rarely miscount.
     let miscounted = each.iter().any(|s| *s >= SLEEP.as_secs_f64());
     assert!(miscounted || support::kernel() < (6, 12), "{each:?}");
     assert!(told < 0.5 * SLEEP.as_secs_f64(), "{told} s, {each:?}");

@@ -1,7 +1,7 @@
-//! What a quota adds to the waits of a group, against what the kernel says of the group.
+//! What a quota adds to the waits of a group, compared with the kernel's figure for the group.
 //!
-//! The kernel's figure is time of run queues, summed over the CPUs, and ours is time of threads:
-//! they are the same when each CPU has one thread of the group.
+//! The kernel sums the throttled time of run queues over CPUs, and noctule that of threads. The two
+//! are equal if each CPU has one thread of the group.
 
 use std::thread;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{cause, row_of, support, waited};
 
-/// The bar.
+/// The tolerance.
 const SHARE: f64 = 0.05;
 
-/// The row of a group while the load runs in it to its end.
+/// Runs the load in the group to its end, and returns the group's row.
 fn watch(group: &Group, load: &str) -> Value {
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(group, load);
-    // Shown where the test fails: what its threads waited in all, by their own accounts.
+    // Printed for a failure: the total wait of its threads by their own accounting.
     println!("{}", load.hear());
     load.wait_for_end();
     load.reap();
-    // The kernel adds a throttle to its figure when it ends.
+    // The kernel adds a throttle to its figure when the throttle ends.
     thread::sleep(Duration::from_millis(300));
     let answer = window.close().answer;
     row_of(&answer, group).clone()
@@ -39,8 +39,8 @@ fn assert_throttled(case: &Case, row: &Value, kernel: f64) {
         kernel > 0.5,
         "{what}: the group was hardly throttled: {kernel} s"
     );
-    // A switch away from a process that the kernel hides from programs is not seen: a wait that ends with it has
-    // no cause if a batch is taken before the thread leaves its CPU.
+    // A switch away from a process that the kernel hides from programs is not seen. A wait that
+    // ends with such a switch has no cause if a batch is taken before the thread leaves its CPU.
     let unknown = cause(row, "unattributed");
     assert!(ours <= kernel * (1.0 + SHARE), "{what}: {row}");
     let least = kernel * (1.0 - SHARE) - case.first_moments();
@@ -58,13 +58,15 @@ struct Case {
     cpus: f64,
     threads: usize,
     seconds: f64,
-    /// How long a thread runs and sleeps in turn.
+    /// How long a thread runs and sleeps in turn, in microseconds.
     turns: &'static str,
 }
 
 impl Case {
-    /// Seconds. Before Linux 6.18 the first throttle of all is found when it begins: of what waits already the begin is
-    /// not known, nor before 6.6 of what is moved meanwhile. Some 10 ms of each thread, more where all is slower.
+    /// Returns how many seconds of throttling may be missing. Before Linux 6.18 the first throttle
+    /// is noticed only when it starts, so earlier starts of waits are unknown. Before 6.6 the same
+    /// applies to threads moved meanwhile. This costs about 10 ms per thread, and more on a slow
+    /// machine.
     fn first_moments(&self) -> f64 {
         match support::slowness() > 1.0 {
             true => 0.1 * self.threads as f64,
@@ -72,7 +74,7 @@ impl Case {
         }
     }
 
-    /// Longer on an emulated machine, for the first moments.
+    /// Longer on an emulated machine, because of [`Self::first_moments`].
     fn load(&self) -> String {
         let longer = if support::slowness() > 1.0 { 2.0 } else { 1.0 };
         let seconds = longer * self.seconds;
@@ -136,7 +138,7 @@ fn a_quota_of_the_parent_group_counts_too() {
     }
 }
 
-/// It leaves a group whose quota is used up in the middle of the throttle, again and again.
+/// The thread repeatedly leaves a group with an exhausted quota in the middle of a throttle.
 #[test]
 fn a_throttle_that_a_move_ends_counts_up_to_the_move() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -158,7 +160,7 @@ fn a_throttle_that_a_move_ends_counts_up_to_the_move() {
     println!("{row}");
     assert_adds_up(row);
     assert!(waited(row) > 0.2, "{row}");
-    // Older kernels do not have the time of a queue that the thread has left.
+    // Older kernels do not report the time of a run queue that the thread has left.
     if support::kernel() >= (6, 6) {
         assert!(cause(row, "throttle") > 0.6 * waited(row), "{row}");
     }

@@ -1,4 +1,4 @@
-//! Scenes of which it is known what is the matter.
+//! Scenes with a known cause.
 
 use serde_json::Value;
 
@@ -8,21 +8,22 @@ use super::support::load::Load;
 use super::support::{affinity, oracle};
 use super::{row_of, support, waits};
 
-/// A scene. All that runs in it runs on one CPU.
+/// A scene. Everything in it runs on one CPU.
 struct Scene {
-    /// The verdict.
+    /// The expected verdict.
     truth: &'static str,
-    /// Begins of the parts of its sentence, in order. `{neighbour}` and `{parent}` are their paths.
+    /// Beginnings of the parts of its sentence, in order. `{neighbour}` and `{parent}` stand for
+    /// their paths.
     sentence: &'static [&'static str],
-    /// CPUs that the victim's quota allows it, or that of the group above.
+    /// CPUs that the quota of the victim or of its parent allows.
     quota: Option<f64>,
-    /// The quota is that of the group above.
+    /// Whether the quota is set on the parent.
     nested: bool,
-    /// Other groups with as much to do.
+    /// Number of other groups with as much work.
     neighbours: usize,
-    /// What they do.
+    /// The neighbours' load.
     load: &'static str,
-    /// Threads of the victim.
+    /// Number of the victim's threads.
     threads: u32,
 }
 
@@ -66,7 +67,7 @@ const SCENES: [Scene; 9] = [
         nested: true,
         ..QUIET
     },
-    // It gets the whole of its quota beside the neighbour, and no more without it.
+    // With and without the neighbour, the victim gets exactly its quota.
     Scene {
         truth: "held_by_quota",
         sentence: &[
@@ -78,7 +79,7 @@ const SCENES: [Scene; 9] = [
         neighbours: 1,
         ..QUIET
     },
-    // While the neighbour sleeps, the quota runs out; while it runs, the quota lasts.
+    // The quota runs out while the neighbour sleeps, and lasts while the neighbour runs.
     Scene {
         truth: "quota_and_neighbours",
         sentence: &[
@@ -120,22 +121,24 @@ const SCENES: [Scene; 9] = [
     QUIET,
 ];
 
-/// Part of the time that others may have: half of what makes a verdict of a lone thread's waits.
+/// Maximum share of the time that unrelated loads may take. It is half of what gives a lone
+/// thread's waits a verdict.
 const DISTURBED: f64 = 0.05;
 
 /// How often a scene may be disturbed.
 const TRIES: usize = 20;
 
-/// How a scene ended.
+/// The result of a scene.
 struct Played {
     row: Value,
-    /// Whether the verdict names whom it should, or nobody where nobody is to blame.
+    /// Whether the verdict names the right culprit, or none if nobody is to blame.
     named: bool,
-    /// Whether the sentence is that of the scene.
+    /// Whether the sentence matches the scene.
     said: bool,
-    /// Part of the time for which a lone thread waited although its quota let it run, or that neither
-    /// of two groups had, by the kernel's own accounts: where it is large, the hypervisor or somebody
-    /// else had the CPU, and the truth is not that of the scene.
+    /// Share of the time, by the kernel's own accounting, that was lost to something outside the
+    /// scene. For a lone thread it is the wait outside its quota, and for two groups the time that
+    /// neither ran. If it is large, the hypervisor or another load had the CPU, and the scene's
+    /// verdict does not apply.
     disturbed: f64,
 }
 
@@ -149,8 +152,9 @@ fn play(scene: &Scene) -> Played {
         if scene.nested { &parent } else { &victim }.limit(cpus);
     }
     match scene.truth {
-        // Before 6.6 who was throttled first catches up, alone, with what the others ran meanwhile,
-        // and has a start of some milliseconds at the usual weight, which are many for a heavy group.
+        // Before 6.6 the group throttled first catches up alone with what the others ran meanwhile.
+        // Its head start is a few milliseconds at the default weight, and much longer for a heavy
+        // group.
         "held_by_quota" if scene.neighbours > 0 => {
             parent.weigh(100);
             neighbours[0].weigh(180);
@@ -167,7 +171,7 @@ fn play(scene: &Scene) -> Played {
     let others = || neighbours.iter().map(Group::usage_seconds).sum::<f64>();
     let used = || victim.usage_seconds() + others();
     let (begin, delayed_before, used_before) = (support::now(), delayed(), used());
-    // The agent has the other CPUs.
+    // The agent gets the other CPUs.
     let answer = affinity::without_cpu(affinity::last_cpu(), || waits("1s"));
     let (delayed, used) = (delayed() - delayed_before, used() - used_before);
     let lasted = support::now() - begin;
@@ -192,7 +196,7 @@ fn play(scene: &Scene) -> Played {
         said,
         disturbed: match lone {
             true => delayed / lasted,
-            // With less of the CPU the quota lasts longer; nothing else depends on it.
+            // With less CPU time the quota lasts longer. Nothing else depends on the CPU time.
             false if scene.quota.is_some() && scene.load == "spin 1" && scene.threads == 1 => {
                 1.0 - used / lasted
             }

@@ -1,4 +1,4 @@
-//! `noctule why`, and the first lines of `noctule waits`: what people read first.
+//! `noctule why`, and the first lines of `noctule waits`, which people read first.
 
 use std::process::Command;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::support::load::Load;
 use super::support::{self, affinity};
 use super::{number, row_of, waits};
 
-/// What a command prints.
+/// Returns what a command prints.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
     let output = affinity::without_cpu(affinity::last_cpu(), || support::noctule(args));
@@ -20,7 +20,8 @@ fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The first line names who is hurt, by whom, and what to try; `why` adds who that is.
+/// The first line names the victim, the culprit and what to try. `why` adds the culprit's
+/// processes.
 #[test]
 fn a_neighbour_is_named_first_with_a_next_step() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -32,7 +33,7 @@ fn a_neighbour_is_named_first_with_a_next_step() {
     let (name, weight) = group.weight();
     let weight =
         format!("Try: raise the CPU {name} of {victim} ({weight}; that of {hog} is {weight})");
-    // Where there is another CPU, it is named instead when it was idle.
+    // If another CPU was idle, the advice names that CPU instead.
     let advice = |line: &str| line.contains(&weight) || line.contains(". Try: let it run on CPU ");
     let text = printed(&["waits", "--by", "cgroup", "--for", "1s"]);
     let lines: Vec<&str> = text.lines().collect();
@@ -76,7 +77,8 @@ fn a_neighbour_is_named_first_with_a_next_step() {
     assert!(number(&process["cpu.seconds"]) > 0.0, "{answer}");
 }
 
-/// A recording answers as the live node does, but for what only files say; and it says who had the CPU.
+/// A recording answers like the live node, except for what only files contain, and it also says who
+/// had the CPU.
 #[test]
 fn a_recording_answers_and_names_who_had_the_cpu() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
@@ -149,7 +151,7 @@ fn an_unknown_name_suggests_the_closest() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A group of which nothing runs has an answer, too: what its threads are in.
+/// A group in which nothing runs also gets an answer: the state of its threads.
 #[test]
 fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     let _machine = support::shared();
@@ -179,7 +181,7 @@ fn a_sleeping_group_is_idle_and_a_stopped_one_stopped() {
     );
 }
 
-/// How often a shell counts in some 40 ms, here.
+/// Returns how far a shell on this machine counts in about 40 ms.
 fn counts() -> u32 {
     const TRIED: u32 = 20_000;
     let words = format!("j=0; while [ $j -lt {TRIED} ]; do j=$((j + 1)); done");
@@ -189,7 +191,7 @@ fn counts() -> u32 {
     (f64::from(TRIED) * 0.04 / began.elapsed().as_secs_f64()).ceil() as u32
 }
 
-/// Processes that live for a moment, each in a group of its own, are one culprit: what is above them.
+/// Short-lived processes, each in a group of its own, are one culprit: the group above them.
 #[test]
 fn many_short_groups_are_one_culprit() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
