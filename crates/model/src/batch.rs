@@ -9,7 +9,7 @@ use crate::{
     ZoneAccount,
 };
 
-/// Maximum number of holders of a CPU kept from batches that readers do not get.
+/// Maximum number of holders of a CPU to carry over from batches that readers skip.
 const MOST_HELD: usize = 64;
 
 /// Everything that the sources measured at one moment.
@@ -144,7 +144,7 @@ pub struct Node {
     pub cpus: u32,
     /// Elapsed time of the online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of it. It includes interrupts that arrive on an idle CPU.
+    /// Idle part of the elapsed time, including interrupts that arrive on an idle CPU.
     pub idle_ns: u64,
     /// Part taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
     /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).
@@ -220,7 +220,7 @@ pub struct ProcessRow {
     /// Whether the kernel no longer lists it, but its exit has not been reported yet. The row
     /// repeats the last batch that listed it.
     pub gone: bool,
-    /// Its use.
+    /// Its resource use.
     pub counters: Counters,
     /// Active energy charged to it; 0 without a meter.
     pub joules: Joules,

@@ -9,9 +9,9 @@ pub struct CpuRow {
     pub cpu: u32,
     /// Time online, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of it. It includes interrupts that arrive while the CPU is idle. Unlike
-    /// [`crate::Node::idle_ns`], it also includes switches around a process that the kernel hides
-    /// from tracing programs.
+    /// Idle part of the elapsed time, including interrupts that arrive while the CPU is idle.
+    /// Unlike [`crate::Node::idle_ns`], it also includes switches around a process that the kernel
+    /// hides from tracing programs.
     pub idle_ns: u64,
     /// Part taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
     /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn features_of_events_are_those_that_need_processes() {
+    fn event_features_need_processes() {
         assert!(FeatureId::TcpCalls.is_of_events());
         assert!(FeatureId::ProcessEvents.is_of_events());
         assert!(!FeatureId::CgroupEvents.is_of_events());

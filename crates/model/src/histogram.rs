@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_counts() {
+    fn quantiles_follow_the_counts() {
         assert_eq!(of(&[]).quantile(0.5), None);
         let histogram = of(&[1, 2, 3, 1000]);
         assert_eq!(histogram.quantile(0.5), Some(2));

@@ -157,10 +157,9 @@ pub struct Metric<S = Source> {
 }
 
 const NO_WAITS: &str = "waits are switched off in the configuration";
-const NO_PROCESSES: &str =
-    "events of processes are switched off, or the kernel lacks a hook for them";
-const NO_TCP: &str = "events of TCP are switched off, or the kernel lacks a hook for them";
-const NO_FILES: &str = "events of files are switched off, or the kernel lacks a hook for them";
+const NO_PROCESSES: &str = "process events are switched off, or the kernel lacks a hook for them";
+const NO_TCP: &str = "TCP events are switched off, or the kernel lacks a hook for them";
+const NO_FILES: &str = "file events are switched off, or the kernel lacks a hook for them";
 const NO_METER: &str =
     "the machine has no readable energy meter, and the configuration no power model";
 const NO_PMU: &str = "the machine has no hardware counter for it, or the agent may not use it";

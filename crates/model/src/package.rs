@@ -114,7 +114,7 @@ pub struct PackageRow {
     pub cpus: u32,
     /// Elapsed time of its online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of it.
+    /// Idle part of the elapsed time.
     pub idle_ns: u64,
     /// Sum over all cgroups. Hardware counters also include idle CPUs.
     pub used: PackageUse,

@@ -39,8 +39,8 @@ pub struct SubjectRow {
     /// The culprits of its waits, in order. The sum is its waits behind neighbours and kernel
     /// threads, except behind culprits that are no longer subjects.
     pub blame: Vec<SubjectBlame>,
-    /// Verdict on the last judged window. It is `None` before the first, and if nothing judges
-    /// (`Judge::mark` of noctule-analysis).
+    /// Verdict on the last judged window. It is `None` before the first window ends, and if no
+    /// verdicts are computed (`Judge::mark` of noctule-analysis).
     pub verdict: Option<VerdictKind>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! If the semantic conventions define a metric for the same quantity, its name is used
 //! ([`OTEL_CONVENTIONS`]). All other names derive from the table: `noctule`, the level, the area
-//! and the rest, separated by dots, without the unit, which is a separate field. A receiver that
-//! converts these names for Prometheus (dots become underscores, and the unit and `_total` are
-//! appended) gets the names of `/metrics`, except for CPU time.
+//! and the rest, separated by dots. The unit is a separate field. To convert these names for
+//! Prometheus, a receiver replaces dots by underscores and appends the unit and `_total`. The
+//! result is the name in `/metrics`, except for CPU time.
 
 use super::{Kind, Metric, Unit};
 
@@ -270,8 +270,8 @@ impl OtelMetric {
     }
 }
 
-/// Names that would be a prefix of others without their unit. CPU time is named as in the
-/// conventions.
+/// Names that keep their unit, because without it they would be a prefix of another name. CPU time
+/// is named as in the conventions.
 const KEPT: &[(&str, &str)] = &[
     ("cpu_seconds", "cpu_time"),
     ("self_cpu_seconds", "self_cpu_time"),

@@ -133,9 +133,9 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Unit::Joules,
         &["zone", "socket", "source", "kind"],
         "What the meters counted, by where it went: `idle`, `active` (charged to groups), `interrupts`, \
-         `other` (in no part of the zone, or not driven by the CPUs), `unattributed`. Zones contain \
-         each other: only those of one kind may be added up. Sensors of which nobody says what they cover \
-         (`other`) are one series for each source, which is no sum of anything.",
+         `other` (in no part of the zone, or not driven by the CPUs), `unattributed`. Zones overlap, \
+         so add up only zones of one kind. Sensors with unknown coverage (`other`) have one series per \
+         source, which must not be added up.",
         SelfSource::NodeEnergy,
         NO_METER,
     ),
@@ -327,11 +327,11 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["limit"],
-        "Groups that get no more rows of a full table for now, because others found no room: \
+        "Groups that get no more rows in a full table for now, because other groups found no room: \
          `limit=\"events.destinations\"`, the rows for destinations on the kernel side. Their further destinations \
          are counted as `_other`; a warning in the log names each group.",
         SelfSource::BoundedGroups,
-        "events of TCP are switched off, the kernel lacks a hook for them, or a recording is served",
+        "TCP events are switched off, the kernel lacks a hook for them, or a recording is served",
     ),
     own(
         "self_web_refused",
