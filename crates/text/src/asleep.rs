@@ -16,7 +16,7 @@ pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
         Some(Asleep::Frozen) => "frozen",
         Some(Asleep::MemoryLimit) => "held by its memory limit",
         Some(Asleep::Uninterruptible) => "blocked in the kernel",
-        Some(Asleep::FileLock) => "waits for a lock of a file",
+        Some(Asleep::FileLock) => "waits for a file lock",
         _ => "idle",
     };
     let parts: Vec<String> = threads.iter().map(part).collect();
@@ -41,7 +41,7 @@ fn part(it: &AsleepThreads) -> String {
             "waiting for memory below the limit of the cgroup (its OOM killer is off)"
         }
         Asleep::Uninterruptible => "in an uninterruptible sleep",
-        Asleep::FileLock => "waiting for a lock of a file",
+        Asleep::FileLock => "waiting for a file lock",
         Asleep::Futex => "waiting for a lock or for work (futex)",
         Asleep::Requests => "waiting for requests",
         Asleep::Input => "waiting for input",

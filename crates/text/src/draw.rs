@@ -50,8 +50,8 @@ pub fn strip(parts: impl IntoIterator<Item = Option<f64>>) -> String {
     parts.into_iter().map(height).collect()
 }
 
-/// Draws a histogram on one line, relative to its most frequent length. Even a single wait is
-/// visible; a blank is none.
+/// Draws a histogram on one line, scaled to its fullest bucket. Even a single wait is visible, and
+/// a blank means no waits.
 pub fn drawn(waits: &Histogram) -> String {
     let counts = lengths(waits);
     let most = counts.iter().copied().max().unwrap_or(0).max(1);

@@ -145,7 +145,7 @@ pub fn fold(text: &str, room: Option<usize>, hang: usize) -> Vec<String> {
     lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Minimum number of columns beside the indentation.
+/// Minimum number of columns after the indentation.
 const LEAST: usize = 16;
 
 #[cfg(test)]
