@@ -15,7 +15,7 @@ mod tests {
 
     /// Otherwise columns would start at other positions than computed.
     #[test]
-    fn text_is_as_wide_as_the_buffer_draws_it() {
+    fn text_width_equals_the_drawn_width() {
         for text in [
             "",
             "nginx",

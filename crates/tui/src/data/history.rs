@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_left_out_was_idle() {
+    fn a_missing_row_counts_as_idle() {
         let mut history = History::default();
         record(&mut history, [(key("a"), 1.0)]);
         record(&mut history, []);

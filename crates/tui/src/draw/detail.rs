@@ -112,7 +112,7 @@ fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
         let started = date_time(start, (app.utc_offset)(start));
         facts.push(("started", started));
         if process.kernel_thread {
-            facts.push(("kind", "thread of the kernel".to_owned()));
+            facts.push(("kind", "kernel thread".to_owned()));
         }
     }
     if let Some(container) = &owner.container {

@@ -97,7 +97,7 @@ fn about(cause: Cause) -> &'static str {
         Cause::Throttle => "the CPU quota of the group, or of a parent, had run out",
         Cause::Neighbour => "another container, unit or group had the CPU",
         Cause::Own => "another thread of the group itself had the CPU",
-        Cause::Kernel => "a thread of the kernel had the CPU",
+        Cause::Kernel => "a kernel thread had the CPU",
         Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
         Cause::Idle => "the CPU was idle and had to wake up",

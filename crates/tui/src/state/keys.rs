@@ -383,7 +383,7 @@ mod tests {
     use ratatui::crossterm::event::KeyEvent;
 
     #[test]
-    fn every_key_does_in_every_mode_what_its_line_says() {
+    fn every_key_does_what_its_help_says() {
         for binding in KEYS {
             assert!(!binding.keys.is_empty() && !binding.modes.is_empty());
             assert!(!binding.help.is_empty());
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn shift_is_part_of_the_character_and_alt_is_another_key() {
+    fn shift_belongs_to_the_character_but_alt_does_not() {
         let event = |c, modifiers| Event::Key(KeyEvent::new(KeyCode::Char(c), modifiers));
         assert_eq!(
             Press::from_event(&event('?', KeyModifiers::SHIFT)),

@@ -49,8 +49,8 @@ pub trait Recorded: Sync {
 /// afterwards.
 const QUICK: usize = 3;
 
-/// Maximum number of batches in memory before the place. They cover the minute needed by a step
-/// back.
+/// Maximum number of batches in memory before the current one. They cover the minute that a step
+/// back needs.
 const KEPT: usize = 2 * LENGTH;
 
 /// Capacity of the channel of pictures.
@@ -100,7 +100,7 @@ struct Player<'a> {
     /// The batches after those in `kept`.
     later: Box<dyn Iterator<Item = Batch> + 'a>,
     data: Data,
-    /// Whether `data` covers the minute before the place, or everything before it.
+    /// Whether `data` covers the minute before the current batch, or everything before it.
     whole: bool,
     /// Playback speed as a multiple of the recorded speed.
     speed: Option<u32>,
@@ -285,8 +285,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Reads the minute before the place. A key press interrupts reading, and the minute is read
-    /// later.
+    /// Reads the minute before the current batch. A key press interrupts reading, and the minute is
+    /// read later.
     fn complete(&mut self) -> Next {
         if let Some(travel) = self.pending()? {
             return Ok(Some(travel));
@@ -308,7 +308,7 @@ impl<'a> Player<'a> {
         self.settle()
     }
 
-    /// Returns whether memory holds the minute before the place, or everything before it.
+    /// Returns whether memory holds the minute before the current batch, or everything before it.
     fn keeps_minute(&self) -> bool {
         self.at >= LENGTH || self.begun
     }

@@ -335,7 +335,7 @@ fn two(mut fake: Fake, used: &[(u32, u64)], app: App) -> App {
 }
 
 #[test]
-fn screens_are_as_they_were() {
+fn screens_match_their_golden_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/screens");
     let mut wrong = Vec::new();
     let drawn = CASES.iter().map(|case| (case, screen as Drawing));

@@ -247,7 +247,7 @@ fn culprit_of(behind: &[(&str, u64)], kernel_ms: u64) -> (String, f64) {
 }
 
 #[test]
-fn the_share_is_that_of_the_culprit_that_is_named() {
+fn the_share_belongs_to_the_named_culprit() {
     let jobs: Vec<String> = (0..20).map(|job| format!("/ci.slice/{job}")).collect();
     let jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (job.as_str(), 40)).collect();
     let many = culprit_of(&[jobs, vec![("/other", 200)]].concat(), 0);
