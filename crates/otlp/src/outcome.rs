@@ -14,7 +14,7 @@ pub enum Outcome {
         /// Its message about them or its warning; may be empty.
         said: String,
     },
-    /// A temporary failure: the request is to be sent again.
+    /// A temporary failure: the request will be sent again.
     Later {
         /// Minimum delay, if the receiver gave one.
         after: Option<Duration>,

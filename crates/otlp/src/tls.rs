@@ -60,7 +60,7 @@ impl Tls {
         Ok(Self(Arc::new(Mutex::new(Arc::new(config)))))
     }
 
-    /// Replaces the settings by those of `other`, after files changed.
+    /// Replaces the settings with those of `other` after files changed.
     pub fn replace(&self, other: &Self) {
         let config = other.config();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
@@ -145,8 +145,8 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     Err(TlsError::new(
         TlsPart::Authorities,
         format!(
-            "this system has no certificates of authorities{}: install ca-certificates, or name a file with \
-             those of the receiver's",
+            "this system has no certificates of authorities{}: install ca-certificates, or set otlp.ca_file to \
+             the certificate of the receiver's authority",
             why.unwrap_or_default()
         ),
     ))

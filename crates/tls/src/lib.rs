@@ -1,7 +1,7 @@
 //! Reads certificates and keys from PEM, and reports what is wrong with them.
 //!
 //! The HTTP server (`noctule-web`) and the client of an OpenTelemetry receiver (`noctule-otlp`)
-//! read the same kinds of files, and so report their defects in the same words.
+//! read the same kinds of files. Both report defects in the same words.
 
 use std::error::Error;
 use std::fmt;
@@ -15,9 +15,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub enum TlsPart {
     /// The certificates of the peer's authorities.
     Authorities,
-    /// The own certificate.
+    /// Our certificate.
     Certificate,
-    /// The own private key.
+    /// Our private key.
     Key,
     /// Versions, cipher suites or curves.
     Choice,
@@ -39,8 +39,8 @@ impl TlsError {
         Self { part, words }
     }
 
-    /// Creates an error about the own certificate and its key. The messages of rustls about key
-    /// types and defects quote no bytes.
+    /// Creates an error about our certificate and its key. The messages of rustls about key types
+    /// and defects quote no bytes.
     pub fn of_own(error: &rustls::Error) -> Self {
         use rustls::Error::{InconsistentKeys, InvalidCertificate};
         match error {
@@ -61,12 +61,12 @@ impl fmt::Display for TlsError {
 
 impl Error for TlsError {}
 
-/// Reads the own certificate and the intermediate certificates that follow it.
+/// Reads our certificate and the intermediate certificates that follow it.
 pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates(pem, TlsPart::Certificate)
 }
 
-/// Reads the private key of the own certificate.
+/// Reads the private key of our certificate.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
