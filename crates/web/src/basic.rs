@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_passwords() {
+    fn passwords_are_checked() {
         let users = users();
         let verifier = Verifier::new();
         let cases = [

@@ -1,12 +1,12 @@
 //! The open connections, and which of them closes when there are too many.
 //!
-//! Connections are counted in three kinds, so that no kind can keep a scraper out: without a
-//! complete request, with an answer being made, and with an answer being sent. If a kind is full:
+//! Connections are counted in three states, so that no state can keep a scraper out. What happens
+//! to a connection if a state is full:
 //!
-//! - without a request: the oldest connection is closed;
-//! - being made: the new request is refused, because earlier ones are served first;
-//! - being sent: the answer is closed whose client does not read, or which has not progressed for
-//!   longest.
+//! - Without a complete request: the oldest connection is closed.
+//! - The answer is being made: the new request is refused, because earlier ones are served first.
+//! - The answer is being sent: an answer that its client does not read is closed, or else the one
+//!   without progress for the longest time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -181,7 +181,7 @@ impl State {
         key
     }
 
-    /// Closes answers until there is room for one more. Answers that the client has not read from
+    /// Closes answers until there is room for one more. Answers from which the client did not read
     /// are closed first. Among them, the address with the most answers goes first, and then the one
     /// with the oldest last write.
     fn make_room(&mut self, room: usize) {
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_reads_outlives_any_number_that_do_not() {
+    fn a_reading_client_outlives_clients_that_do_not_read() {
         let seats = Seats::new(ROOM);
         let scraper = begun(&seats, 1);
         read(&scraper.0);

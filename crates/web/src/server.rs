@@ -502,7 +502,7 @@ mod tests {
 
     /// Each answer has a different page here, as if a new snapshot preceded each.
     #[test]
-    fn clients_that_do_not_read_hold_a_bounded_number_of_bytes() {
+    fn clients_that_never_read_hold_bounded_memory() {
         let made: Arc<Mutex<Vec<Weak<Shared>>>> = Arc::default();
         let pages = {
             let made = made.clone();
@@ -531,7 +531,7 @@ mod tests {
 
     /// Each scraper gets a different page, as if a new snapshot preceded each scrape.
     #[test]
-    fn two_scrapers_at_a_time_get_whole_pages_of_any_size() {
+    fn two_scrapers_get_whole_pages_of_any_size() {
         const PAGE: usize = 2 * Room::DEFAULT.old_bytes;
         let pages = Arc::new(move || page(incompressible(PAGE)));
         let (_server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
