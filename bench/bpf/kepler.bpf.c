@@ -6,8 +6,8 @@
  * The program reads three hardware counters and compares them with their last values in arrays. The
  * time on the CPU is the time since a stamp in a hash of threads. Both are added to a row in a hash
  * of processes, which user space empties every three seconds. Known counting errors of Kepler are
- * kept, because only the cost matters: it loses the first slice of a row, adds without atomics from
- * several CPUs, and lets idle tasks share one row.
+ * kept, because only the cost matters. Kepler loses the first slice of a row, adds without atomics
+ * from several CPUs, and lets idle tasks share one row.
  *
  * Kepler's programs on softirqs and page-cache accesses do not run at a switch. They are left out,
  * so that this program costs no more than the original. The agent's equivalents are counted.

@@ -27,9 +27,9 @@ use tool::Tool;
 
 /// The agent with its default configuration, which the bars judge.
 pub(super) const OURS: &str = "noctule";
-/// No contender: the reference of slowdowns.
+/// No contender: the baseline for slowdowns.
 pub(super) const NONE: &str = "none";
-/// An attached empty program: the reference of costs.
+/// An attached empty program: the baseline for costs.
 pub(super) const EMPTY: &str = "empty";
 /// Empty programs on the hooks of a request: the minimum cost of tracing a server.
 pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
@@ -37,7 +37,7 @@ pub(super) const EMPTY_HOOKS: &str = "empty_hooks";
 pub(super) const EMPTY_ACCOUNTS: &str = "empty_accounts";
 /// The minimum costs of tracing a server.
 pub(super) const FLOORS: [&str; 2] = [EMPTY_HOOKS, EMPTY_ACCOUNTS];
-/// Reads /proc once a second: the reference of agents.
+/// Reads /proc once a second: the baseline for agents.
 pub(super) const SCAN: &str = "proc-scan";
 /// The structure of Netflix's article, reimplemented.
 pub(super) const NETFLIX: &str = "netflix";
@@ -45,7 +45,7 @@ pub(super) const NETFLIX: &str = "netflix";
 pub(super) const KEPLER: &str = "kepler";
 /// `runqlat` of libbpf-tools.
 pub(super) const RUNQLAT: &str = "runqlat";
-/// The agent without events: the reference of what they cost.
+/// The agent without events: the baseline for their cost.
 pub(super) const NO_EVENTS: &str = "noctule_no_events";
 /// `noctule events` with its default options.
 pub(super) const STREAM: &str = "noctule_stream";
@@ -115,8 +115,8 @@ impl Contender {
         !matches!(self.kind, Kind::ProcScan)
     }
 
-    /// Returns whether it runs with this load. A contender that attaches nothing cannot slow a load
-    /// down, and "none" is only a reference for slowdowns.
+    /// Returns whether the contender runs with this load. A contender that attaches nothing cannot
+    /// slow a load down, and "none" is only the baseline for slowdowns.
     pub(super) fn takes_part(&self, load: Load) -> bool {
         let fits = match load {
             load if load.lasts() => !matches!(self.kind, Kind::Nothing),

@@ -167,7 +167,7 @@ fn cost(mut command: Command, stop: &Stop) -> Result<Cost> {
     })
 }
 
-/// Returns whether the process holds the perf event of a probe, or a link of a program to one.
+/// Returns whether the process holds a perf event or a BPF link, so that a probe is attached.
 fn is_attached(pid: u32) -> bool {
     let is_probe = |name: &OsString| {
         let name = name.to_string_lossy();

@@ -76,7 +76,7 @@ pub(super) enum Part {
     Object,
     /// Holds a BPF object and reads its events.
     Netflix,
-    /// Holds a BPF object and removes its rows.
+    /// Loads Kepler's BPF object and removes the rows of its maps.
     Kepler,
     /// The baseline of agents.
     ProcScan,

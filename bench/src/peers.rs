@@ -1,5 +1,5 @@
-//! The side-by-side run: compares the events of the agent and its peers for one mixed load, event
-//! by event, with the kernel's counters as the reference.
+//! The side-by-side run compares the events of the agent and its peers for one mixed load, event by
+//! event. The kernel's counters are the reference.
 
 use std::time::Duration;
 

@@ -81,8 +81,8 @@ pub struct ClassScore {
     pub contained: u32,
     /// Mean stated error, relative to active energy.
     pub stated: f64,
-    /// Mean wrong charge of each method, relative to what the processes used. noctule's comes
-    /// first, followed by those of [`other_rules`].
+    /// Mean wrong charge of each method, relative to what the processes used. noctule's value comes
+    /// first, followed by the values of [`other_rules`].
     pub errors: Vec<f64>,
 }
 

@@ -146,7 +146,7 @@ mod tests {
             )
         };
         let gap = "{\"event.name\":\"gap\",\"lost\":{\"process.start\":1}}\n";
-        // An own child, another process's child, and a child whose start is missing.
+        // A child of the load, a child of another process, and a child whose start is missing.
         let text = [
             start(11, 10),
             start(21, 20),
