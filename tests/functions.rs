@@ -199,7 +199,7 @@ fn a_kernel_without_kprobes_is_named() {
 
 /// `vfs_read` has named parameters in BTF.
 #[test]
-fn functions_of_the_kernel_are_counted_with_their_parameters() {
+fn kernel_functions_are_counted_with_their_parameters() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     needs!("cpu_time");

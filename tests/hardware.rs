@@ -91,7 +91,6 @@ fn cycles_and_instructions_match_the_kernel() {
         assert!(kernel[i] > 1e6, "{name}: {kernel:?}");
         assert_close(name, grown[i], kernel[i], SHARE, 0.0);
     }
-    // The frequency is that of one tick. With reference cycles, it excludes time taken by
-    // interrupts.
+    // The frequency covers one tick. With reference cycles, it excludes time taken by interrupts.
     assert_close("frequency", hertz, grown[0] / grown[2], 0.1, 0.0);
 }

@@ -283,7 +283,7 @@ fn the_cgroups_of_a_container_are_one_row() {
 
 /// Sleeps of this process are the events, so the time between them has known limits.
 #[test]
-fn the_time_between_two_events_is_that_of_the_sleeps() {
+fn time_between_events_matches_the_sleeps() {
     let _machine = support::shared();
     needs!("cpu_time");
     const SLEEPS: u64 = 20;

@@ -235,7 +235,7 @@ fn packets_are_counted_exactly_on_both_interfaces() {
 
 /// Each connection starts with one SYN, which leaves and arrives on `lo`.
 #[test]
-fn connections_over_loopback_are_as_many_as_the_kernel_opens() {
+fn loopback_connections_match_the_kernels_count() {
     let _machine = support::shared();
     needs!("cpu_time");
     const CONNECTIONS: u64 = 200;

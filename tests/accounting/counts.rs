@@ -14,7 +14,7 @@ use super::support::{self, assert_close, oracle};
 const PAGE: usize = 4096;
 
 #[test]
-fn softirqs_of_the_node_are_the_kernels_by_vector() {
+fn softirqs_match_the_kernel_by_vector() {
     let _machine = support::alone();
     needs!("cpu_time");
     let agent = agent("100ms");
@@ -150,7 +150,7 @@ fn write(path: &Path, case: &Read) {
 }
 
 #[test]
-fn pages_read_are_those_of_the_file() {
+fn pages_read_match_the_file() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs_all_of!("page_cache_reads");
     let agent = agent("100ms");
@@ -192,7 +192,7 @@ fn a_page_that_two_calls_read_counts_twice() {
 }
 
 #[test]
-fn pages_written_are_those_made_dirty() {
+fn pages_written_match_the_dirtied_pages() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_time");
     let agent = agent("100ms");

@@ -98,7 +98,7 @@ fn a_killed_process_counts_once_with_all_its_threads() {
 }
 
 #[test]
-fn a_killed_process_is_one_row_with_what_it_used_in_the_window() {
+fn a_killed_process_is_one_row_of_the_window() {
     let _machine = support::shared();
     needs!("cpu_time");
     // The kernel frees a reaped leader one grace period later, and the window ends before that.

@@ -27,7 +27,7 @@ fn assert_as_accounted(what: &str, agent: &Agent, pair: [&Group; 2]) {
 }
 
 #[test]
-fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
+fn a_stopped_process_leaves_its_use_behind() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("1s");
@@ -56,14 +56,14 @@ fn a_stopped_process_that_is_moved_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_running_process_that_is_moved_is_divided_at_the_move() {
+fn a_running_process_is_split_at_its_move() {
     let _machine = support::shared();
     needs!("cpu_time");
     divide("sampler");
 }
 
 #[test]
-fn a_process_of_several_threads_that_run_is_divided_at_the_move() {
+fn a_process_with_running_threads_is_split_at_its_move() {
     let _machine = support::shared();
     needs_all_of!("cgroup_moves");
     divide("threads");
@@ -97,7 +97,7 @@ fn divide(name: &str) {
 }
 
 #[test]
-fn a_thread_that_is_moved_alone_counts_in_its_group_and_in_its_process() {
+fn a_thread_moved_alone_counts_in_its_new_group() {
     let _machine = support::shared();
     needs!("cpu_time");
     let agent = agent("1s");
@@ -139,7 +139,7 @@ fn wanderer(parent: &Group) -> Load {
 }
 
 #[test]
-fn a_group_that_is_entered_while_a_batch_is_taken_has_used_little() {
+fn a_group_entered_during_a_batch_has_little_use() {
     let _machine = support::shared_but(&[support::Part::Groups]);
     needs!("cpu_time");
     let agent = agent("20ms");

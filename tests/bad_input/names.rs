@@ -18,7 +18,7 @@ fn table(by: &str) -> String {
 }
 
 #[test]
-fn tables_show_hostile_names_on_one_line_each_and_obey_none() {
+fn tables_escape_hostile_names_on_one_line() {
     let _machine = support::shared();
     let hostile = Hostile::start();
     let lines_of = |text: &str, name: &[u8], pid: u32| {

@@ -39,7 +39,7 @@ fn completions_include_every_command_and_option() {
 }
 
 #[test]
-fn manual_pages_are_pages() {
+fn manual_pages_are_valid() {
     let _machine = support::shared();
     let folder = tempfile::tempdir().expect("a folder");
     said(&["man", folder.path().to_str().expect("UTF-8")]);

@@ -131,7 +131,7 @@ fn assert_power(what: &str, one: &ZoneReading, two: &ZoneReading, power_uw: i64)
 }
 
 #[test]
-fn a_meter_of_acpi_shows_what_was_put_in() {
+fn an_acpi_meter_shows_the_set_power() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     if lacks_sensors() {
@@ -163,7 +163,7 @@ fn a_meter_of_acpi_shows_what_was_put_in() {
 }
 
 #[test]
-fn noctule_energy_has_the_joules_of_a_meter_of_acpi() {
+fn noctule_energy_reports_the_joules_of_an_acpi_meter() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     if lacks_sensors() {
@@ -186,7 +186,7 @@ fn noctule_energy_has_the_joules_of_a_meter_of_acpi() {
 }
 
 #[test]
-fn a_chip_on_a_bus_shows_what_was_put_in_and_may_come_and_go() {
+fn a_sensor_on_a_bus_may_appear_and_disappear() {
     let _machine = support::shared();
     needs_a_virtual_machine!();
     if lacks_sensors() {

@@ -118,7 +118,7 @@ fn opens_by_io_uring_belong_to_the_process() {
 }
 
 #[test]
-fn reads_failures_and_the_kernels_own_files_are_left_out_unless_asked_for() {
+fn reads_failures_and_kernel_files_are_opt_in() {
     let _machine = support::shared();
     needs!("file_opens");
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,7 +13,7 @@ use super::{end, number};
 
 /// One process uses most of the memory. Another one asks for as much, and the kernel has to kill.
 #[test]
-fn the_whole_machine_has_no_memory_left() {
+fn the_whole_machine_runs_out_of_memory() {
     let _machine = support::alone();
     needs!("oom_events");
     needs_a_virtual_machine!();
@@ -64,7 +64,7 @@ fn retransmits(stream: &Stream, pid: u32) -> u64 {
 }
 
 #[test]
-fn a_server_sends_again_what_a_bad_link_loses() {
+fn retransmits_on_a_lossy_link_are_reported() {
     let _machine = support::shared();
     needs!("tcp_events");
     needs_a_virtual_machine!();

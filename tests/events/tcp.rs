@@ -16,7 +16,7 @@ use super::{end, number, port, was_skipped};
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
 #[test]
-fn both_ends_of_a_connection_are_told() {
+fn both_ends_of_a_connection_are_reported() {
     let _machine = support::shared();
     needs!("tcp_events");
     let (server, client) = (Group::new("server"), Group::new("client"));
@@ -139,7 +139,7 @@ fn a_failure_has_its_reason() {
 
 /// The kernel then reports the last ICMP error of the path instead of a timeout.
 #[test]
-fn a_connection_to_a_host_that_is_gone_ends_by_a_timeout() {
+fn a_connection_to_a_missing_host_times_out() {
     let _machine = support::shared();
     needs!("tcp_events");
     let link = Link::new();

@@ -176,7 +176,7 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
 /// Both questions for a name are sent from one socket together, and the resolver answers one after
 /// the other.
 #[test]
-fn a_lookup_of_the_c_library_has_what_the_resolver_has_noted() {
+fn a_libc_lookup_matches_the_resolvers_log() {
     let _machine = support::shared();
     needs!("udp_events");
     let namespace = Namespace::new("lookup");

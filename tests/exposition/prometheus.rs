@@ -73,8 +73,8 @@ fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     };
     let container = wish.create();
     container.start();
-    // A scrape shows the last batch. With one batch per second, it could be a second old at one end
-    // of the half minute and new at the other, an error of 3 %.
+    // A scrape shows the last batch. With one batch per second, a batch could be a second old at
+    // one end of the half minute and new at the other. The error would be 3 %.
     let agent = Agent::start(&["--interval", "200ms"]);
     let server = Prometheus::scraping(agent.address());
     let series = format!("noctule_container_cpu_seconds_total{{container_id=\"{id}\"}}");

@@ -21,7 +21,7 @@ fn descriptors(snapshot: &Value) -> Vec<i64> {
 
 /// Two threads close descriptors, each on its own CPU. One of them closes the highest one once.
 #[test]
-fn it_has_the_events_before_the_greatest_value() {
+fn snapshot_has_the_events_before_the_greatest_value() {
     let _machine = support::shared();
     needs!("cpu_time");
     let filter = format!("{} && fd >= {FIRST}", support::of_threads("snapshot-"));
@@ -61,7 +61,7 @@ fn it_has_the_events_before_the_greatest_value() {
 }
 
 #[test]
-fn it_is_printed_above_its_table() {
+fn snapshot_is_printed_above_its_table() {
     let _machine = support::shared();
     needs!("cpu_time");
     let own = rustix::thread::gettid().as_raw_nonzero();

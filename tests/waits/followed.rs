@@ -9,7 +9,7 @@ use super::support::load::{self, Load};
 use super::{answer_file, answer_in, around, assert_close, cause, number, path, told, waited};
 
 #[test]
-fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
+fn a_command_is_one_row_with_all_waits() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let group = Group::new("command").heavy();
@@ -52,7 +52,7 @@ fn a_command_is_one_row_with_the_waits_of_all_its_processes() {
 /// The kernel reports the end of a multi-threaded process about 100 ms late. The command can have
 /// ended by then.
 #[test]
-fn descendants_that_ended_just_before_the_command_are_complete() {
+fn descendants_ending_before_the_command_are_complete() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     let group = Group::new("command").heavy();

@@ -125,8 +125,8 @@ fn an_unfinished_wait_is_shown_from_its_start() {
     assert!((45..=50).contains(&waiting), "{others}");
 }
 
-/// Only the run queue of the CPU knows about this thread: no switch has seen it, and a walk over so
-/// many threads is rare.
+/// Only the run queue of the CPU knows about this thread. No switch has seen it, and walks over
+/// this many threads are rare.
 #[test]
 fn a_woken_thread_that_never_ran_is_seen_among_many() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

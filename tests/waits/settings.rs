@@ -14,7 +14,7 @@ use super::support::window::Window;
 use super::{assert_close, configuration, number, path, support, waited};
 
 #[test]
-fn waits_that_are_off_are_an_error_of_the_configuration() {
+fn disabled_waits_are_a_configuration_error() {
     let _machine = support::shared();
     needs!("cpu_waits");
     let cases = [

@@ -140,7 +140,7 @@ fn a_quota_of_the_parent_group_counts_too() {
 
 /// The thread repeatedly leaves a group with an exhausted quota in the middle of a throttle.
 #[test]
-fn a_throttle_that_a_move_ends_counts_up_to_the_move() {
+fn a_throttle_counts_until_a_move_ends_it() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);
     needs!("cpu_waits");
     needs!("cgroup_moves");
