@@ -109,7 +109,7 @@ impl ZoneAccount {
         ]
     }
 
-    /// Returns the growth since `earlier`. Fields that are not sums stay.
+    /// Returns the growth since `earlier`. Fields that are not sums keep their value.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -190,8 +190,8 @@ pub struct QuotaUse {
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
-    /// Share of the row's wanted time that belongs to its members below that group. It is 1 for its
-    /// own quota and for a quota above it.
+    /// Share of the row's wanted time that belongs to its members below the group with the quota.
+    /// It is 1 if the row itself or a parent has the quota.
     pub part: f64,
     /// Share of the allowance that the groups below used while they wanted the CPU. It can exceed
     /// 1, because the first or last period may lie partly outside the window.

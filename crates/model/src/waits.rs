@@ -70,8 +70,8 @@ pub struct BlameRow {
 pub struct Waiting {
     /// Number of waiting threads.
     pub threads: u64,
-    /// The longest wait so far, in nanoseconds. A wait that began before the agent is known only
-    /// since the thread arrived on its CPU.
+    /// The longest wait so far, in nanoseconds. For a wait that began before the agent started,
+    /// only the time since the thread arrived on its CPU is known.
     pub longest_ns: u64,
 }
 

@@ -49,11 +49,11 @@ pub enum SelfSource {
     Feature,
     /// Subjects without their own series, counted in the overflow.
     OverflowSubjects,
-    /// Victim and culprit pairs without room.
+    /// Victim and culprit pairs for which the table has no room.
     OverflowPairs,
-    /// Destinations without room.
+    /// Destinations for which the table has no room.
     OverflowDestinations,
-    /// Groups that get no more rows of a full table.
+    /// Groups that get no more rows in a full table.
     BoundedGroups,
     /// Requests refused by the agent's server.
     WebRefused,
