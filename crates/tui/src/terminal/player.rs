@@ -232,8 +232,8 @@ impl<'a> Player<'a> {
         self.go_to(run, number)
     }
 
-    /// Moves by the batches of this many minutes, but at most to the end of the run. From the end,
-    /// moves into the next run.
+    /// Moves by as many batches as these minutes have at the run's interval, at most to the end of
+    /// the run. From the end of a run, moves into the next one.
     fn go_by(&mut self, minutes: i64) -> Next {
         let on = minutes >= 0;
         if on && self.upcoming().is_none() && self.run + 1 < self.runs.len() {
@@ -351,8 +351,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Moves to the last batch in memory whose number is at most `number`. Returns whether memory
-    /// is sure to hold the right one.
+    /// Moves to the last batch in memory whose number is at most `number`. Returns whether that
+    /// batch is certainly the right one, because memory covers `number`.
     fn stand_at(&mut self, number: u64) -> bool {
         let reached = self.kept.iter().take_while(|it| it.sequence <= number);
         let reached = reached.count();
