@@ -138,7 +138,7 @@ impl Client {
 
     fn words(&self, error: &(dyn std::error::Error + 'static)) -> String {
         let explained = tls::explain(error, &self.settings.endpoint.host);
-        // An error that TLS explains is the reason.
+        // An explanation in terms of TLS takes precedence.
         let asked = self.asked.swap(false, Ordering::Relaxed);
         match (explained, asked) {
             (Some(explained), _) => explained,

@@ -136,7 +136,7 @@ const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which g
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Lists of systems contain certificates that rustls cannot parse; the others are enough.
+    // System stores may contain certificates that rustls cannot parse. The remaining ones suffice.
     let (usable, _) = roots.add_parsable_certificates(found.certs);
     if usable > 0 {
         return Ok(roots);
