@@ -10,7 +10,8 @@
  * from several CPUs, and lets idle tasks share one row.
  *
  * Kepler's programs on softirqs and page-cache accesses do not run at a switch. They are left out,
- * so that this program costs no more than the original. The agent's equivalents are counted.
+ * so that this program costs no more than the original. The cost of the agent includes its own
+ * programs for both.
  */
 #include "../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -71,7 +71,7 @@ impl Child {
 
     fn end(&mut self) -> Result<()> {
         let pid = Pid::from_child(&self.inner);
-        // Programs of the bench end when their input closes. Others, and their children, get
+        // Programs of the bench end when their input closes. Other programs and their children get
         // SIGINT.
         if self.inner.stdin.take().is_none() && self.ended()?.is_none() {
             kill_process_group(pid, Signal::INT).context("ending a child")?;

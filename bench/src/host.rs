@@ -104,7 +104,7 @@ pub(super) struct Run {
     pub(super) count: u64,
 }
 
-/// Returns the BPF programs of which a process holds descriptors, by id.
+/// Returns the BPF programs to which a process holds descriptors, by program id.
 pub(super) fn programs(pid: u32) -> Result<BTreeMap<u32, Run>> {
     let folder = format!("/proc/{pid}/fdinfo");
     let mut programs = BTreeMap::new();

@@ -23,8 +23,9 @@ use crate::stop::Stop;
 const START: Duration = Duration::from_secs(30);
 /// A contender counts as attached once the number of its hooks has not changed for this long.
 const STABLE: Duration = Duration::from_millis(300);
-/// Time to skip the agent's own measurement. It enables BPF statistics in its second second, and
-/// later in one of thirty. A load that started immediately would only see this exception.
+/// Time to skip the agent's own measurement. The agent enables BPF statistics for the second second
+/// after its start, and then for one second in thirty. A load that started immediately would see
+/// only the exception.
 const OWN_WINDOW: Duration = Duration::from_millis(2300);
 /// All events count as reported once no output has arrived for this long.
 const QUIET: Duration = Duration::from_millis(400);

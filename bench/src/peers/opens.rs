@@ -53,8 +53,8 @@ impl Names {
         self.by_pid.entry(*pid).or_default().push_back(place);
     }
 
-    /// Returns the agent's open that may be the same as the peer's, if the path leads to it this
-    /// way.
+    /// Returns the agent's open that matches the peer's, if the peer's path is of this kind. Each
+    /// open is taken once.
     pub(super) fn find(&mut self, way: Way, theirs: &Event, ours: &mut Ours<'_>) -> Option<usize> {
         let Event::Open { pid, path, .. } = theirs else {
             return None;
