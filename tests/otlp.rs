@@ -59,7 +59,7 @@ fn start_with(
         true => (receiver.grpc, "grpc"),
         false => (receiver.http, "http/protobuf"),
     };
-    // Every collection is sent.
+    // The interval is so short that every batch is sent.
     let text = format!(
         "[otlp]\nendpoint = \"{scheme}://127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n\
          interval_seconds = 0.1\n{options}"

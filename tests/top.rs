@@ -265,7 +265,7 @@ fn it_shows_waiting_groups_with_a_verdict() {
     top.assert_restored();
 }
 
-/// Returns the moment that a screen of a recording shows.
+/// Returns the moment shown on a screen of a recording.
 fn moment(screen: &str) -> Option<String> {
     let first = screen.lines().next()?;
     let (before, _) = first.split_once(" (recorded)")?;

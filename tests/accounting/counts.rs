@@ -174,8 +174,8 @@ fn pages_read_match_the_file() {
     assert!(wrong.is_empty(), "{}", wrong.join("; "));
 }
 
-/// The second call reads the last page of the first call again. It starts behind its first page,
-/// like a call that continues the read.
+/// The second call reads the second half of the file again. It does not start at the file's first
+/// page, like a call that continues a read.
 #[test]
 fn a_page_that_two_calls_read_counts_twice() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

@@ -591,7 +591,8 @@ fn connection_without_owner_counts_for_the_node() {
     client.ask(&format!("connect {address}"));
     server.ask("accept");
     let path = group.path();
-    // Returns the number of connections without owner, once all of the group's are in its row.
+    // Waits until the group's row has all its connections. Then returns the number of connections
+    // without owner.
     let with = |agent: &Agent, expected: f64| {
         Reading::fresh_with(agent, "its row is there", |reading| {
             let name = "noctule_cgroup_tcp_connections";

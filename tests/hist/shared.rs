@@ -109,8 +109,8 @@ fn many_events_are_counted_in_one_window() {
             let began = if tables == 1 { began / 2 } else { began };
             let ended = hits(last, "sys_exit_getppid");
             assert!(began > 100, "{answers:?}");
-            // One call is in progress at each end, and the kernel does not run a program inside
-            // another.
+            // The counts may differ by a few: one call is in progress at each end of the window,
+            // and the kernel does not run a program inside another.
             assert!(began.abs_diff(ended) < 10, "{began} began, {ended} ended");
             let windows = answers.iter().map(|answer| &answer["window_seconds"]);
             assert!(windows.clone().all(|it| it == &first["window_seconds"]));

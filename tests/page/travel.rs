@@ -152,8 +152,8 @@ fn hidden_page_holds_no_connection_and_resumes() {
     let agent = agent();
     let browser = open(&agent, "#seconds=60");
     browser.hide();
-    // Six connections would be the browser's limit for one server. Between two streams there is
-    // also none, for half a second.
+    // A browser allows six connections to one server. Between two streams there is no connection
+    // for half a second, so the test waits for longer.
     let mut since = None;
     support::wait_until("the hidden page has none", || {
         let none = connections(&agent) == 0;

@@ -30,8 +30,8 @@ struct Open {
 /// `settle`, `accept`, `lend`, `join`, `send BYTES`, `serve`, `sendfile PATH`, `receive BYTES`,
 /// `drain`, `finish`, `close`, `unlisten`, `multipath ADDRESS` (listens) and `multiply ADDRESS`
 /// (connects) with Multipath TCP, `post` (sends a connection to a socket that is never read), `hold
-/// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. The answer is the own address, a
-/// number, or `error ERRNO`.
+/// ADDRESS COUNT`, `short ADDRESS COUNT`, `spread PORT COUNT`. Each command answers with its own
+/// address, a number, or `error ERRNO`.
 fn sockets() {
     tell("ready");
     let mut open = Open::default();

@@ -48,8 +48,9 @@ fn waited() -> u64 {
     field.parse().expect("a number")
 }
 
-/// Keeps the calling thread from waiting any more. It is about to end, and waits after it has read
-/// its account would be lost. A group may not allow it; then the thread may wait a little.
+/// Keeps the calling thread from waiting by making it a real-time thread. The thread is about to
+/// end, and waits after it has read its account would be lost. If the group does not allow
+/// real-time threads, a short wait remains possible.
 #[allow(unsafe_code, reason = "rustix has no sched_setscheduler")]
 fn wait_no_more() {
     let parameter = libc::sched_param { sched_priority: 1 };
@@ -133,8 +134,9 @@ fn bursts() {
 }
 
 /// `CPUS SECONDS [BURST PAUSE]`: runs a thread on each of the last CPUs for this long, with
-/// optional pauses (microseconds). It ends in a quota period in which it was idle. If its last
-/// thread ended without quota, the group could stay throttled with no thread in it that waits.
+/// optional pauses (microseconds). The load ends in a quota period in which it was idle. If its
+/// last thread ended with an exhausted quota, the group could stay throttled without any waiting
+/// thread.
 fn worker() {
     tell("ready");
     let last = last_cpu();

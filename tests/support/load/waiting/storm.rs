@@ -59,8 +59,8 @@ fn finish() {
 }
 
 /// `[SECONDS]`: a victim and a rival on one CPU, and two wakers on another, which constantly wake
-/// the victim. They pause only while it sleeps for long. A wait that started with an earlier false
-/// wake-up would then be as long as that sleep.
+/// the victim. The wakers pause only during the victim's long sleeps. A wait counted from an
+/// earlier false wake-up would be as long as such a sleep.
 #[allow(unsafe_code, reason = "the standard library sets no signal handlers")]
 pub(super) fn storm() {
     // SAFETY: the handler does nothing.
