@@ -9,7 +9,7 @@ figures, the longest task of a second between frames), and then lets clients tha
 open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time: for so
 long before the first page (`--before`), while all are open, and for a quarter of that after the last has gone. The
 agent's history fills for 900 intervals: `--before 1000`, or `--interval 250ms --before 300`, shows what the pages add
-to a full one. It judges nothing: the bars are in docs/page.md.
+to a full one. It judges nothing: the results are in docs/bench.md.
 """
 
 import argparse
