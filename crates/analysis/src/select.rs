@@ -289,6 +289,7 @@ mod tests {
                 runtime: Runtime::Containerd,
                 role: ContainerRole::Workload,
                 name: Some("web".into()),
+                image: None,
                 chain: vec![],
             }),
             pod: Some(Pod {

@@ -84,6 +84,7 @@ impl Group {
             owner.unit.as_ref(),
             container.map(|it| &it.id),
             container.and_then(|it| it.name.as_ref()),
+            container.and_then(|it| it.image.as_ref()),
             self.delegated.as_ref().map(|it| &it.above),
         ];
         PLACE + texts.into_iter().flatten().map(String::len).sum::<usize>()
@@ -133,6 +134,7 @@ pub(crate) fn keep_names(owner: &mut Owner, old: &Owner) -> bool {
     container.runtime = known.runtime;
     container.role = known.role;
     container.name.clone_from(&known.name);
+    container.image.clone_from(&known.image);
     owner.pod.clone_from(&old.pod);
     true
 }

@@ -24,6 +24,11 @@ const POD_NAMESPACE: &[&str] = &[
     "io.kubernetes.pod.namespace",
 ];
 const POD_UID: &[&str] = &["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
+/// The image as the kubelet asked for it; the other annotations of CRI-O have its digest.
+const IMAGE: &[&str] = &[
+    "io.kubernetes.cri.image-name",
+    "io.kubernetes.cri-o.ImageName",
+];
 /// Keys and values that make a container its pod's sandbox.
 const SANDBOX: &[(&str, &str)] = &[
     ("io.kubernetes.cri.container-type", "sandbox"),
@@ -57,6 +62,8 @@ pub(crate) struct Names {
     pub(crate) node: bool,
     /// Its name.
     pub(crate) name: Option<String>,
+    /// Its image.
+    pub(crate) image: Option<String>,
     /// Its pod's UID, name and namespace.
     pub(crate) pod_uid: Option<String>,
     pub(crate) pod_name: Option<String>,
@@ -75,6 +82,7 @@ impl Names {
             sandbox: SANDBOX.iter().any(is),
             node: false,
             name: first(NAME),
+            image: first(IMAGE),
             pod_uid: first(POD_UID),
             pod_name: first(POD_NAME),
             pod_namespace: first(POD_NAMESPACE),
@@ -113,6 +121,7 @@ impl Names {
                 runtime: Runtime::Oci,
                 role: ContainerRole::Workload,
                 name: None,
+                image: None,
                 chain: Vec::new(),
             });
         }
@@ -124,6 +133,7 @@ impl Names {
                 container.role = ContainerRole::Sandbox;
             }
             container.name = self.name.or_else(|| container.name.take());
+            container.image = self.image.or_else(|| container.image.take());
         }
         if let (None, Some(uid)) = (&owner.pod, self.pod_uid) {
             owner.pod = Some(Pod {

@@ -277,6 +277,8 @@ struct DockerContainer {
 struct DockerConfig {
     #[serde(rename = "Labels")]
     labels: Option<HashMap<String, String>>,
+    #[serde(rename = "Image")]
+    image: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -295,6 +297,22 @@ struct Bundle {
 struct Stored {
     id: String,
     names: Option<Vec<String>>,
+    /// JSON in a text.
+    metadata: Option<String>,
+}
+
+/// Podman's part of it.
+#[derive(Deserialize)]
+struct StoredMetadata {
+    #[serde(rename = "image-name")]
+    image: Option<String>,
+}
+
+impl Stored {
+    fn image(&self) -> Option<String> {
+        let metadata: StoredMetadata = serde_json::from_str(self.metadata.as_ref()?).ok()?;
+        usable(&metadata.image?)
+    }
 }
 
 impl Place {
@@ -332,8 +350,12 @@ impl Place {
 
 fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
     let container: DockerContainer = files::parse_within(&folder.join("config.v2.json"), most)?;
-    let labels = container.config.and_then(|c| c.labels).unwrap_or_default();
+    let (labels, image) = match container.config {
+        Some(config) => (config.labels.unwrap_or_default(), config.image),
+        None => Default::default(),
+    };
     let mut names = Names::from_labels(&labels);
+    names.image = image.and_then(|image| usable(&image));
     let is_ecs = labels.contains_key("com.amazonaws.ecs.task-arn");
     names.runtime = Some(if is_ecs {
         Runtime::Ecs
@@ -368,6 +390,9 @@ fn read_store(containers: &Path, id: &str, most: u64) -> Result<Names, Failure> 
             files::parse_within::<Vec<Stored>>(&containers.join(list), most).ok()
         });
         let stored = lists.flatten().find(|stored| stored.id == id);
+        names.image = names
+            .image
+            .or_else(|| stored.as_ref().and_then(Stored::image));
         names.name = stored
             .and_then(|stored| stored.names)
             .and_then(|names| usable(names.first()?));

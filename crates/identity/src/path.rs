@@ -165,6 +165,7 @@ impl<'a> Reading<'a> {
             runtime: found.runtime,
             role: found.role,
             name: found.name,
+            image: None,
             chain,
         });
         self.container_depth = depth;

@@ -99,6 +99,7 @@ mod tests {
                 runtime: Runtime::Crio,
                 role: ContainerRole::Workload,
                 name: name.map(str::to_owned),
+                image: None,
                 chain: vec![],
             }),
             pod: Some(Pod {

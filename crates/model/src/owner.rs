@@ -84,6 +84,8 @@ pub struct Container {
     pub role: ContainerRole,
     /// Its name, if a file of the runtime contains it.
     pub name: Option<String>,
+    /// The image that it was started from, as the runtime's file writes it.
+    pub image: Option<String>,
     /// Ids of the enclosing containers, outermost first (kind, k3d, Docker in Docker).
     pub chain: Vec<String>,
 }

@@ -24,6 +24,7 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
             runtime: Runtime::Docker,
             role: ContainerRole::Workload,
             name: None,
+            image: None,
             chain: vec![],
         }),
         ..Owner::unknown(CgroupId(id))

@@ -43,6 +43,9 @@ fn find(files: Files<'_>, path: &str) -> String {
     };
     let mut said = format!("{}{role} {id}", container.runtime.name());
     said += &container.name.unwrap_or_default();
+    if let Some(image) = container.image {
+        said += &format!(" of {image}");
+    }
     if let Some(pod) = owner.pod {
         let part = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         said += &format!(" {}/{} {}", part(pod.namespace), part(pod.name), pod.qos);
@@ -59,7 +62,7 @@ fn check(cases: &[(Files<'_>, &str, &str)]) {
 const POD: &str = "/kubepods/besteffort/pod6f0f6d3e-7a1c-4e0b-9d55-0123456789ab/{A}";
 const BUNDLE: &str = r#"{"ociVersion":"1.1.0","process":{"args":["x"]},"annotations":{
     "io.kubernetes.cri.container-type":"container","io.kubernetes.cri.container-name":"web",
-    "io.kubernetes.cri.sandbox-name":"shop-0","io.kubernetes.cri.sandbox-namespace":"prod"}}"#;
+    "io.kubernetes.cri.image-name":"r.io/web:1","io.kubernetes.cri.sandbox-name":"shop-0","io.kubernetes.cri.sandbox-namespace":"prod"}}"#;
 
 #[test]
 fn containerd() {
@@ -73,12 +76,12 @@ fn containerd() {
         (
             &[(task, BUNDLE)],
             POD,
-            "containerd web prod/shop-0 besteffort",
+            "containerd web of r.io/web:1 prod/shop-0 besteffort",
         ),
         (
             &[(k3s, BUNDLE)],
             POD,
-            "containerd web prod/shop-0 besteffort",
+            "containerd web of r.io/web:1 prod/shop-0 besteffort",
         ),
         (
             &[(task, sandbox)],
@@ -111,7 +114,7 @@ fn docker() {
     let file = "var/lib/docker/containers/{A}/config.v2.json";
     let moved = "data/docker/containers/{A}/config.v2.json";
     let bundle = "run/containerd/io.containerd.runtime.v2.task/moby/{A}/config.json";
-    let plain = r#"{"ID":"{A}","Name":"/shop","Config":{"Labels":{}}}"#;
+    let plain = r#"{"ID":"{A}","Name":"/shop","Config":{"Labels":{},"Image":"shop:2"}}"#;
     let kubernetes = r#"{"Name":"/k8s_web_shop-0_prod_6f0f_0","Config":{"Labels":{
         "io.kubernetes.container.name":"web","io.kubernetes.pod.name":"shop-0",
         "io.kubernetes.pod.namespace":"prod","io.kubernetes.docker.type":"container"}}}"#;
@@ -121,9 +124,13 @@ fn docker() {
     let ecs = r#"{"Name":"/ecs-shop-1-web-a0","Config":{"Labels":{
         "com.amazonaws.ecs.task-arn":"arn","com.amazonaws.ecs.container-name":"web"}}}"#;
     check(&[
-        (&[(file, plain)], "/docker/{A}", "docker shop"),
+        (&[(file, plain)], "/docker/{A}", "docker shop of shop:2"),
         // A path that several runtimes use: the file knows whose it is.
-        (&[(file, plain)], "/actions_job/{A}", "docker shop"),
+        (
+            &[(file, plain)],
+            "/actions_job/{A}",
+            "docker shop of shop:2",
+        ),
         (
             &[(file, kubernetes)],
             POD,
@@ -145,7 +152,7 @@ fn docker() {
         (
             &[(bundle, "{}"), (file, plain)],
             "/docker/{A}",
-            "docker shop",
+            "docker shop of shop:2",
         ),
         (&[(bundle, "{}")], "/docker/{A}", "docker "),
         (
@@ -154,7 +161,7 @@ fn docker() {
                 (moved, plain),
             ],
             "/docker/{A}",
-            "docker shop",
+            "docker shop of shop:2",
         ),
         // userns-remap.
         (
@@ -163,7 +170,7 @@ fn docker() {
                 plain,
             )],
             "/docker/{A}",
-            "docker shop",
+            "docker shop of shop:2",
         ),
         (
             &[("var/lib/docker/tmp.1/containers/{A}/config.v2.json", plain)],
@@ -186,15 +193,19 @@ fn crio_and_podman() {
         "root:x:0:0:root:/root:/bin/sh\nu:x:1000:1000:U:/home/u:/bin/sh\n",
     );
     let crio = r#"{"annotations":{"io.container.manager":"cri-o","io.kubernetes.container.name":"web",
-        "io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.pod.name":"shop-0",
+        "io.kubernetes.cri-o.ContainerType":"container","io.kubernetes.cri-o.ImageName":"r.io/web:1","io.kubernetes.pod.name":"shop-0",
         "io.kubernetes.pod.namespace":"prod","io.kubernetes.cri-o.Name":"k8s_web_shop-0"}}"#;
     let pause = r#"{"annotations":{"io.container.manager":"cri-o","io.kubernetes.container.name":"POD",
         "io.kubernetes.cri-o.ContainerType":"sandbox","io.kubernetes.pod.name":"shop-0"}}"#;
     let podman = r#"{"annotations":{"io.container.manager":"libpod"}}"#;
-    let names = r#"[{"id":"other","names":["x"]},{"id":"{A}","names":["db"],"image":"i"}]"#;
+    let names = r#"[{"id":"other","names":["x"]},{"id":"{A}","names":["db"],"image":"i","metadata":"{\"image-name\":\"r.io/db:3\",\"name\":\"db\"}"}]"#;
     let rootless = "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{A}.scope";
     check(&[
-        (&[(run, crio)], POD, "cri-o web prod/shop-0 besteffort"),
+        (
+            &[(run, crio)],
+            POD,
+            "cri-o web of r.io/web:1 prod/shop-0 besteffort",
+        ),
         (
             &[(lib, pause)],
             POD,
@@ -203,7 +214,7 @@ fn crio_and_podman() {
         (
             &[(lib, podman), (list, names)],
             "/machine.slice/libpod-{A}.scope",
-            "podman db",
+            "podman db of r.io/db:3",
         ),
         // `podman run --rm` beside containers that stay.
         (
@@ -213,12 +224,12 @@ fn crio_and_podman() {
                 (volatile, names),
             ],
             "/machine.slice/libpod-{A}.scope",
-            "podman db",
+            "podman db of r.io/db:3",
         ),
         (
             &[(lib, podman), (volatile, names)],
             "/machine.slice/libpod-{A}.scope",
-            "podman db",
+            "podman db of r.io/db:3",
         ),
         (
             &[(lib, podman), (list, "[{}]")],
@@ -228,7 +239,7 @@ fn crio_and_podman() {
         (
             &[passwd, (user, podman), (users, names)],
             rootless,
-            "podman db",
+            "podman db of r.io/db:3",
         ),
         // Another user's home is not asked.
         (

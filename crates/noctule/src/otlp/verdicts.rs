@@ -94,6 +94,7 @@ mod tests {
                 runtime: Runtime::Docker,
                 role: ContainerRole::Workload,
                 name: name.map(str::to_owned),
+                image: None,
                 chain: Vec::new(),
             }),
             ..Owner::unknown(CONTAINER)

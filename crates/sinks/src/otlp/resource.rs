@@ -306,6 +306,7 @@ mod tests {
                 runtime: Runtime::Containerd,
                 role: ContainerRole::Workload,
                 name: Some("web".into()),
+                image: None,
                 chain: Vec::new(),
             }),
             pod: Some(Pod {

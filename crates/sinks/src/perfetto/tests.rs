@@ -17,6 +17,7 @@ fn container(id: u64) -> Owner {
             runtime: Runtime::Docker,
             role: ContainerRole::Workload,
             name: Some("web".into()),
+            image: None,
             chain: Vec::new(),
         }),
         path: format!("/docker/{id}"),

@@ -24,6 +24,7 @@ record! {
         path: String,
         container_id: Option<String>,
         container_name: Option<String>,
+        container_image: Option<String>,
         container_runtime: Option<Word>,
         container_role: Option<Word>,
         /// Ids of the containers around it, outermost first, with a space between them.
@@ -57,11 +58,13 @@ impl OwnerRecord {
             runtime,
             role,
             name,
+            image,
             chain,
         }) = container
         {
             record.container_id = Some(id.clone());
             record.container_name.clone_from(name);
+            record.container_image.clone_from(image);
             record.container_runtime = Some(Word(runtime.name()));
             record.container_role = Some(Word(role.name()));
             record.container_chain = (!chain.is_empty()).then(|| chain.join(" "));
@@ -92,6 +95,7 @@ impl OwnerRecord {
             )
             .unwrap_or_default(),
             name: self.container_name,
+            image: self.container_image,
             chain: self
                 .container_chain
                 .map(|chain| chain.split(' ').map(str::to_owned).collect())

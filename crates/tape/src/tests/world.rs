@@ -96,6 +96,7 @@ impl Dice {
             runtime: Runtime::Crio,
             role: ContainerRole::Sandbox,
             name: self.maybe("web".into()),
+            image: self.maybe("web:1".into()),
             chain: self.maybe(vec!["a".into(), "b".into()]).unwrap_or_default(),
         };
         let pod = Pod {

@@ -272,6 +272,7 @@ fn owner(id: CgroupId, path: &str) -> Owner {
             runtime: Runtime::Containerd,
             role: ContainerRole::Workload,
             name: Some(format!("shop-{short}")),
+            image: None,
             chain: Vec::new(),
         });
         owner.pod = Some(Pod {
