@@ -1,6 +1,6 @@
 //! CPU quotas of groups, and the kernel's account of them, from the files of the hierarchy.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, Owner, QuotaRow}
 /// group above them.
 const AGAIN: u64 = 32;
 
-/// Groups with a quota. Looked for are the groups that are there at the beginning, and those that are throttled or wait
-/// for a CPU, with the groups above.
+/// Groups with a quota. Quotas are looked for in the groups that exist at the start, in containers, and in groups that
+/// are throttled or wait for a CPU, with the groups above them.
 #[derive(Debug)]
 pub struct Quotas {
     mount: PathBuf,
@@ -51,20 +51,22 @@ impl Quotas {
         if batch.sequence.is_multiple_of(AGAIN) {
             self.asked.clear();
         }
-        let waits = |row: &&CgroupRow| {
-            row.room.is_some() || row.counters[Counter::Wait(Cause::Throttle)] > 0
+        let may_have_one = |row: &CgroupRow, owner: &Owner| {
+            let waits = row.room.is_some() || row.counters[Counter::Wait(Cause::Throttle)] > 0;
+            waits || owner.container.is_some()
         };
-        let new = batch.cgroups.iter().filter(waits);
-        let new = new.filter(|row| !self.asked.contains(&row.id));
-        let new: Vec<(CgroupId, String)> = new
-            .filter_map(|row| Some((row.id, row.owner.as_ref()?.path.clone())))
-            .collect();
-        for (id, path) in new {
-            self.asked.insert(id);
-            let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
-            let above: Vec<&str> = ends.map(|at| &path[..at]).collect();
-            self.look(above.into_iter().chain([path.as_str()]));
+        let mut paths = BTreeSet::new();
+        for row in &batch.cgroups {
+            let Some(owner) = row.owner.as_deref() else {
+                continue;
+            };
+            if may_have_one(row, owner) && self.asked.insert(row.id) {
+                let ends = owner.path.match_indices('/').map(|(at, _)| at).skip(1);
+                paths.extend(ends.map(|at| &owner.path[..at]));
+                paths.insert(&owner.path);
+            }
         }
+        self.look(paths.into_iter());
         let mount = &self.mount;
         let mut rows = Vec::new();
         self.known.retain(|path, id| {
@@ -164,7 +166,7 @@ impl Quota {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Counters, ProcessRow, ThreadRoom};
+    use noctule_model::{Container, ContainerRole, Counters, ProcessRow, Runtime, ThreadRoom};
 
     use super::*;
     use crate::testing::hierarchy;
@@ -242,6 +244,20 @@ mod tests {
         waiting.cgroups[0].counters = Counters::default();
         quotas.read(&mut waiting);
         assert_eq!(waiting.quotas, []);
+        // A container's is looked for even if the container never waits.
+        let mut container = waiting.clone();
+        let owner = container.cgroups[0].owner.as_mut().expect("one");
+        Arc::make_mut(owner).container = Some(Container {
+            id: "c".to_owned(),
+            runtime: Runtime::Docker,
+            role: ContainerRole::Workload,
+            name: None,
+            image: None,
+            chain: Vec::new(),
+        });
+        let mut others = Quotas::new(root.path().to_owned());
+        others.read(&mut container);
+        assert_eq!(container.quotas.len(), 1);
         waiting.cgroups[0].room = Some(ThreadRoom::default());
         quotas.read(&mut waiting);
         assert_eq!(waiting.quotas.len(), 1);
