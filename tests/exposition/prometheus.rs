@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::support::agent::Agent;
-use crate::support::container::{Container, Wish, hex_id};
+use crate::support::container::{Bundle, Container, Wish, hex_id, pod_uid};
 use crate::support::prometheus::Prometheus;
 use crate::support::{self, assert_close, wait_until};
 
@@ -62,6 +63,66 @@ fn rates(server: &Prometheus, series: &str, container: &Container) -> (f64, f64)
     (value(&rate[0]), own)
 }
 
+const MIXIN: &str = include_str!("kubernetes-mixin.yml");
+
+/// The rules and queries of kubernetes-mixin, which ask for the container `cart` of the pod `shop-1`.
+struct Mixin(Value);
+
+impl Mixin {
+    fn read() -> Self {
+        let variables = [
+            (r#"job="cadvisor""#, r#"job="noctule""#),
+            (r#"cluster="$cluster""#, r#"cluster="""#),
+            ("$namespace", "prod"),
+            ("$pod", "shop-1"),
+            ("$node", ".*"),
+            ("$workload", ".*"),
+            ("$type", ".*"),
+            ("$__rate_interval", "1m"),
+        ];
+        let filled = variables
+            .iter()
+            .fold(MIXIN.to_owned(), |text, (variable, value)| {
+                text.replace(variable, value)
+            });
+        Self(serde_yaml_ng::from_str(&filled).expect("YAML"))
+    }
+
+    /// Its recording rules, and what kube-state-metrics would give.
+    fn rules(&self) -> NamedTempFile {
+        let pod = json!({"namespace": "prod", "pod": "shop-1", "node": "n1"});
+        let owner = json!({
+            "namespace": "prod", "pod": "shop-1", "workload": "shop", "workload_type": "deployment",
+        });
+        let mut rules = vec![
+            json!({"record": "kube_pod_info", "expr": "vector(1)", "labels": pod}),
+            json!({
+                "record": "namespace_workload_pod:kube_pod_owner:relabel",
+                "expr": "vector(1)",
+                "labels": owner,
+            }),
+        ];
+        let own = self.0["rules"].as_array().expect("rules").iter();
+        rules.extend(own.map(|rule| json!({"record": rule["record"], "expr": rule["expr"]})));
+        let groups = json!({"groups": [{"name": "mixin", "rules": rules}]});
+        let file = NamedTempFile::new().expect("a file");
+        serde_json::to_writer(&file, &groups).expect("our file");
+        file
+    }
+
+    /// Waits until each query returns a value above 0.
+    fn ask(&self, server: &Prometheus) {
+        for query in self.0["queries"].as_array().expect("queries") {
+            let place = format!("{}: {}", query["file"], query["name"]);
+            let expression = query["expr"].as_str().expect("an expression");
+            wait_until(&place, || {
+                let answer = server.query(expression, unix_now());
+                answer.iter().any(|row| value(row) > 0.0)
+            });
+        }
+    }
+}
+
 #[test]
 fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     let _machine = support::shared();
@@ -71,12 +132,25 @@ fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
         cpus: Some(0.5),
         ..Wish::burn(&id, &format!("/noctule-test-{id}"))
     };
+    let _bundle = Bundle::write(
+        &id,
+        &json!({
+            "io.kubernetes.cri.container-name": "cart",
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.image-name": "registry.example/cart:1",
+            "io.kubernetes.cri.sandbox-name": "shop-1",
+            "io.kubernetes.cri.sandbox-namespace": "prod",
+            "io.kubernetes.cri.sandbox-uid": pod_uid(),
+        }),
+    );
     let container = wish.create();
     container.start();
     // A scrape shows the last batch. With one batch per second, a batch could be a second old at
     // one end of the half minute and new at the other. The error would be 3 %.
-    let agent = Agent::start(&["--interval", "200ms"]);
-    let server = Prometheus::scraping(agent.address());
+    let agent = Agent::start(&["--interval", "200ms", "--names", "cadvisor"]);
+    let mixin = Mixin::read();
+    let rules = mixin.rules();
+    let server = Prometheus::scraping_with(agent.address(), Some(rules.path()), &[]);
     let series = format!("noctule_container_cpu_seconds_total{{container_id=\"{id}\"}}");
     wait_until("prometheus has scraped it", || {
         !server.query(&series, unix_now()).is_empty()
@@ -100,6 +174,7 @@ fn prometheus_sees_half_a_cpu_as_half_a_cpu() {
     assert_close("half a CPU", rate, 0.5, 0.03, 0.015 + taken);
     let up = server.query("up{job=\"noctule\"}", unix_now());
     assert_eq!(value(&up[0]), 1.0, "{up:?}");
+    mixin.ask(&server);
     let target = server.target();
     assert_eq!(target["health"], "up", "{target}");
     assert_eq!(target["lastError"], "", "{target}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fixture::eventful;
 use noctule_model::{
     Batch, Cause, Counter, Counters, DestinationCounter, FOREIGN_METRICS, ForeignExporter,
-    ForeignMetric, ForeignOffer, Measured, Subject, SubjectRow,
+    ForeignMetric, ForeignOffer, Measured, Owner, QuotaRow, Runtime, Subject, SubjectRow,
 };
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 
@@ -19,8 +19,24 @@ fn batch() -> Batch {
         row.counters[Counter::Wait(Cause::Throttle)] = 2_000_000_000;
         row.counters[Counter::Wait(Cause::Neighbour)] = 1_000_000_000;
         row.all_destinations[DestinationCounter::Connects] += 1;
+        if row.owner.container.is_some() {
+            batch.quotas.push(quota(&row.owner, 30, 9));
+        }
     }
     batch
+}
+
+fn quota(owner: &Owner, periods: u64, throttled_periods: u64) -> QuotaRow {
+    QuotaRow {
+        cgroup: owner.cgroup,
+        path: owner.path.clone(),
+        cpus: 0.5,
+        period_ns: 100_000_000,
+        periods,
+        throttled_periods,
+        throttled_ns: 0,
+        ended: false,
+    }
 }
 
 fn render(batch: &Batch, foreign: Option<ForeignExporter>) -> String {
@@ -65,6 +81,7 @@ fn every_name_that_is_offered_is_there_and_no_other() {
     // What is not measured is absent.
     let mut unmeasured = batch();
     unmeasured.measured = Measured::NONE;
+    unmeasured.quotas.clear();
     let text = render(&unmeasured, Some(ForeignExporter::Cadvisor));
     assert!(!text.contains("\ncontainer_"), "{text}");
 }
@@ -79,6 +96,7 @@ fn values_are_those_of_our_own_names() {
     for part in [
         "id=\"/kubepods.slice/",
         "name=\"4f1c",
+        "image=\"registry.example/cart:1\"",
         "container=\"cart\"",
         "pod=\"shop-5c9\"",
         "namespace=\"prod\"",
@@ -103,6 +121,60 @@ fn values_are_those_of_our_own_names() {
     let units = samples(&text, "container_resources_cpu_usage_seconds_total");
     let unit = "{container_id=\"/system.slice/cron.service\"}";
     assert!(units.iter().any(|(labels, _)| *labels == unit), "{units:?}");
+}
+
+#[test]
+fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Cadvisor),
+        ..Options::default()
+    });
+    let mut periods = |batch: &Batch| {
+        let text = exporter.observe(batch).render(Exposition::Classic, 0);
+        let names = [
+            "container_cpu_cfs_periods_total",
+            "container_cpu_cfs_throttled_periods_total",
+        ];
+        names.map(|name| samples(&text, name).first().map(|(_, value)| *value))
+    };
+    let mut batch = batch();
+    assert_eq!(periods(&batch), [Some(0.0), Some(0.0)]);
+    batch.quotas[0].periods += 10;
+    batch.quotas[0].throttled_periods += 4;
+    assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
+    // The limit was taken away: the series stays while the container does.
+    let mut quotas = std::mem::take(&mut batch.quotas);
+    assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
+    // Set anew, the kernel counts from 0.
+    (quotas[0].periods, quotas[0].throttled_periods) = (3, 1);
+    batch.quotas = quotas;
+    assert_eq!(periods(&batch), [Some(13.0), Some(5.0)]);
+
+    let mut exporter = Exporter::new(Options {
+        foreign: Some(ForeignExporter::Cadvisor),
+        ..Options::default()
+    });
+    let quota = batch.quotas.remove(0);
+    let mut text = |batch: &Batch| exporter.observe(batch).render(Exposition::Classic, 0);
+    assert!(!text(&batch).contains("container_cpu_cfs_periods_total"));
+    batch.quotas.push(quota);
+    let text = text(&batch);
+    assert_eq!(samples(&text, "container_cpu_cfs_periods_total")[0].1, 3.0);
+}
+
+#[test]
+fn a_docker_container_has_its_name_in_cadvisors_names() {
+    let mut batch = batch();
+    for row in &mut batch.subjects {
+        let owner = Arc::make_mut(&mut row.owner);
+        if let Some(container) = &mut owner.container {
+            container.runtime = Runtime::Docker;
+            owner.pod = None;
+        }
+    }
+    let text = render(&batch, Some(ForeignExporter::Cadvisor));
+    let usage = samples(&text, "container_cpu_usage_seconds_total");
+    assert!(usage[0].0.contains("name=\"cart\""), "{usage:?}");
 }
 
 #[test]

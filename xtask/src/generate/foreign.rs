@@ -13,9 +13,13 @@ const CADVISOR: &str = "\
 the metrics below in addition to those of [metrics.md](metrics.md), for dashboards and rules that use cAdvisor's
 names.
 
-- Rows are containers, with the labels of the kubelet: `id` (the path of the cgroup), `name` (the container id),
-  `container`, `pod`, `namespace`. `image` is unknown. A label without a value is omitted, which is equivalent in
-  Prometheus.
+- Rows are containers, with the labels of the kubelet: `id` (the path of the cgroup), `name`, `image`, `container`,
+  `pod`, `namespace`. A label without a value is omitted, which is equivalent in Prometheus.
+- `name` is the name of a Docker container outside Kubernetes, and the id of any other container.
+- `image` comes from the files of containerd's CRI plugin, CRI-O, Docker and podman. Other clients of containerd
+  (nerdctl, ctr) leave no image in the files that noctule reads.
+- The CPU and throttling queries of kubernetes-mixin return data with these names. `kube_pod_info` and other
+  series of kube-state-metrics, which the queries join, come from kube-state-metrics.
 - cAdvisor also has a series for each cgroup above the containers, which includes its descendants. noctule has none:
   sum the containers, or use `noctule_node_*` for the machine.
 - Do not scrape cAdvisor and noctule in the same job: their names are equal.

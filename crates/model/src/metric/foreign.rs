@@ -5,7 +5,7 @@ use crate::{Cause, Counter, DestinationCounter, EventCounter};
 
 use ForeignExporter::{Cadvisor, Coroot};
 use ForeignOffer::{Given, Not};
-use ForeignSource::{Cpus, Destination, Events, Seconds, Version};
+use ForeignSource::{Cpus, Destination, Events, Periods, Seconds, ThrottledPeriods, Version};
 
 /// The exporter that defines a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub enum ForeignSource {
     Events(EventCounter),
     /// A counter of destinations, exported in seconds if it is in nanoseconds.
     Destination(DestinationCounter),
+    /// Periods of the CPU quota.
+    Periods,
+    /// Periods in which the CPU quota ran out.
+    ThrottledPeriods,
     /// CPUs of the node.
     Cpus,
     /// Version of the agent.
@@ -102,7 +106,6 @@ const NO_DISK: &str = "disks and file systems are not measured";
 const NO_INTERFACES: &str =
     "interfaces are not measured: see `noctule_container_tcp_bytes_total` for TCP";
 const NO_SPLIT: &str = "the sums of the scheduler are not split into user and system time";
-const NO_PERIODS: &str = "periods of the quota are not counted: see the throttled time";
 const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
 const NO_PRESSURE: &str =
     "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
@@ -117,14 +120,14 @@ const NO_GPU: &str = "accelerators are not measured";
 pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
     given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container were throttled by its CPU quota. cAdvisor counts throttled run queues instead, which is less if several threads wait on one CPU."),
+    given(Cadvisor, "container_cpu_cfs_periods_total", Periods, "Periods of the CPU quota in which the container ran; only if it has one."),
+    given(Cadvisor, "container_cpu_cfs_throttled_periods_total", ThrottledPeriods, "Periods in which the CPU quota ran out."),
     given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "Time on a CPU, including ended threads."),
     given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including ended threads."),
     given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
     given(Cadvisor, "machine_cpu_cores", Cpus, "CPUs online."),
     not(Cadvisor, "container_cpu_user_seconds_total", NO_SPLIT),
     not(Cadvisor, "container_cpu_system_seconds_total", NO_SPLIT),
-    not(Cadvisor, "container_cpu_cfs_periods_total", NO_PERIODS),
-    not(Cadvisor, "container_cpu_cfs_throttled_periods_total", NO_PERIODS),
     not(Cadvisor, "container_cpu_schedstat_run_periods_total", "slices are not counted: see `noctule_container_sched_switches_total`"),
     not(Cadvisor, "container_cpu_load_average_10s", "no load average is kept: see `noctule_container_sched_wait_seconds_total`"),
     not(Cadvisor, "container_spec_*", NO_SPEC),
@@ -161,7 +164,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload bytes received, whichever call read them."),
     given(Coroot, "node_resources_cpu_logical_cores", Cpus, "CPUs online."),
     given(Coroot, "node_agent_info", Version, "Version of noctule; always 1."),
-    not(Coroot, "container_info", "images are not known"),
+    not(Coroot, "container_info", "images are a label of cAdvisor's names: `--names cadvisor`"),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
     not(Coroot, "container_restarts_total", "a restarted container is a new one: see `noctule_container_process_starts_total`"),
     not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),

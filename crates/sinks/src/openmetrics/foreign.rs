@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Counters, DestinationCounter, DestinationCounters, EventCounters, FOREIGN_METRICS,
-    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Owner, Subject,
+    ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource, Kind, Owner, QuotaRow, Runtime,
+    Subject,
 };
 
 use super::budget::Table;
@@ -29,7 +30,34 @@ pub(super) struct Foreign {
     /// row change when its name is found.
     amounts: HashMap<(Subject, Arc<str>), (DestinationCounters, u64)>,
     sums: Arc<Sums>,
+    /// By path, the quotas that ran before the first batch, with their periods in it.
+    first_periods: HashMap<String, Periods>,
     sequence: u64,
+}
+
+/// Periods of a CPU quota: how many there were, and in how many the quota ran out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Periods {
+    all: u64,
+    throttled: u64,
+}
+
+impl Periods {
+    /// Adds the growth from `before` to `now`. A smaller value means that the quota was set anew.
+    fn add_growth(&mut self, now: Self, before: Self) {
+        let growth = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        self.all += growth(now.all, before.all);
+        self.throttled += growth(now.throttled, before.throttled);
+    }
+}
+
+impl From<&QuotaRow> for Periods {
+    fn from(row: &QuotaRow) -> Self {
+        Self {
+            all: row.periods,
+            throttled: row.throttled_periods,
+        }
+    }
 }
 
 /// A row of ours.
@@ -40,6 +68,8 @@ struct Known {
     /// As of the last batch.
     counters: Counters,
     events: EventCounters,
+    /// `None` until a quota was seen.
+    periods: Option<Periods>,
     sequence: u64,
 }
 
@@ -56,6 +86,8 @@ struct Row {
     born: Born,
     counters: Counters,
     events: EventCounters,
+    /// With the birth of their own series: a quota can be set later.
+    periods: Option<(Born, Periods)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -75,11 +107,9 @@ impl ForeignNames {
     /// When each of the series began.
     pub(super) fn born(&self) -> impl Iterator<Item = Born> {
         let destinations = self.sums.destinations.values().map(|it| it.born);
-        self.sums
-            .rows
-            .values()
-            .map(|row| row.born)
-            .chain(destinations)
+        let rows = self.sums.rows.values();
+        let periods = rows.clone().filter_map(|row| Some(row.periods?.0));
+        rows.map(|row| row.born).chain(periods).chain(destinations)
     }
 }
 
@@ -90,6 +120,7 @@ impl Foreign {
             known: HashMap::new(),
             amounts: HashMap::new(),
             sums: Arc::default(),
+            first_periods: HashMap::new(),
             sequence: 0,
         }
     }
@@ -102,9 +133,24 @@ impl Foreign {
         levels: &[Level],
     ) -> ForeignNames {
         self.sequence += 1;
+        let quotas: HashMap<&str, &QuotaRow> = match self.exporter {
+            ForeignExporter::Cadvisor => {
+                let rows = batch.quotas.iter();
+                rows.map(|row| (row.path.as_str(), row)).collect()
+            }
+            ForeignExporter::Coroot => HashMap::new(),
+        };
+        if self.sequence == 1 {
+            let periods = quotas
+                .iter()
+                .map(|(path, row)| (*path, Periods::from(*row)));
+            self.first_periods = periods.map(|(path, it)| (path.to_owned(), it)).collect();
+        }
+        self.first_periods
+            .retain(|path, _| quotas.contains_key(path.as_str()));
         let before = std::mem::take(&mut self.sums);
         let mut sums = Sums::default();
-        let translated = self.add_rows(batch, tables, &before, &mut sums);
+        let translated = self.add_rows(batch, &quotas, tables, &before, &mut sums);
         self.add_destinations(levels, &translated, &before, &mut sums);
         self.sums = Arc::new(sums);
         ForeignNames {
@@ -117,6 +163,7 @@ impl Foreign {
     fn add_rows(
         &mut self,
         batch: &Batch,
+        quotas: &HashMap<&str, &QuotaRow>,
         tables: [&Table<Subject>; 2],
         before: &Sums,
         sums: &mut Sums,
@@ -152,6 +199,12 @@ impl Foreign {
                     })
                 });
                 known.add_growth(figures, sum);
+                let owner = owners.get(subject);
+                if let Some(quota) = owner.and_then(|it| quota_of(it, quotas)) {
+                    let first = self.first_periods.get(&quota.path);
+                    let since = first.copied().unwrap_or_default();
+                    known.add_periods(quota.into(), since, batch.taken_ns, sum);
+                }
                 let row = (subject.clone(), known.theirs.clone());
                 translated.insert(ours.clone(), row);
             }
@@ -195,8 +248,20 @@ impl Known {
             theirs: theirs.into(),
             counters: Counters::default(),
             events: EventCounters::default(),
+            periods: None,
             sequence: 0,
         }
+    }
+
+    /// Adds the periods since the last batch, or since `first` if there were none in it.
+    fn add_periods(&mut self, now: Periods, first: Periods, taken_ns: u64, sum: &mut Row) {
+        let before = self.periods.replace(now).unwrap_or(first);
+        let born = Born {
+            began_ns: taken_ns,
+            ..sum.born
+        };
+        let (_, periods) = sum.periods.get_or_insert((born, Periods::default()));
+        periods.add_growth(now, before);
     }
 
     /// Adds what the row has more than in the last batch. `figures`: those so far, and the part of them that is in the
@@ -210,6 +275,19 @@ impl Known {
     }
 }
 
+/// The quota of a container: that of its group, or of the group around the one that a runtime makes for its processes
+/// (`libpod-ID.scope/container`).
+fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&'a QuotaRow> {
+    let id = &owner.container.as_ref()?.id;
+    let parent = owner.path.rsplit_once('/').map(|(parent, _)| parent);
+    let parent = parent.filter(|path| path.contains(id.as_str()));
+    let paths = [Some(owner.path.as_str()), parent];
+    paths
+        .into_iter()
+        .flatten()
+        .find_map(|path| quotas.get(path).copied())
+}
+
 /// The labels of a row; empty where the other exporter has no such rows.
 fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
     let container = owner.container.as_ref();
@@ -220,7 +298,11 @@ fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> Str
     match (exporter, subject) {
         (ForeignExporter::Cadvisor, Subject::Container(id)) => joined(&[
             ("id", &owner.path),
-            ("name", id.as_str()),
+            ("name", name_in_cadvisor(owner).unwrap_or(id)),
+            (
+                "image",
+                container.and_then(|it| it.image.as_deref()).unwrap_or(""),
+            ),
             ("container", name.unwrap_or("")),
             ("pod", pod_name.unwrap_or("")),
             ("namespace", namespace.unwrap_or("")),
@@ -239,6 +321,13 @@ fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> Str
         (ForeignExporter::Coroot, Subject::Unit(_)) => joined(&[("container_id", &owner.path)]),
         _ => String::new(),
     }
+}
+
+/// Docker's name; `None` where cAdvisor has the id.
+fn name_in_cadvisor(owner: &Owner) -> Option<&str> {
+    let container = owner.container.as_ref()?;
+    let is_dockers = container.runtime == Runtime::Docker && owner.pod.is_none();
+    container.name.as_deref().filter(|_| is_dockers)
 }
 
 /// Writes every family that has samples; `part` gets each when it is written.
@@ -311,22 +400,33 @@ impl Family<'_> {
             _ => NO_LABELS,
         };
         for (labels, row) in &names.sums.rows {
-            let value = match source {
+            let (born, value) = match source {
                 ForeignSource::Seconds(counters) => {
                     if !counters.iter().any(|it| snapshot.measured.has(*it)) {
                         return;
                     }
-                    Value::Nanoseconds(counters.iter().map(|it| row.counters[*it]).sum())
+                    let sum = counters.iter().map(|it| row.counters[*it]).sum();
+                    (row.born, Value::Nanoseconds(sum))
                 }
                 ForeignSource::Events(counter) => {
                     if !snapshot.measured.has(counter) {
                         return;
                     }
-                    Value::Count(row.events[counter])
+                    (row.born, Value::Count(row.events[counter]))
+                }
+                ForeignSource::Periods | ForeignSource::ThrottledPeriods => {
+                    let Some((born, periods)) = row.periods else {
+                        continue;
+                    };
+                    let value = match source {
+                        ForeignSource::Periods => periods.all,
+                        _ => periods.throttled,
+                    };
+                    (born, Value::Count(value))
                 }
                 _ => break,
             };
-            self.put(row.born, [labels, ""], own, value);
+            self.put(born, [labels, ""], own, value);
         }
         let ForeignSource::Destination(counter) = source else {
             return;
