@@ -13,6 +13,7 @@ pub fn owner(root: &Path, path: &str, user: Option<u32>) -> Result<Option<Owner>
     let query = Query {
         path: owner.path.clone(),
         container: owner.container.as_ref().map(|it| it.id.clone()),
+        machine_unit: None,
         user,
     };
     let mut finder = Finder::new(root, &root.join("sys/fs/cgroup"));

@@ -91,11 +91,14 @@ impl Group {
     }
 
     pub(crate) fn query(&self) -> Query {
+        let container = self.owner.container.as_ref();
+        let is_machine = container.is_some_and(|it| it.runtime == Runtime::Nspawn);
         Query {
             path: self.owner.path.clone(),
-            container: self.owner.container.as_ref().map(|container| {
+            container: container.map(|container| {
                 trust::unmarked(self.delegated.as_ref(), &container.id).to_owned()
             }),
+            machine_unit: self.owner.unit.clone().filter(|_| is_machine),
             user: self.delegated.as_ref().map(|delegated| delegated.uid),
         }
     }
@@ -103,7 +106,7 @@ impl Group {
 
 /// Whether files may have more of the owner than its path did.
 pub(crate) fn wants_names(owner: &Owner) -> bool {
-    use Runtime::{Containerd, Crio, Docker, Ecs, Oci, Podman};
+    use Runtime::{Containerd, Crio, Docker, Ecs, Nspawn, Oci, Podman};
     match &owner.container {
         Some(container) => {
             // The files of one in a node are the node's.
@@ -111,7 +114,7 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
                 && container.role != ContainerRole::Helper
                 && matches!(
                     container.runtime,
-                    Docker | Containerd | Crio | Podman | Ecs | Oci
+                    Docker | Containerd | Crio | Podman | Ecs | Oci | Nspawn
                 )
         }
         // Plain runc may have made any group but these.

@@ -208,6 +208,7 @@ mod tests {
     #[test]
     fn a_user_has_a_share_and_others_have_theirs() {
         let query = |user| Query {
+            machine_unit: None,
             path: "/user.slice/x".into(),
             container: None,
             user,

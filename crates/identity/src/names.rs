@@ -32,6 +32,8 @@ const TASKS: &[&str] = &[
     "io.containerd.runtime.v2.task",
     "io.containerd.runtime.v1.linux",
 ];
+/// Machines that machined knows, with a link from the name of each unit.
+const MACHINES: &str = "run/systemd/machines";
 /// Storage of CRI-O and podman.
 const STORAGE: &[&str] = &["run/containers/storage", "var/lib/containers/storage"];
 /// Lists of the storage's containers: those that stay, and those of `podman run --rm`, also of Quadlet.
@@ -46,6 +48,8 @@ pub(crate) struct Query {
     pub(crate) path: String,
     /// Its container, if the path has it.
     pub(crate) container: Option<String>,
+    /// The unit of the container, if that is a machine of systemd-nspawn.
+    pub(crate) machine_unit: Option<String>,
     /// The user who chose its name: then only what that user's runtimes left is looked at.
     pub(crate) user: Option<u32>,
 }
@@ -83,6 +87,9 @@ impl Finder {
     /// `fresh`: the state files of runc and crun have to be looked through again. Once for
     /// several questions that came together is enough.
     pub(crate) fn find(&mut self, query: &Query, fresh: bool) -> Answer {
+        if let Some(unit) = &query.machine_unit {
+            return Ok(self.machine(unit).filter(|_| query.user.is_none()));
+        }
         let user = query.reads_of();
         if fresh || user != self.user {
             // A user's group may be a container of root's runtime, too.
@@ -117,6 +124,17 @@ impl Finder {
             runtime: names.runtime.or(Some(state.runtime)),
             ..names
         }))
+    }
+
+    /// The machine that machined has registered for a unit.
+    fn machine(&self, unit: &str) -> Option<Names> {
+        let link = self.root.join(MACHINES).join(format!("unit:{unit}"));
+        let name = std::fs::read_link(link).ok()?;
+        let name = usable(name.to_str()?)?;
+        Some(Names {
+            name: Some(name),
+            ..Names::default()
+        })
     }
 
     fn by_id(&self, id: &str, query: &Query) -> Answer {

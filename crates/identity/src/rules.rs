@@ -135,9 +135,31 @@ pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
     if position.above.last() == Some(&"libpod_parent") && is_hash(component) {
         return None;
     }
-    RULES
-        .iter()
+    let mut rules = RULES.iter();
+    rules
         .find_map(|rule| rule.apply(component, position))
+        .or_else(|| nspawn_machine(component, position))
+}
+
+/// A machine of systemd-nspawn in a unit of any name: it runs in `payload` below the unit (`--register=no`,
+/// `--keep-unit`). The name of a scope is that of the machine. Other programs have a group `supervisor`, too, so that
+/// name alone says something in machine.slice only.
+fn nspawn_machine(component: &str, position: Position<'_>) -> Option<Found> {
+    let (unit, above) = position.above.split_last()?;
+    let scope = unit.strip_suffix(".scope");
+    let of_machine = scope.is_some() && above.last() == Some(&"machine.slice");
+    let role = match component {
+        "payload" => Workload,
+        "supervisor" if of_machine => Helper,
+        _ => return None,
+    };
+    let name = unescape(scope.or_else(|| unit.strip_suffix(".service"))?);
+    (!name.is_empty()).then(|| Found {
+        id: name.clone(),
+        name: Some(name),
+        runtime: R::Nspawn,
+        role,
+    })
 }
 
 /// Whether the component, just below the group of a container, is the runtime's own.

@@ -20,6 +20,7 @@ fn find(files: Files<'_>, path: &str) -> String {
     let query = Query {
         path: owner.path.clone(),
         container: owner.container.as_ref().map(|c| c.id.clone()),
+        machine_unit: None,
         user: None,
     };
     let names = match finder.find(&query, true) {
@@ -248,6 +249,27 @@ fn crio_and_podman() {
             "missing",
         ),
     ]);
+}
+
+#[test]
+fn a_machine_in_a_unit_has_the_name_that_machined_knows() {
+    let root = tempfile::tempdir().unwrap();
+    let machines = root.path().join(MACHINES);
+    std::fs::create_dir_all(&machines).unwrap();
+    std::os::unix::fs::symlink("deb", machines.join("unit:guest.service")).unwrap();
+    let mut finder = Finder::new(root.path(), &root.path().join("sys/fs/cgroup"));
+    let mut name_in = |unit: &str, user| {
+        let query = Query {
+            path: format!("/system.slice/{unit}/payload"),
+            container: Some("guest".to_owned()),
+            machine_unit: Some(unit.to_owned()),
+            user,
+        };
+        finder.find(&query, true).unwrap().and_then(|it| it.name)
+    };
+    assert_eq!(name_in("guest.service", None).as_deref(), Some("deb"));
+    assert_eq!(name_in("guest.service", Some(1000)), None);
+    assert_eq!(name_in("other.service", None), None);
 }
 
 #[test]

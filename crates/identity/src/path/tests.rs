@@ -285,6 +285,48 @@ fn the_group_of_a_container_is_the_top_of_its_claim() {
 }
 
 #[test]
+fn machines_of_nspawn_and_libvirt() {
+    check(&[
+        (
+            "/machine.slice/systemd-nspawn@deb\\x2d12.service/payload/init.scope",
+            "systemd-nspawn deb-12 (deb-12) | unit systemd-nspawn@deb\\x2d12.service",
+        ),
+        (
+            "/machine.slice/systemd-nspawn@deb.service/supervisor",
+            "systemd-nspawn deb (deb) Helper | unit systemd-nspawn@deb.service",
+        ),
+        (
+            "/machine.slice/machine-deb.scope/payload",
+            "systemd-nspawn deb (deb) | unit machine-deb.scope",
+        ),
+        // Not registered with machined.
+        (
+            "/machine.slice/deb\\x2d12.scope/payload/init.scope",
+            "systemd-nspawn deb-12 (deb-12) | unit deb\\x2d12.scope",
+        ),
+        (
+            "/machine.slice/deb.scope/supervisor",
+            "systemd-nspawn deb (deb) Helper | unit deb.scope",
+        ),
+        (
+            "/system.slice/guest.service/payload/system.slice/cron.service",
+            "systemd-nspawn guest (guest) | unit guest.service",
+        ),
+        // podman's conmon is in such a group, too.
+        ("/system.slice/web.service/supervisor", "unit web.service"),
+        ("/a/payload", ""),
+        (
+            "/machine.slice/machine-qemu\\x2d1\\x2dmy\\x2dvm.scope/libvirt/vcpu0",
+            "libvirt qemu-1-my-vm (my-vm) | unit machine-qemu\\x2d1\\x2dmy\\x2dvm.scope",
+        ),
+        (
+            "/machine/qemu-3-vm.libvirt-qemu/emulator",
+            "libvirt qemu-3-vm (vm)",
+        ),
+    ]);
+}
+
+#[test]
 fn other_runtimes() {
     check(&[
         ("/ecs/{U}/{A}", "ecs {A}"),
@@ -306,26 +348,6 @@ fn other_runtimes() {
         ("/lxc.monitor.web", "lxc web (web) Helper"),
         ("/lxc.monitor/101", "lxc 101 (101) Helper"),
         ("/lxc", ""),
-        (
-            "/machine.slice/systemd-nspawn@deb\\x2d12.service/payload/init.scope",
-            "systemd-nspawn deb-12 (deb-12) | unit systemd-nspawn@deb\\x2d12.service",
-        ),
-        (
-            "/machine.slice/systemd-nspawn@deb.service/supervisor",
-            "systemd-nspawn deb (deb) Helper | unit systemd-nspawn@deb.service",
-        ),
-        (
-            "/machine.slice/machine-deb.scope/payload",
-            "systemd-nspawn deb (deb) | unit machine-deb.scope",
-        ),
-        (
-            "/machine.slice/machine-qemu\\x2d1\\x2dmy\\x2dvm.scope/libvirt/vcpu0",
-            "libvirt qemu-1-my-vm (my-vm) | unit machine-qemu\\x2d1\\x2dmy\\x2dvm.scope",
-        ),
-        (
-            "/machine/qemu-3-vm.libvirt-qemu/emulator",
-            "libvirt qemu-3-vm (vm)",
-        ),
         (
             "/nomad.slice/share.slice/{U}.web.scope",
             "nomad {U}.web (web) | unit {U}.web.scope",
