@@ -17,12 +17,14 @@ mod counts;
 mod interleavings;
 mod known;
 mod order;
+mod program_names;
 mod relist;
 mod shares;
 
 use counts::EventCounts;
 use known::{Known, Missing};
 use order::Order;
+use program_names::ProgramNames;
 use relist::Relist;
 
 use crate::cpu::{Grace, since_boot_ns};
@@ -39,6 +41,7 @@ pub struct EventSource {
     stream: Stream,
     counts: EventCounts,
     known: Known,
+    program_names: ProgramNames,
     /// Events that were taken from tables, and not from rings.
     drained: Vec<RawEvent>,
     /// Events that are known, and not reported yet.
@@ -84,6 +87,7 @@ impl EventSource {
             stream,
             counts: EventCounts::new(grace.cgroup),
             known: Known::default(),
+            program_names: ProgramNames::default(),
             drained: Vec::new(),
             order: Order::default(),
             skipped: skipped(&programs),
@@ -184,7 +188,8 @@ impl EventSource {
             tracing::warn!(%error, "a socket that listens is reported without its port");
         }
         raw.sort_by_key(|event| event.time_ns);
-        for event in raw {
+        for mut event in raw {
+            self.program_names.apply(&mut event);
             // It can be in a list, or in none any more, some microseconds before that is reported.
             if self.known.is_repeated(&event) {
                 continue;
@@ -360,7 +365,8 @@ impl EventSource {
             found.extend(self.known.starts(batch, |row| wanted(row) && began(row)));
         }
         found.extend(self.known.begins(&sockets));
-        for event in found {
+        for mut event in found {
+            self.program_names.apply(&mut event);
             if self.known.is_repeated(&event) {
                 continue;
             }

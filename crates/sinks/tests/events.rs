@@ -541,6 +541,32 @@ fn every_byte_of_a_stranger_is_told_and_none_is_obeyed() {
 }
 
 #[test]
+fn the_name_of_a_call_is_shown_where_the_path_has_another() {
+    let line = |path: &[u8], args: &[&[u8]]| {
+        let mut what = exec(args);
+        if let What::ProcessExec { path: of, .. } = &mut what {
+            of.bytes = path.to_vec();
+        }
+        event_line(&event(what), 0).what
+    };
+    let busybox: &[u8] = b"/bin/busybox";
+    assert_eq!(
+        line(busybox, &[b"sleep", b"0.5"]),
+        "exec /bin/busybox (as sleep) 0.5"
+    );
+    assert_eq!(
+        line(busybox, &[b"/sbin/a b"]),
+        "exec /bin/busybox (as 'a b')"
+    );
+    assert_eq!(line(b"/bin/bash", &[b"-bash"]), "exec /bin/bash (as -bash)");
+    assert_eq!(
+        line(b"/bin/bash", &[b"/usr/bin/bash", b"-c"]),
+        "exec /bin/bash -c"
+    );
+    assert_eq!(line(b"/bin/bash", &[]), "exec /bin/bash");
+}
+
+#[test]
 fn a_line_is_short_however_long_the_arguments_are() {
     let long = [b'a'; 100_000];
     let many: Vec<&[u8]> = (0..50_000).map(|_| b"x y".as_slice()).collect();

@@ -108,7 +108,7 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             args_truncated,
             ..
         } => {
-            let args = arguments(args, *args_truncated);
+            let args = arguments(path, args, *args_truncated);
             let what = format!("exec {}{args}", file(path));
             ("process", what, Tone::Plain)
         }
@@ -248,17 +248,23 @@ fn changed(path: &FilePath, change: &FileChange) -> String {
     }
 }
 
-/// The arguments, each after a blank; the first is the program by another name and is left out.
-fn arguments(args: &[Vec<u8>], truncated: bool) -> String {
+/// The arguments, each after a blank. The first one is the name by which the program was called. It is left out where
+/// it is the last part of the path; programs such as busybox choose by it what they do.
+fn arguments(path: &FilePath, args: &[Vec<u8>], truncated: bool) -> String {
+    let base = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+    let called = args.first().and_then(|arg| base(arg));
+    let called = called.filter(|name| Some(name) != base(&path.bytes).as_ref());
+    let called = called.map(|name| format!("(as {})", quoted(&escape_bytes(&name))));
+    let others = args.iter().skip(1).map(|arg| quoted(&escape_bytes(arg)));
+
     let mut out = String::new();
     let mut cut = truncated;
-    for arg in args.iter().skip(1) {
+    for word in called.into_iter().chain(others) {
         let room = ARGUMENTS.saturating_sub(out.chars().count());
         if room == 0 {
             cut = true;
             break;
         }
-        let word = quoted(&escape_bytes(arg));
         out.push(' ');
         match word.char_indices().nth(room) {
             None => out.push_str(&word),
