@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
@@ -27,7 +27,41 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_within(path, MAX_BYTES)
 }
 
-fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+/// Links that are followed one after another.
+const MOST_LINKS: usize = 8;
+
+/// Reads a file of the administrator, which may be a link. `path` and the targets of links are those of the node, whose
+/// root is at `root`.
+pub(crate) fn read_linked(root: &Path, path: &str) -> Result<Vec<u8>, Failure> {
+    let mut file = below(root, path);
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = std::fs::read_link(&file) else {
+            break;
+        };
+        let folder = file.parent().and_then(|it| it.strip_prefix(root).ok());
+        // An absolute target replaces the folder.
+        file = below(root, folder.unwrap_or(Path::new("")).join(target));
+    }
+    read(&file)
+}
+
+/// A path of the node as this process sees it: never above `root`.
+pub(crate) fn below(root: &Path, path: impl AsRef<Path>) -> PathBuf {
+    let mut below = PathBuf::new();
+    for component in path.as_ref().components() {
+        match component {
+            Component::Normal(name) => below.push(name),
+            Component::ParentDir => {
+                below.pop();
+            }
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    root.join(below)
+}
+
+/// Like [`read`], of no more than so many bytes.
+pub(crate) fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let unusable = |why: &str| Failure::Unusable(format!("{}: {why}", path.display()));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Missing,
@@ -53,12 +87,7 @@ fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads a JSON file.
-pub(crate) fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
-    parse_within(path, MAX_BYTES)
-}
-
-/// The same of no more than so many bytes.
+/// Reads a JSON file of no more than so many bytes.
 pub(crate) fn parse_within<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Failure> {
     let bytes = read_within(path, most)?;
     serde_json::from_slice(&bytes)
@@ -84,6 +113,30 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    fn links_of_the_administrator_stay_below_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        fs::create_dir_all(root.join("etc/docker")).unwrap();
+        fs::create_dir_all(root.join("opt")).unwrap();
+        fs::write(root.join("opt/real"), "inside").unwrap();
+        fs::write(dir.path().join("opt"), "outside").unwrap();
+        let links = [
+            ("absolute", "/opt/real"),
+            ("relative", "../../opt/real"),
+            ("above", "../../../../opt/real"),
+            ("twice", "absolute"),
+            ("round", "round"),
+            ("out", "../../../opt"),
+        ];
+        for (link, target) in links {
+            std::os::unix::fs::symlink(target, root.join("etc/docker").join(link)).unwrap();
+            let text = read_linked(&root, &format!("/etc/docker/{link}")).ok();
+            let expected = (!matches!(link, "round" | "out")).then(|| b"inside".to_vec());
+            assert_eq!(text, expected, "{link}");
+        }
+    }
+
+    #[test]
     fn what_is_not_a_small_regular_file_is_refused_in_words() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
@@ -105,7 +158,7 @@ mod tests {
             ("good/none", "missing"),
         ];
         for (name, expected) in cases {
-            let said = match parse::<serde_json::Value>(&at(name)) {
+            let said = match parse_within::<serde_json::Value>(&at(name), MAX_BYTES) {
                 Ok(_) => "ok".to_owned(),
                 Err(Failure::Missing) => "missing".to_owned(),
                 Err(Failure::Unusable(why)) => why,

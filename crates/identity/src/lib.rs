@@ -18,6 +18,7 @@ pub mod fuzzing;
 mod group;
 mod labels;
 mod lookup;
+mod moved;
 mod names;
 mod namespace;
 mod path;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::files::{self, Failure};
 use crate::labels::{Names, is_node, usable};
+use crate::moved::{self, User};
 use crate::path::read;
 use crate::state::StateIndex;
 use crate::text::user_of;
@@ -32,6 +33,11 @@ const TASKS: &[&str] = &[
     "io.containerd.runtime.v2.task",
     "io.containerd.runtime.v1.linux",
 ];
+/// Data of nerdctl.
+const NERDCTL: &str = "var/lib/nerdctl";
+/// Hosts of nerdctl's data, and names in a namespace that are looked at.
+const MAX_NERDCTL_HOSTS: usize = 8;
+const MAX_NERDCTL_NAMES: usize = 1024;
 /// Machines that machined knows, with a link from the name of each unit.
 const MACHINES: &str = "run/systemd/machines";
 /// Storage of CRI-O and podman.
@@ -163,14 +169,8 @@ impl Finder {
             Some(_) => Vec::new(),
             None => self.machine_places(),
         };
-        if let Some(user) = query.reads_of() {
-            let run = self.root.join("run/user").join(&user).join("containers");
-            let mut own = stores(&run);
-            if let Some(home) = self.home(&user) {
-                let share = home.join(".local/share");
-                own.extend(stores(&share.join("containers/storage")));
-                own.push(Place::docker(share.join("docker/containers")));
-            }
+        if let Some(uid) = query.reads_of() {
+            let mut own = self.user_places(&uid);
             for place in &mut own {
                 place.most = files::USER_BYTES;
             }
@@ -179,19 +179,36 @@ impl Finder {
         places
     }
 
+    /// Where the runtimes of a user leave their files.
+    fn user_places(&self, uid: &str) -> Vec<Place> {
+        let run = self.root.join("run/user").join(uid).join("containers");
+        let mut places = stores(&run);
+        let Some(home) = self.home(uid) else {
+            return places;
+        };
+        let share = files::below(&self.root, &home).join(".local/share");
+        places.extend(stores(&share.join("containers/storage")));
+        places.push(Place::docker(share.join("docker/containers")));
+        let user = User { uid, home: &home };
+        let moved = user.storage(&self.root);
+        places.extend(moved.iter().flat_map(|storage| stores(storage)));
+        let docker = user.docker(&self.root);
+        places.extend(docker.map(|root| Place::docker(root.join("containers"))));
+        places.push(Place::of(Format::Nerdctl(share.join("nerdctl"))));
+        places
+    }
+
     /// Where root's runtimes leave their files.
     fn machine_places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = DOCKER
             .iter()
             .map(|dir| self.root.join(dir))
-            .chain(self.docker_root())
+            .chain(moved::docker(&self.root))
             .flat_map(|root| docker_stores(&root))
             .collect();
-        for (state, tasks) in CONTAINERD
-            .iter()
-            .flat_map(|s| TASKS.iter().map(move |t| (s, t)))
-        {
-            let tasks = self.root.join(state).join(tasks);
+        let states = CONTAINERD.iter().map(|state| self.root.join(state));
+        let states = states.chain(moved::containerd(&self.root));
+        for tasks in states.flat_map(|state| TASKS.iter().map(move |tasks| state.join(tasks))) {
             for namespace in files::names_in(&tasks, MAX_NAMESPACES) {
                 places.push(Place::of(Format::Bundles {
                     namespace: tasks.join(&namespace),
@@ -199,18 +216,15 @@ impl Finder {
                 }));
             }
         }
-        places.extend(STORAGE.iter().flat_map(|dir| stores(&self.root.join(dir))));
+        let storage = STORAGE.iter().map(|dir| self.root.join(dir));
+        let storage = storage.chain(moved::storage(&self.root));
+        places.extend(storage.flat_map(|dir| stores(&dir)));
+        places.push(Place::of(Format::Nerdctl(self.root.join(NERDCTL))));
         places
     }
 
-    /// Docker's root, where its administrator moved it.
-    fn docker_root(&self) -> Option<PathBuf> {
-        let settings: DockerSettings =
-            files::parse(&self.root.join("etc/docker/daemon.json")).ok()?;
-        Some(self.inside(&settings.data_root?))
-    }
-
-    fn home(&self, user: &str) -> Option<PathBuf> {
+    /// The home of a user, as the node knows it.
+    fn home(&self, user: &str) -> Option<String> {
         let users = files::read(&self.root.join("etc/passwd")).ok()?;
         let users = String::from_utf8_lossy(&users);
         let mut lines = users.lines().map(|line| line.split(':'));
@@ -218,12 +232,7 @@ impl Finder {
             let uid = fields.nth(2)?;
             (uid == user).then(|| fields.nth(2)).flatten()
         })?;
-        Some(self.inside(home))
-    }
-
-    /// An absolute path of the node as this process sees it.
-    fn inside(&self, path: &str) -> PathBuf {
-        self.root.join(path.trim_start_matches('/'))
+        Some(home.to_owned())
     }
 }
 
@@ -257,9 +266,12 @@ fn stores(storage: &Path) -> Vec<Place> {
         .collect()
 }
 
+/// The longest id.
+const MAX_ID: u64 = 255;
+
 /// Ids come from paths, which anybody may make: one must not lead out of its directory.
 fn is_file_name(id: &str) -> bool {
-    !matches!(id, "" | "." | "..") && id.len() <= 255 && !id.contains(['/', '\0'])
+    !matches!(id, "" | "." | "..") && id.len() as u64 <= MAX_ID && !id.contains(['/', '\0'])
 }
 
 /// A directory with something for each container, and the largest file that is read there.
@@ -275,12 +287,8 @@ enum Format {
     Bundles { namespace: PathBuf, dockers: bool },
     /// `<driver>-containers` of CRI-O and podman.
     Store(PathBuf),
-}
-
-#[derive(Deserialize)]
-struct DockerSettings {
-    #[serde(rename = "data-root")]
-    data_root: Option<String>,
+    /// Data of nerdctl, which has a file with the id of the container for each name.
+    Nerdctl(PathBuf),
 }
 
 #[derive(Deserialize)]
@@ -362,6 +370,7 @@ impl Place {
                 })
             }
             Format::Store(containers) => read_store(containers, id, most),
+            Format::Nerdctl(data) => find_nerdctl(data, id),
         }
     }
 }
@@ -416,6 +425,29 @@ fn read_store(containers: &Path, id: &str, most: u64) -> Result<Names, Failure> 
             .and_then(|names| usable(names.first()?));
     }
     Ok(names)
+}
+
+/// Looks for the name of a container in `HOST/names/NAMESPACE`.
+fn find_nerdctl(data: &Path, id: &str) -> Result<Names, Failure> {
+    for host in files::names_in(data, MAX_NERDCTL_HOSTS) {
+        let names = data.join(host).join("names");
+        for namespace in files::names_in(&names, MAX_NAMESPACES) {
+            let names = names.join(namespace);
+            let all = files::names_in(&names, MAX_NERDCTL_NAMES).into_iter();
+            let has_id = |name: &String| {
+                let file = files::read_within(&names.join(name), MAX_ID);
+                file.is_ok_and(|content| content.trim_ascii_end() == id.as_bytes())
+            };
+            if let Some(name) = all.filter(|name| usable(name).is_some()).find(has_id) {
+                return Ok(Names {
+                    name: Some(name),
+                    runtime: Some(Runtime::Containerd),
+                    ..Names::default()
+                });
+            }
+        }
+    }
+    Err(Failure::Missing)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::os::unix::fs::MetadataExt as _;
+
 use super::*;
 use crate::text;
 use noctule_model::{CgroupId, ContainerRole};
@@ -270,6 +272,115 @@ fn a_machine_in_a_unit_has_the_name_that_machined_knows() {
     assert_eq!(name_in("guest.service", None).as_deref(), Some("deb"));
     assert_eq!(name_in("guest.service", Some(1000)), None);
     assert_eq!(name_in("other.service", None), None);
+}
+
+#[test]
+fn runtimes_that_were_moved_by_their_configuration() {
+    let podman = r#"{"annotations":{"io.container.manager":"libpod"}}"#;
+    let list = r#"[{"id":"{A}","names":["db"]}]"#;
+    let storage = "[storage]\ndriver = \"overlay\"\ngraphroot = \"/data/graph\"\n";
+    let containerd = "version = 3\nstate = \"/data/state\"\n[plugins]\n";
+    check(&[
+        (
+            &[
+                ("etc/containers/storage.conf", storage),
+                (
+                    "data/graph/overlay-containers/{A}/userdata/config.json",
+                    podman,
+                ),
+                ("data/graph/overlay-containers/containers.json", list),
+            ],
+            "/machine.slice/libpod-{A}.scope",
+            "podman db",
+        ),
+        (
+            &[
+                ("etc/containerd/config.toml", containerd),
+                (
+                    "data/state/io.containerd.runtime.v2.task/k8s.io/{A}/config.json",
+                    BUNDLE,
+                ),
+            ],
+            POD,
+            "containerd web of r.io/web:1 prod/shop-0 besteffort",
+        ),
+        (
+            &[
+                ("etc/containerd/config.toml", "state = 7"),
+                ("etc/containers/storage.conf", "[storage]"),
+                ("var/lib/nerdctl/1935db59/names/default/other", "x"),
+                ("var/lib/nerdctl/1935db59/names/default/db", "{A}"),
+            ],
+            "/system.slice/nerdctl-{A}.scope",
+            "containerd db",
+        ),
+    ]);
+}
+
+#[test]
+fn users_move_their_runtimes_to_directories_of_their_own() {
+    let uid = std::fs::metadata(".").unwrap().uid();
+    let passwd = format!("u:x:{uid}:1000:U:/home/u:/bin/sh\n");
+    let slice = format!("/user.slice/user-{uid}.slice/user@{uid}.service");
+    let plain = r#"{"ID":"{A}","Name":"/shop","Config":{"Labels":{}}}"#;
+    let podman = r#"{"annotations":{"io.container.manager":"libpod"}}"#;
+    let list = r#"[{"id":"{A}","names":["db"]}]"#;
+    let check = |files: Files<'_>, path: &str, expected: &str| {
+        let files = [&[("etc/passwd", passwd.as_str())], files].concat();
+        assert_eq!(find(&files, &format!("{slice}/{path}")), expected);
+    };
+    check(
+        &[
+            (
+                "home/u/.config/docker/daemon.json",
+                r#"{"data-root":"/data/d"}"#,
+            ),
+            ("data/d/containers/{A}/config.v2.json", plain),
+        ],
+        "docker-{A}.scope",
+        "docker shop",
+    );
+    let graph = [
+        (
+            "home/u/graph/overlay-containers/{A}/userdata/config.json",
+            podman,
+        ),
+        ("home/u/graph/overlay-containers/containers.json", list),
+    ];
+    let own = (
+        "home/u/.config/containers/storage.conf",
+        "[storage]\ngraphroot = \"$HOME/graph\"",
+    );
+    let all = (
+        "etc/containers/storage.conf",
+        "[storage]\nrootless_storage_path = \"$HOME/graph\"",
+    );
+    for settings in [own, all] {
+        check(
+            &[settings, graph[0], graph[1]],
+            "user.slice/libpod-{A}.scope",
+            "podman db",
+        );
+    }
+    check(
+        &[(
+            "home/u/.local/share/nerdctl/1935db59/names/default/db",
+            "{A}",
+        )],
+        "user.slice/nerdctl-{A}.scope",
+        "containerd db",
+    );
+    // A directory of somebody else.
+    let root = tempfile::tempdir().unwrap();
+    let user = User {
+        uid: "4294967294",
+        home: "/u",
+    };
+    let settings = root.path().join("u/.config/docker");
+    std::fs::create_dir_all(root.path().join("data")).unwrap();
+    std::fs::create_dir_all(&settings).unwrap();
+    std::fs::write(settings.join("daemon.json"), r#"{"data-root":"/data"}"#).unwrap();
+    assert_eq!(user.docker(root.path()), None);
 }
 
 #[test]
