@@ -12,7 +12,7 @@ const STAR: &str = "diff-began";
 /// Records some seconds in which a process of that name runs.
 fn record(tape: &str) {
     let burner = Burner::named(NAME.as_bytes()).first();
-    let output = noctule(&["record", "-o", tape, "--for", "5s"]);
+    let output = noctule(&["record", "-o", tape, "--for", "3s"]);
     assert!(output.status.success(), "{output:?}");
     drop(burner);
 }
@@ -30,7 +30,7 @@ fn recording_equals_itself_and_differs_from_another() {
     let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
     let (with, without) = (at("with"), at("without"));
     record(&with);
-    let output = noctule(&["record", "-o", &without, "--for", "5s"]);
+    let output = noctule(&["record", "-o", &without, "--for", "3s"]);
     assert!(output.status.success(), "{output:?}");
 
     let same = json(&["diff", &with, &with, "--by", "process", "--json"]);
@@ -48,13 +48,13 @@ fn recording_equals_itself_and_differs_from_another() {
         .filter(|row| row["process.executable.name"] == NAME)
         .filter_map(|row| row["cpu.seconds"].as_f64())
         .sum();
-    assert!(used > 0.5 && used <= all + 0.001, "{used} of {all}");
+    assert!(used > 0.2 && used <= all + 0.001, "{used} of {all}");
 
     let gone = json(&["diff", &with, &without, "--by", "process", "--json"]);
     let gone = row(&gone, NAME);
     assert_eq!(gone["before"]["cpu.seconds"], used, "{gone}");
     assert_eq!(gone["after"]["cpu.seconds"], 0.0, "{gone}");
-    // Two blocks are too few for a test.
+    // Three blocks have no test.
     assert!(gone["cpu"].get("p_value").is_none(), "{gone}");
 
     let waits = json(&["diff", &with, &without, "--by", "cgroup", "--json"]);
@@ -83,9 +83,9 @@ fn new_load_is_marked_with_a_star() {
         let output = noctule(&["record", "-o", tape, "--for", time]);
         assert!(output.status.success(), "{output:?}");
     };
-    record(&before, "22s");
+    record(&before, "12s");
     let burner = Burner::named(STAR.as_bytes()).first();
-    record(&after, "22s");
+    record(&after, "12s");
     drop(burner);
     let changed = json(&["diff", &before, &after, "--by", "process", "--json"]);
     let cpu = &row(&changed, STAR)["cpu"];

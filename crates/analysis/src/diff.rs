@@ -2,8 +2,8 @@
 //!
 //! Each stretch is divided into blocks of some seconds. A group has three figures in each block: CPU use,
 //! run-queue latency summed over its threads, and the 99th percentile of its waits. Their values in the blocks
-//! of one stretch are compared with those of the other by the rank-sum test of Mann and Whitney, which
-//! assumes nothing of their distribution. Blocks are compared, and not single waits or seconds, because
+//! of one stretch are compared with those of the other by the rank-sum test of Mann and Whitney, exact where there are
+//! few blocks, which assumes nothing of their distribution. Blocks are compared, and not single waits or seconds, because
 //! neighbouring ones depend on each other. Of many groups some differ by chance: the false discovery rate of
 //! all tests together is bounded by the procedure of Benjamini and Hochberg.
 
@@ -14,13 +14,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use noctule_model::{Batch, Counter, Histogram, Level};
 
 use crate::{ReportBuilder, Thresholds};
-use rank::{false_discovery, rank_sum};
+use rank::{false_discovery, least_probability, rank_sum};
 
 /// Share of the changes that are called so by chance, at most.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// A test with fewer blocks on a side says nothing.
 pub const LEAST_BLOCKS: usize = 5;
+
+/// Length of a block: shorter ones depend on each other, longer ones are few.
+const SHORTEST_NS: u64 = 2_000_000_000;
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Blocks of a stretch that is long enough, and the fewest that find one change among some hundred groups. A shorter
+/// stretch has blocks of [`FINEST_NS`], the interval of recordings.
+const BLOCKS: u64 = 30;
+const FEW_BLOCKS: u64 = 10;
+const FINEST_NS: u64 = 1_000_000_000;
+
+/// Returns the length of the blocks of two stretches of which the shorter one has this length, in nanoseconds.
+pub fn block_ns(shorter_ns: u64) -> u64 {
+    match shorter_ns / FEW_BLOCKS {
+        ..SHORTEST_NS => FINEST_NS,
+        _ => (shorter_ns / BLOCKS).clamp(SHORTEST_NS, LONGEST_NS),
+    }
+}
 
 /// A percentile of fewer waits in a block says nothing.
 const LEAST_WAITS: u64 = 20;
@@ -302,6 +319,15 @@ pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
         changed.then_with(|| moved(b).total_cmp(&moved(a)))
     });
     rows
+}
+
+/// Whether the tests can find a change that only one of these rows has.
+pub fn can_find_one(before: &Stretch, after: &Stretch, rows: &[Difference]) -> bool {
+    let tests = rows
+        .iter()
+        .flat_map(|row| [row.usage, row.waiting, row.length]);
+    let tests = tests.filter(|tested| tested.p.is_some()).count();
+    least_probability(before.blocks(), after.blocks()) * tests as f64 <= FALSE_DISCOVERIES
 }
 
 fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {

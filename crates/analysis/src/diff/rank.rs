@@ -1,28 +1,95 @@
 //! The rank-sum test, and what to call a change when there are many tests.
 
-/// How probable a difference of the ranks as large as this is when both samples are of one distribution: the
-/// two-sided test of Mann and Whitney, with the normal approximation, corrected for ties and continuity.
+/// Blocks of both samples together up to which the distribution of the ranks is counted out. With more, the normal
+/// approximation errs by less than the tests need.
+const EXACT: usize = 30;
+
+/// Returns how probable a difference of the ranks as large as this is when both samples are of one distribution: the
+/// two-sided rank-sum test of Mann and Whitney.
 pub(super) fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
-    let mut all: Vec<(f64, bool)> = a.iter().map(|value| (*value, true)).collect();
-    all.extend(b.iter().map(|value| (*value, false)));
-    all.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let (mut ranks, mut ties, mut rank) = (0.0, 0.0, 0.0);
-    for same in all.chunk_by(|one, other| one.0 == other.0) {
-        let count = same.len() as f64;
-        let middle = rank + (count + 1.0) / 2.0;
-        let of_a = same.iter().filter(|(_, is_a)| *is_a).count();
-        ranks += middle * of_a as f64;
-        ties += count * count * count - count;
-        rank += count;
+    let ranks = Ranks::of(a, b);
+    match a.len() + b.len() {
+        ..=EXACT => ranks.exact(),
+        _ => ranks.approximate(),
     }
-    let (n, m) = (a.len() as f64, b.len() as f64);
-    let u = ranks - n * (n + 1.0) / 2.0;
-    let variance = n * m / 12.0 * ((n + m + 1.0) - ties / ((n + m) * (n + m - 1.0)));
-    if variance <= 0.0 || variance.is_nan() {
-        return 1.0;
+}
+
+/// The smallest probability that the test can return for samples of these sizes: all values of one are larger.
+pub(super) fn least_probability(a: usize, b: usize) -> f64 {
+    let (few, all) = (a.min(b), a + b);
+    let subsets = (1..=few).map(|it| (all - few + it) as f64 / it as f64);
+    (2.0 / subsets.product::<f64>()).min(1.0)
+}
+
+/// The ranks of two samples taken together.
+struct Ranks {
+    /// Twice the rank of each value: equal values have the mean of their ranks.
+    doubled: Vec<usize>,
+    /// Sum of those of the first sample.
+    sum: usize,
+    /// Sizes of the samples.
+    sizes: [usize; 2],
+    /// What equal values take from the variance.
+    ties: f64,
+}
+
+impl Ranks {
+    fn of(a: &[f64], b: &[f64]) -> Self {
+        let mut all: Vec<(f64, bool)> = a.iter().map(|value| (*value, true)).collect();
+        all.extend(b.iter().map(|value| (*value, false)));
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (mut doubled, mut sum, mut ties) = (Vec::with_capacity(all.len()), 0, 0.0);
+        for same in all.chunk_by(|one, other| one.0 == other.0) {
+            let rank = 2 * doubled.len() + same.len() + 1;
+            let of_a = same.iter().filter(|(_, is_a)| *is_a).count();
+            sum += rank * of_a;
+            let count = same.len() as f64;
+            ties += count * count * count - count;
+            doubled.extend(std::iter::repeat_n(rank, same.len()));
+        }
+        Self {
+            doubled,
+            sum,
+            sizes: [a.len(), b.len()],
+            ties,
+        }
     }
-    let z = ((u - n * m / 2.0).abs() - 0.5).max(0.0) / variance.sqrt();
-    erfc(z / std::f64::consts::SQRT_2)
+
+    /// The share of all divisions of the ranks into two samples of these sizes that differ at least as much.
+    fn exact(&self) -> f64 {
+        let [size, other] = self.sizes;
+        let most: usize = self.doubled.iter().sum();
+        // How many subsets of so many ranks have that sum.
+        let mut subsets = vec![vec![0.0; most + 1]; size + 1];
+        subsets[0][0] = 1.0;
+        for &rank in &self.doubled {
+            for taken in (1..=size).rev() {
+                let (fewer, more) = subsets.split_at_mut(taken);
+                for sum in rank..=most {
+                    more[0][sum] += fewer[taken - 1][sum - rank];
+                }
+            }
+        }
+        let expected = size * most;
+        let from_expected = |sum: usize| (sum * (size + other)).abs_diff(expected);
+        let observed = from_expected(self.sum);
+        let as_far = |(sum, _): &(usize, &f64)| from_expected(*sum) >= observed;
+        let sums = subsets[size].iter().enumerate();
+        let extreme: f64 = sums.filter(as_far).map(|(_, count)| count).sum();
+        extreme / subsets[size].iter().sum::<f64>()
+    }
+
+    /// The normal approximation, corrected for ties and continuity.
+    fn approximate(&self) -> f64 {
+        let (n, m) = (self.sizes[0] as f64, self.sizes[1] as f64);
+        let u = self.sum as f64 / 2.0 - n * (n + 1.0) / 2.0;
+        let variance = n * m / 12.0 * ((n + m + 1.0) - self.ties / ((n + m) * (n + m - 1.0)));
+        if variance <= 0.0 || variance.is_nan() {
+            return 1.0;
+        }
+        let z = ((u - n * m / 2.0).abs() - 0.5).max(0.0) / variance.sqrt();
+        erfc(z / std::f64::consts::SQRT_2)
+    }
 }
 
 /// Which tests are changes, so that of those at most a share is by chance (Benjamini and Hochberg).
@@ -63,25 +130,52 @@ fn erfc(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Figures of SciPy: `mannwhitneyu(a, b, method="asymptotic")`.
+    /// Figures of SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and of `"exact"`, which counts no ties.
     #[test]
     fn the_test_has_the_figures_of_others() {
-        let cases: [(&[f64], &[f64], f64); 3] = [
-            // The example of its documentation.
+        // The first is the example of its documentation.
+        let cases: [(&[f64], &[f64], f64, f64); 3] = [
             (
                 &[19.0, 22.0, 16.0, 29.0, 24.0],
                 &[20.0, 11.0, 17.0, 12.0],
                 0.111_346_886_533_140_41,
+                1.0 / 9.0,
             ),
-            (&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0], 1.0),
-            (&[1.0; 6], &[1.0; 7], 1.0),
+            (&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0], 1.0, 1.0),
+            (&[1.0; 6], &[1.0; 7], 1.0, 1.0),
         ];
-        for (a, b, expected) in cases {
+        for (a, b, approximate, exact) in cases {
             for (a, b) in [(a, b), (b, a)] {
-                let p = rank_sum(a, b);
-                assert!((p - expected).abs() < 1e-6, "{a:?} {b:?}: {p}");
+                let ranks = Ranks::of(a, b);
+                let p = [ranks.approximate(), ranks.exact()];
+                assert!((p[0] - approximate).abs() < 1e-6, "{a:?} {b:?}: {p:?}");
+                assert!((p[1] - exact).abs() < 1e-12, "{a:?} {b:?}: {p:?}");
             }
         }
+    }
+
+    #[test]
+    fn equal_values_are_permuted_as_any_others() {
+        // Of the 20 divisions of 0 0 0 0 1 1 into threes, four each have both ones on one side.
+        let p = rank_sum(&[0.0, 0.0, 0.0], &[0.0, 1.0, 1.0]);
+        assert!((p - 8.0 / 20.0).abs() < 1e-12, "{p}");
+    }
+
+    #[test]
+    fn the_approximation_goes_on_where_the_exact_test_ends() {
+        let values = |from: u32, count: u32| -> Vec<f64> {
+            (0..count)
+                .map(|place| f64::from(from + 3 * place))
+                .collect()
+        };
+        for (size, from) in [(15, 1), (15, 10), (15, 16)] {
+            let ranks = Ranks::of(&values(0, size), &values(from, size));
+            let (exact, approximate) = (ranks.exact(), ranks.approximate());
+            assert!((exact - approximate).abs() < 0.01, "{exact} {approximate}");
+        }
+        let p = rank_sum(&values(0, 8), &values(100, 8));
+        assert!((p - least_probability(8, 8)).abs() < 1e-12, "{p}");
+        assert!((p - 2.0 / 12_870.0).abs() < 1e-12, "{p}");
     }
 
     #[test]

@@ -13,6 +13,8 @@ const GROUPS: u64 = 40;
 struct Machine {
     dice: u64,
     batch: Batch,
+    /// CPU use of a second, in milliseconds: from the first number, by chance up to the second one.
+    use_ms: (u64, u64),
 }
 
 fn owner(id: u64, path: String) -> Arc<Owner> {
@@ -27,8 +29,12 @@ fn owner(id: u64, path: String) -> Arc<Owner> {
 
 impl Machine {
     fn new(seed: u64) -> Self {
+        Self::of(GROUPS, (50, 100), seed)
+    }
+
+    fn of(groups: u64, use_ms: (u64, u64), seed: u64) -> Self {
         let mut batch = Batch::default();
-        for id in 0..GROUPS {
+        for id in 0..groups {
             batch.cgroups.push(CgroupRow {
                 id: CgroupId(id),
                 owner: Some(owner(id, format!("/{id}"))),
@@ -43,6 +49,7 @@ impl Machine {
         Self {
             dice: seed | 1,
             batch,
+            use_ms,
         }
     }
 
@@ -55,10 +62,16 @@ impl Machine {
 
     /// The first group uses `more` times as much, and waits `longer` times as long.
     fn second(&mut self, more: u64, longer: u64) -> &Batch {
+        self.second_with(100 * more, longer)
+    }
+
+    fn second_with(&mut self, percent: u64, longer: u64) -> &Batch {
         self.batch.taken_ns += SECOND;
-        for place in 0..GROUPS as usize {
-            let (more, longer) = if place == 0 { (more, longer) } else { (1, 1) };
-            let cpu = (SECOND / 20 + self.roll(SECOND / 20)) * more;
+        for place in 0..self.batch.cgroups.len() {
+            let first = place == 0;
+            let (percent, longer) = if first { (percent, longer) } else { (100, 1) };
+            let (from, to) = self.use_ms;
+            let cpu = (from * 1_000_000 + self.roll((to - from) * 1_000_000)) * percent / 100;
             self.batch.cgroups[place].counters[Counter::CpuTime] += cpu;
             let mut counts = vec![0; Histogram::BUCKETS];
             for _ in 0..30 {
@@ -77,6 +90,65 @@ impl Machine {
         }
         stretch
     }
+
+    fn short_stretch(&mut self, seconds: u64, percent: u64) -> Stretch {
+        let mut stretch = Stretch::new(Level::Cgroup, block_ns(seconds * SECOND));
+        for _ in 0..=seconds {
+            stretch.add(self.second_with(percent, 1));
+        }
+        stretch
+    }
+}
+
+#[test]
+fn half_as_much_again_in_one_of_250_groups_is_found_in_ten_seconds() {
+    let (mut found, mut others) = (0, 0);
+    let runs = 10;
+    for seed in 1..=runs {
+        let mut machine = Machine::of(250, (8, 12), seed * 104_729);
+        let (a, b) = (
+            machine.short_stretch(10, 100),
+            machine.short_stretch(10, 150),
+        );
+        assert_eq!((a.blocks(), b.blocks()), (10, 10));
+        let rows = differences(&a, &b);
+        assert!(can_find_one(&a, &b, &rows));
+        let mut changed = rows.iter().filter(|row| row.changed());
+        found += u32::from(changed.any(|row| row.name == "/0" && row.usage.changed));
+        others += rows
+            .iter()
+            .filter(|row| row.changed() && row.name != "/0")
+            .count();
+        // Six seconds are too few for so many groups, and the answer can say so.
+        let (a, b) = (machine.short_stretch(6, 100), machine.short_stretch(6, 150));
+        assert!(!can_find_one(&a, &b, &differences(&a, &b)));
+    }
+    assert!(
+        found == runs as u32 && others <= 3,
+        "{found} of {runs}, {others} others"
+    );
+}
+
+#[test]
+fn ten_seconds_of_the_same_machine_have_not_changed() {
+    let mut called = 0;
+    let runs = 20;
+    for seed in 1..=runs {
+        let mut machine = Machine::of(250, (8, 12), seed * 7919);
+        let (a, b) = (
+            machine.short_stretch(10, 100),
+            machine.short_stretch(10, 100),
+        );
+        called += u32::from(differences(&a, &b).iter().any(Difference::changed));
+    }
+    assert!(called <= 4, "{called} of {runs} runs");
+}
+
+#[test]
+fn blocks_are_short_only_where_there_are_few() {
+    let seconds = |length: u64| block_ns(length * SECOND) / SECOND;
+    let lengths = [5, 10, 19, 20, 22, 60, 90, 1800, 7200].map(seconds);
+    assert_eq!(lengths, [1, 1, 1, 2, 2, 2, 3, 60, 60]);
 }
 
 #[test]

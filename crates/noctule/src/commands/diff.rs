@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use noctule_analysis::diff::{
-    Did, Difference, FALSE_DISCOVERIES, LEAST_BLOCKS, Stretch, Tested, differences,
+    Did, Difference, FALSE_DISCOVERIES, LEAST_BLOCKS, Stretch, Tested, block_ns, can_find_one,
+    differences,
 };
 use noctule_model::Level;
 use noctule_text::{
@@ -20,20 +21,12 @@ use crate::args::{self, DiffArgs};
 use crate::exit::{self, Usage};
 use crate::print::Paint;
 
-/// A stretch has so many blocks, where they are not too short for that.
-const BLOCKS: u64 = 30;
-
-/// Length of a block: shorter ones depend on each other, longer ones are few.
-const SHORTEST_NS: u64 = 2_000_000_000;
-const LONGEST_NS: u64 = 60_000_000_000;
-
 pub(super) fn run(args: &DiffArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let level = Level::from(args.by);
     let windows = [window(&args.before)?, window(&args.after)?];
     let length = |window: &Window| window.tape.stretch_ns(&window.stretch).unwrap_or(0);
-    let shorter = length(&windows[0]).min(length(&windows[1]));
-    let block_ns = (shorter / BLOCKS).clamp(SHORTEST_NS, LONGEST_NS);
+    let block_ns = block_ns(length(&windows[0]).min(length(&windows[1])));
     let followed = windows.iter().all(Window::is_of_command);
     let empty = || match followed {
         true => Stretch::new(level, block_ns).of_command(),
@@ -224,7 +217,13 @@ impl Answer<'_> {
             count(changed as u64),
             count(self.rows.len() as u64)
         );
-        vec![lengths, changed]
+        let mut legend = vec![lengths, changed];
+        if !can_find_one(self.before, self.after, self.rows) {
+            let words =
+                "Too few blocks to mark a change that only one row has: compare longer stretches";
+            legend.push(words.to_owned());
+        }
+        legend
     }
 
     fn json(&self) -> Value {
