@@ -122,6 +122,8 @@ enum socket_flag {
 	SOCKET_SYN_COUNTED = 1 << 6,
 	/* A connection of Multipath TCP has it as one of its ways. */
 	SOCKET_MULTIPATH = 1 << 7,
+	/* The kernel could not time the handshake: what it has instead stays in the average. */
+	SOCKET_RTT_UNKNOWN = 1 << 8,
 };
 
 struct socket_sample {

@@ -112,6 +112,20 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 	return true;
 }
 
+/*
+ * The first sample of the round trip of one that is accepted is how long its answer (SYN-ACK) was
+ * on its way. Of an answer that was sent again, and with a SYN cookie, the kernel does not know
+ * that (tcp_synack_rtt_meas(), __tcp_ack_update_rtt()). It takes what the timestamp shows that came
+ * back: the time since the first answer was sent, or, with a cookie, a time up to 64 ms before.
+ * That is in whole milliseconds; what the kernel times is so for one connection of a thousand.
+ */
+static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp)
+{
+	__u32 rtt_us = tcp->srtt_us >> 3;
+
+	return rtt_us && (tcp->total_retrans || rtt_us % 1000 == 0);
+}
+
 static __always_inline void establish(struct socket_account *account, struct tcp_sock *tcp)
 {
 	bool connects = account->flags & SOCKET_CONNECTS;
@@ -143,6 +157,8 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(row->accepts, 1);
 		/* Those of its answer were reported for the listener. */
 		account->retransmits = tcp->total_retrans;
+		if (is_handshake_untimed(tcp))
+			__sync_fetch_and_or(&account->flags, SOCKET_RTT_UNKNOWN);
 	}
 	account->since = event.head.time;
 	if (calls_are_seen && is_accepted)
@@ -250,7 +266,8 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	if (!late)
 		describe_end(&event, tcp, from);
 	event.retransmits = tcp->total_retrans;
-	event.rtt_us = tcp->srtt_us >> 3;
+	if (!(account->flags & SOCKET_RTT_UNKNOWN))
+		event.rtt_us = tcp->srtt_us >> 3;
 	if (account->since)
 		event.duration_ns = event.head.time - account->since;
 	emit(&facts, &event, sizeof(event), EVENT_TCP_CLOSE);

@@ -87,6 +87,29 @@ fn both_ends_of_a_connection_are_reported() {
     }
 }
 
+/// With a SYN cookie the kernel has forgotten when it answered.
+#[test]
+fn a_handshake_that_was_not_timed_leaves_no_round_trip_time() {
+    let _machine = support::shared();
+    needs!("tcp_events");
+    let inside = Namespace::new("cookies");
+    let stream = Stream::start(&KINDS);
+    for (cookies, is_timed) in [("2", false), ("0", true)] {
+        inside.set("ipv4/tcp_syncookies", cookies);
+        let [mut server, mut client] = [(); 2].map(|()| Load::in_namespace(&inside, "sockets"));
+        let ids = [&server, &client].map(Load::pid);
+        let address = server.ask("listen 127.0.0.1:0");
+        client.ask(&format!("connect {address}"));
+        server.ask("accept");
+        end(&mut client);
+        end(&mut server);
+        for (id, is_timed) in ids.into_iter().zip([is_timed, true]) {
+            let close = stream.wait_for("it is closed", |e| is(e, "tcp.close", id));
+            assert_eq!(close.get("rtt_seconds").is_some(), is_timed, "{close}");
+        }
+    }
+}
+
 #[test]
 fn a_failure_has_its_reason() {
     let _machine = support::shared();
