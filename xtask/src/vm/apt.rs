@@ -21,6 +21,10 @@ const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 
+/// The empty list of installed packages. apt locks the folder of this file, so the folder is private: with `/dev/null`
+/// apt locks `/dev` for every apt of the machine.
+const STATUS: &str = "dpkg/status";
+
 /// A separate apt configuration for one suite.
 pub(super) struct Apt {
     folder: PathBuf,
@@ -31,9 +35,10 @@ impl Apt {
     /// Downloads the package lists of the suite. Programs are for the first architecture. All files
     /// stay below the folder.
     pub(super) fn open(folder: &Path, suite: &str, architectures: &[&str]) -> Result<Self> {
-        for part in ["state/lists/partial", "cache/archives/partial"] {
+        for part in ["state/lists/partial", "cache/archives/partial", "dpkg"] {
             fs::create_dir_all(folder.join(part))?;
         }
+        fs::write(folder.join(STATUS), "")?;
         let key = KEYS.iter().find(|key| Path::new(key).exists());
         let key = key.context("no keys of Debian (package debian-archive-keyring)")?;
         let source = format!(
@@ -41,21 +46,9 @@ impl Apt {
             mirror()?
         );
         fs::write(folder.join("sources.list"), source)?;
-        let at = |name: &str, path: &str| format!("{name}={}", folder.join(path).display());
         let this = Self {
             folder: folder.to_owned(),
-            options: vec![
-                at("Dir::State", "state"),
-                at("Dir::Cache", "cache"),
-                at("Dir::Etc::SourceList", "sources.list"),
-                "Dir::State::status=/dev/null".into(),
-                "Dir::Etc::SourceParts=/dev/null".into(),
-                "Acquire::Languages=none".into(),
-                "Acquire::Retries=3".into(),
-                "APT::Sandbox::User=root".into(),
-                format!("APT::Architecture={}", architectures[0]),
-                format!("APT::Architectures={}", architectures.join(",")),
-            ],
+            options: options(folder, architectures),
         };
         quiet(this.command("apt-get").args(["update", "-q"]))?;
         Ok(this)
@@ -107,6 +100,22 @@ impl Apt {
     }
 }
 
+fn options(folder: &Path, architectures: &[&str]) -> Vec<String> {
+    let at = |name: &str, path: &str| format!("{name}={}", folder.join(path).display());
+    vec![
+        at("Dir::State", "state"),
+        at("Dir::Cache", "cache"),
+        at("Dir::Etc::SourceList", "sources.list"),
+        at("Dir::State::status", STATUS),
+        "Dir::Etc::SourceParts=/dev/null".into(),
+        "Acquire::Languages=none".into(),
+        "Acquire::Retries=3".into(),
+        "APT::Sandbox::User=root".into(),
+        format!("APT::Architecture={}", architectures[0]),
+        format!("APT::Architectures={}", architectures.join(",")),
+    ]
+}
+
 /// Unpacks packages of a suite with all dependencies, as if nothing were installed.
 pub(super) fn unpack(
     cache: &Path,
@@ -148,5 +157,23 @@ fn mirror() -> Result<String> {
     match debian {
         Some(uri) => Ok(uri.to_owned()),
         None => bail!("apt has no Debian mirror; set {MIRROR}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apt_locks_only_folders_of_its_own() {
+        let options = options(Path::new("/own"), &["amd64"]);
+        let locked = ["Dir::State=", "Dir::Cache=", "Dir::State::status="];
+        for option in locked {
+            let mut places = options.iter().filter_map(|it| it.strip_prefix(option));
+            assert!(
+                places.next().is_some_and(|it| it.starts_with("/own/")),
+                "{option}"
+            );
+        }
     }
 }
