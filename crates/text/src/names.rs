@@ -33,21 +33,48 @@ pub const fn exited(process: &ProcessRow) -> &'static str {
     }
 }
 
-/// Returns the name of an energy zone, escaped for a terminal. It includes the socket, because each
-/// socket has a zone `dram`.
+/// Returns the name of an energy zone, escaped for a terminal. Each socket and each die has a zone
+/// `dram`, so a name without a number gets theirs (`dram 0`, `dram 0 die 1`).
 pub fn zone_name(zone: &Zone) -> String {
     let name = escape(&zone.name);
-    match zone.socket {
-        Some(socket) if !name.ends_with(char::is_numeric) => format!("{name} {socket}"),
-        _ => name,
+    match (zone.socket, zone.die) {
+        _ if name.ends_with(char::is_numeric) => name,
+        (Some(socket), Some(die)) => format!("{name} {socket} die {die}"),
+        (Some(socket), None) => format!("{name} {socket}"),
+        (None, _) => name,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::Comm;
+    use noctule_model::{Comm, EnergySource, ZoneKind};
 
     use super::*;
+
+    #[test]
+    fn zones_of_one_name_have_the_numbers_of_socket_and_die() {
+        let named = |name: &str, socket, die| {
+            zone_name(&Zone {
+                name: name.into(),
+                kind: ZoneKind::Dram,
+                socket,
+                die,
+                source: EnergySource::Powercap,
+                parent: None,
+                resolution_uj: 1,
+                update_ns: 0,
+                path: String::new(),
+            })
+        };
+        assert_eq!(named("dram", Some(0), Some(0)), "dram 0 die 0");
+        assert_eq!(named("dram", Some(0), Some(1)), "dram 0 die 1");
+        assert_eq!(named("dram", Some(1), None), "dram 1");
+        assert_eq!(named("psys", None, None), "psys");
+        assert_eq!(
+            named("package-0-die-1", Some(0), Some(1)),
+            "package-0-die-1"
+        );
+    }
 
     #[test]
     fn names_mark_kernel_threads_and_exited_processes() {
