@@ -50,6 +50,24 @@ fn the_environment_can_run_these_tests() {
     }
 }
 
+/// Asked for or not, a feature works or fails for the same reason.
+#[test]
+fn doctor_advises_only_what_works_when_it_is_tried() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let output = support::noctule(&["doctor", "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let features = answer["features"].as_array().expect("features");
+    for (name, kinds) in [("udp_events", "dns,udp"), ("file_opens", "file")] {
+        let feature = features.iter().find(|feature| feature["name"] == name);
+        let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
+        let is_advised = feature["reason"] == "not asked for";
+        let tried = support::noctule(&["events", "--kind", kinds, "--for", "1ms"]);
+        assert_eq!(tried.status.success(), is_advised, "{feature} {tried:?}");
+        assert_eq!(feature.get("mend").is_some(), is_advised, "{feature}");
+    }
+}
+
 fn is_virtual() -> bool {
     env::var_os("NOCTULE_EXPECT").is_some()
 }

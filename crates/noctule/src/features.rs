@@ -121,12 +121,43 @@ pub(crate) fn warn_of_hidden(facts: &Facts) {
     }
 }
 
-/// They take tracepoints that slow down every system call.
-pub(crate) fn exec_failures_off() -> Feature {
-    Feature::off(FeatureId::ExecFailures, "not asked for").mended_by(
-        "switch it on in the section [events] of the configuration, or watch with noctule events \
-         --kind process --failures",
-    )
+/// The status of a feature that is on only when it is asked for: its programs run at each system call, or for each
+/// packet.
+pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
+    let (switch, watch) = match id {
+        FeatureId::UdpEvents => ("dns or udp", "--kind dns,udp"),
+        FeatureId::FileOpens => ("files", "--kind file"),
+        _ => ("exec_failures", "--kind process --failures"),
+    };
+    Feature::off(id, NOT_ASKED_FOR).mended_by(format!(
+        "switch {switch} on in the section [events] of the configuration, or watch with noctule events {watch}"
+    ))
+}
+
+/// The reason of a feature that works and is off.
+pub(crate) const NOT_ASKED_FOR: &str = "not asked for";
+
+/// What was asked for in a trial only, and worked there, becomes off, with advice. What failed keeps its reason: there
+/// is nothing to advise.
+pub(crate) fn withdraw(features: &mut [Feature], asked: &[FeatureId]) {
+    let works = |feature: &Feature| feature.state != FeatureState::Off;
+    let withdrawn: Vec<FeatureId> = features
+        .iter()
+        .filter(|feature| works(feature) && asked.contains(&feature.id))
+        .map(|feature| feature.id)
+        .collect();
+    for feature in features {
+        let needed = feature.id.needs().filter(|id| withdrawn.contains(id));
+        if withdrawn.contains(&feature.id) {
+            *feature = not_asked_for(feature.id);
+        } else if let Some(needed) = needed {
+            *feature = needs(feature.id, needed);
+        }
+    }
+}
+
+fn needs(id: FeatureId, needed: FeatureId) -> Feature {
+    Feature::off(id, format!("needs {needed}, which is off"))
 }
 
 /// The status of what nobody tried: each feature has one, whatever else is off.
@@ -135,9 +166,7 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let works = |id| status(id).is_some_and(|feature| feature.state != FeatureState::Off);
     let untried = |id: &FeatureId| {
         let needed = id.needs().filter(|needed| !works(*needed))?;
-        status(*id)
-            .is_none()
-            .then(|| Feature::off(*id, format!("needs {needed}, which is off")))
+        status(*id).is_none().then(|| needs(*id, needed))
     };
     FeatureId::ALL.iter().filter_map(untried).collect()
 }

@@ -658,13 +658,17 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let mut features = features::machine(&facts);
     // The second look shows which processes the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
-    // As for a recording: some programs are loaded only where something keeps what they see.
-    match Pipeline::start_recorded(config, false).and_then(look) {
+    // As for a recording: some programs are loaded only where something keeps what they see. All are tried: advice to
+    // switch one on is given where it works.
+    let mut trial = config.clone();
+    let unasked = on_request::ask_for_all(&mut trial.events);
+    match Pipeline::start_recorded(&trial, false).and_then(look) {
         Ok(batch) => {
             // What came of confining threads is said in the place of what the kernel has for it.
             let tried = |id| batch.features.iter().any(|it| it.id == id);
             features.retain(|feature| !tried(feature.id));
             features.extend(batch.features.iter().cloned());
+            features::withdraw(&mut features, &unasked);
         }
         Err(error) => {
             features.extend(features::without_accounting(&facts, format!("{error:#}")));
@@ -751,7 +755,7 @@ fn event_stream(
         Some(Ok(attached)) => {
             features.extend(attached.features().iter().cloned());
             if !config.events.exec_failures {
-                features.push(features::exec_failures_off());
+                features.push(features::not_asked_for(FeatureId::ExecFailures));
             }
             let latency = Duration::from_millis(config.events.latency_milliseconds.into());
             let files = on_request::load_files(facts, config, scope, &attached, features);

@@ -8,6 +8,7 @@ use noctule_text::{Tone, escape, fold};
 use super::watch::Output;
 use crate::args::DoctorArgs;
 use crate::config::Config;
+use crate::features::NOT_ASKED_FOR;
 use crate::print::Paint;
 use crate::{exit, otlp, wire};
 
@@ -121,7 +122,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
 fn is_to_do(feature: &Feature) -> bool {
     let mend = &feature.mend;
     let elsewhere = mend.is_empty() || mend.starts_with("on a ");
-    feature.state != FeatureState::On && !elsewhere && feature.reason != "not asked for"
+    feature.state != FeatureState::On && !elsewhere && feature.reason != NOT_ASKED_FOR
 }
 
 /// How many work, and for how many of the others something can be done.

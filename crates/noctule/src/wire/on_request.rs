@@ -5,7 +5,21 @@ use noctule_model::{Feature, FeatureId};
 
 use super::chain;
 use super::events::Scope;
-use crate::config::{Config, RingSize};
+use crate::config::{Config, EventSettings, RingSize};
+use crate::features::not_asked_for;
+
+/// Asks for everything, and returns what was not asked for.
+pub(super) fn ask_for_all(events: &mut EventSettings) -> Vec<FeatureId> {
+    let asked = [
+        (FeatureId::ExecFailures, events.exec_failures),
+        (FeatureId::FileOpens, events.files),
+        (FeatureId::UdpEvents, events.dns || events.udp),
+    ];
+    (events.exec_failures, events.files) = (true, true);
+    (events.dns, events.udp) = (true, true);
+    let unasked = asked.into_iter().filter(|(_, asked)| !asked);
+    unasked.map(|(id, _)| id).collect()
+}
 
 /// Watching files is on only when it is asked for: some kernels have nothing better for it than
 /// tracepoints that slow down every system call.
@@ -18,10 +32,7 @@ pub(super) fn load_files(
 ) -> Option<FileEvents> {
     let id = FeatureId::FileOpens;
     if !config.events.files {
-        features.push(Feature::off(id, "not asked for").mended_by(
-            "switch it on in the section [events] of the configuration, or watch with noctule \
-             events --kind file",
-        ));
+        features.push(not_asked_for(id));
         return None;
     }
     let options = FileOptions {
@@ -64,10 +75,7 @@ pub(super) fn load_udp(
         return None;
     }
     if !scope.dns && !scope.udp {
-        features.push(Feature::off(id, "not asked for").mended_by(
-            "switch dns or udp on in the section [events] of the configuration, or watch with noctule \
-             events --kind dns,udp",
-        ));
+        features.push(not_asked_for(id));
         return None;
     }
     let options = UdpOptions {
