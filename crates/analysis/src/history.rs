@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 
-use crate::{Party, WaitReport};
+use crate::{Party, WaitReport, WaitReportRow};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
 pub use events::{EventLog, EventLogLimits, at_most};
 pub use packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
@@ -81,8 +81,17 @@ pub struct Hurt {
     pub reason: Reason,
     /// What it waited in the window, nanoseconds.
     pub wait_ns: u64,
-    /// Begin of the first window without a break in which it was hurt, nanoseconds since 1970.
+    /// Begin of the first window without a break in which it had this verdict with this culprit, nanoseconds since
+    /// 1970.
     pub since_unix_ns: u64,
+}
+
+/// A verdict that a group has had for some windows.
+#[derive(Clone, Debug)]
+struct Episode {
+    kind: VerdictKind,
+    culprit: Option<crate::report::Key>,
+    since_unix_ns: u64,
 }
 
 /// The findings of one window, the longest waits first.
@@ -107,7 +116,7 @@ pub struct Timeline {
     last: Option<Arc<Batch>>,
     points: VecDeque<Arc<TimePoint>>,
     judged: VecDeque<Arc<JudgedWindow>>,
-    hurt_since: HashMap<crate::report::Key, u64>,
+    episodes: HashMap<crate::report::Key, Episode>,
     numbers: Numbers,
 }
 
@@ -130,7 +139,7 @@ impl Timeline {
             last: None,
             points: VecDeque::new(),
             judged: VecDeque::new(),
-            hurt_since: HashMap::new(),
+            episodes: HashMap::new(),
             numbers: Numbers::default(),
         }
     }
@@ -158,7 +167,7 @@ impl Timeline {
     /// measured says nothing, and is left out: it would call everybody quiet.
     pub fn judge(&mut self, report: &WaitReport, level: Level, time_unix_ns: u64) {
         if !report.measured.has_waits() {
-            self.hurt_since.clear();
+            self.episodes.clear();
             return;
         }
         let hurt = report
@@ -166,14 +175,22 @@ impl Timeline {
             .iter()
             .filter(|row| row.verdict.kind != VerdictKind::Quiet);
         let began = time_unix_ns.saturating_sub(report.window_ns);
-        let since: HashMap<_, _> = hurt
-            .clone()
-            .map(|row| {
-                let key = row.party.key(level);
-                let since = self.hurt_since.get(&key).copied().unwrap_or(began);
-                (key, since)
-            })
-            .collect();
+        let episode = |row: &WaitReportRow| {
+            let key = row.party.key(level);
+            let (kind, culprit) = (row.verdict.kind, row.verdict.culprit.as_ref());
+            let culprit = culprit.map(|culprit| culprit.key(level));
+            let before = self.episodes.get(&key);
+            let before = before
+                .cloned()
+                .filter(|it| it.kind == kind && it.culprit == culprit);
+            let began = Episode {
+                kind,
+                culprit,
+                since_unix_ns: began,
+            };
+            (key, before.unwrap_or(began))
+        };
+        let episodes: HashMap<_, _> = hurt.clone().map(episode).collect();
         let findings = hurt.clone().take(self.limits.findings);
         let findings: Vec<Hurt> = findings
             .map(|row| Hurt {
@@ -184,7 +201,8 @@ impl Timeline {
                 culprit: row.verdict.culprit.clone(),
                 reason: report.reason(row, level),
                 wait_ns: row.total_ns(),
-                since_unix_ns: since.get(&row.party.key(level)).copied().unwrap_or(began),
+                since_unix_ns: (episodes.get(&row.party.key(level)))
+                    .map_or(began, |episode| episode.since_unix_ns),
             })
             .collect();
         let unlisted = hurt.clone().skip(findings.len());
@@ -201,7 +219,7 @@ impl Timeline {
         while self.judged.len() > self.limits.windows {
             self.judged.pop_front();
         }
-        self.hurt_since = since;
+        self.episodes = episodes;
     }
 
     /// What there is now.

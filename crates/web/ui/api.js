@@ -35,7 +35,7 @@ import { momentOf } from "./format.js";
  * @property {Owner[]} owners
  * @property {Record<string, any>[]} [pairs]
  * @property {{victim: number, culprit: number, wait: Steps}} [pair]
- * @property {{zone: string, name: string, part_of?: number, watts: Steps}[]} [energy]
+ * @property {{zone: string, name: string, label: string, source: string, part_of?: number, watts: Steps}[]} [energy]
  * @property {Record<string, Steps>} events
  * @property {Steps} losses
  * @property {Steps} agent

@@ -303,9 +303,12 @@ export function Energy({ history, health, onZoom }) {
     const why = notMeasured(health, "energy");
     return why ? html`<${Section} title="Energy" id="energy"><p class="quiet">${why}</p><//>` : null;
   }
-  const series = history.energy.map((zone, at) => ({ label: zone.name, values: zone.watts, color: `owner-${at % SLOTS}` }));
+  const isModel = history.energy.some((zone) => zone.source === "model");
+  const label = (/** @type {{label: string, source: string}} */ zone) => (zone.source === "model" ? `${zone.label} (model)` : zone.label);
+  const series = history.energy.map((zone, at) => ({ label: label(zone), values: zone.watts, color: `owner-${at % SLOTS}` }));
   return html`<${Section} title="Energy" id="energy">
     <${Chart} label="Power of each zone" history=${history} series=${series} unit=${watts} onZoom=${onZoom} />
+    ${isModel ? html`<p class="quiet">no meter: watts of the model in the configuration</p>` : null}
   <//>`;
 }
 

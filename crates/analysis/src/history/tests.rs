@@ -350,12 +350,12 @@ fn report(measured: Measured) -> WaitReport {
 }
 
 /// A row of a report with that verdict.
-fn judged(party: Party, kind: VerdictKind) -> crate::WaitReportRow {
+fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
     let verdict = crate::Verdict {
         kind,
         ..crate::Verdict::default()
     };
-    crate::WaitReportRow {
+    WaitReportRow {
         party,
         cpu_ns: 0,
         histogram: Histogram::default(),
@@ -413,6 +413,41 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
     let told = |at: u64| view.judged_at(at).map(|judged| judged.time_unix_ns);
     assert_eq!(told(last + 2 * SECOND), Some(last));
     assert_eq!(told(last + 2 * SECOND + 1), None);
+}
+
+#[test]
+fn since_when_begins_anew_with_another_verdict_or_culprit() {
+    let mut history = history(TimelineLimits::default(), 1, &["a"]);
+    let verdict = |kind, culprit: Option<&str>| {
+        let mut row = judged(Party::Kernel, kind);
+        row.verdict.culprit = culprit.map(|name| {
+            Party::Group(Arc::new(Owner {
+                unit: Some(name.into()),
+                ..Owner::unknown(CgroupId(1))
+            }))
+        });
+        WaitReport {
+            window_ns: SECOND,
+            rows: vec![row],
+            ..report(Measured::NONE.with(Counter::Wait(Cause::Neighbour)))
+        }
+    };
+    let neighbour = VerdictKind::HurtByNeighbour;
+    let windows = [
+        (neighbour, Some("a"), 0),
+        (neighbour, Some("a"), 0),
+        (neighbour, Some("b"), 2),
+        (VerdictKind::HeldByQuota, None, 3),
+        (VerdictKind::HeldByQuota, None, 3),
+    ];
+    for (at, (kind, culprit, began)) in (0..).zip(windows) {
+        let ended = START + (at + 1) * SECOND;
+        history.judge(&verdict(kind, culprit), Level::Container, ended);
+        let view = history.view();
+        let judged = view.judged_at(ended).expect("judged");
+        let since = judged.findings[0].since_unix_ns;
+        assert_eq!((since - START) / SECOND, began, "{at}");
+    }
 }
 
 #[test]

@@ -237,6 +237,8 @@ struct PairSteps {
 struct ZoneSteps<'a> {
     zone: &'static str,
     name: &'a str,
+    label: String,
+    source: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     part_of: Option<usize>,
     watts: Steps<f64>,
@@ -462,6 +464,8 @@ fn energy<'a>(span: &TimeSpan, zones: &'a [Zone]) -> Vec<ZoneSteps<'a>> {
     let zones = zones.iter().enumerate().map(|(at, zone)| ZoneSteps {
         zone: zone.kind.name(),
         name: &zone.name,
+        label: noctule_text::zone_name(zone),
+        source: zone.source.name(),
         part_of: zone.parent,
         watts: steps(at),
     });
