@@ -113,17 +113,17 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 }
 
 /*
- * The first sample of the round trip of one that is accepted is how long its answer (SYN-ACK) was
- * on its way. Of an answer that was sent again, and with a SYN cookie, the kernel does not know
- * that (tcp_synack_rtt_meas(), __tcp_ack_update_rtt()). It takes what the timestamp shows that came
- * back: the time since the first answer was sent, or, with a cookie, a time up to 64 ms before.
- * That is in whole milliseconds; what the kernel times is so for one connection of a thousand.
+ * The first sample of the round trip is that of the handshake. The kernel cannot time one of which
+ * the request or its answer was sent again, or that came back with a SYN cookie
+ * (tcp_synack_rtt_meas(), tcp_ack_update_rtt()). It takes the age of the timestamp that comes back:
+ * it can be that of the first request or answer, and with a cookie it is up to 64 ms too old. Such
+ * a time is in whole milliseconds; what the kernel times is so once in a thousand.
  */
-static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp)
+static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp, bool connects)
 {
 	__u32 rtt_us = tcp->srtt_us >> 3;
 
-	return rtt_us && (tcp->total_retrans || rtt_us % 1000 == 0);
+	return rtt_us && (tcp->total_retrans || (!connects && rtt_us % 1000 == 0));
 }
 
 static __always_inline void establish(struct socket_account *account, struct tcp_sock *tcp)
@@ -157,9 +157,9 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(row->accepts, 1);
 		/* Those of its answer were reported for the listener. */
 		account->retransmits = tcp->total_retrans;
-		if (is_handshake_untimed(tcp))
-			__sync_fetch_and_or(&account->flags, SOCKET_RTT_UNKNOWN);
 	}
+	if (is_handshake_untimed(tcp, connects))
+		__sync_fetch_and_or(&account->flags, SOCKET_RTT_UNKNOWN);
 	account->since = event.head.time;
 	if (calls_are_seen && is_accepted)
 		wait_for_accept(account, tcp);
@@ -235,13 +235,15 @@ static __always_inline void end_connection(struct socket_account *account, struc
 					   int from)
 {
 	bool late = from == TCP_CLOSE, connects = account->flags & SOCKET_CONNECTS;
+	bool is_rtt_known = !(account->flags & SOCKET_RTT_UNKNOWN);
 	int state = late && !((struct sock *)tcp)->sk_err ? TCP_LAST_ACK : from;
 	struct payload now = read_payload(tcp, account->flags, state), *before = settled(account);
 	struct tcp_event event = {};
 	bool reported;
 
 	/* The socket may be connected again. */
-	if (!take_flags(account, SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED,
+	if (!take_flags(account,
+			SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_RTT_UNKNOWN,
 			SOCKET_ESTABLISHED))
 		return;
 	/* Nobody ever accepted it. */
@@ -266,7 +268,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	if (!late)
 		describe_end(&event, tcp, from);
 	event.retransmits = tcp->total_retrans;
-	if (!(account->flags & SOCKET_RTT_UNKNOWN))
+	if (is_rtt_known)
 		event.rtt_us = tcp->srtt_us >> 3;
 	if (account->since)
 		event.duration_ns = event.head.time - account->since;

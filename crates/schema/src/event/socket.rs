@@ -291,8 +291,8 @@ const END: &[EventField] = &[
     EventField {
         key: "rtt_seconds",
         value_type: Type::Number,
-        help: "Smoothed round-trip time. Absent if none was measured, and for an accepted connection whose handshake the kernel \
-               could not time (SYN-ACK sent again, SYN cookie): that sample would stay in the average.",
+        help: "Smoothed round-trip time. Absent if none was measured, and for a connection whose handshake the kernel could not \
+               time (SYN or SYN-ACK sent again, SYN cookie): that sample would stay in the average.",
         get: |what| match tcp(what)? {
             TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)),
             _ => None,
