@@ -1,0 +1,241 @@
+use noctule_model::{
+    Blamed, Cause, CgroupId, Counter, Counters, DestinationCounter, DestinationCounters, Measured,
+    Owner, SubjectBlame, SubjectDestination,
+};
+
+use super::super::blame::{Blame, culprit_labels};
+use super::super::budget::Admission;
+use super::super::destinations::Destinations;
+use super::super::view::View;
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn unit(name: &str) -> Subject {
+    Subject::Unit(name.into())
+}
+
+/// A victim that waited for these culprits, in ms; the empty name stands for the unnamed.
+fn row(name: &str, blame: &[(&str, u64)]) -> SubjectRow {
+    let culprit = |name: &str| match name {
+        "" => Blamed::Unnamed,
+        "kernel" => Blamed::Kernel,
+        name => Blamed::Subject(Arc::new(unit(name))),
+    };
+    let mut counters = Counters::default();
+    counters[Counter::Wait(Cause::Neighbour)] = blame.iter().map(|(_, ms)| ms * MS).sum();
+    let blame = blame.iter().map(|(name, ms)| SubjectBlame {
+        culprit: culprit(name),
+        wait_ns: ms * MS,
+    });
+    SubjectRow {
+        counters,
+        blame: blame.collect(),
+        ..SubjectRow::new(unit(name), Arc::new(Owner::unknown(CgroupId(1))))
+    }
+}
+
+struct Steps<R: Relation> {
+    table: Table<Subject>,
+    pairs: Pairs<R>,
+    scraped_ns: u64,
+}
+
+impl<R: Relation> Steps<R> {
+    fn new(subjects: usize, pairs: usize) -> Self {
+        Self {
+            table: Table::new(subjects, 0),
+            pairs: Pairs::new(pairs, 100),
+            scraped_ns: 0,
+        }
+    }
+
+    /// One batch.
+    fn lines(&mut self, at: u64, rows: &[SubjectRow]) -> Vec<PairLine<R::Amount>> {
+        for row in rows {
+            let figures = Figures::of_subject(row);
+            self.table.see(&row.subject, at, &figures, None);
+        }
+        self.table.sweep(at);
+        for row in rows {
+            let Subject::Unit(name) = &row.subject else {
+                continue;
+            };
+            self.table
+                .place(&row.subject, |_| Admission::Show(name.as_str().into()));
+        }
+        let rest = "rest".into();
+        self.table.lines(at, &rest, Measured::NONE, None);
+        let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
+        let shown = |s: &_| self.table.figures(s);
+        self.pairs.observe(at, rows, shown, &named);
+        self.pairs.lines(&self.table, &rest)
+    }
+}
+
+impl Steps<Blame> {
+    /// One batch: the series as `victim<culprit=ms`.
+    fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
+        let show = |l: PairLine<u64>| {
+            let name = l.partner.split('"').nth(1).expect("the label culprit");
+            format!("{}<{name}={}", l.labels, l.amount / MS)
+        };
+        let lines = self.lines(at, rows).into_iter();
+        lines.map(show).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Steps<Destinations> {
+    /// One batch that a scrape shows, of a row with so many connects to each port: the series as
+    /// `port=connects`, and their sum.
+    fn scrape(&mut self, at: u64, connects: &[(u16, u64)]) -> (String, u64) {
+        let mut row = row("v", &[]);
+        for (port, connects) in connects {
+            let mut counters = DestinationCounters::default();
+            counters[DestinationCounter::Connects] = *connects;
+            row.all_destinations += &counters;
+            let destination = ([10, 0, 0, 1], *port).into();
+            row.destinations.push(SubjectDestination {
+                destination,
+                counters,
+            });
+        }
+        let lines = self.lines(at, &[row]);
+        let view = View::Since(self.scraped_ns);
+        self.scraped_ns = at;
+        self.pairs.shown_to(Reader::Scrapes, at);
+        let count = |l: &PairLine<DestinationCounters>| match view.is_new(l.born, at) {
+            true => 0,
+            false => l.amount[DestinationCounter::Connects],
+        };
+        let show = |l: &PairLine<_>| {
+            let name = l.partner.split('"').nth(1).expect("the label destination");
+            format!("{}={}", name.trim_start_matches("10.0.0.1:"), count(l))
+        };
+        let text = lines.iter().map(show).collect::<Vec<_>>().join(" ");
+        (text, lines.iter().map(count).sum())
+    }
+}
+
+#[test]
+fn a_pair_above_the_floor_starts_at_0_and_the_sum_closes() {
+    let mut steps = Steps::new(9, 9);
+    let cases = [
+        (vec![], "v<_other=0"),
+        (vec![("a", 9)], "v<_other=9"),
+        (vec![("a", 9), ("", 50)], "v<_other=59"),
+        (vec![("a", 12), ("", 50)], "v<unit:a=0 v<_other=62"),
+        (vec![("a", 15), ("", 51)], "v<unit:a=3 v<_other=63"),
+        (
+            vec![("kernel", 20), ("a", 15), ("", 51)],
+            "v<kernel=0 v<unit:a=3 v<_other=83",
+        ),
+        (
+            vec![("kernel", 21), ("a", 17), ("", 51)],
+            "v<kernel=1 v<unit:a=5 v<_other=83",
+        ),
+    ];
+    for (at, (blame, expected)) in (1..).zip(cases) {
+        assert_eq!(steps.step(at, &[row("v", &blame)]), expected);
+    }
+    assert_eq!(steps.pairs.overflowed(), 0);
+}
+
+#[test]
+fn places_go_to_the_most_blame_and_from_who_is_quiet() {
+    let mut steps = Steps::new(9, 1);
+    let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
+    assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
+    assert_eq!(steps.pairs.overflowed(), 1);
+    // Others with more blame take nothing from one that grows.
+    assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
+    assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
+    assert_eq!(steps.step(103, &blame(92, 31)), "v<unit:a=0 v<_other=122");
+    // Its later growth is with all others; once it has a place again, it goes on from there.
+    assert_eq!(steps.step(104, &blame(93, 35)), "v<unit:a=1 v<_other=126");
+    assert_eq!(steps.pairs.overflowed(), 1);
+    assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
+    assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
+}
+
+/// Its first connects were seen: the next place is none to begin at 0 with, and the sum stays.
+#[test]
+fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
+    let mut steps: Steps<Destinations> = Steps::new(9, 1);
+    steps.pairs.shown_to(Reader::Scrapes, 0);
+    let cases = [
+        (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
+        (2, [(80, 7), (81, 3)], ("80=7 _other=3", 10)),
+        // 80 is quiet for longer than the grace.
+        (103, [(80, 7), (81, 4)], ("81=0 _other=4", 4)),
+        (104, [(80, 7), (81, 5)], ("81=1 _other=4", 5)),
+        // What it did without a place stays with all others.
+        (105, [(80, 9), (81, 5)], ("81=1 _other=6", 7)),
+        (300, [(80, 10), (81, 5)], ("80=7 _other=7", 14)),
+        (301, [(80, 12), (81, 5)], ("80=9 _other=7", 16)),
+    ];
+    for (at, connects, (text, sum)) in cases {
+        assert_eq!(steps.scrape(at, &connects), (text.to_owned(), sum));
+    }
+}
+
+#[test]
+fn a_subject_with_fewer_places_takes_one_and_what_no_scrape_saw_stays_in_the_sum() {
+    let mut steps = Steps::new(9, 2);
+    steps.pairs.shown_to(Reader::Scrapes, 0);
+    let rows = |a, b| [row("v", &[("a", a), ("b", b)])];
+    let text = "v<unit:a=0 v<unit:b=0 v<_other=50";
+    assert_eq!(steps.step(1, &rows(20, 30)), text);
+    steps.pairs.shown_to(Reader::Scrapes, 1);
+    let text = "v<unit:a=1 v<unit:b=5 v<_other=50";
+    assert_eq!(steps.step(2, &rows(21, 35)), text);
+    steps.pairs.shown_to(Reader::Scrapes, 2);
+    // Of the 7 that b has now, 2 were in no scrape.
+    let text = "v<unit:a=1 v<unit:b=7 v<_other=50";
+    assert_eq!(steps.step(3, &rows(21, 37)), text);
+    let with = |b| [row("v", &[("a", 21), ("b", b)]), row("w", &[("c", 11)])];
+    let text = steps.step(4, &with(38));
+    assert!(text.contains("v<unit:a=1 v<_other=53"), "{text}");
+    assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
+    // Nobody has two more than v now.
+    let text = steps.step(5, &with(39));
+    assert!(text.contains("v<unit:a=1 v<_other=54"), "{text}");
+    // Its series goes on from what it had in a scrape.
+    let text = steps.step(6, &rows(21, 39));
+    assert!(text.contains("v<unit:b=5 v<_other=54"), "{text}");
+    // A pair that is gone from its table leaves what nobody saw, too.
+    steps.pairs.shown_to(Reader::Scrapes, 6);
+    let mut gone = row("v", &[("a", 21), ("b", 42)]);
+    steps.step(7, &[gone.clone()]);
+    gone.blame.remove(1);
+    let text = steps.step(8, &[gone]);
+    assert_eq!(text, "v<unit:a=1 v<_other=57");
+}
+
+#[test]
+fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
+    let mut steps = Steps::new(9, 1);
+    steps.step(1, &[row("v", &[("a", 20)])]);
+    let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
+    assert_eq!(text, "v<unit:a=5 v<_other=35");
+    // The culprit is no subject any more: the counters still have it.
+    let mut gone = row("v", &[("a", 25), ("b", 16)]);
+    gone.blame.remove(0);
+    assert_eq!(steps.step(3, &[gone]), "v<unit:b=0 v<_other=36");
+    assert_eq!(steps.step(4, &[]), "");
+    assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
+}
+
+#[test]
+fn a_victim_without_series_has_no_pairs_but_is_in_the_overflow() {
+    let mut steps = Steps::new(1, 9);
+    let rows = |a, b| [row("v", &[("a", a)]), row("w", &[("b", b)])];
+    let text = "v<unit:a=0 v<_other=20 rest<_other=30";
+    assert_eq!(steps.step(1, &rows(20, 30)), text);
+    let text = "v<unit:a=1 v<_other=20 rest<_other=35";
+    assert_eq!(steps.step(2, &rows(21, 35)), text);
+    // It gets the place that became free, and counts from there.
+    let rows = [row("w", &[("b", 38)])];
+    let text = "w<unit:b=0 w<_other=3 rest<_other=35";
+    assert_eq!(steps.step(3, &rows), text);
+}
