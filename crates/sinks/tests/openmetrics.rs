@@ -1,8 +1,8 @@
 //! The text of `/metrics` against golden files, a strict parser, and hostile names.
 
 mod fixture;
+mod increases;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use fixture::{
@@ -14,7 +14,7 @@ use noctule_model::{
     Batch, Counter, DestinationCounter, EventCounter, EventFamily, Histogram, METRICS, Measured,
     ProcessRow, SELF_METRICS, Subject, SubjectRow, VerdictKind,
 };
-use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Served, View};
+use noctule_sinks::openmetrics::{Choice, Exporter, Exposition, Options, Served};
 use openmetrics_parser::{openmetrics, prometheus};
 
 const BOTH: [Exposition; 2] = [Exposition::OpenMetrics, Exposition::Classic];
@@ -667,65 +667,6 @@ fn processes_are_shown_only_on_request() {
     let text = exporter.observe(&small()).render(Exposition::Classic, 0);
     assert!(!text.contains("noctule_process_"));
     assert!(!text.contains("level=\"process\""));
-}
-
-/// Values of the counters and histograms of rows, by their series.
-fn counted(text: &str) -> BTreeMap<String, f64> {
-    let is_gauge = |line: &str| line.starts_with("# TYPE ") && line.ends_with(" gauge");
-    let mut gauge = false;
-    let mut values = BTreeMap::new();
-    for line in text.lines() {
-        if line.starts_with('#') {
-            gauge = is_gauge(line) || gauge && !line.starts_with("# TYPE ");
-        } else if !gauge && line.contains('{') && !line.starts_with("noctule_self_") {
-            let (series, value) = line.rsplit_once(' ').expect("a value");
-            values.insert(series.to_owned(), value.parse().expect("a number"));
-        }
-    }
-    values.retain(|series, _| !series.starts_with("noctule_node_"));
-    values
-}
-
-/// A row that has all it ever has when it comes, as a job that ends within a second.
-#[test]
-fn each_scraper_counts_all_that_a_short_job_did() {
-    let mut exporter = Exporter::new(Options::default());
-    let mut rollup = Rollup::new(300 * SECOND);
-    let mut scrapers = [5_u64, 15, 60].map(|interval| {
-        let (first, last) = (BTreeMap::new(), BTreeMap::new());
-        (interval, View::Since(SECOND), first, last)
-    });
-    let mut complete = String::new();
-    for at in 1..=190 {
-        let mut batch = match at {
-            1..7 => Batch::default(),
-            _ => eventful(),
-        };
-        batch.taken_ns = at * SECOND;
-        rollup.apply(&mut batch);
-        let snapshot = exporter.observe(&batch);
-        for (interval, view, first, last) in &mut scrapers {
-            if at % *interval == 3 {
-                let values = counted(&snapshot.render_for(*view, Exposition::Classic, 0));
-                assert_eq!(
-                    values,
-                    counted(&snapshot.render_for(*view, Exposition::Classic, 9))
-                );
-                for (series, value) in &values {
-                    first.entry(series.clone()).or_insert(*value);
-                }
-                *last = values;
-                *view = View::Since(batch.taken_ns);
-            }
-        }
-        complete = snapshot.render(Exposition::Classic, 0);
-    }
-    let all = counted(&complete);
-    assert!(all.len() > 50 && all.values().any(|value| *value > 0.0));
-    for (interval, _, first, last) in scrapers {
-        assert!(first.values().all(|value| *value == 0.0), "{first:?}");
-        assert_eq!(last, all, "each {interval} s");
-    }
 }
 
 /// The budget of docs/metrics.md: a row without connections, in which everything but hardware counters,

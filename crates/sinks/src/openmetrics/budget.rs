@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use noctule_model::{Counter, Counters, Measured, Sockets, VerdictKind, Waiting};
 
 use super::figures::Figures;
-use super::view::Born;
+use super::view::{Born, YOUNG_NS};
 
 /// Whether a row that has no series yet gets its own.
 pub(super) enum Admission {
@@ -32,6 +32,60 @@ pub(super) struct Line {
     pub(super) sockets: Sockets,
     /// Its threads that wait now.
     pub(super) waiting: Waiting,
+    /// The row has other labels by now. These series keep what they had and have no gauges.
+    pub(super) ended: bool,
+}
+
+/// The series that a row had before it got its name.
+#[derive(Clone, Debug)]
+pub(super) struct Unnamed {
+    /// Identity labels, escaped.
+    pub(super) labels: Arc<str>,
+    pub(super) born: Born,
+    /// What they had at their end. The series with the name do not have it.
+    figures: Arc<Figures>,
+    /// When the batch with the name was taken.
+    ended_ns: u64,
+}
+
+/// A row that has series of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    /// Identity labels, escaped.
+    pub(super) labels: &'a Arc<str>,
+    /// When the series with these labels began.
+    pub(super) born: Born,
+    /// The row's figures, and the part of them that is in the overflow.
+    pub(super) figures: [&'a Figures; 2],
+    unnamed: Option<&'a Unnamed>,
+}
+
+impl<'a> Shown<'a> {
+    /// When the row got its first series.
+    pub(super) fn first_born(&self) -> Born {
+        self.unnamed.map_or(self.born, |unnamed| unnamed.born)
+    }
+
+    /// The series without a name, while scrapers may still want their last values.
+    pub(super) fn unnamed(&self, at: u64) -> Option<&'a Unnamed> {
+        self.unnamed.filter(|it| it.is_kept(at))
+    }
+
+    /// The row under the labels that it had until the batch taken at that moment gave it a name.
+    pub(super) fn before_named(&self, at: u64) -> Option<Self> {
+        let unnamed = self.unnamed.filter(|it| it.ended_ns == at)?;
+        Some(Self {
+            labels: &unnamed.labels,
+            born: unnamed.born,
+            ..*self
+        })
+    }
+}
+
+impl Unnamed {
+    fn is_kept(&self, at: u64) -> bool {
+        at.saturating_sub(self.ended_ns) <= YOUNG_NS
+    }
 }
 
 /// The verdict on a row, and those that it had before: each has a series from then on.
@@ -99,6 +153,8 @@ struct Entry {
     shown_ns: u64,
     /// Its labels have a name, and so never change again.
     named: bool,
+    /// Its series before it had a name, if it had any.
+    unnamed: Option<Box<Unnamed>>,
     /// With whom it shares the places: processes of a cgroup.
     group: u64,
 }
@@ -132,12 +188,11 @@ impl Entry {
         self.charged.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// What is not in the overflow.
+    /// What its series have: what is neither in the overflow nor in the series without a name.
     fn own(&self) -> Arc<Figures> {
-        match &self.charged {
-            None => self.now.clone(),
-            Some(charged) => Arc::new(self.now.since(charged)),
-        }
+        let unnamed = self.unnamed.as_ref().map(|it| &*it.figures);
+        let elsewhere = self.charged.as_deref().into_iter().chain(unnamed);
+        elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
     /// Puts what it has by now into the overflow, but for what its series had: what was not there before.
@@ -259,20 +314,34 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// A name that arrived after the row got its series: from now on these have it, and those without it end. When
-    /// counters with these labels were 0 is not known: those before them had a part.
+    /// Gives a row the labels with its name, which arrived after it got its series. The series without the name keep
+    /// what they have by now. Those with the name begin at 0, so that each increase is in one of them.
     pub(super) fn name(&mut self, key: &K, labels: impl FnOnce() -> Option<Arc<str>>) {
-        if let Some(entry) = self.rows.get_mut(key)
-            && entry.labels.is_some()
-            && !entry.named
-            && let Some(labels) = labels()
-        {
-            entry.named = true;
-            if entry.labels.as_ref() != Some(&labels) {
-                entry.born.start_unix_ns = 0;
-            }
-            entry.labels = Some(labels);
+        let Some(entry) = self.rows.get_mut(key) else {
+            return;
+        };
+        if entry.named || entry.labels.is_none() {
+            return;
         }
+        let Some(labels) = labels() else {
+            return;
+        };
+        entry.named = true;
+        if entry.labels.as_ref() != Some(&labels)
+            && let Some(unnamed) = entry.labels.take()
+        {
+            let began_now = Born {
+                began_ns: entry.seen_ns,
+                start_unix_ns: self.before_unix_ns,
+            };
+            entry.unnamed = Some(Box::new(Unnamed {
+                labels: unnamed,
+                figures: entry.own(),
+                born: std::mem::replace(&mut entry.born, began_now),
+                ended_ns: entry.seen_ns,
+            }));
+        }
+        entry.labels = Some(labels);
     }
 
     /// Notes with whom a row shares the places.
@@ -381,7 +450,19 @@ impl<K: Ord + Clone> Table<K> {
                 verdict: entry.verdict,
                 sockets: entry.sockets,
                 waiting: entry.waiting,
+                ended: false,
             });
+            let unnamed = entry.unnamed.as_deref().filter(|it| it.is_kept(at));
+            lines.extend(unnamed.map(|unnamed| Line {
+                labels: unnamed.labels.clone(),
+                born: unnamed.born,
+                figures: unnamed.figures.clone(),
+                frequency_hertz: None,
+                verdict: None,
+                sockets: Sockets::default(),
+                waiting: Waiting::default(),
+                ended: true,
+            }));
         }
         lines.extend(self.overflow.as_ref().map(|figures| {
             let tick = figures.counters.since(&before.unwrap_or_default());
@@ -393,6 +474,7 @@ impl<K: Ord + Clone> Table<K> {
                 verdict: None,
                 sockets: overflowed,
                 waiting: overflow_waits,
+                ended: false,
             }
         }));
         lines
@@ -414,19 +496,17 @@ impl<K: Ord + Clone> Table<K> {
         entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)
     }
 
-    /// The rows that have series of their own, with their labels, their figures and the part of
-    /// these that is in the overflow.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (&K, &Arc<str>, [&Figures; 2])> {
+    /// The rows that have series of their own.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&K, Shown<'_>)> {
         self.rows.iter().filter_map(|(key, entry)| {
-            let labels = entry.labels.as_ref()?;
-            Some((key, labels, [&*entry.now, entry.charged()]))
+            let shown = Shown {
+                labels: entry.labels.as_ref()?,
+                born: entry.born,
+                figures: [&*entry.now, entry.charged()],
+                unnamed: entry.unnamed.as_deref(),
+            };
+            Some((key, shown))
         })
-    }
-
-    /// When the series of this row began.
-    pub(super) fn born(&self, key: &K) -> Born {
-        let entry = self.rows.get(key);
-        entry.map_or_else(Born::default, |entry| entry.born)
     }
 
     /// The figures of the overflow row, if there is one, and when its series began.

@@ -161,6 +161,7 @@ impl Exporter {
             verdict: None,
             sockets: batch.node.sockets,
             waiting: waiting_on_node(batch),
+            ended: false,
         };
         let mut levels = vec![
             Level {
@@ -282,8 +283,8 @@ impl Exporter {
                 _ => continue,
             };
             let overflow = overflow_labels(identity);
-            level.blames = self.blames.lines(table, &overflow);
-            level.destinations = self.destinations.lines(table, &overflow);
+            level.blames = self.blames.lines(at, table, &overflow);
+            level.destinations = self.destinations.lines(at, table, &overflow);
         }
     }
 

@@ -26,9 +26,8 @@ use super::writer::Writer;
 pub(super) struct Foreign {
     exporter: ForeignExporter,
     known: HashMap<Subject, Known>,
-    /// Of destinations of our rows, by the labels of the destination, and the batch that had them last. The labels of a
-    /// row change when its name is found.
-    amounts: HashMap<(Subject, Arc<str>), (DestinationCounters, u64)>,
+    /// Of destinations of our rows, by the labels of both, and the batch that had them last.
+    amounts: HashMap<[Arc<str>; 2], (DestinationCounters, u64)>,
     sums: Arc<Sums>,
     /// By path, the quotas that ran before the first batch, with their periods in it.
     first_periods: HashMap<String, Periods>,
@@ -159,7 +158,7 @@ impl Foreign {
         }
     }
 
-    /// Returns each row with their labels, by ours.
+    /// Returns the labels of the other exporter by ours.
     fn add_rows(
         &mut self,
         batch: &Batch,
@@ -167,7 +166,7 @@ impl Foreign {
         tables: [&Table<Subject>; 2],
         before: &Sums,
         sums: &mut Sums,
-    ) -> HashMap<Arc<str>, (Subject, Arc<str>)> {
+    ) -> HashMap<Arc<str>, Arc<str>> {
         let sequence = self.sequence;
         let owners: HashMap<&Subject, &Owner> = batch
             .subjects
@@ -176,7 +175,7 @@ impl Foreign {
             .collect();
         let mut translated = HashMap::new();
         for table in tables {
-            for (subject, ours, figures) in table.shown() {
+            for (subject, shown) in table.shown() {
                 if !self.known.contains_key(subject) {
                     let Some(owner) = owners.get(subject) else {
                         continue;
@@ -194,19 +193,21 @@ impl Foreign {
                 let sum = sums.rows.entry(known.theirs.clone()).or_insert_with(|| {
                     let sum = before.rows.get(&known.theirs).cloned();
                     sum.unwrap_or_else(|| Row {
-                        born: table.born(subject),
+                        born: shown.first_born(),
                         ..Row::default()
                     })
                 });
-                known.add_growth(figures, sum);
+                known.add_growth(shown.figures, sum);
                 let owner = owners.get(subject);
                 if let Some(quota) = owner.and_then(|it| quota_of(it, quotas)) {
                     let first = self.first_periods.get(&quota.path);
                     let since = first.copied().unwrap_or_default();
                     known.add_periods(quota.into(), since, batch.taken_ns, sum);
                 }
-                let row = (subject.clone(), known.theirs.clone());
-                translated.insert(ours.clone(), row);
+                let unnamed = shown.unnamed(batch.taken_ns).map(|it| &it.labels);
+                for ours in [shown.labels].into_iter().chain(unnamed) {
+                    translated.insert(ours.clone(), known.theirs.clone());
+                }
             }
         }
         self.known.retain(|_, known| known.sequence == sequence);
@@ -216,16 +217,16 @@ impl Foreign {
     fn add_destinations(
         &mut self,
         levels: &[Level],
-        translated: &HashMap<Arc<str>, (Subject, Arc<str>)>,
+        translated: &HashMap<Arc<str>, Arc<str>>,
         before: &Sums,
         sums: &mut Sums,
     ) {
         let sequence = self.sequence;
         for line in levels.iter().flat_map(|level| &level.destinations) {
-            let Some((subject, theirs)) = translated.get(&line.labels) else {
+            let Some(theirs) = translated.get(&line.labels) else {
                 continue;
             };
-            let ours = (subject.clone(), line.partner.clone());
+            let ours = [line.labels.clone(), line.partner.clone()];
             let known = self.amounts.insert(ours, (line.amount, sequence));
             let known = known.map_or_else(DestinationCounters::default, |(amount, _)| amount);
             let key = [theirs.clone(), line.partner.clone()];

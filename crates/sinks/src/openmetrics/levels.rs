@@ -151,7 +151,7 @@ fn value(metric: &Metric, count: u64) -> Value {
 /// A figure that goes up and down.
 fn now(text: &mut Writer, level: &Rows<'_>, metric: &Metric, value: fn(&Line) -> Value) {
     text.family(level.name, metric);
-    for line in level.lines {
+    for line in level.lines.iter().filter(|line| !line.ended) {
         text.sample(line.born, &line.labels, NO_LABELS, value(line));
     }
 }

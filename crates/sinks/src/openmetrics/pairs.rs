@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use noctule_model::{Cumulative, Subject, SubjectRow};
 
-use super::budget::Table;
+use super::budget::{Shown, Table};
 use super::figures::Figures;
 use super::reader::{Reader, Seen};
 use super::view::Born;
@@ -84,6 +84,10 @@ struct Partners<R: Relation> {
     shown: R::Amount,
     /// When it had a partner for the first time; 0: never.
     began_ns: u64,
+    /// What the series of all others had when the subject got its name.
+    unnamed_rest: R::Amount,
+    /// The series that its pairs had before the subject got its name.
+    unnamed: Vec<PairLine<R::Amount>>,
 }
 
 impl<R: Relation> Default for Partners<R> {
@@ -94,6 +98,50 @@ impl<R: Relation> Default for Partners<R> {
             pairs: BTreeMap::new(),
             shown: R::Amount::default(),
             began_ns: 0,
+            unnamed_rest: R::Amount::default(),
+            unnamed: Vec::new(),
+        }
+    }
+}
+
+impl<R: Relation> Partners<R> {
+    /// Its series under these labels. `other`: the labels of all others.
+    fn lines(&self, row: &Shown<'_>, other: &Arc<str>) -> Vec<PairLine<R::Amount>> {
+        let line = |partner: &Arc<str>, born, amount| PairLine {
+            labels: row.labels.clone(),
+            partner: partner.clone(),
+            born,
+            amount,
+        };
+        let shown = self.pairs.values().filter(|pair| pair.shown);
+        let pairs = shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?)));
+        let mut lines: Vec<_> = pairs
+            .map(|(pair, name)| line(name, pair.born, pair.shown()))
+            .collect();
+        let mut born = row.born;
+        if R::WHOLE {
+            if self.began_ns == 0 {
+                // Most subjects have no partner.
+                return lines;
+            }
+            born.began_ns = born.began_ns.max(self.began_ns);
+        }
+        lines.push(line(other, born, self.rest(row).since(&self.unnamed_rest)));
+        lines
+    }
+
+    /// What the series of all others have had under all labels of the subject.
+    fn rest(&self, row: &Shown<'_>) -> R::Amount {
+        let [now, overflowed] = row.figures;
+        R::all(now).since(&R::all(overflowed)).since(&self.shown)
+    }
+
+    /// Ends the series before the subject had a name and begins those with its name at 0.
+    fn begin_named(&mut self, row: &Shown<'_>, unnamed: Shown<'_>, other: &Arc<str>) {
+        self.unnamed = self.lines(&unnamed, other);
+        self.unnamed_rest = self.rest(row);
+        for pair in self.pairs.values_mut() {
+            pair.begin_again(row.born);
         }
     }
 }
@@ -362,41 +410,31 @@ impl<R: Relation> Pairs<R> {
 
     /// The series of a level, as of now.
     pub(super) fn lines(
-        &self,
+        &mut self,
+        at: u64,
         table: &Table<Subject>,
         overflow: &Arc<str>,
     ) -> Vec<PairLine<R::Amount>> {
         let mut lines = Vec::new();
-        let line = |labels: &Arc<str>, partner: &Arc<str>, born, amount| PairLine {
-            labels: labels.clone(),
-            partner: partner.clone(),
-            born,
-            amount,
-        };
-        for (subject, labels, [now, overflowed]) in table.shown() {
-            let partners = self.subjects.get(subject);
-            let pairs = partners.into_iter().flat_map(|p| p.pairs.values());
-            let shown = pairs.filter(|pair| pair.shown);
-            for (pair, name) in shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?))) {
-                lines.push(line(labels, name, pair.born, pair.shown()));
+        for (subject, row) in table.shown() {
+            let nobody = &mut Partners::default();
+            let partners = self.subjects.get_mut(subject).unwrap_or(nobody);
+            if let Some(unnamed) = row.before_named(at) {
+                partners.begin_named(&row, unnamed, &self.other);
             }
-            let began_ns = partners.map_or(0, |partners| partners.began_ns);
-            let mut born = table.born(subject);
-            if R::WHOLE {
-                if began_ns == 0 {
-                    // Most subjects have no partner.
-                    continue;
-                }
-                born.began_ns = born.began_ns.max(began_ns);
+            lines.extend(partners.lines(&row, &self.other));
+            match row.unnamed(at) {
+                Some(_) => lines.extend(partners.unnamed.iter().cloned()),
+                None => partners.unnamed = Vec::new(),
             }
-            let shown = partners.map_or_else(R::Amount::default, |p| p.shown);
-            let rest = R::all(now).since(&R::all(overflowed)).since(&shown);
-            lines.push(line(labels, &self.other, born, rest));
         }
         let overflowed = table.overflow();
-        lines.extend(
-            overflowed.map(|(figures, born)| line(overflow, &self.other, born, R::all(figures))),
-        );
+        lines.extend(overflowed.map(|(figures, born)| PairLine {
+            labels: overflow.clone(),
+            partner: self.other.clone(),
+            born,
+            amount: R::all(figures),
+        }));
         lines
     }
 }
@@ -426,6 +464,16 @@ impl<A: Cumulative> Pair<A> {
     /// What its series has.
     fn shown(&self) -> A {
         self.now.since(&self.charged)
+    }
+
+    /// Its series begins now, at 0. What it had is in another series.
+    fn begin_again(&mut self, born: Born) {
+        self.charged = self.now.clone();
+        self.scraped = A::default();
+        self.born = Born {
+            began_ns: if self.shown { born.began_ns } else { 0 },
+            ..born
+        };
     }
 
     /// What its series has and no reader has seen is with all others from now on: else nobody would ever

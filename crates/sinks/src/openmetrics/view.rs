@@ -2,7 +2,7 @@
 
 /// Longest time for which a series counts as new, in nanoseconds. Prometheus looks back as far by default: a reader
 /// that was away for longer would take the past of the series for growth of its last interval.
-const YOUNG_NS: u64 = 300_000_000_000;
+pub(super) const YOUNG_NS: u64 = 300_000_000_000;
 
 /// When a series began.
 #[derive(Clone, Copy, Debug, Default)]

@@ -62,7 +62,7 @@ impl Rows {
             .collect();
         let mut pods: BTreeMap<String, Row> = BTreeMap::new();
         let mut rows = Vec::new();
-        for (subject, _, figures) in table.shown() {
+        for (subject, shown) in table.shown() {
             let key = Some(subject.clone());
             let make = || {
                 let owner = owners.get(subject)?;
@@ -70,8 +70,8 @@ impl Rows {
             };
             let seen = Seen {
                 sequence,
-                born: table.born(subject),
-                figures,
+                born: shown.first_born(),
+                figures: shown.figures,
             };
             let Some((row, grown, owner)) = step(&mut self.containers, &key, seen, make) else {
                 continue;
@@ -123,12 +123,12 @@ impl Rows {
         let listed = batch.processes.iter().chain(&batch.exited);
         let listed: HashMap<ProcessId, &ProcessRow> = listed.map(|row| (row.id, row)).collect();
         let mut rows = Vec::new();
-        for (id, _, figures) in table.shown() {
+        for (id, shown) in table.shown() {
             let labels = || Some((process_labels(node_name, listed.get(id)?, batch), None));
             let seen = Seen {
                 sequence,
-                born: table.born(id),
-                figures,
+                born: shown.first_born(),
+                figures: shown.figures,
             };
             let row = step(&mut self.processes, id, seen, labels);
             rows.extend(row.map(|(row, ..)| row));

@@ -69,7 +69,7 @@ impl<R: Relation> Steps<R> {
         let named = |s: &Subject| Some(culprit_labels(s, &Owner::unknown(CgroupId(1))));
         let shown = |s: &_| self.table.figures(s);
         self.pairs.observe(at, rows, shown, &named);
-        self.pairs.lines(&self.table, &rest)
+        self.pairs.lines(at, &self.table, &rest)
     }
 }
 
