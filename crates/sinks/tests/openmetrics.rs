@@ -201,6 +201,7 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     exporter.served(Served {
         refused: vec![("credentials", 1)],
         config_valid: Some(true),
+        untracked_scrapes: Some(0),
     });
     let text = exporter.observe(&batch).render(Exposition::OpenMetrics, 0);
     let check = |family: String, labels: &[&str]| {

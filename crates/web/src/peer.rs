@@ -7,11 +7,11 @@ const NETWORK_BITS: u32 = 64;
 
 /// Clients that share a limit: an IPv4 address, an IPv6 network, or this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Peer(IpAddr);
+pub struct Peer(IpAddr);
 
 impl Peer {
     /// Returns the peer of a client address.
-    pub(crate) fn from_address(from: IpAddr) -> Self {
+    pub fn from_address(from: IpAddr) -> Self {
         let from = from.to_canonical();
         if from.is_loopback() {
             return Self(Ipv4Addr::LOCALHOST.into());

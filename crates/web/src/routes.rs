@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use crate::api::accepts_gzip;
 use crate::host::{self, Hosts};
 use crate::page::{Page, Shared};
+use crate::peer::Peer;
 use crate::server::RENDERERS;
 
 /// Returns the page of `/metrics`; `None` before the first batch.
@@ -27,9 +28,18 @@ pub struct Wish {
     pub accept: Option<String>,
     /// Whether to compress the page. Every client understands a plain page.
     pub gzip: bool,
-    /// Identifies the scraper by address, user agent, timeout and query. It is `None` if the client
-    /// is not a scraper: only scrapers, such as Prometheus, send their timeout.
-    pub scraper: Option<String>,
+    /// The scraper; `None` if the client is not one: only scrapers, such as Prometheus, send their
+    /// timeout.
+    pub scraper: Option<Scraper>,
+}
+
+/// A client that takes the page again and again.
+#[derive(Clone, Debug)]
+pub struct Scraper {
+    /// What distinguishes it from others: its address, user agent, timeout and query.
+    pub name: String,
+    /// With whom it shares places.
+    pub peer: Option<Peer>,
 }
 
 /// The header in which a scraper sends its timeout.
@@ -151,13 +161,16 @@ async fn metrics(
     response
 }
 
-fn scraper(request: &Request) -> Option<String> {
+fn scraper(request: &Request) -> Option<Scraper> {
     let headers = request.headers();
     let timeout = headers.get(SCRAPE_TIMEOUT)?;
     let address = request.extensions().get().map(|ClientAddress(from)| *from);
     let agent = headers.get(header::USER_AGENT);
     let query = request.uri().query();
-    Some(format!("{address:?} {agent:?} {timeout:?} {query:?}"))
+    Some(Scraper {
+        name: format!("{address:?} {agent:?} {timeout:?} {query:?}"),
+        peer: request.extensions().get().copied(),
+    })
 }
 
 async fn ready(State(handlers): State<Handlers>) -> Response {

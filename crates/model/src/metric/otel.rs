@@ -204,6 +204,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("self_bounded_groups", "{group}"),
     ("self_web_refused", "{request}"),
     ("self_web_config_valid", "{configuration}"),
+    ("self_scrapes_untracked", "{scrape}"),
     ("self_otlp_sent", "{item}"),
     ("self_otlp_lost", "{item}"),
     ("self_otlp_retries", "{request}"),

@@ -59,6 +59,8 @@ pub enum SelfSource {
     WebRefused,
     /// Whether the web configuration is in effect.
     WebConfigValid,
+    /// Scrapes without a memory of the scrape before.
+    UntrackedScrapes,
     /// Items accepted by a receiver.
     Sent,
     /// Items not delivered to a receiver.
@@ -353,6 +355,16 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
          configuration is still in effect.",
         SelfSource::WebConfigValid,
         "there is no web configuration",
+    ),
+    own(
+        "self_scrapes_untracked",
+        Kind::Counter,
+        Unit::None,
+        &[],
+        "Scrapes that got new series with their value instead of 0 first, because the agent remembers as many \
+         other scrapers as it can (256). Rates at that scraper lack what these series had.",
+        SelfSource::UntrackedScrapes,
+        "a recording is served",
     ),
     own(
         "self_otlp_sent",

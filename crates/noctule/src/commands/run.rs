@@ -52,10 +52,11 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let mut pipeline = Pipeline::start_agent(&config)?;
     let feed = Feed::new(&config, pipeline.unread_zones());
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
+    let scrapers: Arc<Scrapers> = Arc::default();
     let server = serving
         .bound
         .at_most(limits::connections()?)
-        .serve_with_api(handlers(&last, &config), feed.api(&config))
+        .serve_with_api(handlers(&last, &scrapers, &config), feed.api(&config))
         .context("starting the HTTP server")?;
 
     let mut exporter = Exporter::new(Options {
@@ -70,7 +71,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     for reader in Reader::ALL {
         exporter.shown_to(reader, 0);
     }
-    exporter.served(doors.served());
+    exporter.served(doors.served(scrapers.untracked()));
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
     // A journal gets log lines, no tables.
@@ -107,7 +108,7 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             if let Some(before) = last.load().as_ref() {
                 note_readers(&mut exporter, before);
             }
-            exporter.served(doors.served());
+            exporter.served(doors.served(scrapers.untracked()));
             let published = Arc::new(Published::new(exporter.observe(&batch)));
             last.store(Some(published.clone()));
             kept.figures(&published, judged.as_ref(), &batch, &mut pipeline);
@@ -256,15 +257,19 @@ impl Kept {
     }
 }
 
-fn handlers(last: &Arc<ArcSwapOption<Published>>, config: &Config) -> Handlers {
+fn handlers(
+    last: &Arc<ArcSwapOption<Published>>,
+    scrapers: &Arc<Scrapers>,
+    config: &Config,
+) -> Handlers {
     let (metrics, ready) = (last.clone(), last.clone());
+    let scrapers = scrapers.clone();
     let patience = Patience::of(config);
-    let scrapers = Scrapers::default();
     Handlers {
         metrics: Arc::new(move |wish| {
             let last = metrics.load_full()?;
-            let look = |name| scrapers.look(name, last.first_ns(), last.taken_ns());
-            let view = wish.scraper.as_deref().map_or(View::Complete, look);
+            let look = |scraper| scrapers.look(scraper, last.first_ns(), last.taken_ns());
+            let view = wish.scraper.as_ref().map_or(View::Complete, look);
             Some(last.page(wish, view, wire::now_ns()))
         }),
         ready: Arc::new(move || match ready.load_full() {

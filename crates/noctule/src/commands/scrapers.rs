@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use noctule_sinks::openmetrics::View;
+use noctule_web::{Peer, Scraper};
 
-/// Scrapers that are remembered. Newcomers beyond them get each series with its value.
-const MOST: usize = 64;
+/// Scrapers that are remembered.
+const MOST: usize = 256;
 
 /// A scraper that has not come for so long is forgotten, in nanoseconds: as far back Prometheus looks.
 const FORGOTTEN_NS: u64 = 300_000_000_000;
@@ -20,48 +22,98 @@ const FORGOTTEN_NS: u64 = 300_000_000_000;
 #[derive(Default)]
 pub(super) struct Scrapers {
     hasher: RandomState,
-    known: Mutex<HashMap<u64, Looks>>,
+    known: Mutex<Known>,
+    untracked: AtomicU64,
 }
+
+#[derive(Default)]
+struct Known(HashMap<u64, Looks>);
 
 /// When the figures were taken that a scraper saw last, and at the look before.
 #[derive(Clone, Copy)]
 struct Looks {
+    peer: Option<Peer>,
     last_ns: u64,
     before: View,
+    /// It looked at more than one snapshot.
+    has_returned: bool,
 }
 
 impl Scrapers {
-    /// What the scraper with this name sees of figures that were taken at that moment, and notes that it sees them. Two
+    /// Returns what the scraper sees of figures that were taken at that moment, and notes that it sees them. Two
     /// looks at the same figures are equal. `first_ns`: when the first figures were taken. A scraper that comes for the
     /// first time soon after them has been waiting for the agent: what began later is new to it.
-    pub(super) fn look(&self, name: &str, first_ns: u64, taken_ns: u64) -> View {
-        let key = self.hasher.hash_one(name);
+    pub(super) fn look(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
+        let key = self.hasher.hash_one(&scraper.name);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let age_ns = |since_ns| taken_ns.saturating_sub(since_ns);
-        known.retain(|_, looks| age_ns(looks.last_ns) <= FORGOTTEN_NS);
-        let is_full = known.len() >= MOST;
-        if let Some(looks) = known.get_mut(&key) {
+        known
+            .0
+            .retain(|_, looks| age_ns(looks.last_ns) <= FORGOTTEN_NS);
+        if let Some(looks) = known.0.get_mut(&key) {
             if looks.last_ns < taken_ns {
                 looks.before = View::Since(looks.last_ns);
                 looks.last_ns = taken_ns;
+                looks.has_returned = true;
             }
             return looks.before;
+        }
+        if !known.make_room(scraper.peer) {
+            self.untracked.fetch_add(1, Ordering::Relaxed);
+            return View::Complete;
         }
         let before = match age_ns(first_ns) <= FORGOTTEN_NS {
             true => View::Since(first_ns),
             false => View::Complete,
         };
-        if is_full {
-            return View::Complete;
-        }
-        let last_ns = taken_ns;
-        known.insert(key, Looks { last_ns, before });
+        let looks = Looks {
+            peer: scraper.peer,
+            last_ns: taken_ns,
+            before,
+            has_returned: false,
+        };
+        known.0.insert(key, looks);
         before
+    }
+
+    /// Returns how many scrapes came from scrapers for which there was no place.
+    pub(super) fn untracked(&self) -> u64 {
+        self.untracked.load(Ordering::Relaxed)
+    }
+}
+
+impl Known {
+    /// Makes a place for a newcomer of this peer. Where all are taken, the peer with most of them gives one to a peer
+    /// with fewer. Within a peer, only scrapers that came once give way: one that came again has its place.
+    fn make_room(&mut self, peer: Option<Peer>) -> bool {
+        if self.0.len() < MOST {
+            return true;
+        }
+        let mut places: HashMap<Option<Peer>, usize> = HashMap::new();
+        for looks in self.0.values() {
+            *places.entry(looks.peer).or_default() += 1;
+        }
+        let own = places.get(&peer).copied().unwrap_or(0);
+        let most = places
+            .iter()
+            .max_by_key(|(peer, places)| (**places, **peer));
+        let giver = most.filter(|(_, places)| **places >= own + 2);
+        let (from, takes_any) = giver.map_or((peer, false), |(giver, _)| (*giver, true));
+        let may_go = |looks: &Looks| looks.peer == from && (takes_any || !looks.has_returned);
+        let able = self.0.iter().filter(|(_, looks)| may_go(looks));
+        let oldest = able.min_by_key(|(_, looks)| (looks.has_returned, looks.last_ns));
+        let Some(key) = oldest.map(|(key, _)| *key) else {
+            return false;
+        };
+        self.0.remove(&key);
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -70,10 +122,17 @@ mod tests {
         View::Since(seconds * SECOND)
     }
 
+    fn scraper(name: &str, address: u8) -> Scraper {
+        Scraper {
+            name: format!("{address} {name}"),
+            peer: Some(Peer::from_address(Ipv4Addr::new(192, 0, 2, address).into())),
+        }
+    }
+
     #[test]
     fn each_scraper_has_looks_of_its_own() {
         let scrapers = Scrapers::default();
-        let look = |name, seconds: u64| scrapers.look(name, SECOND, seconds * SECOND);
+        let look = |name, seconds: u64| scrapers.look(&scraper(name, 1), SECOND, seconds * SECOND);
         assert_eq!(look("a", 5), since(1), "it has waited for the agent");
         assert_eq!(look("a", 5), since(1), "the same figures again");
         assert_eq!(look("a", 10), since(5));
@@ -83,14 +142,44 @@ mod tests {
     }
 
     #[test]
-    fn newcomers_take_nothing_from_scrapers_that_are_known() {
+    fn a_flood_from_one_address_takes_no_place_of_others() {
         let scrapers = Scrapers::default();
-        let look = |name: &str, seconds: u64| scrapers.look(name, 0, seconds * SECOND);
-        look("first", 1);
+        let look = |name: &str, address, seconds: u64| {
+            scrapers.look(&scraper(name, address), 0, seconds * SECOND)
+        };
+        let flood = |seconds| {
+            for number in 0..2 * MOST {
+                look(&number.to_string(), 9, seconds);
+            }
+        };
+        look("first", 1, 1);
+        flood(2);
+        assert_eq!(look("first", 1, 3), since(1));
+        // The flood has more places than the newcomer.
+        look("late", 2, 3);
+        flood(4);
+        assert_eq!(look("late", 2, 5), since(3));
+        assert_eq!(scrapers.untracked(), 0);
+    }
+
+    #[test]
+    fn of_one_address_a_scraper_that_came_again_keeps_its_place() {
+        let scrapers = Scrapers::default();
+        let look = |name: &str, seconds: u64| scrapers.look(&scraper(name, 1), 0, seconds * SECOND);
+        look("regular", 1);
+        look("regular", 2);
         for number in 0..2 * MOST {
-            look(&number.to_string(), 2);
+            look(&number.to_string(), 3);
         }
-        assert_eq!(look("first", 3), since(1));
-        assert_eq!(look("late", 3), View::Complete);
+        assert_eq!(look("regular", 4), since(2));
+        // Each place has a scraper that came again.
+        for seconds in [5, 6] {
+            for number in MOST + 1..2 * MOST {
+                look(&number.to_string(), seconds);
+            }
+        }
+        assert_eq!(scrapers.untracked(), 0);
+        assert_eq!(look("late", 7), View::Complete);
+        assert_eq!(scrapers.untracked(), 1);
     }
 }

@@ -61,9 +61,10 @@ impl Serving {
 }
 
 impl Kept {
-    /// What was served so far.
-    pub(super) fn served(&self) -> Served {
+    /// What was served so far. `untracked_scrapes`: by scrapers that are not remembered.
+    pub(super) fn served(&self, untracked_scrapes: u64) -> Served {
         Served {
+            untracked_scrapes: Some(untracked_scrapes),
             refused: self.refusals.counts().into(),
             config_valid: self.valid.as_ref().map(|it| it.load(Ordering::Relaxed)),
         }

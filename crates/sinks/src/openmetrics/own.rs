@@ -92,7 +92,9 @@ impl Family<'_> {
             SelfSource::OverflowDestinations | SelfSource::BoundedGroups => {
                 self.full_tables(snapshot);
             }
-            SelfSource::WebRefused | SelfSource::WebConfigValid => self.served(&snapshot.served),
+            SelfSource::WebRefused | SelfSource::WebConfigValid | SelfSource::UntrackedScrapes => {
+                self.served(&snapshot.served);
+            }
             SelfSource::Sent
             | SelfSource::SendingLost
             | SelfSource::SendingRetries
@@ -118,12 +120,18 @@ impl Family<'_> {
     }
 
     fn served(&mut self, served: &Served) {
-        if self.metric.source == SelfSource::WebRefused {
-            for (reason, count) in &served.refused {
-                self.put_with(&[reason], Value::Count(*count));
+        let value = match self.metric.source {
+            SelfSource::WebRefused => {
+                for (reason, count) in &served.refused {
+                    self.put_with(&[reason], Value::Count(*count));
+                }
+                return;
             }
-        } else if let Some(valid) = served.config_valid {
-            self.put(Value::Count(valid.into()));
+            SelfSource::WebConfigValid => served.config_valid.map(u64::from),
+            _ => served.untracked_scrapes,
+        };
+        if let Some(value) = value {
+            self.put(Value::Count(value));
         }
     }
 

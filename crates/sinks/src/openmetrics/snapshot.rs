@@ -30,6 +30,8 @@ pub struct Served {
     pub refused: Vec<(&'static str, u64)>,
     /// Whether the web configuration is in effect; `None` without one.
     pub config_valid: Option<bool>,
+    /// Scrapes by scrapers that are not remembered; `None` where none is.
+    pub untracked_scrapes: Option<u64>,
 }
 
 /// Some rows of a level, with what belongs to them.
