@@ -40,6 +40,7 @@ fn handlers() -> Handlers {
                 shared: Arc::new(Shared::new("a_metric 1\n").ok()?),
                 own: wish.accept.clone()?.into_bytes(),
                 gzip: wish.gzip,
+                sent: None,
             })
         }),
         ready: Arc::new(|| Err("it never is".to_owned())),

@@ -101,7 +101,8 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 door.guard.complete(&mut response);
                 return Ok(response.map(|body| Kept {
                     body,
-                    _answer: None,
+                    answer: None,
+                    sent: None,
                 }));
             };
             let mut response = match door.guard.admit(request.headers(), from).await {
@@ -114,9 +115,11 @@ pub(crate) async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             door.guard.complete(&mut response);
             let held = response.extensions().get();
             answer.begin(held.map(|Held(page)| page));
+            let sent = response.extensions_mut().remove();
             Ok::<_, Infallible>(response.map(|body| Kept {
                 body,
-                _answer: Some(answer),
+                answer: Some(answer),
+                sent,
             }))
         }
     });

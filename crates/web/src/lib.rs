@@ -34,7 +34,7 @@ pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};
 pub use basic::Users;
 pub use host::Hosts;
 pub use noctule_tls::{TlsError, TlsPart};
-pub use page::{Packer, Page, Shared};
+pub use page::{Packer, Page, Sent, Shared};
 pub use peer::Peer;
 pub use query::Query;
 pub use refusals::{Refusals, Refused};

@@ -112,6 +112,29 @@ pub struct Page {
     pub own: Vec<u8>,
     /// Whether the client gets the body compressed.
     pub gzip: bool,
+    /// Called when the kernel has taken the whole answer for the client. Never called for an answer that was cut.
+    pub sent: Option<Sent>,
+}
+
+/// What to do when an answer was sent.
+#[derive(Clone)]
+pub struct Sent(Arc<dyn Fn() + Send + Sync>);
+
+impl Sent {
+    /// Wraps the function. It must not block.
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+
+    pub(crate) fn call(&self) {
+        (self.0)();
+    }
+}
+
+impl std::fmt::Debug for Sent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sent")
+    }
 }
 
 impl Page {
@@ -301,6 +324,7 @@ pub(crate) mod tests {
                     shared: shared.clone(),
                     own: b"the end".to_vec(),
                     gzip,
+                    sent: None,
                 };
                 let (announced, body, largest) = sent(page);
                 assert_eq!(announced, Some(body.len() as u64), "{bytes} {gzip}");

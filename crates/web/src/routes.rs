@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -122,6 +122,7 @@ async fn metrics(
         gzip: accepts_gzip(headers),
         scraper: scraper(&request),
     };
+    let has_body = request.method() != Method::HEAD;
     // A task that was handed over outlives its connection, but a request that waits here does not.
     // Clients that come and go therefore build up no queue.
     let Ok(renderer) = renderers.acquire_owned().await else {
@@ -131,8 +132,8 @@ async fn metrics(
         let _renderer = renderer;
         let page = (handlers.metrics)(&wish)?;
         let (shared, encoding) = (Held(page.shared.clone()), page.encoding());
-        let kind = page.content_type;
-        Some((shared, encoding, kind, page.into_body()))
+        let (kind, sent) = (page.content_type, page.sent.clone());
+        Some((shared, sent, encoding, kind, page.into_body()))
     };
     // A large page takes longer than other clients should wait.
     let page = match spawn_blocking(render).await {
@@ -141,7 +142,7 @@ async fn metrics(
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return failed(),
     };
-    let Some((shared, encoding, kind, body)) = page else {
+    let Some((shared, sent, encoding, kind, body)) = page else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
             "no figures yet: the first batch is being collected\n",
@@ -158,6 +159,9 @@ async fn metrics(
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     response.extensions_mut().insert(shared);
+    if let Some(sent) = sent.filter(|_| has_body) {
+        response.extensions_mut().insert(sent);
+    }
     response
 }
 

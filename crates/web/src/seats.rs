@@ -21,7 +21,7 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-use crate::page::Shared;
+use crate::page::{Sent, Shared};
 use crate::peer::Peer;
 
 /// Maximum number of connections of each kind.
@@ -110,6 +110,8 @@ pub(crate) struct Seat {
     peer: Peer,
     progress: Arc<Progress>,
     place: Mutex<Place>,
+    /// Called after the next flush: the connection has the whole answer.
+    sent: Mutex<Option<Sent>>,
 }
 
 /// The kind of a connection, with its key.
@@ -140,6 +142,7 @@ impl Seats {
             peer,
             progress: Arc::default(),
             place: Mutex::new(Place::Waiting(key)),
+            sent: Mutex::default(),
         })
     }
 
@@ -270,6 +273,10 @@ impl Seat {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn sent(&self) -> MutexGuard<'_, Option<Sent>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the place.
     fn leave(&self, place: Place) {
         let mut state = self.seats.state();
@@ -347,7 +354,20 @@ impl Drop for Answer {
 pub(crate) struct Kept {
     pub(crate) body: Body,
     /// `None` for a short answer without a place.
-    pub(crate) _answer: Option<Answer>,
+    pub(crate) answer: Option<Answer>,
+    /// Called when all of it was sent.
+    pub(crate) sent: Option<Sent>,
+}
+
+impl Drop for Kept {
+    /// The connection has all of the body, or gives it up. What it has is sent when it is flushed next.
+    fn drop(&mut self) {
+        if self.body.is_end_stream()
+            && let Some(Answer(seat)) = &self.answer
+        {
+            *seat.sent() = self.sent.take();
+        }
+    }
 }
 
 impl HttpBody for Kept {
@@ -418,8 +438,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
         self.stream.is_write_vectored()
     }
 
+    /// HTTP flushes when its own buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        let sent = self.seat.sent().take();
+        sent.iter().for_each(Sent::call);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -313,12 +313,13 @@ async fn accept(
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Mutex, Weak};
     use std::time::Instant;
 
     use super::*;
     use crate::page::tests::noise;
-    use crate::{Page, Shared};
+    use crate::{Page, Sent, Shared};
 
     /// Far longer than any step of a test. Reaching it is a failure, never a pass.
     const WATCHDOG: Duration = Duration::from_secs(60);
@@ -340,6 +341,7 @@ mod tests {
             shared,
             own: b"the end".to_vec(),
             gzip: false,
+            sent: None,
         }
     }
 
@@ -498,6 +500,33 @@ mod tests {
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("content-length: 1048583"), "{head}");
         assert!(body == format!("{}the end", "x".repeat(1 << 20)));
+    }
+
+    #[test]
+    fn only_an_answer_that_was_sent_whole_counts_as_sent() {
+        let shared = large(16 << 20);
+        let count: Arc<AtomicUsize> = Arc::default();
+        let pages = {
+            let count = count.clone();
+            Arc::new(move || {
+                let count = count.clone();
+                Page {
+                    sent: Some(Sent::new(move || {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    })),
+                    ..page(shared.clone())
+                }
+            })
+        };
+        let (server, address) = serve_pages(Room::DEFAULT, PATIENT, pages);
+        let mut gone = client(address, METRICS);
+        assert_eq!(&first_bytes(&mut gone), b"HTTP/1.1 200");
+        drop(gone);
+        let close = METRICS.replace("host:", "connection: close\r\nhost:");
+        rest(client(address, &close.replace("GET", "HEAD")));
+        assert!(rest(client(address, &close)).len() > 16 << 20);
+        server.stop();
+        assert_eq!(count.load(Ordering::Relaxed), 1);
     }
 
     /// Each answer has a different page here, as if a new snapshot preceded each.

@@ -43,6 +43,7 @@ fn serve(agent: &Arc<Mutex<Agent>>) -> (Server, SocketAddr) {
                 shared: Arc::new(Shared::new(body).unwrap()),
                 own: Vec::new(),
                 gzip: false,
+                sent: None,
             })
         }),
         ready: Arc::new(move || match &other.lock().unwrap().not_ready {
@@ -267,6 +268,7 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
                 shared: Arc::new(Shared::new(&whole).unwrap()),
                 own: b"# the end\n".to_vec(),
                 gzip: wish.gzip,
+                sent: None,
             })
         }),
         ready: Arc::new(|| Ok(())),
@@ -330,6 +332,7 @@ fn slow_query_does_not_block_metrics() {
         shared: Arc::new(Shared::new("up 1").unwrap()),
         own: Vec::new(),
         gzip: false,
+        sent: None,
     };
     let handlers = Handlers {
         metrics: Arc::new(move |_| Some(page())),

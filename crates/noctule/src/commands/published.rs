@@ -76,6 +76,7 @@ impl Published {
             shared,
             own: self.snapshot.render_own(exposition, now_ns),
             gzip: wish.gzip,
+            sent: None,
         }
     }
 

@@ -11,7 +11,7 @@ use noctule_analysis::{Judge, ReportBuilder, WaitReport};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level, Owner};
 use noctule_sinks::openmetrics::{Exporter, Options, Reader, View};
 use noctule_text::{duration, escape};
-use noctule_web::Handlers;
+use noctule_web::{Handlers, Sent};
 
 use super::columns::Choice;
 use super::published::Published;
@@ -270,7 +270,13 @@ fn handlers(
             let last = metrics.load_full()?;
             let look = |scraper| scrapers.look(scraper, last.first_ns(), last.taken_ns());
             let view = wish.scraper.as_ref().map_or(View::Complete, look);
-            Some(last.page(wish, view, wire::now_ns()))
+            let mut page = last.page(wish, view, wire::now_ns());
+            let (scrapers, taken_ns) = (scrapers.clone(), last.taken_ns());
+            page.sent = wish
+                .scraper
+                .clone()
+                .map(|scraper| Sent::new(move || scrapers.saw(&scraper, taken_ns)));
+            Some(page)
         }),
         ready: Arc::new(move || match ready.load_full() {
             None => Err("nothing is collected yet".into()),

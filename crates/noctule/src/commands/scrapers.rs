@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use noctule_sinks::openmetrics::View;
 use noctule_web::{Peer, Scraper};
@@ -29,51 +29,81 @@ pub(super) struct Scrapers {
 #[derive(Default)]
 struct Known(HashMap<u64, Looks>);
 
-/// When the figures were taken that a scraper saw last, and at the look before.
+/// What is remembered of a scraper. Times are those at which figures were taken, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Looks {
     peer: Option<Peer>,
-    last_ns: u64,
-    before: View,
-    /// It looked at more than one snapshot.
+    /// The last page that was made for it.
+    asked_ns: u64,
+    /// The last page that was sent to it.
+    seen_ns: Option<u64>,
+    /// Of the page that was sent last, or is to be sent first.
+    view: View,
+    /// It asked for more than one snapshot.
     has_returned: bool,
 }
 
+impl Looks {
+    /// What it sees of figures that were taken at that moment.
+    fn view(&self, taken_ns: u64) -> View {
+        let before = self.seen_ns.filter(|seen_ns| *seen_ns < taken_ns);
+        before.map_or(self.view, View::Since)
+    }
+}
+
 impl Scrapers {
-    /// Returns what the scraper sees of figures that were taken at that moment, and notes that it sees them. Two
-    /// looks at the same figures are equal. `first_ns`: when the first figures were taken. A scraper that comes for the
-    /// first time soon after them has been waiting for the agent: what began later is new to it.
+    /// Returns what the scraper sees of figures that were taken at that moment. Two looks at the same figures are equal.
+    /// `first_ns`: when the first figures were taken. A scraper that comes for the first time soon after them has been
+    /// waiting for the agent: what began later is new to it.
     pub(super) fn look(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
-        let key = self.hasher.hash_one(&scraper.name);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = self.key(scraper);
+        let mut known = self.known();
         let age_ns = |since_ns| taken_ns.saturating_sub(since_ns);
         known
             .0
-            .retain(|_, looks| age_ns(looks.last_ns) <= FORGOTTEN_NS);
+            .retain(|_, looks| age_ns(looks.asked_ns) <= FORGOTTEN_NS);
         if let Some(looks) = known.0.get_mut(&key) {
-            if looks.last_ns < taken_ns {
-                looks.before = View::Since(looks.last_ns);
-                looks.last_ns = taken_ns;
-                looks.has_returned = true;
-            }
-            return looks.before;
+            looks.has_returned |= looks.asked_ns < taken_ns;
+            looks.asked_ns = looks.asked_ns.max(taken_ns);
+            return looks.view(taken_ns);
         }
         if !known.make_room(scraper.peer) {
             self.untracked.fetch_add(1, Ordering::Relaxed);
             return View::Complete;
         }
-        let before = match age_ns(first_ns) <= FORGOTTEN_NS {
+        let view = match age_ns(first_ns) <= FORGOTTEN_NS {
             true => View::Since(first_ns),
             false => View::Complete,
         };
         let looks = Looks {
             peer: scraper.peer,
-            last_ns: taken_ns,
-            before,
+            asked_ns: taken_ns,
+            seen_ns: None,
+            view,
             has_returned: false,
         };
         known.0.insert(key, looks);
-        before
+        view
+    }
+
+    /// Notes that the page with these figures was sent to the scraper. Series that it showed at 0 have their value from
+    /// now on.
+    pub(super) fn saw(&self, scraper: &Scraper, taken_ns: u64) {
+        let key = self.key(scraper);
+        if let Some(looks) = self.known().0.get_mut(&key)
+            && looks.seen_ns.is_none_or(|seen_ns| seen_ns < taken_ns)
+        {
+            looks.view = looks.view(taken_ns);
+            looks.seen_ns = Some(taken_ns);
+        }
+    }
+
+    fn key(&self, scraper: &Scraper) -> u64 {
+        self.hasher.hash_one(&scraper.name)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many scrapes came from scrapers for which there was no place.
@@ -101,7 +131,7 @@ impl Known {
         let (from, takes_any) = giver.map_or((peer, false), |(giver, _)| (*giver, true));
         let may_go = |looks: &Looks| looks.peer == from && (takes_any || !looks.has_returned);
         let able = self.0.iter().filter(|(_, looks)| may_go(looks));
-        let oldest = able.min_by_key(|(_, looks)| (looks.has_returned, looks.last_ns));
+        let oldest = able.min_by_key(|(_, looks)| (looks.has_returned, looks.asked_ns));
         let Some(key) = oldest.map(|(key, _)| *key) else {
             return false;
         };
@@ -129,10 +159,29 @@ mod tests {
         }
     }
 
+    /// Looks at the figures of that second, and gets its page.
+    fn scrape(scrapers: &Scrapers, scraper: &Scraper, first: u64, seconds: u64) -> View {
+        let view = scrapers.look(scraper, first * SECOND, seconds * SECOND);
+        scrapers.saw(scraper, seconds * SECOND);
+        view
+    }
+
+    #[test]
+    fn a_page_that_was_not_sent_is_not_seen() {
+        let (scrapers, scraper) = (Scrapers::default(), scraper("a", 1));
+        assert_eq!(scrape(&scrapers, &scraper, 1, 5), since(1));
+        let cut = |seconds: u64| scrapers.look(&scraper, SECOND, seconds * SECOND);
+        assert_eq!(cut(10), since(5));
+        assert_eq!(cut(15), since(5));
+        assert_eq!(scrape(&scrapers, &scraper, 1, 15), since(5));
+        assert_eq!(cut(15), since(5), "the same figures again");
+        assert_eq!(cut(20), since(15));
+    }
+
     #[test]
     fn each_scraper_has_looks_of_its_own() {
         let scrapers = Scrapers::default();
-        let look = |name, seconds: u64| scrapers.look(&scraper(name, 1), SECOND, seconds * SECOND);
+        let look = |name, seconds: u64| scrape(&scrapers, &scraper(name, 1), 1, seconds);
         assert_eq!(look("a", 5), since(1), "it has waited for the agent");
         assert_eq!(look("a", 5), since(1), "the same figures again");
         assert_eq!(look("a", 10), since(5));
@@ -145,7 +194,7 @@ mod tests {
     fn a_flood_from_one_address_takes_no_place_of_others() {
         let scrapers = Scrapers::default();
         let look = |name: &str, address, seconds: u64| {
-            scrapers.look(&scraper(name, address), 0, seconds * SECOND)
+            scrape(&scrapers, &scraper(name, address), 0, seconds)
         };
         let flood = |seconds| {
             for number in 0..2 * MOST {
@@ -165,7 +214,7 @@ mod tests {
     #[test]
     fn of_one_address_a_scraper_that_came_again_keeps_its_place() {
         let scrapers = Scrapers::default();
-        let look = |name: &str, seconds: u64| scrapers.look(&scraper(name, 1), 0, seconds * SECOND);
+        let look = |name: &str, seconds: u64| scrape(&scrapers, &scraper(name, 1), 0, seconds);
         look("regular", 1);
         look("regular", 2);
         for number in 0..2 * MOST {
