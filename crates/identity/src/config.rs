@@ -15,8 +15,8 @@ pub struct Config {
     pub remember: Duration,
     /// Removed groups that are remembered at most; the first removed go first.
     pub remember_limit: usize,
-    /// Memory of all groups together, in bytes. Of the living those give way that nobody has asked for: they are found
-    /// again by a walk when somebody does.
+    /// Memory of all groups together, in bytes. Groups that nobody asked for give way first, then the dead, then those
+    /// that nobody asked for lately. A living group is found again by a walk when somebody asks for it.
     pub most_bytes: usize,
     /// The shortest time between two walks that unknown ids cause.
     pub walk_interval: Duration,
@@ -56,8 +56,10 @@ pub struct Stats {
     pub unknown: u64,
     /// Dead groups that were forgotten before their time, for want of room.
     pub forgotten_early: u64,
-    /// Groups that were left out for want of room, and are found again when somebody asks for them.
+    /// Living groups that nobody had asked for and that were forgotten for want of room.
     pub left_out: u64,
+    /// Living groups that somebody had asked for and that were forgotten for want of room.
+    pub given_up: u64,
     /// Searches that met a file of no use (damaged, too large, not readable).
     pub files_unusable: u64,
     /// Searches for names that had to wait because the queue was full.

@@ -34,8 +34,8 @@ pub(crate) struct Group {
     pub(crate) tries: usize,
     /// Number of the last walk that saw it.
     pub(crate) walk: u64,
-    /// Somebody asked for its owner.
-    pub(crate) asked: bool,
+    /// When somebody asked for its owner last; 0: never.
+    pub(crate) asked_ns: u64,
     /// When it was first seen; 0 for groups that the walk at the start found.
     pub(crate) seen_ns: u64,
 }
@@ -68,7 +68,7 @@ impl Group {
             search: Search::Over,
             tries: 0,
             walk: 0,
-            asked: false,
+            asked_ns: 0,
             seen_ns: 0,
         }
     }
@@ -85,9 +85,21 @@ impl Group {
             container.map(|it| &it.id),
             container.and_then(|it| it.name.as_ref()),
             container.and_then(|it| it.image.as_ref()),
+            owner.pod.as_ref().map(|it| &it.uid),
             self.delegated.as_ref().map(|it| &it.above),
         ];
-        PLACE + texts.into_iter().flatten().map(String::len).sum::<usize>()
+        let chain = container.map_or(0, |it| size_of_val(&*it.chain));
+        PLACE + chain + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+
+    /// Which groups are forgotten first where memory is short: those that nobody asked for, the oldest first, then the
+    /// dead, then the others, those that nobody asked for lately first.
+    pub(crate) fn worth(&self) -> (u8, u64) {
+        match self.life {
+            Life::Live if self.asked_ns == 0 => (0, self.seen_ns),
+            Life::Dead(since) => (1, since),
+            Life::Live | Life::Unseen => (2, self.asked_ns),
+        }
     }
 
     pub(crate) fn query(&self) -> Query {

@@ -40,8 +40,6 @@ pub struct Registry {
     claims: Claims,
     /// The memory that they take.
     bytes: usize,
-    /// Groups that nobody had asked for when they came, the oldest first; some entries are stale.
-    unasked: VecDeque<CgroupId>,
     /// When groups died; an entry that does not fit the group any more is stale.
     dead: VecDeque<(u64, CgroupId)>,
     /// When names are to be searched, by lane.
@@ -105,7 +103,6 @@ impl Registry {
             groups: IdMap::default(),
             claims: Claims::default(),
             bytes: 0,
-            unasked: VecDeque::new(),
             dead: VecDeque::new(),
             due: Default::default(),
             lookups,
@@ -236,7 +233,7 @@ impl Registry {
         if let Some(group) = self.groups.get_mut(&id)
             && group.life != Life::Unseen
         {
-            group.asked = true;
+            group.asked_ns = self.now_ns.max(1);
             return Arc::clone(&group.owner);
         }
         self.owner_of_unknown(id)
@@ -308,7 +305,7 @@ impl Registry {
         }
         if !self.groups.contains_key(&id) {
             let mut unseen = Group::new(Owner::unknown(id), Life::Unseen);
-            unseen.asked = true;
+            unseen.asked_ns = self.now_ns.max(1);
             self.insert(id, unseen);
         }
         if self.may_walk() {
@@ -336,7 +333,7 @@ impl Registry {
     /// Reads the owner of the group from its path.
     fn own(&mut self, id: CgroupId, path: &str) {
         let old = self.groups.get(&id);
-        let asked = old.is_some_and(|group| group.asked);
+        let asked_ns = old.map_or(0, |group| group.asked_ns);
         let old = old.map(|group| Arc::clone(&group.owner));
         self.release(id);
         self.cancel(id);
@@ -352,7 +349,7 @@ impl Registry {
         group.walk = self.stats.walks;
         group.seen_ns = self.now_ns;
         group.delegated = delegated;
-        group.asked = asked;
+        group.asked_ns = asked_ns;
         self.insert(id, group);
         self.changed = true;
         if search {
@@ -360,35 +357,40 @@ impl Registry {
         }
     }
 
-    /// Remembers a group, for which another may have to be forgotten.
+    /// Remembers a group, for which others may have to be forgotten.
     fn insert(&mut self, id: CgroupId, group: Group) {
         self.bytes += group.bytes();
-        if !group.asked {
-            self.unasked.push_back(id);
-        }
         if let Some(before) = self.groups.insert(id, group) {
             self.bytes -= before.bytes();
         }
-        while self.bytes > self.config.most_bytes && self.make_room() {
-            self.stats.left_out += 1;
-        }
+        self.make_room(id);
     }
 
-    /// Forgets a group that nobody asked for, or else the one that is dead for longest.
-    fn make_room(&mut self) -> bool {
-        while let Some(id) = self.unasked.pop_front() {
-            let unasked = |group: &Group| !group.asked && group.life == Life::Live;
-            if self.groups.get(&id).is_some_and(unasked) {
-                self.remove(id);
-                return true;
-            }
+    /// Where memory is short, forgets groups until an eighth of it is free: the search for them is not worth it for one.
+    /// The group that is added stays.
+    fn make_room(&mut self, added: CgroupId) {
+        if self.bytes <= self.config.most_bytes {
+            return;
         }
-        while !self.dead.is_empty() {
-            if self.forget_first() {
-                return true;
+        let enough = self.config.most_bytes / 8 * 7;
+        let groups = self.groups.iter().filter(|(id, _)| **id != added);
+        let mut groups: Vec<_> = groups.map(|(&id, group)| (group.worth(), id)).collect();
+        groups.sort_unstable();
+        for (_, id) in groups {
+            if self.bytes <= enough {
+                return;
             }
+            let Some(group) = self.groups.get(&id) else {
+                continue;
+            };
+            let count = match group.life {
+                Life::Dead(_) => &mut self.stats.forgotten_early,
+                _ if group.asked_ns == 0 => &mut self.stats.left_out,
+                _ => &mut self.stats.given_up,
+            };
+            *count += 1;
+            self.remove(id);
         }
-        false
     }
 
     fn remove(&mut self, id: CgroupId) {
@@ -633,6 +635,7 @@ impl Registry {
             group.owner = Arc::clone(&owner);
             self.bytes += group.bytes();
         }
+        self.make_room(id);
         self.changed = true;
         if is_node {
             self.add_node(&owner);

@@ -435,11 +435,13 @@ impl Pipeline {
         if let Some(stream) = &self.events {
             losses.extend(stream.source.losses());
         }
-        losses.push(Loss {
-            kind: "names_hang",
+        let names = self.registry.stats();
+        let of_names = [("names_hang", names.hangs), ("group_name", names.given_up)];
+        losses.extend(of_names.map(|(kind, count)| Loss {
+            kind,
             place: "names",
-            count: self.registry.stats().hangs,
-        });
+            count,
+        }));
         self.meters.prepare();
         let mut batch = self.cpu.collect(&self.released, &losses)?;
         batch.energy = self.meters.read(&batch.node, batch.taken_ns);

@@ -227,6 +227,30 @@ fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
 }
 
 #[test]
+fn groups_that_are_asked_for_stay_within_the_bound_and_the_latest_stay() {
+    let node = Node::new(&[]);
+    let config = Config {
+        most_bytes: 100 << 10,
+        ..node.config()
+    };
+    let mut registry = node.registry(config, nothing);
+    let id = |number: u64| CgroupId(number + (1 << 41));
+    let long = "x".repeat(200);
+    for number in 0..5000 {
+        let path = format!("/{long}/{number}");
+        registry.apply(&[made(id(number).0, &path)], number * SECOND);
+        // The first one is asked for again and again.
+        for number in [0, number] {
+            let owner = registry.owner(id(number));
+            assert_eq!(owner.path, format!("/{long}/{number}"));
+        }
+        assert!(registry.bytes <= 100 << 10, "{}", registry.bytes);
+    }
+    let stats = registry.stats();
+    assert!(stats.groups < 200 && stats.given_up > 4000, "{stats:?}");
+}
+
+#[test]
 fn the_dead_are_remembered_for_a_while_and_memory_is_bounded() {
     let node = Node::new(&[]);
     let config = Config {
