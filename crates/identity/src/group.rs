@@ -73,10 +73,12 @@ impl Group {
         }
     }
 
+    /// The memory that one takes without its names: in a table that is between half and wholly full, with what the
+    /// allocator adds.
+    pub(crate) const PLACE: usize = 2 * size_of::<Self>() + size_of::<Owner>() + 64;
+
     /// The memory that it takes, roughly.
     pub(crate) fn bytes(&self) -> usize {
-        // Of a table that is between half and wholly full, and what the allocator adds.
-        const PLACE: usize = 2 * size_of::<Group>() + size_of::<Owner>() + 64;
         let owner = &self.owner;
         let container = owner.container.as_ref();
         let texts = [
@@ -89,7 +91,7 @@ impl Group {
             self.delegated.as_ref().map(|it| &it.above),
         ];
         let chain = container.map_or(0, |it| size_of_val(&*it.chain));
-        PLACE + chain + texts.into_iter().flatten().map(String::len).sum::<usize>()
+        Self::PLACE + chain + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
     /// Which groups are forgotten first where memory is short: those that nobody asked for, the oldest first, then the

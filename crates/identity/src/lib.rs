@@ -36,4 +36,4 @@ pub use noctule_model::CgroupEvent;
 pub use path::classify;
 pub use registry::Registry;
 pub use text::unescape;
-pub use walk::{Tree, walk};
+pub use walk::walk;

@@ -13,7 +13,7 @@ use crate::group::{Group, Life, RETRY, Search, YOUNG, keep_names, wants_names};
 use crate::labels::Names;
 use crate::lookup::{Asked, Lane, Lookups, Reply};
 use crate::names::{Answer, Finder, Query};
-use crate::walk::{Tree, walk};
+use crate::walk::walk;
 use crate::{mount_note, trust};
 use claims::Claims;
 
@@ -320,14 +320,11 @@ impl Registry {
 
     /// A group is at this path.
     fn put(&mut self, id: CgroupId, path: &str) {
-        if let Some(group) = self.groups.get_mut(&id)
-            && group.owner.path == path
-            && group.life == Life::Live
-        {
-            group.walk = self.stats.walks;
-            return;
+        let known = self.groups.get(&id);
+        let is_same = |group: &Group| group.life == Life::Live && group.owner.path == path;
+        if !known.is_some_and(is_same) {
+            self.own(id, path);
         }
-        self.own(id, path);
     }
 
     /// Reads the owner of the group from its path.
@@ -486,33 +483,53 @@ impl Registry {
     fn walk(&mut self) {
         self.walked_ns = Some(self.now_ns);
         self.stats.walks += 1;
-        let mut tree = walk(&self.config.cgroup_mount).unwrap_or_else(|error| {
-            let mount = self.config.cgroup_mount.display();
-            tracing::warn!(%error, "cannot walk {mount}: groups have no path");
-            // Empty, and not to be taken for the truth.
-            Tree {
-                unreadable: 1,
-                ..Tree::default()
+        let mut found = Vec::new();
+        let mut count = 0;
+        let mut room = (self.config.most_bytes / 4 * 3).saturating_sub(self.bytes);
+        let mount = self.config.cgroup_mount.clone();
+        let walked = walk(&mount, |id, path| {
+            count += 1;
+            if self.is_seen(id, path) {
+                return;
             }
+            if !self.groups.contains_key(&id) {
+                let bytes = Group::PLACE + path.len();
+                // It would push another out.
+                if bytes > room {
+                    return;
+                }
+                room -= bytes;
+            }
+            found.push((id, path.to_owned()));
         });
-        let complete = tree.unreadable == 0;
+        let unreadable = walked.unwrap_or_else(|error| {
+            let mount = mount.display();
+            tracing::warn!(%error, "cannot walk {mount}: groups have no path");
+            // What it found is not to be taken for the truth.
+            1
+        });
+        let complete = unreadable == 0;
         self.stats.walks_incomplete += u64::from(!complete);
         // Ids grow: of two groups that claim one container, the older one has it.
-        tree.groups.sort_unstable_by_key(|(id, _)| *id);
-        for (id, path) in &tree.groups {
-            let full = self.is_full();
-            match self.groups.get_mut(id) {
-                // It would push another out.
-                None if full => {}
-                // Known from the kernel's events, by its full path.
-                Some(group) if self.partial && group.life == Life::Live => {
-                    group.walk = self.stats.walks;
-                }
-                _ => self.put(*id, path),
-            }
+        found.sort_unstable_by_key(|(id, _)| *id);
+        for (id, path) in &found {
+            self.put(*id, path);
         }
         self.bury_missing(complete && !self.partial);
-        self.walked_groups = tree.groups.len();
+        self.walked_groups = count;
+    }
+
+    /// Notes that the walk found a group, if that changes nothing.
+    fn is_seen(&mut self, id: CgroupId, path: &str) -> bool {
+        let Some(group) = self.groups.get_mut(&id) else {
+            return false;
+        };
+        // In a part of the hierarchy, it is known from the kernel's events, by its full path.
+        let is_known = group.life == Life::Live && (self.partial || group.owner.path == path);
+        if is_known {
+            group.walk = self.stats.walks;
+        }
+        is_known
     }
 
     /// Buries the groups that the walk did not see: the unseen ones, and the living ones too if

@@ -1,78 +1,82 @@
 //! One walk of a hierarchy: id and path of every group.
 
-use std::fs;
+use std::fs::{self, DirEntry, ReadDir};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use noctule_model::CgroupId;
 
 /// Groups below this depth are left out: a bound against a tree that contains itself.
 const MAX_DEPTH: usize = 128;
 
-/// What a walk found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
-    /// Id and path of each group, the mount's root (`/`) first. Paths are relative to the mount.
-    /// Bytes of names that are not UTF-8 become U+FFFD.
-    pub groups: Vec<(CgroupId, String)>,
-    /// Directories that could not be listed although they exist, or are too deep: what is below
-    /// them is missing. Groups that vanished during the walk are not counted.
-    pub unreadable: usize,
-}
-
-/// Walks the hierarchy mounted at `mount`. The id of a group is the inode of its directory, so
-/// one listing per directory is enough; symbolic links are not followed.
+/// Walks the hierarchy mounted at `mount` and hands on the id and path of each group, the mount's root (`/`) first. Paths
+/// are relative to the mount. Bytes of names that are not UTF-8 become U+FFFD. The id of a group is the inode of its
+/// directory, so one listing per directory is enough; symbolic links are not followed.
 ///
-/// Not a snapshot: groups that are made or moved meanwhile may be missing. Fails only when the
-/// mount's root cannot be read.
-pub fn walk(mount: &Path) -> io::Result<Tree> {
-    let root = CgroupId(fs::metadata(mount)?.ino());
-    let mut tree = Tree::default();
-    tree.groups.push((root, "/".to_owned()));
+/// Returns how many directories could not be listed although they exist, or are too deep: what is below them is missing.
+/// Groups that vanished during the walk are not counted. No list of groups is held, however many there are.
+///
+/// Not a snapshot: groups that are made or moved meanwhile may be missing. Fails only when the mount's root cannot be
+/// read.
+pub fn walk(mount: &Path, mut take: impl FnMut(CgroupId, &str)) -> io::Result<usize> {
+    take(CgroupId(fs::metadata(mount)?.ino()), "/");
+    let mut unreadable = 0;
     let mut open = vec![Place {
-        directory: mount.to_owned(),
+        entries: fs::read_dir(mount)?,
         path: String::new(),
-        depth: 0,
     }];
-    while let Some(place) = open.pop() {
-        match place.list(&mut tree.groups, &mut open) {
-            Ok(()) => {}
-            Err(error) if place.depth == 0 => return Err(error),
-            Err(error) if is_vanished(&error) => {}
-            Err(_) => tree.unreadable += 1,
+    while let Some(place) = open.last_mut() {
+        let (entry, path) = match place.next() {
+            Some(Ok(found)) => found,
+            Some(Err(error)) if open.len() == 1 => return Err(error),
+            Some(Err(error)) => {
+                unreadable += usize::from(!is_vanished(&error));
+                open.pop();
+                continue;
+            }
+            None => {
+                open.pop();
+                continue;
+            }
+        };
+        take(CgroupId(entry.ino()), &path);
+        if open.len() > MAX_DEPTH {
+            unreadable += 1;
+            continue;
+        }
+        match fs::read_dir(entry.path()) {
+            Ok(entries) => open.push(Place { entries, path }),
+            Err(error) => unreadable += usize::from(!is_vanished(&error)),
         }
     }
-    Ok(tree)
+    Ok(unreadable)
 }
 
-/// A directory still to be listed.
+/// A directory that is being listed.
 struct Place {
-    directory: PathBuf,
+    entries: ReadDir,
     path: String,
-    depth: usize,
 }
 
 impl Place {
-    fn list(&self, groups: &mut Vec<(CgroupId, String)>, open: &mut Vec<Self>) -> io::Result<()> {
-        if self.depth > MAX_DEPTH {
-            return Err(io::Error::other("too deep"));
-        }
-        for entry in fs::read_dir(&self.directory)? {
-            let entry = entry?;
+    /// Returns the next group below it, with its path.
+    fn next(&mut self) -> Option<io::Result<(DirEntry, String)>> {
+        loop {
+            let entry = match self.entries.next()? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error)),
+            };
             // The listing itself has it: no further call, and not the link's target.
-            if !entry.file_type()?.is_dir() {
-                continue;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => {
+                    let path = format!("{}/{}", self.path, entry.file_name().to_string_lossy());
+                    return Some(Ok((entry, path)));
+                }
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
             }
-            let path = format!("{}/{}", self.path, entry.file_name().to_string_lossy());
-            groups.push((CgroupId(entry.ino()), path.clone()));
-            open.push(Self {
-                directory: entry.path(),
-                path,
-                depth: self.depth + 1,
-            });
         }
-        Ok(())
     }
 }
 
@@ -89,14 +93,15 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn paths(mount: &Path) -> Vec<String> {
-        let tree = walk(mount).unwrap();
-        for (id, path) in &tree.groups {
+        let mut paths = Vec::new();
+        let found = walk(mount, |id, path| {
             if !path.contains('\u{fffd}') {
                 let directory = mount.join(path.trim_start_matches('/'));
                 assert_eq!(id.0, fs::metadata(directory).unwrap().ino(), "{path}");
             }
-        }
-        let mut paths: Vec<String> = tree.groups.into_iter().map(|(_, path)| path).collect();
+            paths.push(path.to_owned());
+        });
+        assert_eq!(found.unwrap(), 0);
         paths.sort();
         paths
     }
@@ -115,13 +120,14 @@ mod tests {
     fn depth_is_bounded_and_said() {
         let mount = tempfile::tempdir().unwrap();
         fs::create_dir_all(mount.path().join("d/".repeat(MAX_DEPTH + 9))).unwrap();
-        let tree = walk(mount.path()).unwrap();
-        assert_eq!((tree.groups.len(), tree.unreadable), (MAX_DEPTH + 2, 1));
+        let mut groups = 0;
+        let unreadable = walk(mount.path(), |_, _| groups += 1).unwrap();
+        assert_eq!((groups, unreadable), (MAX_DEPTH + 2, 1));
     }
 
     #[test]
     fn a_mount_that_is_not_there_is_an_error() {
         let mount = tempfile::tempdir().unwrap();
-        assert!(walk(&mount.path().join("none")).is_err());
+        assert!(walk(&mount.path().join("none"), |_, _| {}).is_err());
     }
 }
