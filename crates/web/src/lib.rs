@@ -28,6 +28,7 @@ mod secure;
 mod secured;
 mod server;
 mod tls;
+mod turns;
 mod ui;
 
 pub use api::{Agent, Api, RESOURCES, Refusal, Resource, Ticks};

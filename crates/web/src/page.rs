@@ -41,7 +41,7 @@ impl Shared {
     }
 
     /// Returns the size in memory.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 }

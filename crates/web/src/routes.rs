@@ -9,7 +9,6 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::api::accepts_gzip;
@@ -17,6 +16,7 @@ use crate::host::{self, Hosts};
 use crate::page::{Page, Shared};
 use crate::peer::Peer;
 use crate::server::RENDERERS;
+use crate::turns::Turns;
 
 /// Returns the page of `/metrics`; `None` before the first batch.
 type Metrics = dyn Fn(&Wish) -> Option<Page> + Send + Sync;
@@ -73,8 +73,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const NO_SNIFF: (HeaderName, &str) = (header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
 pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
-    let renderers = Arc::new(Semaphore::new(RENDERERS));
-    let metrics = move |handlers, request| metrics(Arc::clone(&renderers), handlers, request);
+    let turns = Arc::new(Turns::new(RENDERERS));
+    let metrics = move |handlers, request| metrics(Arc::clone(&turns), handlers, request);
     Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
@@ -111,7 +111,7 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
 }
 
 async fn metrics(
-    renderers: Arc<Semaphore>,
+    turns: Arc<Turns>,
     State(handlers): State<Handlers>,
     request: Request,
 ) -> Response {
@@ -125,11 +125,11 @@ async fn metrics(
     let has_body = request.method() != Method::HEAD;
     // A task that was handed over outlives its connection, but a request that waits here does not.
     // Clients that come and go therefore build up no queue.
-    let Ok(renderer) = renderers.acquire_owned().await else {
+    let Some(turn) = turns.take(peer(&request)).await else {
         return failed();
     };
     let render = move || {
-        let _renderer = renderer;
+        let _turn = turn;
         let page = (handlers.metrics)(&wish)?;
         let (shared, encoding) = (Held(page.shared.clone()), page.encoding());
         let (kind, sent) = (page.content_type, page.sent.clone());
@@ -173,8 +173,12 @@ fn scraper(request: &Request) -> Option<Scraper> {
     let query = request.uri().query();
     Some(Scraper {
         name: format!("{address:?} {agent:?} {timeout:?} {query:?}"),
-        peer: request.extensions().get().copied(),
+        peer: peer(request),
     })
+}
+
+fn peer(request: &Request) -> Option<Peer> {
+    request.extensions().get().copied()
 }
 
 async fn ready(State(handlers): State<Handlers>) -> Response {

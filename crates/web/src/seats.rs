@@ -4,7 +4,8 @@
 //! to a connection if a state is full:
 //!
 //! - Without a complete request: the oldest connection is closed.
-//! - The answer is being made: the new request is refused, because earlier ones are served first.
+//! - The answer is being made: the newest request of the peer with the most requests is closed for a
+//!   peer with fewer. Otherwise the new request is refused, because earlier ones are served first.
 //! - The answer is being sent: an answer that its client does not read is closed, or else the one
 //!   without progress for the longest time.
 
@@ -60,8 +61,14 @@ struct State {
     /// Increases whenever a connection changes its kind, so that keys are ordered by age.
     next: u64,
     waiting: BTreeMap<u64, Arc<Notify>>,
-    asking: usize,
+    asking: BTreeMap<u64, Asking>,
     answering: BTreeMap<u64, Answering>,
+}
+
+#[derive(Debug)]
+struct Asking {
+    close: Arc<Notify>,
+    peer: Peer,
 }
 
 #[derive(Debug)]
@@ -118,7 +125,7 @@ pub(crate) struct Seat {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Waiting(u64),
-    Asking,
+    Asking(u64),
     Answering(u64),
 }
 
@@ -182,6 +189,31 @@ impl State {
         let key = self.key();
         self.waiting.insert(key, close);
         key
+    }
+
+    /// Returns whether a request of this peer may wait for its answer. If there is no room, the newest request of
+    /// the peer with the most requests gives way, if that peer has at least two more.
+    fn may_ask(&mut self, peer: Peer, room: usize) -> bool {
+        if self.asking.len() < room {
+            return true;
+        }
+        let mut counts: HashMap<Peer, usize> = HashMap::new();
+        for it in self.asking.values() {
+            *counts.entry(it.peer).or_default() += 1;
+        }
+        let own = counts.get(&peer).copied().unwrap_or(0);
+        let count = |it: &Asking| counts[&it.peer];
+        let able = self.asking.iter().filter(|(_, it)| count(it) >= own + 2);
+        let Some(key) = able
+            .max_by_key(|(key, it)| (count(it), **key))
+            .map(|it| *it.0)
+        else {
+            return false;
+        };
+        if let Some(gone) = self.asking.remove(&key) {
+            gone.close.notify_one();
+        }
+        true
     }
 
     /// Closes answers until there is room for one more. Answers from which the client did not read
@@ -259,12 +291,14 @@ impl Seat {
         if let Place::Waiting(key) = *place
             && state.waiting.contains_key(&key)
         {
-            if state.asking >= self.seats.room.asking {
+            if !state.may_ask(self.peer, self.seats.room.asking) {
                 return None;
             }
             state.waiting.remove(&key);
-            state.asking += 1;
-            *place = Place::Asking;
+            let key = state.key();
+            *place = Place::Asking(key);
+            let (close, peer) = (self.close.clone(), self.peer);
+            state.asking.insert(key, Asking { close, peer });
         }
         Some(Answer(self.clone()))
     }
@@ -282,7 +316,7 @@ impl Seat {
         let mut state = self.seats.state();
         match place {
             Place::Waiting(key) => drop(state.waiting.remove(&key)),
-            Place::Asking => state.asking -= 1,
+            Place::Asking(key) => drop(state.asking.remove(&key)),
             Place::Answering(key) => drop(state.answering.remove(&key)),
         }
     }
@@ -311,9 +345,12 @@ impl Answer {
             ..
         } = &*self.0;
         let mut place = self.0.place();
-        let Place::Asking = *place else { return };
+        let Place::Asking(key) = *place else { return };
         let mut state = seats.state();
-        state.asking -= 1;
+        // One that was closed meanwhile gets no other place.
+        if state.asking.remove(&key).is_none() {
+            return;
+        }
         state.make_room(seats.room.answering);
         progress.begin(seats.next_write());
         let key = state.key();
@@ -338,10 +375,7 @@ impl Drop for Answer {
         let mut state = seat.seats.state();
         let had_place = match *place {
             Place::Waiting(_) => false,
-            Place::Asking => {
-                state.asking -= 1;
-                true
-            }
+            Place::Asking(key) => state.asking.remove(&key).is_some(),
             Place::Answering(key) => state.answering.remove(&key).is_some(),
         };
         if had_place {
@@ -538,5 +572,24 @@ mod tests {
         assert!(clients[2].ask().is_none());
         first.begin(None);
         assert!(seats.take(peer(1)).ask().is_some());
+    }
+
+    #[test]
+    fn requests_of_one_peer_keep_no_other_peer_from_asking() {
+        let seats = Seats::new(Room { asking: 4, ..ROOM });
+        let ask = |from| {
+            let seat = seats.take(peer(from));
+            (seat.clone(), seat.ask())
+        };
+        let flood: [_; 4] = std::array::from_fn(|_| ask(1));
+        let others = [2, 3].map(ask);
+        assert!(others.iter().all(|(_, answer)| answer.is_some()));
+        // Two each, or one each.
+        assert!(ask(1).1.is_none() && ask(2).1.is_none());
+        let asks = |(seat, _): &(Arc<Seat>, _)| match *seat.place() {
+            Place::Asking(key) => seats.state().asking.contains_key(&key),
+            _ => false,
+        };
+        assert_eq!(flood.each_ref().map(asks), [true, true, false, false]);
     }
 }

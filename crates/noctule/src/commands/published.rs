@@ -12,10 +12,30 @@ pub(crate) struct Published {
     snapshot: Snapshot,
     /// Complete pages, by format.
     complete: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
-    /// The last page that has new series at 0: a page of one reader is seldom that of another.
-    partial: Mutex<Option<(Exposition, View, Arc<Shared>)>>,
+    /// Pages that have new series at 0, the one that was asked for last at the end.
+    partial: Mutex<Vec<Partial>>,
     /// By reader.
     shown: [AtomicBool; Reader::ALL.len()],
+}
+
+/// Memory of the pages with new series at 0 that are kept, in bytes; the last one is always kept.
+const PARTIAL_BYTES: usize = 2 << 20;
+
+/// Pages of this kind that are kept at most.
+const MOST_PARTIAL: usize = 16;
+
+/// A page that has new series at 0, once it is made.
+struct Partial {
+    exposition: Exposition,
+    view: View,
+    page: Arc<OnceLock<Arc<Shared>>>,
+}
+
+impl Partial {
+    /// 0 while it is being made.
+    fn bytes(&self) -> usize {
+        self.page.get().map_or(0, |page| page.bytes())
+    }
 }
 
 impl Published {
@@ -80,18 +100,31 @@ impl Published {
         }
     }
 
+    /// A page for readers with this view. It is made once for all who want it meanwhile; pages of other views do not
+    /// wait for it.
     fn partial(&self, exposition: Exposition, view: View) -> Arc<Shared> {
-        // A panic during rendering leaves the slot empty.
-        let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = (exposition, view);
-        if let Some((.., shared)) = partial.as_ref().filter(|it| (it.0, it.1) == wanted) {
-            return shared.clone();
+        let page = self.slot(exposition, view);
+        let pack = || Arc::new(self.pack(exposition, view));
+        page.get_or_init(pack).clone()
+    }
+
+    fn slot(&self, exposition: Exposition, view: View) -> Arc<OnceLock<Arc<Shared>>> {
+        let mut kept = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = |it: &Partial| (it.exposition, it.view) == (exposition, view);
+        let known = kept.iter().position(wanted).map(|at| kept.remove(at));
+        let slot = known.unwrap_or_else(|| Partial {
+            exposition,
+            view,
+            page: Arc::default(),
+        });
+        let page = slot.page.clone();
+        while kept.len() >= MOST_PARTIAL
+            || kept.iter().map(Partial::bytes).sum::<usize>() > PARTIAL_BYTES
+        {
+            kept.remove(0);
         }
-        // Frees the page before it makes another.
-        *partial = None;
-        let shared = Arc::new(self.pack(exposition, view));
-        *partial = Some((exposition, view, shared.clone()));
-        shared
+        kept.push(slot);
+        page
     }
 
     fn pack(&self, exposition: Exposition, view: View) -> Shared {
@@ -100,5 +133,33 @@ impl Published {
             packer.push(&part).expect("a Vec takes all that is written");
         });
         packer.finish().expect("a Vec takes all that is written")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::Batch;
+    use noctule_sinks::openmetrics::{Exporter, Options};
+
+    use super::*;
+
+    #[test]
+    fn readers_with_different_views_keep_their_pages() {
+        let snapshot = Exporter::new(Options::default()).observe(&Batch::default());
+        let published = Published::new(snapshot);
+        let page = |exposition, ns| published.partial(exposition, View::Since(ns));
+        let all = |ns| Exposition::ALL.map(|exposition| page(exposition, ns));
+        let (one, other) = (all(1), all(2));
+        let same = [all(1), all(2)];
+        let pages = one.iter().chain(&other).zip(same.iter().flatten());
+        for (first, again) in pages {
+            assert!(Arc::ptr_eq(first, again));
+        }
+        for ns in 3..100 {
+            all(ns);
+        }
+        let kept = published.partial.lock().expect("a lock");
+        assert_eq!(kept.len(), MOST_PARTIAL);
+        assert!(Arc::strong_count(&one[0]) == 1 + 1, "it is given up");
     }
 }

@@ -1,0 +1,85 @@
+//! Whose page is made next.
+//!
+//! Pages are made by a few threads. Of one peer no more than one is made at a time, so that its requests wait for each
+//! other, and those of other peers for one of them at most.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::peer::Peer;
+
+/// The turns of all peers.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    threads: Arc<Semaphore>,
+    peers: Mutex<HashMap<Option<Peer>, Weak<Semaphore>>>,
+}
+
+/// A page may be made while this exists.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _thread: OwnedSemaphorePermit,
+    _peer: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    /// So many pages are made at a time.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            threads: Arc::new(Semaphore::new(threads)),
+            peers: Mutex::default(),
+        }
+    }
+
+    /// Waits until a page for this peer may be made. `None` only when the server ends.
+    pub(crate) async fn take(&self, peer: Option<Peer>) -> Option<Turn> {
+        let own = self.of(peer);
+        let peer = own.acquire_owned().await.ok()?;
+        let thread = self.threads.clone().acquire_owned().await.ok()?;
+        Some(Turn {
+            _thread: thread,
+            _peer: peer,
+        })
+    }
+
+    fn of(&self, peer: Option<Peer>) -> Arc<Semaphore> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = peers.get(&peer).and_then(Weak::upgrade) {
+            return own;
+        }
+        // Those without a request are of no more use.
+        peers.retain(|_, own| own.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(1));
+        peers.insert(peer, Arc::downgrade(&own));
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::net::Ipv4Addr;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn requests_of_one_peer_wait_for_each_other_and_hold_up_no_other_peer() {
+        let turns = Turns::new(2);
+        let peer = |number| Some(Peer::of(Ipv4Addr::new(192, 0, 2, number).into()));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut flood: [_; 9] = std::array::from_fn(|_| Box::pin(turns.take(peer(1))));
+        let first = flood[0].as_mut().poll(&mut context);
+        assert!(first.is_ready());
+        for later in &mut flood[1..] {
+            assert!(later.as_mut().poll(&mut context).is_pending());
+        }
+        let other = pin!(turns.take(peer(2))).poll(&mut context);
+        assert!(matches!(other, Poll::Ready(Some(_))));
+        drop(first);
+        assert!(flood[1].as_mut().poll(&mut context).is_ready());
+    }
+}
