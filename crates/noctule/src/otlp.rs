@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result};
 use noctule_analysis::WaitReport;
 use noctule_model::{CgroupId, Event, Owner, Sending};
 use noctule_otlp::{Client, Outcome, Queue, Reason, Settings, Signal, Tls, deliver};
-use noctule_sinks::openmetrics::{Reader, View, has_names};
+use noctule_sinks::openmetrics::{View, has_names};
 use noctule_sinks::otlp::{EventRecords, Identity, Request, Severity, severity};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
@@ -118,7 +118,6 @@ impl Otlp {
             } else {
                 now + self.interval_ns
             };
-            last.show_to(Reader::Receiver);
             self.inbox.put(Message::Figures(last.clone()));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use noctule_analysis::{Judge, Rollup, WaitReport};
 use noctule_model::Batch;
-use noctule_sinks::openmetrics::{Exporter, Options, Reader, Snapshot, View};
+use noctule_sinks::openmetrics::{Exporter, Options, Snapshot, View};
 
 use crate::config::{Config, MetricNames};
 use crate::wire;
@@ -22,11 +22,10 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let mut exporter = Exporter::new(Options {
+        let exporter = Exporter::new(Options {
             recorded: true,
             ..options(config)?
         });
-        exporter.shown_to(Reader::Scrapes, 0);
         Ok(Self {
             rollup: wire::rollup(config),
             judge: Judge::new(config.verdicts.judge()),
@@ -52,7 +51,6 @@ impl Replay {
     /// A scrape has shown the snapshot of the batch that was taken then.
     pub(crate) fn scraped(&mut self, taken_ns: u64) {
         self.scraped_ns = Some(taken_ns);
-        self.exporter.shown_to(Reader::Scrapes, taken_ns);
     }
 }
 

@@ -1,9 +1,8 @@
 //! The last snapshot, and its pages for all clients.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use noctule_sinks::openmetrics::{Exposition, Reader, Snapshot, View};
+use noctule_sinks::openmetrics::{Exposition, Snapshot, View};
 use noctule_sinks::otlp::{Identity, Request};
 use noctule_web::{Packer, Page, Shared, Wish};
 
@@ -14,8 +13,6 @@ pub(crate) struct Published {
     complete: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
     /// Pages that have new series at 0, the one that was asked for last at the end.
     partial: Mutex<Vec<Partial>>,
-    /// By reader.
-    shown: [AtomicBool; Reader::ALL.len()],
 }
 
 /// Memory of the pages with new series at 0 that are kept, in bytes; the last one is always kept.
@@ -44,7 +41,6 @@ impl Published {
             snapshot,
             complete: Default::default(),
             partial: Mutex::default(),
-            shown: Default::default(),
         }
     }
 
@@ -56,16 +52,6 @@ impl Published {
     /// When the first figures of the agent were taken.
     pub(super) fn first_ns(&self) -> u64 {
         self.snapshot.first_ns()
-    }
-
-    /// Whether the reader sees it, or will when its page is made.
-    pub(super) fn was_shown_to(&self, reader: Reader) -> bool {
-        self.shown[reader as usize].load(Ordering::Relaxed)
-    }
-
-    /// Notes that the reader sees it.
-    pub(crate) fn show_to(&self, reader: Reader) {
-        self.shown[reader as usize].store(true, Ordering::Relaxed);
     }
 
     /// The same figures as requests of OTLP.
@@ -81,7 +67,6 @@ impl Published {
 
     /// The page of `/metrics`.
     pub(super) fn page(&self, wish: &Wish, view: View, now_ns: u64) -> Page {
-        self.show_to(Reader::Scrapes);
         let exposition = Exposition::negotiate(wish.accept.as_deref());
         let shared = match self.snapshot.least_view(view) {
             View::Complete => {

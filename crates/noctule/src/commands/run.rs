@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwapOption;
 use noctule_analysis::{Judge, ReportBuilder, WaitReport};
 use noctule_model::{Batch, Event, Feature, FeatureState, Level, Owner};
-use noctule_sinks::openmetrics::{Exporter, Options, Reader, View};
+use noctule_sinks::openmetrics::{Exporter, Options, View};
 use noctule_text::{duration, escape};
 use noctule_web::{Handlers, Sent};
 
@@ -68,9 +68,6 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     kept.batch(&mut batch);
     judge.observe(&batch);
     announce(&serving.origin, &config, &batch.features);
-    for reader in Reader::ALL {
-        exporter.shown_to(reader, 0);
-    }
     exporter.served(doors.served(scrapers.untracked()));
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
@@ -105,9 +102,6 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             kept.batch(&mut batch);
             let judged = judge.observe(&batch);
             judge.mark(&mut batch);
-            if let Some(before) = last.load().as_ref() {
-                note_readers(&mut exporter, before);
-            }
             exporter.served(doors.served(scrapers.untracked()));
             let published = Arc::new(Published::new(exporter.observe(&batch)));
             last.store(Some(published.clone()));
@@ -124,14 +118,6 @@ pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     kept.events(events, &feed, &mut pipeline);
     kept.close(last.load_full().as_ref(), &pipeline);
     Ok(exit::DONE)
-}
-
-/// Tells the exporter which readers have seen the last figures.
-fn note_readers(exporter: &mut Exporter, before: &Published) {
-    let seen = |reader: &Reader| before.was_shown_to(*reader);
-    for reader in Reader::ALL.into_iter().filter(seen) {
-        exporter.shown_to(reader, before.taken_ns());
-    }
 }
 
 /// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a

@@ -20,7 +20,6 @@ use super::foreign::{self, Foreign};
 use super::kepler::{self, Kepler};
 use super::labels::{self, OVERFLOW};
 use super::pairs::Pairs;
-use super::reader::Reader;
 use super::snapshot::{Level, Served, Snapshot};
 use super::view::{Born, View};
 use super::writer::Writer;
@@ -122,13 +121,6 @@ impl Exporter {
             before_unix_ns: options.start_unix_ns,
             options,
         }
-    }
-
-    /// A reader has seen the snapshot of the batch that was taken then. A pair that loses its place keeps what a
-    /// reader has seen of it; without this call it keeps all.
-    pub fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
-        self.destinations.shown_to(reader, taken_ns);
-        self.blames.shown_to(reader, taken_ns);
     }
 
     /// What the agent's own server has done so far: snapshots show it from the next batch on.

@@ -9,8 +9,7 @@ use noctule_model::{Cumulative, Subject, SubjectRow};
 
 use super::budget::{Shown, Table};
 use super::figures::Figures;
-use super::reader::{Reader, Seen};
-use super::view::Born;
+use super::view::{Born, YOUNG_NS};
 
 /// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
 /// not settled.
@@ -69,7 +68,6 @@ pub(super) struct Pairs<R: Relation> {
     /// Pairs that should have a series and found no place.
     overflowed: usize,
     other: Arc<str>,
-    seen: Seen,
     /// When the batch before this one was taken, nanoseconds since 1970.
     before_unix_ns: u64,
 }
@@ -106,15 +104,15 @@ impl<R: Relation> Default for Partners<R> {
 
 impl<R: Relation> Partners<R> {
     /// Its series under these labels. `other`: the labels of all others.
-    fn lines(&self, row: &Shown<'_>, other: &Arc<str>) -> Vec<PairLine<R::Amount>> {
+    fn lines(&self, at: u64, row: &Shown<'_>, other: &Arc<str>) -> Vec<PairLine<R::Amount>> {
         let line = |partner: &Arc<str>, born, amount| PairLine {
             labels: row.labels.clone(),
             partner: partner.clone(),
             born,
             amount,
         };
-        let shown = self.pairs.values().filter(|pair| pair.shown);
-        let pairs = shown.filter_map(|pair| Some((pair, pair.labels.as_ref()?)));
+        let listed = self.pairs.values().filter(|pair| pair.is_listed(at));
+        let pairs = listed.filter_map(|pair| Some((pair, pair.labels.as_ref()?)));
         let mut lines: Vec<_> = pairs
             .map(|(pair, name)| line(name, pair.born, pair.shown()))
             .collect();
@@ -137,8 +135,8 @@ impl<R: Relation> Partners<R> {
     }
 
     /// Ends the series before the subject had a name and begins those with its name at 0.
-    fn begin_named(&mut self, row: &Shown<'_>, unnamed: Shown<'_>, other: &Arc<str>) {
-        self.unnamed = self.lines(&unnamed, other);
+    fn begin_named(&mut self, at: u64, row: &Shown<'_>, unnamed: Shown<'_>, other: &Arc<str>) {
+        self.unnamed = self.lines(at, &unnamed, other);
         self.unnamed_rest = self.rest(row);
         for pair in self.pairs.values_mut() {
             pair.begin_again(row.born);
@@ -210,10 +208,10 @@ struct Pair<A> {
     shown_ns: u64,
     /// Nothing of it was shown before it got its place.
     fresh: bool,
-    /// What its series had when a reader saw it last.
-    scraped: A,
-    /// It lost its place in this batch.
-    lost: bool,
+    /// When its series got its value or its place.
+    changed_ns: u64,
+    /// Its row as of the last batch. Rows that were taken out come again from 0 on.
+    row: A,
 }
 
 impl<R: Relation> Pairs<R> {
@@ -225,7 +223,6 @@ impl<R: Relation> Pairs<R> {
             subjects: HashMap::new(),
             overflowed: 0,
             other: R::OTHER.into(),
-            seen: Seen::default(),
             before_unix_ns: 0,
         }
     }
@@ -233,23 +230,6 @@ impl<R: Relation> Pairs<R> {
     /// As [`Table::begin`].
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
         self.before_unix_ns = before_unix_ns;
-    }
-
-    /// A reader has seen the batch that was taken then, which was observed last. A pair that loses its place leaves
-    /// to the series of all others what no reader has seen of it.
-    pub(super) fn shown_to(&mut self, reader: Reader, taken_ns: u64) {
-        let seen = self.seen;
-        let pairs = self
-            .subjects
-            .values_mut()
-            .flat_map(|p| p.pairs.values_mut());
-        for pair in pairs.filter(|pair| pair.shown && pair.shown_ns <= taken_ns) {
-            // Its first look at it is at 0.
-            if !seen.sees_zero(reader, pair.born, taken_ns) {
-                pair.scraped = pair.shown();
-            }
-        }
-        self.seen.note(reader, taken_ns);
     }
 
     /// How many pairs should have a series and found no place.
@@ -271,14 +251,13 @@ impl<R: Relation> Pairs<R> {
             self.see(at, row);
         }
         self.subjects.retain(|_, partners| partners.seen_ns == at);
-        let follows = self.seen.is_known();
-        for Partners { pairs, shown, .. } in self.subjects.values_mut() {
-            pairs.retain(|_, pair| {
-                let stays = pair.seen_ns == at;
-                if !stays && pair.shown && follows {
-                    pair.give_back(shown);
+        for partners in self.subjects.values_mut() {
+            partners.pairs.retain(|_, pair| {
+                let is_there = pair.seen_ns == at;
+                if !is_there {
+                    pair.leave();
                 }
-                stays
+                is_there || pair.is_listed(at)
             });
         }
         self.place(at, shown, named);
@@ -316,9 +295,12 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// Places go to who ranks first. One that has a place keeps it while it grows, and as long as
-    /// nobody else wants it; but a subject with fewer places than another takes one from the subject that has
-    /// most, so that nobody can have all of them.
+    /// Places go to the pairs that rank first. A pair that has a place keeps it while it grows, and as long as
+    /// no other pair wants it; but a subject with fewer places than another takes one from the subject that has
+    /// most, so that no subject can have all of them.
+    ///
+    /// Series of pairs without a place stay until all readers have their last value. There are at most as many of these
+    /// as places: no more pairs change places until then.
     fn place<'a>(
         &mut self,
         at: u64,
@@ -327,7 +309,7 @@ impl<R: Relation> Pairs<R> {
     ) {
         let (grace_ns, before_unix_ns) = (self.grace_ns, self.before_unix_ns);
         let quiet_ns = |pair: &Pair<_>| at.saturating_sub(pair.grown_ns);
-        let mut taken = 0;
+        let (mut taken, mut listed) = (0, 0);
         let mut quiet = Vec::new();
         let mut waiting = Vec::new();
         let mut holders = Holders::default();
@@ -345,12 +327,13 @@ impl<R: Relation> Pairs<R> {
             for (partner, pair) in &mut partners.pairs {
                 pair.fresh = R::WHOLE && whole && !pair.shown && (began || pair.first_ns == at);
                 taken += usize::from(pair.shown);
+                listed += usize::from(pair.is_listed(at));
                 let is_quiet = quiet_ns(pair) > grace_ns;
                 if pair.shown && is_quiet {
                     quiet.push((subject, pair));
                 } else if pair.shown {
                     held.push(pair);
-                } else if !is_quiet && has_series {
+                } else if pair.seen_ns == at && !is_quiet && has_series {
                     let Some(rank) = R::rank(&pair.now) else {
                         continue;
                     };
@@ -370,36 +353,32 @@ impl<R: Relation> Pairs<R> {
             // The newest gives way first.
             holders.sort();
         }
-        let mut free = self.room.saturating_sub(taken);
         self.overflowed = 0;
         for (_, subject, _, pair) in waiting {
-            if free > 0 {
-                free -= 1;
-            } else if let Some((_, longest)) = quiet.pop() {
-                longest.lose();
-            } else if let Some(other) = holders.give_way(subject) {
-                other.lose();
+            let wanted = listed + usize::from(!pair.is_listed(at));
+            let has_room = wanted <= 2 * self.room;
+            let leaves = |it: &Pair<_>| has_room || !it.stays(at);
+            if taken < self.room && has_room {
+                taken += 1;
+                listed = wanted;
+            } else if taken < self.room {
+                self.overflowed += 1;
+                continue;
+            } else if let Some((_, longest)) = quiet.pop_if(|(_, pair)| leaves(pair)) {
+                listed = wanted - usize::from(!longest.stays(at));
+                longest.shown = false;
+            } else if let Some(other) = has_room.then(|| holders.give_way(subject)).flatten() {
+                listed = wanted;
+                other.shown = false;
             } else {
                 self.overflowed += 1;
                 continue;
             }
             holders.count(subject);
-            // Else all so far is in the series of all others and stays there: this one starts at 0.
-            if pair.born.began_ns == 0 {
-                pair.born.began_ns = at;
-                if !pair.fresh {
-                    pair.born.start_unix_ns = before_unix_ns;
-                }
-            }
-            pair.shown = true;
-            pair.shown_ns = at;
+            pair.take_place(at, before_unix_ns);
         }
-        let follows = self.seen.is_known();
         for partners in self.subjects.values_mut() {
             for pair in partners.pairs.values_mut() {
-                if std::mem::take(&mut pair.lost) && follows {
-                    pair.give_back(&mut partners.shown);
-                }
                 if std::mem::take(&mut pair.fresh) && pair.shown {
                     pair.charged = R::Amount::default();
                     partners.shown += &pair.now;
@@ -420,9 +399,9 @@ impl<R: Relation> Pairs<R> {
             let nobody = &mut Partners::default();
             let partners = self.subjects.get_mut(subject).unwrap_or(nobody);
             if let Some(unnamed) = row.before_named(at) {
-                partners.begin_named(&row, unnamed, &self.other);
+                partners.begin_named(at, &row, unnamed, &self.other);
             }
-            lines.extend(partners.lines(&row, &self.other));
+            lines.extend(partners.lines(at, &row, &self.other));
             match row.unnamed(at) {
                 Some(_) => lines.extend(partners.unnamed.iter().cloned()),
                 None => partners.unnamed = Vec::new(),
@@ -442,23 +421,49 @@ impl<R: Relation> Pairs<R> {
 impl<A: Cumulative> Pair<A> {
     /// Takes what it has now; what it grew by goes to `shown` if it has series.
     fn count(&mut self, at: u64, amount: &A, shown: &mut A) {
-        let growth = amount.since(&self.now);
+        let growth = amount.since(&self.row);
         self.seen_ns = at;
         if growth == A::default() {
             return;
         }
         self.grown_ns = at;
+        self.row += &growth;
         self.now += &growth;
         if self.shown {
+            self.changed_ns = at;
             *shown += &growth;
         } else {
             self.charged += &growth;
         }
     }
 
-    fn lose(&mut self) {
+    /// Gives it a place. All it had is in the series of all others and stays there, unless it is fresh.
+    fn take_place(&mut self, at: u64, before_unix_ns: u64) {
+        if self.born.began_ns == 0 {
+            self.born.began_ns = at;
+            if !self.fresh {
+                self.born.start_unix_ns = before_unix_ns;
+            }
+        }
+        self.shown = true;
+        self.shown_ns = at;
+        self.changed_ns = at;
+    }
+
+    /// Its row is gone, and its place.
+    fn leave(&mut self) {
         self.shown = false;
-        self.lost = true;
+        self.row = A::default();
+    }
+
+    /// Whether it has a series: with a place, or since it had one.
+    fn is_listed(&self, at: u64) -> bool {
+        self.shown || self.stays(at)
+    }
+
+    /// Whether its series stays without a place: until a reader that looks every five minutes has its last value.
+    fn stays(&self, at: u64) -> bool {
+        self.born.began_ns > 0 && at.saturating_sub(self.changed_ns) <= YOUNG_NS
     }
 
     /// What its series has.
@@ -469,19 +474,10 @@ impl<A: Cumulative> Pair<A> {
     /// Its series begins now, at 0. What it had is in another series.
     fn begin_again(&mut self, born: Born) {
         self.charged = self.now.clone();
-        self.scraped = A::default();
         self.born = Born {
             began_ns: if self.shown { born.began_ns } else { 0 },
             ..born
         };
-    }
-
-    /// What its series has and no reader has seen is with all others from now on: else nobody would ever
-    /// see it, because the series ends. `shown` is of all pairs of the subject.
-    fn give_back(&mut self, shown: &mut A) {
-        let unseen = self.shown().since(&self.scraped);
-        self.charged += &unseen;
-        *shown = shown.since(&unseen);
     }
 
     fn new(at: u64, start_unix_ns: u64) -> Self {
@@ -499,8 +495,8 @@ impl<A: Cumulative> Pair<A> {
             shown: false,
             shown_ns: 0,
             fresh: false,
-            scraped: A::default(),
-            lost: false,
+            changed_ns: 0,
+            row: A::default(),
         }
     }
 }

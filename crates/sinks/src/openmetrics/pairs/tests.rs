@@ -103,7 +103,6 @@ impl Steps<Destinations> {
         let lines = self.lines(at, &[row]);
         let view = View::Since(self.scraped_ns);
         self.scraped_ns = at;
-        self.pairs.shown_to(Reader::Scrapes, at);
         let count = |l: &PairLine<DestinationCounters>| match view.is_new(l.born, at) {
             true => 0,
             false => l.amount[DestinationCounter::Connects],
@@ -150,29 +149,34 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
     // Others with more blame take nothing from one that grows.
     assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
     assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
-    assert_eq!(steps.step(103, &blame(92, 31)), "v<unit:a=0 v<_other=122");
-    // Its later growth is with all others; once it has a place again, it goes on from there.
-    assert_eq!(steps.step(104, &blame(93, 35)), "v<unit:a=1 v<_other=126");
+    let text = "v<unit:a=0 v<unit:b=1 v<_other=122";
+    assert_eq!(steps.step(103, &blame(92, 31)), text);
+    // The later growth of b is with all others; once it has a place again, it goes on from there.
+    let text = "v<unit:a=1 v<unit:b=1 v<_other=126";
+    assert_eq!(steps.step(104, &blame(93, 35)), text);
     assert_eq!(steps.pairs.overflowed(), 1);
-    assert_eq!(steps.step(300, &blame(93, 36)), "v<unit:b=1 v<_other=127");
-    assert_eq!(steps.step(301, &blame(93, 38)), "v<unit:b=3 v<_other=127");
+    let text = "v<unit:a=1 v<unit:b=1 v<_other=127";
+    assert_eq!(steps.step(300, &blame(93, 36)), text);
+    // Each reader has the last value of a by then.
+    let late = 301 + YOUNG_NS;
+    let text = "v<unit:b=3 v<_other=127";
+    assert_eq!(steps.step(late, &blame(93, 38)), text);
 }
 
 /// Its first connects were seen: the next place is none to begin at 0 with, and the sum stays.
 #[test]
 fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
     let mut steps: Steps<Destinations> = Steps::new(9, 1);
-    steps.pairs.shown_to(Reader::Scrapes, 0);
     let cases = [
         (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
         (2, [(80, 7), (81, 3)], ("80=7 _other=3", 10)),
         // 80 is quiet for longer than the grace.
-        (103, [(80, 7), (81, 4)], ("81=0 _other=4", 4)),
-        (104, [(80, 7), (81, 5)], ("81=1 _other=4", 5)),
+        (103, [(80, 7), (81, 4)], ("80=7 81=0 _other=4", 11)),
+        (104, [(80, 7), (81, 5)], ("80=7 81=1 _other=4", 12)),
         // What it did without a place stays with all others.
-        (105, [(80, 9), (81, 5)], ("81=1 _other=6", 7)),
-        (300, [(80, 10), (81, 5)], ("80=7 _other=7", 14)),
-        (301, [(80, 12), (81, 5)], ("80=9 _other=7", 16)),
+        (105, [(80, 9), (81, 5)], ("80=7 81=1 _other=6", 14)),
+        (300, [(80, 10), (81, 5)], ("80=7 81=1 _other=7", 15)),
+        (301, [(80, 12), (81, 5)], ("80=9 81=1 _other=7", 17)),
     ];
     for (at, connects, (text, sum)) in cases {
         assert_eq!(steps.scrape(at, &connects), (text.to_owned(), sum));
@@ -180,36 +184,27 @@ fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
 }
 
 #[test]
-fn a_subject_with_fewer_places_takes_one_and_what_no_scrape_saw_stays_in_the_sum() {
+fn a_subject_with_fewer_places_takes_one() {
     let mut steps = Steps::new(9, 2);
-    steps.pairs.shown_to(Reader::Scrapes, 0);
     let rows = |a, b| [row("v", &[("a", a), ("b", b)])];
     let text = "v<unit:a=0 v<unit:b=0 v<_other=50";
     assert_eq!(steps.step(1, &rows(20, 30)), text);
-    steps.pairs.shown_to(Reader::Scrapes, 1);
     let text = "v<unit:a=1 v<unit:b=5 v<_other=50";
     assert_eq!(steps.step(2, &rows(21, 35)), text);
-    steps.pairs.shown_to(Reader::Scrapes, 2);
-    // Of the 7 that b has now, 2 were in no scrape.
-    let text = "v<unit:a=1 v<unit:b=7 v<_other=50";
-    assert_eq!(steps.step(3, &rows(21, 37)), text);
     let with = |b| [row("v", &[("a", 21), ("b", b)]), row("w", &[("c", 11)])];
-    let text = steps.step(4, &with(38));
-    assert!(text.contains("v<unit:a=1 v<_other=53"), "{text}");
+    let text = steps.step(3, &with(38));
+    assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=50"), "{text}");
     assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
     // Nobody has two more than v now.
-    let text = steps.step(5, &with(39));
-    assert!(text.contains("v<unit:a=1 v<_other=54"), "{text}");
-    // Its series goes on from what it had in a scrape.
-    let text = steps.step(6, &rows(21, 39));
-    assert!(text.contains("v<unit:b=5 v<_other=54"), "{text}");
-    // A pair that is gone from its table leaves what nobody saw, too.
-    steps.pairs.shown_to(Reader::Scrapes, 6);
-    let mut gone = row("v", &[("a", 21), ("b", 42)]);
-    steps.step(7, &[gone.clone()]);
-    gone.blame.remove(1);
-    let text = steps.step(8, &[gone]);
-    assert_eq!(text, "v<unit:a=1 v<_other=57");
+    let text = steps.step(4, &with(39));
+    assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=51"), "{text}");
+    // Its series goes on from what it had.
+    let text = steps.step(5, &rows(21, 39));
+    assert_eq!(text, "v<unit:a=1 v<unit:b=8 v<_other=51");
+    assert_eq!(
+        steps.step(6, &rows(21, 42)),
+        "v<unit:a=1 v<unit:b=11 v<_other=51"
+    );
 }
 
 #[test]
@@ -221,9 +216,86 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     // The culprit is no subject any more: the counters still have it.
     let mut gone = row("v", &[("a", 25), ("b", 16)]);
     gone.blame.remove(0);
-    assert_eq!(steps.step(3, &[gone]), "v<unit:b=0 v<_other=36");
+    let text = "v<unit:a=5 v<unit:b=0 v<_other=36";
+    assert_eq!(steps.step(3, &[gone]), text);
     assert_eq!(steps.step(4, &[]), "");
     assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
+}
+
+/// What `increase()` counts at a reader.
+struct Counting {
+    every: u64,
+    view: View,
+    last: BTreeMap<[Arc<str>; 2], u64>,
+    sum: u64,
+}
+
+impl Counting {
+    fn look(&mut self, at: u64, lines: &[PairLine<u64>]) {
+        let mut values = BTreeMap::new();
+        for line in lines {
+            let value = match self.view.is_new(line.born, at) {
+                true => 0,
+                false => line.amount,
+            };
+            let series = [line.labels.clone(), line.partner.clone()];
+            let before = self.last.get(&series).copied().unwrap_or(value);
+            assert!(before <= value, "{series:?} fell");
+            self.sum += value - before;
+            assert_eq!(values.insert(series, value), None, "two series of one name");
+        }
+        self.last = values;
+        self.view = View::Since(at);
+    }
+}
+
+/// Pairs change places, go, and come again from 0 on.
+#[test]
+fn each_reader_counts_all_that_pairs_had() {
+    const SECOND: u64 = 1_000_000_000;
+    let mut random = 1_u64;
+    let mut below = |most: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % most
+    };
+    let mut steps: Steps<Blame> = Steps::new(9, 3);
+    let mut readers = [1, 7, 60].map(|every| Counting {
+        every,
+        view: View::Since(SECOND),
+        last: BTreeMap::new(),
+        sum: 0,
+    });
+    let mut waits = [[0; 4]; 3];
+    let mut all = [0; 3];
+    for second in 2..1900 {
+        let mut rows = Vec::new();
+        for (victim, name) in ["u", "v", "w"].into_iter().enumerate() {
+            for wait in &mut waits[victim] {
+                let grows = second > 120 && second < 1400 && below(8) == 0;
+                let growth = if grows { below(40) } else { 0 };
+                *wait += growth;
+                all[victim] += growth;
+                if below(60) == 0 {
+                    *wait = 0;
+                }
+            }
+            let culprits = ["a", "b", "c", "d"].into_iter().zip(waits[victim]);
+            let there: Vec<_> = culprits.filter(|(_, wait)| *wait > 0).collect();
+            let mut row = row(name, &there);
+            row.counters[Counter::Wait(Cause::Neighbour)] = all[victim] * MS;
+            rows.push(row);
+        }
+        let at = second * SECOND;
+        let lines = steps.lines(at, &rows);
+        assert!(lines.len() <= 3 + 2 * 3);
+        for reader in readers.iter_mut().filter(|it| second % it.every == 0) {
+            reader.look(at, &lines);
+        }
+    }
+    let all = all.iter().sum::<u64>() * MS;
+    assert_eq!(readers.map(|reader| reader.sum), [all; 3]);
 }
 
 #[test]
