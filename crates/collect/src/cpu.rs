@@ -102,7 +102,7 @@ impl CpuSource {
         Self {
             processes: Processes::new(packages, grace.process),
             hidden: Hidden::new(facts),
-            cgroups: Cgroups::new(packages, grace.cgroup),
+            cgroups: Cgroups::new(packages, grace.cgroup, kernel.cgroup_rows()),
             waits: Waits::new(grace.cgroup, kernel.blame_rows()),
             blocked: BlockedThreads::default(),
             node: NodeTime::new(kernel.started_ns(), kernel.scheduler()),

@@ -574,6 +574,11 @@ impl Accounting {
         waits::forget_waits(&self.switch, group);
     }
 
+    /// For how many cgroups, each on each package, there are rows.
+    pub fn cgroup_rows(&self) -> usize {
+        self.switch.maps.settled.max_entries() as usize
+    }
+
     /// For how many cells the matrix has room.
     pub fn blame_rows(&self) -> usize {
         self.switch.maps.blames.max_entries() as usize

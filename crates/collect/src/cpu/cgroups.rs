@@ -19,6 +19,8 @@ pub(super) struct Cgroups {
     now_ns: u64,
     /// Boxed: half of the places of a table can be empty.
     groups: IdMap<CgroupId, Box<Group>>,
+    /// With more groups, those leave that have no row in the kernel side and did nothing for longest.
+    most: usize,
     /// What groups used that are no longer listed.
     retired: Parts<Counters>,
     /// What the kernel side had no row for; belongs to no group.
@@ -30,6 +32,10 @@ struct Group {
     parts: Parts<Part>,
     waiting: Waiting,
     released_ns: Option<u64>,
+    /// The kernel side has a row of it.
+    has_row: bool,
+    /// When one of its threads used or waited for a CPU last.
+    active_ns: u64,
 }
 
 /// What a group used on one package.
@@ -43,12 +49,14 @@ struct Part {
 }
 
 impl Cgroups {
-    pub(super) fn new(packages: usize, grace: Duration) -> Self {
+    /// `rows`: for how many groups the kernel side has rows.
+    pub(super) fn new(packages: usize, grace: Duration, rows: usize) -> Self {
         Self {
             packages,
             grace_ns: grace.as_nanos() as u64,
             now_ns: 0,
             groups: IdMap::default(),
+            most: 2 * rows,
             retired: Parts::default(),
             overflow: Counters::default(),
         }
@@ -59,12 +67,14 @@ impl Cgroups {
         self.overflow = snapshot.overflow;
         for group in self.groups.values_mut() {
             group.waiting = Waiting::default();
+            group.has_row = false;
         }
         for part in self.parts_mut() {
             part.sum = part.reported;
         }
         for (id, package, counters) in &snapshot.settled {
             let group = self.groups.entry(CgroupId(*id)).or_default();
+            group.has_row = true;
             group.parts.of(*package).sum += counters;
         }
     }
@@ -77,7 +87,9 @@ impl Cgroups {
     /// Adds what a thread used on a package since it was read before. `running`: what will be read
     /// later of the time for which it is on its CPU.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
-        let part = self.groups.entry(id).or_default().parts.of(package);
+        let group = self.groups.entry(id).or_default();
+        group.active_ns = self.now_ns;
+        let part = group.parts.of(package);
         part.reported += used;
         part.sum += used;
         part.sum += running;
@@ -85,7 +97,9 @@ impl Cgroups {
 
     /// Notes a thread of the group that waits for a CPU.
     pub(super) fn wait(&mut self, id: CgroupId, waiting: &Waiting) {
-        self.groups.entry(id).or_default().waiting += waiting;
+        let group = self.groups.entry(id).or_default();
+        group.active_ns = self.now_ns;
+        group.waiting += waiting;
     }
 
     pub(super) fn settle(&mut self) {
@@ -94,18 +108,33 @@ impl Cgroups {
         }
         let (now, grace) = (self.now_ns, self.grace_ns);
         let over = |group: &Group| group.released_ns.is_some_and(|at| now - at > grace);
-        let retired = &mut self.retired;
-        self.groups.retain(|_, group| {
-            if over(group) {
-                for (package, part) in group.parts.iter().enumerate() {
-                    *retired.of(package as u32) += &part.shown;
-                }
-                return false;
+        let groups = self.groups.iter();
+        let mut gone: Vec<CgroupId> = groups
+            .filter(|(_, group)| over(group))
+            .map(|(id, _)| *id)
+            .collect();
+        gone.extend(self.crowded_out());
+        for group in gone.iter().filter_map(|id| self.groups.remove(id)) {
+            for (package, part) in group.parts.iter().enumerate() {
+                *self.retired.of(package as u32) += &part.shown;
             }
-            true
-        });
+        }
         // A burst of groups leaves no empty places, each of a KiB, behind.
         self.groups.shrink_to(2 * self.groups.len());
+    }
+
+    /// Groups that leave for want of room. They count from 0 on when they come again.
+    fn crowded_out(&self) -> Vec<CgroupId> {
+        let over = self.groups.len().saturating_sub(self.most);
+        if over == 0 {
+            return Vec::new();
+        }
+        let able = self.groups.iter().filter(|(_, group)| !group.has_row);
+        let mut able: Vec<_> = able.map(|(id, group)| (group.active_ns, *id)).collect();
+        able.sort_unstable();
+        // More at once: the search for them is not worth it for one group.
+        able.truncate(over + self.most / 8);
+        able.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Notes the groups that are gone for good; returns those whose rows in the kernel side may be
@@ -187,7 +216,7 @@ mod tests {
 
     #[test]
     fn groups_without_a_row_in_the_kernel_share_one() {
-        let mut cgroups = Cgroups::new(1, Duration::ZERO);
+        let mut cgroups = Cgroups::new(1, Duration::ZERO, 9);
         assert!(cgroups.rows(&[], &BlockedThreads::default()).is_empty());
         let mut snapshot = Snapshot::default();
         snapshot.overflow[Counter::CpuTime] = 5;
@@ -201,8 +230,39 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_do_nothing_leave_where_there_are_too_many() {
+        let mut cgroups = Cgroups::new(1, Duration::from_secs(300), 8);
+        let mut used = Counters::default();
+        used[Counter::CpuTime] = 5;
+        for at in 1..=100 {
+            let snapshot = Snapshot {
+                taken_ns: at,
+                settled: vec![(1000, 0, used)],
+                ..Snapshot::default()
+            };
+            cgroups.begin(&snapshot);
+            // One that goes on, and one that is new.
+            for id in [7, 100 + at] {
+                cgroups.add(CgroupId(id), 0, &used, &Counters::default());
+            }
+            cgroups.settle();
+            assert!(cgroups.groups.len() <= 16);
+            assert_eq!(cgroups.total().0[Counter::CpuTime], 5 + at * 10);
+        }
+        let rows = cgroups.rows(&[], &BlockedThreads::default());
+        let cpu = |id| {
+            let row = rows.iter().find(|row| row.id == CgroupId(id));
+            row.map(|row| row.counters[Counter::CpuTime])
+        };
+        assert_eq!(
+            [7, 200, 1000, 101].map(cpu),
+            [Some(500), Some(5), Some(5), None]
+        );
+    }
+
+    #[test]
     fn a_culprit_that_ran_after_the_threads_were_read_has_a_row_without_use() {
-        let mut cgroups = Cgroups::new(1, Duration::ZERO);
+        let mut cgroups = Cgroups::new(1, Duration::ZERO, 9);
         let mut used = Counters::default();
         used[Counter::CpuTime] = 5;
         cgroups.add(CgroupId(7), 0, &used, &Counters::default());
