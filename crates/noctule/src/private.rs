@@ -16,22 +16,20 @@ const FOREIGN: u32 = 0o027;
 
 /// Opens a file to append to it, or makes one that only its owner can read. A link, somebody else's file, one
 /// with a second name and one that others can read or write is refused: the user who laid it there would
-/// decide what is written, or read it. Pipes and devices are taken as they are, and never waited for.
+/// decide what is written, or read it. Pipes, devices and descriptors are taken as they are, and never waited for.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
-    // The standard streams are links in /dev, where only root makes any.
-    let follow = path.starts_with("/dev");
-    let nofollow = if follow {
-        OFlags::empty()
-    } else {
-        OFlags::NOFOLLOW
+    let direct = Direct::of(path);
+    let (path, flags) = match &direct {
+        Some(direct) => (&*direct.path, direct.flags),
+        None => (path, OFlags::NOFOLLOW),
     };
     let regular = std::fs::metadata(path).map_or(true, |found| found.is_file());
     let file = OpenOptions::new()
         .read(regular)
         .append(true)
-        .create(true)
+        .create(direct.is_none())
         .mode(0o600)
-        .custom_flags((OFlags::NONBLOCK | nofollow).bits().cast_signed())
+        .custom_flags((OFlags::NONBLOCK | flags).bits().cast_signed())
         .open(path)
         .map_err(|error| match error.raw_os_error() {
             Some(code) if code == Errno::LOOP.raw_os_error() => {
@@ -40,7 +38,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
             _ => error,
         })?;
     let found = file.metadata()?;
-    if !found.is_file() || follow {
+    if direct.is_some() {
         return Ok(file);
     }
     if found.uid() != geteuid().as_raw() {
@@ -123,23 +121,18 @@ pub(crate) struct Answer {
 }
 
 /// Begins an answer that only its owner can read, in a new file beside `path`. A link or a file with this name
-/// is replaced when the answer is kept, and nothing is written through it. Pipes, devices and the links of /dev and
-/// /proc are written to as they are.
+/// is replaced when the answer is kept, and nothing is written through it. Pipes, devices and descriptors are written to
+/// as they are.
 pub(crate) fn create(path: &Path) -> io::Result<Answer> {
-    let found = std::fs::symlink_metadata(path).map(|found| found.file_type());
-    let direct = match found {
-        Ok(kind) if kind.is_dir() => return Err(Errno::ISDIR.into()),
-        Ok(kind) if kind.is_symlink() => is_of_the_system(path).then_some(OFlags::empty()),
-        Ok(kind) => (!kind.is_file()).then_some(OFlags::NOFOLLOW),
-        Err(_) => None,
-    };
-    let (file, unnamed) = match direct {
-        Some(flags) => {
+    if std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Err(Errno::ISDIR.into());
+    }
+    let (file, unnamed) = match Direct::of(path) {
+        Some(direct) => {
+            let flags = direct.flags.bits().cast_signed();
             let mut options = OpenOptions::new();
-            options
-                .append(true)
-                .custom_flags(flags.bits().cast_signed());
-            (options.open(path)?, None)
+            options.append(true).custom_flags(flags);
+            (options.open(&direct.path)?, None)
         }
         None => {
             let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -184,9 +177,53 @@ impl Write for Answer {
     }
 }
 
-/// Only root makes links there, such as those of the standard streams.
-fn is_of_the_system(path: &Path) -> bool {
-    ["/dev", "/proc"].iter().any(|it| path.starts_with(it))
+/// A pipe, a device or a descriptor, which is written to as it is.
+struct Direct {
+    path: PathBuf,
+    flags: OFlags,
+}
+
+impl Direct {
+    /// Links that are followed at most.
+    const MOST_LINKS: usize = 8;
+
+    /// What a path names, unless it is a file or a link that somebody else may have made. Only links in the folders of
+    /// devices are followed, where only root makes any: not in `/dev/shm`, where every user does.
+    fn of(path: &Path) -> Option<Self> {
+        let mut path = std::path::absolute(path).ok()?;
+        for _ in 0..Self::MOST_LINKS {
+            let folder = path.parent()?.canonicalize().ok()?;
+            path = folder.join(path.file_name()?);
+            if is_of_descriptors(&folder) {
+                let flags = OFlags::empty();
+                return is_safe(&folder).then_some(Self { path, flags });
+            }
+            let kind = std::fs::symlink_metadata(&path).ok()?.file_type();
+            if !kind.is_symlink() {
+                let flags = OFlags::NOFOLLOW;
+                return (!kind.is_file() && !kind.is_dir()).then_some(Self { path, flags });
+            }
+            if !folder.starts_with("/dev") || !is_safe(&folder) {
+                return None;
+            }
+            path = folder.join(std::fs::read_link(&path).ok()?);
+        }
+        None
+    }
+}
+
+/// Whether it is `/proc/PID/fd`.
+fn is_of_descriptors(folder: &Path) -> bool {
+    let process = folder.strip_prefix("/proc");
+    process.is_ok_and(|process| process.components().count() == 2 && process.ends_with("fd"))
+}
+
+/// Whether only root and this user can make links in a folder.
+fn is_safe(folder: &Path) -> bool {
+    std::fs::metadata(folder).is_ok_and(|found| {
+        let owner = found.uid();
+        (owner == 0 || owner == geteuid().as_raw()) && found.mode() & 0o022 == 0
+    })
 }
 
 fn refused(words: &str) -> io::Error {
@@ -273,6 +310,29 @@ mod tests {
     }
 
     #[test]
+    fn links_in_a_folder_of_all_users_below_dev_are_not_followed() {
+        let shared = Path::new("/dev/shm");
+        if !shared.is_dir() {
+            return;
+        }
+        let folder = tempfile::tempdir_in(shared).expect("a folder");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("our folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "old").expect("our file");
+        symlink(at("victim"), at("link")).expect("our folder");
+        symlink("/dev/full", at("device")).expect("our folder");
+        for name in ["link", "device"] {
+            let error = append(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("symbolic link"), "{error}");
+            let mut answer = create(&at(name)).expect("our folder");
+            answer.write_all(b"new").expect("our file");
+            answer.keep().expect("our folder");
+            assert_eq!(fs::read_to_string(at(name)).expect("our file"), "new");
+        }
+        assert_eq!(fs::read_to_string(at("victim")).expect("our file"), "old");
+    }
+
+    #[test]
     fn an_answer_replaces_what_has_its_name_and_writes_through_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
@@ -307,6 +367,16 @@ mod tests {
         assert_eq!(left, 6, "the files above and no others");
         let error = create(folder.path()).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        let null = File::open("/dev/null").expect("a device");
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&null);
+        for direct in ["/dev/null", "/dev/stdout", &format!("/dev/fd/{descriptor}")] {
+            assert!(
+                create(Path::new(direct))
+                    .expect("a device")
+                    .unnamed
+                    .is_none()
+            );
+        }
         let device = create(Path::new("/dev/full")).and_then(|mut it| it.write_all(b"x"));
         assert_eq!(device.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
