@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use noctule_analysis::{IdleKnowledge, LearnedIdle};
 
-use crate::config::Config;
+use crate::config::{Config, Host};
 
 /// The folder that systemd makes for the agent (`StateDirectory=`), and its name in the environment. Commands read there
 /// too, where they may.
 const FOLDER: &str = "/var/lib/noctule";
 const VARIABLE: &str = "STATE_DIRECTORY";
-/// A line for each zone: seconds since 1970, watts, half-width, path.
+/// The machine, then a line for each zone: seconds since 1970, watts, half-width, path.
 const FILE: &str = "idle-power";
 /// How often it is written.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -27,7 +27,7 @@ const MOST_WATTS: f64 = 50_000.0;
 pub(crate) fn knowledge(config: &Config) -> IdleKnowledge {
     let folder = state_folder().unwrap_or_else(|| FOLDER.into());
     IdleKnowledge {
-        learned: read(&folder.join(FILE)).unwrap_or_default(),
+        learned: read(&folder.join(FILE), &machine(&config.host)).unwrap_or_default(),
         ..configured(config)
     }
 }
@@ -63,11 +63,38 @@ fn unix_seconds() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-fn read(path: &Path) -> io::Result<Vec<LearnedIdle>> {
+/// What distinguishes this machine from one that runs a copy of its disk: the id of the system, that of the board, which
+/// a virtual machine has as well, and the processor.
+fn machine(host: &Host) -> String {
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read(host.proc.join("cpuinfo"));
+    let parts = [
+        read("/etc/machine-id".into()),
+        read(host.sys.join("class/dmi/id/product_uuid")),
+        field(&cpuinfo, "model name").unwrap_or_default().to_owned(),
+    ];
+    let known = parts.map(|part| match part.trim() {
+        "" => "-".to_owned(),
+        part => part.replace('\n', " "),
+    });
+    known.join(" ")
+}
+
+/// Nothing where another machine learned it.
+fn read(path: &Path, machine: &str) -> io::Result<Vec<LearnedIdle>> {
     if fs::metadata(path)?.len() > MOST_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
-    Ok(parse(&fs::read_to_string(path)?, unix_seconds()))
+    let text = fs::read_to_string(path)?;
+    let (of, learned) = text.split_once('\n').unwrap_or_default();
+    if of != machine {
+        tracing::info!(
+            "idle power is learned anew: another machine wrote {}",
+            path.display()
+        );
+        return Ok(Vec::new());
+    }
+    Ok(parse(learned, unix_seconds()))
 }
 
 /// What cannot be is left out.
@@ -100,7 +127,7 @@ fn text(learned: &[LearnedIdle], now: u64) -> String {
 }
 
 /// A new file takes the place of the old one, so that a reader never finds half of one.
-fn write(folder: &Path, learned: &[LearnedIdle]) -> io::Result<()> {
+fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()> {
     let new = folder.join(format!("{FILE}.new"));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -108,7 +135,8 @@ fn write(folder: &Path, learned: &[LearnedIdle]) -> io::Result<()> {
     }
     let mut file = OpenOptions::new();
     let mut file = file.write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text(learned, unix_seconds()).as_bytes())?;
+    let text = text(learned, unix_seconds());
+    file.write_all(format!("{machine}\n{text}").as_bytes())?;
     fs::rename(&new, folder.join(FILE))
 }
 
@@ -116,13 +144,15 @@ fn write(folder: &Path, learned: &[LearnedIdle]) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct IdleFile {
     folder: Option<PathBuf>,
+    machine: String,
     written: Instant,
 }
 
 impl IdleFile {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             folder: state_folder(),
+            machine: machine(&config.host),
             written: Instant::now(),
         }
     }
@@ -140,7 +170,7 @@ impl IdleFile {
         let Some(folder) = self.folder.take_if(|_| !learned.is_empty()) else {
             return;
         };
-        match write(&folder, learned) {
+        match write(&folder, &self.machine, learned) {
             Ok(()) => self.folder = Some(folder),
             Err(error) => tracing::warn!(
                 "idle power is not kept for the next start: {}: {error}",
@@ -168,17 +198,20 @@ const PUBLISHED: [(&str, u32, &[u32], f64); 9] = [
 
 /// The published share of the processor that `/proc/cpuinfo` describes.
 fn published_share(cpuinfo: &str) -> Option<f64> {
-    let field = |name: &str| {
-        let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-        let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
-        Some(value.trim())
-    };
+    let field = |name| field(cpuinfo, name);
     let vendor = field("vendor_id")?;
     let family: u32 = field("cpu family")?.parse().ok()?;
     let model: u32 = field("model")?.parse().ok()?;
     let mut rows = PUBLISHED.iter();
     let row = rows.find(|row| (row.0, row.1) == (vendor, family) && row.2.contains(&model))?;
     Some(row.3)
+}
+
+/// The first value of this name in `/proc/cpuinfo`.
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
+    Some(value.trim())
 }
 
 #[cfg(test)]
@@ -194,12 +227,15 @@ mod tests {
             age_seconds: 0,
         }];
         let folder = tempfile::tempdir().expect("a folder");
-        write(folder.path(), &learned).expect("it is written");
-        write(folder.path(), &learned).expect("it is written again");
-        let again = read(&folder.path().join(FILE)).expect("it is read");
+        write(folder.path(), "this one", &learned).expect("it is written");
+        write(folder.path(), "this one", &learned).expect("it is written again");
+        let file = folder.path().join(FILE);
+        let again = read(&file, "this one").expect("it is read");
         assert!(again[0].age_seconds < 60, "{again:?}");
         assert_eq!(again[0].path, learned[0].path);
         assert_eq!((again[0].watts, again[0].half_width), (20.5, 0.25));
+        let other = read(&file, "a copy").expect("it is read");
+        assert!(other.is_empty(), "{other:?}");
         let odd = "x 1 1 /a\n5 -1 1 /b\n5 1 NaN /c\n5 1\n5 1 1 /d e\n";
         let odd = parse(odd, 105);
         assert_eq!((odd.len(), odd[0].age_seconds), (1, 100));

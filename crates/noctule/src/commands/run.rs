@@ -182,7 +182,7 @@ impl Kept {
             file: config.events.place().map(EventFile::open).transpose()?,
             tape: tape.folder().map(open).transpose()?,
             otlp: Otlp::start(config)?,
-            idle: IdleFile::new(),
+            idle: IdleFile::new(config),
         })
     }
 
