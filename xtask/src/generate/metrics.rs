@@ -63,9 +63,8 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
   It stays there even if a culprit gets its own series later, which starts at 0. The sum over culprits, including
   ended ones, is therefore the time that the victim waited for neighbours and kernel threads.
 - Pairs beyond that limit are counted in `noctule_self_overflow_blame_pairs`. All victims share the limit: the victim
-  with the most pairs gives up one first. When a series ends, its growth since the last scrape moves to `_other`,
-  because no scraper would see it otherwise. If there are several readers (the OTLP receiver is one), the last read
-  of any of them counts, and a slower reader can miss a part.
+  with the most pairs gives up one first. A series that ends keeps its last value for five
+  minutes, so that each reader sees it. The number of series is at most twice the limit.
 - A connection belongs to the group that its process was in when it connected or began to listen, even if another
   process has the socket later. If the kernel shows which process accepts the connection (the feature `tcp_calls`),
   it belongs to the group of that process afterwards. Connections that exist when the agent starts are in
