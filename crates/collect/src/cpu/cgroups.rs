@@ -56,7 +56,7 @@ impl Cgroups {
             grace_ns: grace.as_nanos() as u64,
             now_ns: 0,
             groups: IdMap::default(),
-            most: 2 * rows,
+            most: rows / 4 * 5,
             retired: Parts::default(),
             overflow: Counters::default(),
         }
@@ -123,13 +123,14 @@ impl Cgroups {
         self.groups.shrink_to(2 * self.groups.len());
     }
 
-    /// Groups that leave for want of room. They count from 0 on when they come again.
+    /// Groups that leave for want of room. What they used was in a batch; they count from 0 on when they come again.
     fn crowded_out(&self) -> Vec<CgroupId> {
         let over = self.groups.len().saturating_sub(self.most);
         if over == 0 {
             return Vec::new();
         }
-        let able = self.groups.iter().filter(|(_, group)| !group.has_row);
+        let can_leave = |group: &Group| !group.has_row && group.active_ns < self.now_ns;
+        let able = self.groups.iter().filter(|(_, group)| can_leave(group));
         let mut able: Vec<_> = able.map(|(id, group)| (group.active_ns, *id)).collect();
         able.sort_unstable();
         // More at once: the search for them is not worth it for one group.
@@ -196,8 +197,12 @@ impl Cgroups {
             counters: self.overflow,
             ..CgroupRow::default()
         });
-        let rows = self.groups.iter().map(|(id, group)| row(id, group));
-        rows.chain(only_blamed).chain(unplaced).collect()
+        // Batches are kept: they must have no room for twice as many.
+        let mut rows = Vec::with_capacity(self.groups.len() + culprits.len() + 1);
+        rows.extend(self.groups.iter().map(|(id, group)| row(id, group)));
+        rows.extend(only_blamed);
+        rows.extend(unplaced);
+        rows
     }
 }
 
@@ -241,13 +246,19 @@ mod tests {
                 ..Snapshot::default()
             };
             cgroups.begin(&snapshot);
-            // One that goes on, and one that is new.
-            for id in [7, 100 + at] {
+            // One that goes on, and one that is new; in the end many.
+            let new = if at < 100 {
+                100 + at..101 + at
+            } else {
+                200..230
+            };
+            for id in new.chain([7]) {
                 cgroups.add(CgroupId(id), 0, &used, &Counters::default());
             }
             cgroups.settle();
-            assert!(cgroups.groups.len() <= 16);
-            assert_eq!(cgroups.total().0[Counter::CpuTime], 5 + at * 10);
+            assert!(cgroups.groups.len() <= 10 || at == 100);
+            let all = 5 + at * 10 + if at < 100 { 0 } else { 29 * 5 };
+            assert_eq!(cgroups.total().0[Counter::CpuTime], all);
         }
         let rows = cgroups.rows(&[], &BlockedThreads::default());
         let cpu = |id| {
@@ -255,8 +266,8 @@ mod tests {
             row.map(|row| row.counters[Counter::CpuTime])
         };
         assert_eq!(
-            [7, 200, 1000, 101].map(cpu),
-            [Some(500), Some(5), Some(5), None]
+            [7, 200, 229, 1000, 101].map(cpu),
+            [Some(500), Some(5), Some(5), Some(5), None]
         );
     }
 
