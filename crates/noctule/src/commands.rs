@@ -4,7 +4,6 @@ use anyhow::Result;
 
 use crate::args::{Args, Command};
 use crate::config::Config;
-pub(crate) use published::Published;
 
 mod blocked_table;
 mod columns;
@@ -24,7 +23,6 @@ mod hist;
 mod kallsyms;
 mod load;
 mod probes;
-mod published;
 mod record;
 mod recorded;
 mod refusal;

@@ -17,6 +17,7 @@ mod otlp;
 mod patient;
 mod print;
 mod private;
+mod published;
 mod recording;
 mod replay;
 mod rights;

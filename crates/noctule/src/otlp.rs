@@ -24,8 +24,8 @@ use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
 use crate::changes::Files;
-use crate::commands::Published;
 use crate::config::{self, Config, OtlpEvents};
+use crate::published::Published;
 use crate::{rights, wire};
 use inbox::{Inbox, Message};
 use verdicts::{Verdicts, Window};

@@ -14,7 +14,6 @@ use noctule_text::{duration, escape};
 use noctule_web::{Handlers, Sent};
 
 use super::columns::Choice;
-use super::published::Published;
 use super::scrapers::Scrapers;
 use super::serving::{Serving, hide_processes};
 use super::{run_recorded, table};
@@ -28,6 +27,7 @@ use crate::limits;
 use crate::otlp::{self, Otlp, now_unix_ns};
 use crate::patient;
 use crate::print::{self, Paint};
+use crate::published::Published;
 use crate::recording::Recording;
 use crate::replay;
 use crate::stop::{Signals, Woken};

@@ -14,7 +14,6 @@ use noctule_tape::Stretch;
 use noctule_text::{count, date_time, escape};
 use noctule_web::Handlers;
 
-use super::published::Published;
 use super::recorded::{self, Window};
 use super::serving::{Serving, hide_processes};
 use crate::args::RunArgs;
@@ -24,6 +23,7 @@ use crate::feed::{Feed, RECORDED_POINTS};
 use crate::limits;
 use crate::patient;
 use crate::print::utc_offset;
+use crate::published::Published;
 use crate::replay::Replay;
 use crate::stop::{Signals, Woken};
 

@@ -6,8 +6,8 @@ use noctule_analysis::WaitReport;
 use noctule_model::{Event, EventRoom};
 use tokio::sync::Notify;
 
-use crate::commands::Published;
 use crate::event_file::event_bytes;
+use crate::published::Published;
 
 /// Memory that events may take which are in no request yet.
 const ROOM: usize = 8 << 20;

@@ -36,7 +36,7 @@ impl Partial {
 }
 
 impl Published {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
         Self {
             snapshot,
             complete: Default::default(),
@@ -50,7 +50,7 @@ impl Published {
     }
 
     /// When the first figures of the agent were taken.
-    pub(super) fn first_ns(&self) -> u64 {
+    pub(crate) fn first_ns(&self) -> u64 {
         self.snapshot.first_ns()
     }
 
@@ -66,7 +66,7 @@ impl Published {
     }
 
     /// The page of `/metrics`.
-    pub(super) fn page(&self, wish: &Wish, view: View, now_ns: u64) -> Page {
+    pub(crate) fn page(&self, wish: &Wish, view: View, now_ns: u64) -> Page {
         let exposition = Exposition::negotiate(wish.accept.as_deref());
         let shared = match self.snapshot.least_view(view) {
             View::Complete => {
