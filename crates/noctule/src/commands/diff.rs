@@ -14,9 +14,9 @@ use noctule_text::{
 };
 use serde_json::{Value, json};
 
-use super::columns;
-use super::recorded::{self, Window};
-use super::watch::Output;
+use super::shared::columns;
+use super::shared::watch::Output;
+use super::shared::window::{self, Window};
 use crate::args::{self, DiffArgs};
 use crate::exit::{self, Usage};
 use crate::print::Paint;
@@ -98,7 +98,7 @@ fn about([before, after]: [&[String]; 2]) -> Option<String> {
 fn read(window: &Window, mut stretch: Stretch, block_ns: u64) -> Result<Stretch> {
     let mut batches = window.batches();
     batches.by_ref().for_each(|batch| stretch.add(&batch));
-    recorded::warn(batches.damages().iter());
+    window::warn(batches.damages().iter());
     if stretch.blocks() == 0 {
         let block = duration(block_ns);
         bail!(Usage(format!(

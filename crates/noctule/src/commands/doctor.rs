@@ -5,7 +5,7 @@ use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
 use noctule_otlp::Outcome;
 use noctule_text::{Tone, escape, fold};
 
-use super::watch::Output;
+use super::shared::watch::Output;
 use crate::args::DoctorArgs;
 use crate::config::Config;
 use crate::features::NOT_ASKED_FOR;

@@ -8,10 +8,10 @@ use noctule_analysis::{Attribution, Detail, Report, ReportBuilder};
 use noctule_kernel::{Error, ErrorKind};
 use noctule_model::Batch;
 
-use super::columns::Choice;
 use super::energy_table;
-use super::recorded::{self, Answer, Window};
-use super::watch::{Output, Watched, watch_each};
+use super::shared::columns::Choice;
+use super::shared::watch::{Output, Watched, watch_each};
+use super::shared::window::{self, Answer, Window};
 use crate::args::EnergyArgs;
 use crate::config::Config;
 use crate::idle_power;
@@ -26,7 +26,7 @@ const AGAIN: usize = 60;
 
 pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
-        let level = recorded::level(args.by, &args.names, followed);
+        let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))
     };
     // As `noctule stat`: a wrong column first, and the level of a recording when it was read.
@@ -58,14 +58,14 @@ pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
 
 fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, Shown::Use)?;
     if !pipeline.has_meter() {
         return Err(no_meter().into());
     }
     let selection = pipeline.select(&args.names, &args.command)?;
     let mut batches = Vec::new();
-    let detail = recorded::detail(args.by, &args.names, !args.command.is_empty());
+    let detail = window::detail(args.by, &args.names, !args.command.is_empty());
     let watched = Watched {
         command: &args.command,
         window: WINDOW,
@@ -112,7 +112,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     let knowledge = idle_power::configured(config);
     let mut attribution = Attribution::new(config.energy.idle.into()).knowing(knowledge);
     begun.for_each(|mut batch| attribution.apply(&mut batch));
-    let detail = recorded::detail(args.by, &args.names, answer.followed);
+    let detail = window::detail(args.by, &args.names, answer.followed);
     Ok(divide_again(batches, &attribution, detail, answer))
 }
 

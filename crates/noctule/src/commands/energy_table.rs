@@ -6,8 +6,8 @@ use noctule_model::{
 };
 use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
-use super::columns::{Choice, Column, Figure, more};
-use super::table::{Line, command_column, user_column};
+use super::shared::columns::{Choice, Column, Figure, more};
+use super::shared::stat_table::{Line, command_column, user_column};
 use crate::print::Paint;
 use crate::users::Users;
 

@@ -7,9 +7,9 @@ use noctule_model::{Batch, Event, What};
 
 use super::event_filter::Filter;
 use super::event_lines::EventLines;
-use super::recorded::{self, Window};
-use super::streaming::{Sink, Streaming};
-use super::watch::{Output, Reader};
+use super::shared::streaming::{Sink, Streaming};
+use super::shared::watch::{Output, Reader};
+use super::shared::window::{self, Window};
 use crate::args::{EventKind, EventsArgs};
 use crate::config::Config;
 use crate::exit::{self, Usage};
@@ -25,7 +25,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     let scope = scope(args)?;
-    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut stream = Stream::open(args, tape)?;
     if let Some(window) = Window::open(&args.source.recorded, args.duration, WINDOW)? {
         return from_tape(&window, &scope, &mut stream);
@@ -49,7 +49,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
     let first = window.batches().next().unwrap_or_default();
     let mut filter = Filter::new(scope, &first)?;
-    recorded::need_kinds(&first, scope)?;
+    window::need_kinds(&first, scope)?;
     stream.head()?;
     let mut events = window.events();
     let mut has_signals = false;
@@ -61,7 +61,7 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
             stream.events(&[event])?;
         }
     }
-    recorded::warn(events.damages().iter());
+    window::warn(events.damages().iter());
     if scope.signal && !has_signals {
         tracing::warn!(
             "no signal was found: signals are in a recording only where `noctule events --kind signal --tape FOLDER` \

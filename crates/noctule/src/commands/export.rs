@@ -12,8 +12,8 @@ use noctule_model::{Batch, Event};
 use noctule_tape::{Damage, Events, Partition, Stretch, TableFormat, Tape};
 use noctule_text::{bytes, count};
 
-use super::recorded::{self, Window};
-use super::watch::Output;
+use super::shared::watch::Output;
+use super::shared::window::{self, Window};
 use crate::args::{ExportFormat, ExportPart, TapeExportArgs};
 use crate::config::Config;
 use crate::exit::{self, Usage};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
         ExportFormat::Openmetrics => openmetrics::export(args, config, &tape, &stretches)?,
         ExportFormat::Perfetto => perfetto::export(args, config, &tape, &stretches)?,
     };
-    recorded::warn(damages.iter());
+    window::warn(damages.iter());
     Output::open(None)?.write(&format!("{}: {done}\n", args.output.display()))?;
     // The rows that an index lacks have no time: they may be of any part.
     let whole = damages.is_empty() && tape.damages().next().is_none();
@@ -57,10 +57,10 @@ fn check(args: &TapeExportArgs) -> Result<(), Usage> {
 /// The parts that are meant: of the whole recording each span, else one.
 fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
     if args.at.is_none() && args.duration.is_none() {
-        let tape = recorded::open(&args.folder)?;
-        recorded::warn(tape.damages());
+        let tape = window::open(&args.folder)?;
+        window::warn(tape.damages());
         let spans = tape.spans();
-        ensure!(!spans.is_empty(), recorded::nothing_in(&tape, &args.folder));
+        ensure!(!spans.is_empty(), window::nothing_in(&tape, &args.folder));
         let stretches = spans.into_iter().map(Stretch::whole).collect();
         return Ok((tape, stretches));
     }

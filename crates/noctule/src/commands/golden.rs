@@ -15,8 +15,12 @@ use noctule_model::{
 use noctule_text::{ascii, width};
 use serde_json::Value;
 
-use super::columns::Choice;
-use super::{energy_table, table, wait_answers, wait_table, why_text};
+use super::energy_table;
+use super::shared::columns::Choice;
+use super::shared::stat_table;
+use super::wait_answers;
+use super::wait_table;
+use super::why_text;
 use crate::print::Paint;
 use crate::users::Users;
 
@@ -303,9 +307,9 @@ fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> 
 }
 
 fn stat(report: &Report, level: Level, paint: Paint) -> String {
-    let choice = Choice::usual(&table::columns());
+    let choice = Choice::usual(&stat_table::columns());
     let users = Users::new(None);
-    table::draw(report, level, 4, false, &choice, &users, paint)
+    stat_table::draw(report, level, 4, false, &choice, &users, paint)
 }
 
 fn waits(report: &WaitReport, paint: Paint) -> String {

@@ -19,19 +19,19 @@ use noctule_trace::program::Program;
 use noctule_trace::session::{Attach, Counted, Gate, Session, Start};
 use noctule_trace::table::{Area, Snapshot, Table};
 
-use self::before::{Before, Wanted};
-use self::control::{Control, Order};
-use self::names::Names;
-use self::plan::Job;
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
 use super::refusal::not_started;
+use super::shared::watch::{Output, Reader};
 use super::target::Target;
-use super::watch::{Output, Reader};
 use super::watched::{Node, STEP};
 use crate::args::HistArgs;
 use crate::exit::{self, Usage};
 use crate::stop::{Signals, Woken};
+use before::{Before, Wanted};
+use control::{Control, Order};
+use names::Names;
+use plan::Job;
 
 /// Rows of the live table.
 const LIVE_ROWS: usize = 20;

@@ -14,15 +14,15 @@ use anyhow::{Context as _, Result};
 use noctule_kernel::{Attachment, ForeignObject, LoadedObject, Printed, Target};
 use noctule_trace::elf::{self, Convention};
 
-use self::errors::explained;
-use self::jobs::Job;
-use self::loaded::Object;
-use self::raw::Lines;
-use self::show::Show;
-use super::watch::Output;
+use super::shared::watch::Output;
 use crate::args::LoadArgs;
 use crate::exit;
 use crate::stop::{Signals, Woken};
+use errors::explained;
+use jobs::Job;
+use loaded::Object;
+use raw::Lines;
+use show::Show;
 
 pub(super) fn run(args: &LoadArgs) -> Result<u8> {
     let mut show = Show::new(Output::open(args.output.as_deref())?, args.json);

@@ -9,8 +9,8 @@ use noctule_trace::format::{EventFormat, Field};
 use noctule_trace::print::{FieldTable, Print, TableKind};
 use serde_json::{Value, json};
 
+use super::shared::watch::{Output, Reader};
 use super::tracepoints;
-use super::watch::{Output, Reader};
 use crate::args::ProbesArgs;
 use crate::exit;
 use crate::print::Paint;

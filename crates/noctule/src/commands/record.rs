@@ -8,8 +8,8 @@ use noctule_model::{Batch, Event};
 use noctule_tape::{Limits, Tape};
 use noctule_text::{bytes, count};
 
-use super::streaming::{Sink, Streaming};
-use super::watch::{Output, Reader};
+use super::shared::streaming::{Sink, Streaming};
+use super::shared::watch::{Output, Reader};
 use crate::args::RecordArgs;
 use crate::config::Config;
 use crate::exit::Usage;

@@ -13,10 +13,11 @@ use noctule_sinks::openmetrics::{Exporter, Options, View};
 use noctule_text::{duration, escape};
 use noctule_web::{Handlers, Sent};
 
-use super::columns::Choice;
+use super::run_recorded;
 use super::scrapers::Scrapers;
 use super::serving::{Serving, hide_processes};
-use super::{run_recorded, table};
+use super::shared::columns::Choice;
+use super::shared::stat_table;
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::event_file::EventFile;
@@ -290,8 +291,8 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     for level in [Level::Container, Level::Process] {
         let report = builder.report(level, false);
         let rows = FIRST_LOOK_ROWS;
-        let (choice, users) = (Choice::usual(&table::columns()), Users::new(None));
-        let drawn = table::draw(&report, level, rows, false, &choice, &users, paint);
+        let (choice, users) = (Choice::usual(&stat_table::columns()), Users::new(None));
+        let drawn = stat_table::draw(&report, level, rows, false, &choice, &users, paint);
         text.push_str(&drawn);
         text.push('\n');
     }

@@ -14,8 +14,8 @@ use noctule_tape::Stretch;
 use noctule_text::{count, date_time, escape};
 use noctule_web::Handlers;
 
-use super::recorded::{self, Window};
 use super::serving::{Serving, hide_processes};
+use super::shared::window::{self, Window};
 use crate::args::RunArgs;
 use crate::config::Config;
 use crate::exit;
@@ -88,7 +88,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
             feed.judge(&report, time_ns);
         }
     }
-    recorded::warn(batches.damages().iter());
+    window::warn(batches.damages().iter());
     let mut events = window.events();
     loop {
         let some: Vec<Event> = events.by_ref().take(1000).collect();
@@ -97,7 +97,7 @@ fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
         }
         feed.log(some);
     }
-    recorded::warn(events.damages().iter());
+    window::warn(events.damages().iter());
     tracing::info!("read {} batches", count(thinned.count()));
     let snapshot = snapshot.context("nothing of the recording can be read")?;
     Ok((feed, Published::new(snapshot)))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::columns::Choice;
-use super::recorded::{self, Answer, Window};
-use super::table;
-use super::watch::{Output, Watched, watch};
+use super::shared::columns::Choice;
+use super::shared::stat_table;
+use super::shared::watch::{Output, Watched, watch};
+use super::shared::window::{self, Answer, Window};
 use crate::args::{By, StatArgs};
 use crate::config::Config;
 use crate::stop::Signals;
@@ -18,8 +18,8 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
-        let level = recorded::level(args.by, &args.names, followed);
-        Choice::new(&args.shape, &table::columns(), level).map(|choice| (level, choice))
+        let level = window::level(args.by, &args.names, followed);
+        Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))
     };
     // A wrong column is an error before anything is measured. Whether a recording followed a command is
     // known when it was read.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         let live = args.source.recorded.from.is_none();
         let users = Users::new(live.then_some(CommandLines::new(config.events.args)));
         let paint = output.paint().wide(args.shape.wide);
-        let table = table::draw(&report, level, args.top, followed, &choice, &users, paint);
+        let table = stat_table::draw(&report, level, args.top, followed, &choice, &users, paint);
         output.print(&(times + &table))?;
     }
     Ok(answer.code)
@@ -58,14 +58,14 @@ fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
         (true, _, false) | (_, true, false) => Shown::Use,
         _ => Shown::All,
     };
-    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, shown)?;
     let selection = pipeline.select(&args.names, &args.command)?;
     let watched = Watched {
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        detail: recorded::detail(args.by, &args.names, followed),
+        detail: window::detail(args.by, &args.names, followed),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

@@ -8,7 +8,7 @@ use noctule_analysis::{Party, ProcessUse, SHORTEST_ID};
 use noctule_model::{Batch, CgroupId, Comm, Level, Owner, ProcessId, ProcessRow};
 use noctule_text::escape;
 
-use super::recorded;
+use super::shared::window;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 
@@ -92,7 +92,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Takes the next batch.
     pub(super) fn note(&mut self, batch: &Batch) {
-        recorded::note(&mut self.owners, batch);
+        window::note(&mut self.owners, batch);
         for row in batch.exited.iter().chain(&batch.processes) {
             if let Some(process) = Process::of(row) {
                 self.processes.insert(row.id.pid, process);

@@ -5,8 +5,8 @@ use noctule_tape::{Damage, Segment, Span, Tape};
 use noctule_text::{Align, Cell, Head, Tone, bytes, count, date_time, duration, escape};
 use serde_json::{Value, json};
 
-use super::recorded;
-use super::watch::Output;
+use super::shared::watch::Output;
+use super::shared::window;
 use crate::args::{TapeArgs, TapeCommand, TapeInfoArgs};
 use crate::config::Config;
 use crate::exit;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
 
 fn info(args: &TapeInfoArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
-    let tape = recorded::open(&args.folder)?;
+    let tape = window::open(&args.folder)?;
     // Each row is read once: the checksums of all of it are compared.
     let damages = tape.check();
     let text = match args.json {

@@ -13,7 +13,8 @@ use noctule_model::{Batch, CpuWeight, Level, Loss};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use super::{recorded, top_recorded};
+use super::shared::window;
+use super::top_recorded;
 use crate::args::TopArgs;
 use crate::config::Config;
 use crate::exit;
@@ -41,7 +42,7 @@ pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
         )));
     }
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, (&config.host, &[]))?;
+    let tape = window::keep(&args.source, (&config.host, &[]))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, batches) = sync_channel(LANE);
     let (interval, duration) = (args.interval, args.duration);
@@ -107,7 +108,7 @@ pub(super) fn options(
         hostname: config.host.name(),
         utc_offset: print::utc_offset,
         about,
-        moment: |text, end_unix_ns| recorded::moment(text, end_unix_ns).map_err(|it| it.0),
+        moment: |text, end_unix_ns| window::moment(text, end_unix_ns).map_err(|it| it.0),
         ascii: print::ascii_only(),
         color: print::colours(),
     }

@@ -9,7 +9,7 @@ use noctule_model::Batch;
 use noctule_tape::{Batches, Damage, Span, Stretch, Tape};
 use noctule_tui::{About, Recorded, Run};
 
-use super::recorded::{self, Sought, Window};
+use super::shared::window::{self, Sought, Window};
 use super::top;
 use crate::args::{Names, TopArgs};
 use crate::config::Config;
@@ -37,7 +37,7 @@ pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let stop = stop::end_flag()?;
     let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
     // The screen had no room for it.
-    recorded::warn(shown.met().iter());
+    window::warn(shown.met().iter());
     replayed.context("the terminal")?;
     Ok(exit::DONE)
 }
@@ -82,11 +82,11 @@ impl Iterator for Noted<'_> {
 impl Shown {
     fn open(folder: &Path, args: &TopArgs) -> Result<Self> {
         if args.source.recorded.at.is_none() && args.duration.is_none() {
-            let tape = recorded::open(folder).context("--from")?;
-            recorded::warn(tape.damages());
+            let tape = window::open(folder).context("--from")?;
+            window::warn(tape.damages());
             let mut parts = tape.spans();
             parts.retain(|part| part.batches() > 0);
-            ensure!(!parts.is_empty(), recorded::nothing_in(&tape, folder));
+            ensure!(!parts.is_empty(), window::nothing_in(&tape, folder));
             return Ok(Self {
                 tape,
                 parts,

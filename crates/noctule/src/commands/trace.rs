@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::watch::{Output, Reader};
+use super::shared::watch::{Output, Reader};
 use super::watched::{self, Lines, More, Node, Traced};
 use crate::args::TraceArgs;
 use crate::exit;

@@ -8,13 +8,13 @@ use anyhow::{Result, bail};
 use noctule_trace::tree::Command;
 use noctule_trace::watch::{Arrival, Plan, WatchSession};
 
-use self::setup::Setup;
 use super::refusal::not_started;
-use super::watch::{Output, Reader};
+use super::shared::watch::{Output, Reader};
 use super::watched::{self, Lines, More, Node};
 use crate::args::TriggerArgs;
 use crate::exit::{self, Usage};
 use crate::stop::Signals;
+use setup::Setup;
 
 pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();

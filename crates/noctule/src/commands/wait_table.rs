@@ -4,7 +4,7 @@ use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind};
 use noctule_text::{self as text, Cell, Tone, WAIT_SCALE, escape};
 
-use super::columns::{Choice, Column, Figure, more};
+use super::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
 /// Culprits that are named below a row.

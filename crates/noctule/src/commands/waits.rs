@@ -5,12 +5,14 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use noctule_model::{FeatureId, Level};
 
-use super::columns::Choice;
-use super::recorded::{self, Answer, Window};
+use super::blocked_table;
 use super::settings::Observed;
-use super::table::lost;
-use super::watch::{Output, Watched, watch};
-use super::{blocked_table, wait_answers, wait_table};
+use super::shared::columns::Choice;
+use super::shared::stat_table::lost;
+use super::shared::watch::{Output, Watched, watch};
+use super::shared::window::{self, Answer, Window};
+use super::wait_answers;
+use super::wait_table;
 use crate::args::{By, WaitsArgs};
 use crate::config::Config;
 use crate::exit::Usage;
@@ -65,7 +67,7 @@ pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
 fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> Result<Answer> {
     check(config)?;
     let signals = Signals::catch()?;
-    let tape = recorded::keep(&args.source, (&config.host, &args.command))?;
+    let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = Pipeline::start(config, Shown::Waits)?;
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;
@@ -74,7 +76,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
         command: &args.command,
         window: WINDOW,
         limit: args.duration,
-        detail: recorded::detail(Some(By::Container), &args.names, !args.command.is_empty()),
+        detail: window::detail(Some(By::Container), &args.names, !args.command.is_empty()),
         tape: tape.as_ref(),
     };
     let answer = watch(&mut pipeline, &signals, &watched)?;

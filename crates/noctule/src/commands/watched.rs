@@ -20,13 +20,13 @@ use noctule_trace::source::Problem;
 use noctule_trace::tree::Expr;
 use noctule_trace::watch::{Arrival, Losses, Shape, WatchSession};
 
-use self::names::KernelNames;
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
+use super::shared::watch::{Output, Reader};
 use super::tracepoints::{self, Registered, Skipped};
-use super::watch::{Output, Reader};
 use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
+use names::KernelNames;
 
 pub(super) use lines::Lines;
 pub(super) use traced::{Traced, either};

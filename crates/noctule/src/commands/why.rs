@@ -8,12 +8,13 @@ use noctule_analysis::{CpuWindow, Detail, ProcessUse, ReportBuilder, Strip, Thre
 use noctule_model::{AsleepThreads, Batch, FeatureId, Level};
 use noctule_text::{Tone, escape};
 
-use super::recorded::{Answer, Window};
 use super::settings::Observed;
+use super::shared::watch::{Output, Watched, watch_each};
+use super::shared::window::{Answer, Window};
+use super::subject;
 use super::subject::{Seen, Subject};
 use super::waits::check;
-use super::watch::{Output, Watched, watch_each};
-use super::{subject, why_text};
+use super::why_text;
 use crate::args::{By, Names, WhyArgs};
 use crate::config::Config;
 use crate::exit::Usage;

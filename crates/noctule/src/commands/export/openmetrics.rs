@@ -15,8 +15,8 @@ use noctule_sinks::openmetrics::{Exposition, Snapshot};
 use noctule_tape::{Stretch, Tape};
 use noctule_text::{bytes, count};
 
-use super::{Done, Reader, create, keep, read};
 use crate::args::TapeExportArgs;
+use crate::commands::export::{Done, Reader, create, keep, read};
 use crate::config::Config;
 use crate::replay::Replay;
 

@@ -6,8 +6,8 @@ use noctule_text::escape;
 use noctule_trace::value::{Value, decode};
 use serde_json::json;
 
-use super::super::watch::{Output, Reader};
 use super::jobs::Job;
+use crate::commands::shared::watch::{Output, Reader};
 use crate::patient;
 
 /// Where it goes.

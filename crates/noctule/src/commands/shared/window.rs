@@ -25,33 +25,33 @@ use crate::wire::Scope;
 
 mod moment;
 
-pub(super) use moment::moment;
+pub(crate) use moment::moment;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A window that was watched, or read.
-pub(super) struct Answer {
-    pub(super) builder: ReportBuilder,
+pub(crate) struct Answer {
+    pub(crate) builder: ReportBuilder,
     /// The rows that are meant.
-    pub(super) selection: Selection,
+    pub(crate) selection: Selection,
     /// The exit status to pass on.
-    pub(super) code: u8,
+    pub(crate) code: u8,
     /// It is about a command alone.
-    pub(super) followed: bool,
+    pub(crate) followed: bool,
     /// Wall-clock time of the first batch of a recording and of the last, nanoseconds since 1970; `None`: it is live.
-    pub(super) recorded: Option<(u64, u64)>,
+    pub(crate) recorded: Option<(u64, u64)>,
 }
 
 impl Answer {
     /// The first line of what people read: the time that a recording was asked for.
-    pub(super) fn times(&self) -> String {
+    pub(crate) fn times(&self) -> String {
         let line = |(from, to)| format!("recorded from {} to {}\n", local(from), local(to));
         self.recorded.map_or_else(String::new, line)
     }
 }
 
 /// What a row stands for.
-pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
+pub(crate) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     let default = match followed || !names.pid.is_empty() {
         true => Level::Process,
         false => Level::Container,
@@ -60,7 +60,7 @@ pub(super) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
 }
 
 /// What of processes an answer needs.
-pub(super) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
+pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
     if !names.pid.is_empty() {
         Detail::Trees
     } else if followed || level(by, names, followed) == Level::Process {
@@ -71,7 +71,7 @@ pub(super) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
 }
 
 /// The recording in a folder that was typed.
-pub(super) fn open(folder: &Path) -> Result<Tape> {
+pub(crate) fn open(folder: &Path) -> Result<Tape> {
     let wrong = match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Some("there is no such folder"),
         Ok(file) if !file.is_dir() => Some("it is no folder"),
@@ -103,15 +103,15 @@ impl<'a> At<'a> {
 }
 
 /// A stretch of a recording.
-pub(super) struct Window {
-    pub(super) tape: Tape,
-    pub(super) stretch: Stretch,
+pub(crate) struct Window {
+    pub(crate) tape: Tape,
+    pub(crate) stretch: Stretch,
 }
 
 impl Window {
     /// The window that is asked for; `None` when the answer is to be live. `usual` is its length when
     /// only its begin is given.
-    pub(super) fn open(
+    pub(crate) fn open(
         args: &RecordedArgs,
         duration: Option<Duration>,
         usual: Duration,
@@ -121,7 +121,7 @@ impl Window {
     }
 
     /// The window of the recording that --from names.
-    pub(super) fn of_option(
+    pub(crate) fn of_option(
         folder: &Path,
         at: Option<&str>,
         duration: Option<Duration>,
@@ -132,7 +132,7 @@ impl Window {
     }
 
     /// The window of the recording that an argument names.
-    pub(super) fn of(
+    pub(crate) fn of(
         folder: &Path,
         at: Option<&str>,
         duration: Option<Duration>,
@@ -142,7 +142,7 @@ impl Window {
     }
 
     /// The same of an argument that names a moment, too.
-    pub(super) fn of_place(
+    pub(crate) fn of_place(
         typed: &str,
         (folder, moment): (&Path, &str),
         duration: Option<Duration>,
@@ -227,22 +227,22 @@ impl Window {
     }
 
     /// The events of the window.
-    pub(super) fn events(&self) -> Events<'_> {
+    pub(crate) fn events(&self) -> Events<'_> {
         self.stretch.events(&self.tape)
     }
 
     /// The batches of the window.
-    pub(super) fn batches(&self) -> Batches<'_> {
+    pub(crate) fn batches(&self) -> Batches<'_> {
         self.stretch.batches(&self.tape)
     }
 
     /// Reads what of the window a report needs.
-    pub(super) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
+    pub(crate) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
         self.answer_and_show_some(by, names, &mut |_| {})
     }
 
     /// The same, and shows each batch that is read: together they have every row of the window.
-    pub(super) fn answer_and_show_some(
+    pub(crate) fn answer_and_show_some(
         &self,
         by: Option<By>,
         names: &Names,
@@ -255,7 +255,7 @@ impl Window {
     }
 
     /// The same for a report of groups' waits. Processes are left out, unless the answer is about some.
-    pub(super) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
+    pub(crate) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
         if self.is_of_command() || !names.pid.is_empty() {
             return self.answer(Some(By::Process), names);
         }
@@ -266,7 +266,7 @@ impl Window {
     }
 
     /// Reads every batch of the window, and shows each.
-    pub(super) fn answer_and_show(
+    pub(crate) fn answer_and_show(
         &self,
         by: Option<By>,
         names: &Names,
@@ -330,18 +330,18 @@ impl Window {
     }
 
     /// It was made with a COMMAND.
-    pub(super) fn is_of_command(&self) -> bool {
+    pub(crate) fn is_of_command(&self) -> bool {
         !self.command().is_empty()
     }
 
     /// The COMMAND with which it was made; empty: it is of everything.
-    pub(super) fn command(&self) -> &[String] {
+    pub(crate) fn command(&self) -> &[String] {
         let first = self.tape.segments().get(self.stretch.span.segments.0);
         first.map_or(&[], |segment| &segment.meta().command)
     }
 
     /// Fails where the feature was off when it was recorded, with why.
-    pub(super) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
+    pub(crate) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
         let needed = features::need_one(&report.features, &[feature], When::Recorded);
         needed.map(drop).map_err(|words| off_then(&words))
@@ -349,7 +349,7 @@ impl Window {
 }
 
 /// Fails where all of the kinds were off when the window began, and says which were.
-pub(super) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
+pub(crate) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
     let needed = features::need_kinds(&first.features, scope, When::Recorded);
     needed.map_err(|words| off_then(&words))
 }
@@ -360,7 +360,7 @@ fn off_then(words: &str) -> anyhow::Error {
 }
 
 /// Why a recording answers nothing.
-pub(super) fn nothing_in(tape: &Tape, folder: &Path) -> String {
+pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     let folder = folder.display();
     if tape.damages().next().is_some() {
         return format!(
@@ -374,7 +374,7 @@ pub(super) fn nothing_in(tape: &Tape, folder: &Path) -> String {
 }
 
 /// The groups of a batch.
-pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
+pub(crate) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     for row in &batch.cgroups {
         if let Some(owner) = &row.owner {
             owners.insert(row.id, owner.clone());
@@ -383,7 +383,7 @@ pub(super) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
 }
 
 /// What was asked for by name, and whether it was in what was read.
-pub(super) struct Sought<'a> {
+pub(crate) struct Sought<'a> {
     names: &'a Names,
     selection: Selection,
     /// The last that each group had.
@@ -395,7 +395,7 @@ pub(super) struct Sought<'a> {
 }
 
 impl<'a> Sought<'a> {
-    pub(super) fn of(names: &'a Names) -> Result<Self> {
+    pub(crate) fn of(names: &'a Names) -> Result<Self> {
         Ok(Self {
             names,
             selection: select::recorded(names)?,
@@ -406,7 +406,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Looks through a batch, as long as something was not there.
-    pub(super) fn note(&mut self, batch: &Batch) {
+    pub(crate) fn note(&mut self, batch: &Batch) {
         if self.is_found() {
             return;
         }
@@ -425,12 +425,12 @@ impl<'a> Sought<'a> {
     }
 
     /// Whether all of it was there.
-    pub(super) fn is_found(&self) -> bool {
+    pub(crate) fn is_found(&self) -> bool {
         self.unseen.is_empty() && self.selection.is_found(&self.found)
     }
 
     /// The rows that are meant; refused where something was not there.
-    pub(super) fn selection(self) -> Result<Selection> {
+    pub(crate) fn selection(self) -> Result<Selection> {
         let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
         if let Some(missing) = self.selection.missing(&self.found, &owners) {
             return Err(select::nothing_fits(missing).into());
@@ -446,7 +446,7 @@ impl<'a> Sought<'a> {
 }
 
 /// What is damaged is said, and what can be read is used.
-pub(super) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
+pub(crate) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
     for damage in damages {
         tracing::warn!("{}", escape(&damage.to_string()));
     }
@@ -462,7 +462,7 @@ fn why(damages: &[Damage]) -> &'static str {
 }
 
 /// The tape on which a live answer is kept, if that is wanted.
-pub(super) fn keep(args: &SourceArgs, of: (&Host, &[OsString])) -> Result<Option<Recording>> {
+pub(crate) fn keep(args: &SourceArgs, of: (&Host, &[OsString])) -> Result<Option<Recording>> {
     let open = |folder: &std::path::PathBuf| {
         Recording::open(folder, recording::SEGMENT, Limits::default(), of)
     };

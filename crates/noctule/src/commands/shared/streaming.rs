@@ -15,7 +15,7 @@ use crate::wire::Pipeline;
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// Takes what comes.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// A batch.
     fn batch(&mut self, _batch: &Batch) {}
     /// Events, in order.
@@ -25,19 +25,19 @@ pub(super) trait Sink {
 }
 
 /// How long it goes on.
-pub(super) struct Streaming<'a> {
+pub(crate) struct Streaming<'a> {
     /// As long as this command; empty: everything is watched.
-    pub(super) command: &'a [OsString],
-    pub(super) duration: Option<Duration>,
+    pub(crate) command: &'a [OsString],
+    pub(crate) duration: Option<Duration>,
     /// Between two batches.
-    pub(super) tick: Duration,
+    pub(crate) tick: Duration,
     /// From an event until it is read, at most.
-    pub(super) latency: Duration,
+    pub(crate) latency: Duration,
 }
 
 impl Streaming<'_> {
     /// The value is the exit status.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         pipeline: &mut Pipeline,
         signals: &Signals,

@@ -13,7 +13,7 @@ use noctule_analysis::{Detail, ReportBuilder, Selection};
 use noctule_model::Batch;
 use noctule_text::ascii;
 
-use super::recorded::Answer;
+use super::window::Answer;
 use crate::exit::{self, NotStarted};
 use crate::limits;
 use crate::print::{self, Paint};
@@ -31,19 +31,19 @@ const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
 const LAST_RECORD_TRIES: u32 = 250;
 
 /// What is watched, and for how long.
-pub(super) struct Watched<'a> {
+pub(crate) struct Watched<'a> {
     /// As long as it runs, if there is one.
-    pub(super) command: &'a [OsString],
+    pub(crate) command: &'a [OsString],
     /// Without a limit.
-    pub(super) window: Duration,
-    pub(super) limit: Option<Duration>,
+    pub(crate) window: Duration,
+    pub(crate) limit: Option<Duration>,
     /// What of processes the answer needs.
-    pub(super) detail: Detail,
-    pub(super) tape: Option<&'a Recording>,
+    pub(crate) detail: Detail,
+    pub(crate) tape: Option<&'a Recording>,
 }
 
 /// Watches for the window, or as long as the command runs if there is one.
-pub(super) fn watch(
+pub(crate) fn watch(
     pipeline: &mut Pipeline,
     signals: &Signals,
     watched: &Watched<'_>,
@@ -52,7 +52,7 @@ pub(super) fn watch(
 }
 
 /// The same, and shows each batch.
-pub(super) fn watch_each(
+pub(crate) fn watch_each(
     pipeline: &mut Pipeline,
     signals: &Signals,
     watched: &Watched<'_>,
@@ -186,7 +186,7 @@ impl Drop for CountDown {
 
 /// How far a command that is followed has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     /// It runs.
     Runs,
     /// It has ended, and what it left to report is on its way.
@@ -194,18 +194,18 @@ pub(super) enum Progress {
 }
 
 /// What a command that was followed left.
-pub(super) struct Followed {
+pub(crate) struct Followed {
     /// The exit status to pass on.
-    pub(super) code: u8,
+    pub(crate) code: u8,
     /// Everything that it did was reported.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
 }
 
 /// Looks at what there is; whether something of the command is still to come.
-pub(super) type Look<'a> = &'a mut dyn FnMut(&mut Pipeline, Progress) -> Result<bool>;
+pub(crate) type Look<'a> = &'a mut dyn FnMut(&mut Pipeline, Progress) -> Result<bool>;
 
 /// Runs a command and looks, at least once a second, until it has ended and everything has come.
-pub(super) fn follow(
+pub(crate) fn follow(
     pipeline: &mut Pipeline,
     signals: &Signals,
     command: &[OsString],
@@ -304,7 +304,7 @@ fn code(status: ExitStatus) -> u8 {
 
 /// Where the answer goes. A file is made before anything else, so that a wrong path is known early. It gets its name
 /// with the first text: a command that fails before leaves the old file.
-pub(super) enum Output<'a> {
+pub(crate) enum Output<'a> {
     /// Standard output.
     Standard,
     /// Standard error: standard output belongs to the command that is followed.
@@ -314,19 +314,19 @@ pub(super) enum Output<'a> {
 
 /// Whether anybody reads the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(crate) enum Reader {
     There,
     /// It closed its end of the pipe.
     Gone,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn open(path: Option<&'a Path>) -> Result<Self> {
+    pub(crate) fn open(path: Option<&'a Path>) -> Result<Self> {
         Self::beside(path, &[])
     }
 
     /// The same, for a report on this command, if there is one.
-    pub(super) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
+    pub(crate) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
             None => Ok(Self::BesideCommand),
@@ -337,7 +337,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    pub(super) fn write(&mut self, text: &str) -> Result<Reader> {
+    pub(crate) fn write(&mut self, text: &str) -> Result<Reader> {
         let write = |to: BorrowedFd<'_>| patient::deliver(to, text.as_bytes(), stop::is_asked);
         let (written, place) = match self {
             Self::Standard => (write(stdout().as_fd()), "standard output".into()),
@@ -355,14 +355,14 @@ impl<'a> Output<'a> {
     }
 
     /// Text for people, in the characters that the locale has.
-    pub(super) fn print(&mut self, text: &str) -> Result<Reader> {
+    pub(crate) fn print(&mut self, text: &str) -> Result<Reader> {
         match print::ascii_only() {
             true => self.write(&ascii(text)),
             false => self.write(text),
         }
     }
 
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         match self {
             Self::Standard => stdout().is_terminal(),
             Self::BesideCommand => stderr().is_terminal(),
@@ -370,7 +370,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    pub(super) fn paint(&self) -> Paint {
+    pub(crate) fn paint(&self) -> Paint {
         match self {
             Self::Standard => Paint::of(&stdout()),
             Self::BesideCommand => Paint::of(&stderr()),

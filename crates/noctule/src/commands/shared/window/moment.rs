@@ -8,13 +8,13 @@ use chrono::{
 use crate::exit::Usage;
 
 /// A moment as people type it. A time of day is the last one before the recording's end.
-pub(in super::super) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
+pub(crate) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
     moment_in(text, end_unix_ns, &|at| at <= end_unix_ns)
 }
 
 /// The same. Where the clocks were set back an hour is there twice: then the later one counts of those that were
 /// recorded.
-pub(super) fn moment_in(
+pub(crate) fn moment_in(
     text: &str,
     end_unix_ns: u64,
     is_recorded: &dyn Fn(u64) -> bool,
@@ -40,7 +40,7 @@ pub(super) fn moment_in(
 }
 
 /// Whether a time of day was taken as that of a day before the recording's end.
-pub(super) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bool {
+pub(crate) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bool {
     let day = |unix_ns: u64| {
         let time = DateTime::from_timestamp_nanos(unix_ns.cast_signed());
         time.with_timezone(&Local).date_naive()
@@ -49,7 +49,7 @@ pub(super) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bo
 }
 
 /// How long before the end of the recording a moment is, if that is how it was typed, nanoseconds.
-pub(super) fn before_end(text: &str) -> Option<u64> {
+pub(crate) fn before_end(text: &str) -> Option<u64> {
     let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
     u64::try_from(back.as_nanos()).ok()
 }

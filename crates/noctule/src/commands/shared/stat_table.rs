@@ -13,7 +13,7 @@ type Of = fn(&Report, &Line<'_>) -> Option<Figure>;
 
 /// Those with higher numbers are dropped first when the terminal is narrow. A counter that is not measured
 /// has no figure, and neither has an event that did not happen.
-pub(super) fn columns() -> Vec<Column<Of>> {
+pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 12, |_, line| Some(Figure::text(&*line.name))),
         Column::number("CPU%", 1, |report, line| {
@@ -90,13 +90,13 @@ pub(super) fn columns() -> Vec<Column<Of>> {
 }
 
 /// The user that a process runs as, on request.
-pub(super) fn user_column<F>(priority: u8, figure: F) -> Column<F> {
+pub(crate) fn user_column<F>(priority: u8, figure: F) -> Column<F> {
     let column = Column::text("user", priority, 6, figure);
     column.on_request().of_processes()
 }
 
 /// The command line of a process, on request.
-pub(super) fn command_column<F>(priority: u8, figure: F) -> Column<F> {
+pub(crate) fn command_column<F>(priority: u8, figure: F) -> Column<F> {
     let column = Column::text("command", priority, 12, figure);
     column.on_request().of_processes()
 }
@@ -129,19 +129,19 @@ fn value(report: &Report, line: &Line<'_>, counter: Counter) -> Option<u64> {
 }
 
 /// One line of a table: its name, the row that it shows, and where that belongs.
-pub(super) struct Line<'a> {
-    pub(super) name: String,
-    pub(super) row: &'a Row,
+pub(crate) struct Line<'a> {
+    pub(crate) name: String,
+    pub(crate) row: &'a Row,
     level: Level,
     /// It stands for several rows.
     sum: bool,
     /// Its CPU time is not known.
-    pub(super) unmeasured: bool,
+    pub(crate) unmeasured: bool,
     users: &'a Users,
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(row: &'a Row, level: Level, users: &'a Users) -> Self {
+    pub(crate) fn of(row: &'a Row, level: Level, users: &'a Users) -> Self {
         Self {
             name: name(row, level),
             row,
@@ -152,7 +152,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    pub(super) fn sum(name: String, row: &'a Row, level: Level, users: &'a Users) -> Self {
+    pub(crate) fn sum(name: String, row: &'a Row, level: Level, users: &'a Users) -> Self {
         Self {
             name,
             row,
@@ -164,7 +164,7 @@ impl<'a> Line<'a> {
     }
 
     /// Container, unit or cgroup of a process; path of a container.
-    pub(super) fn place(&self) -> Option<Figure> {
+    pub(crate) fn place(&self) -> Option<Figure> {
         let text = match self.level {
             _ if self.sum => return None,
             Level::Process => self.row.name(Level::Container),
@@ -174,12 +174,12 @@ impl<'a> Line<'a> {
         Some(Figure::text(escape(&text)))
     }
 
-    pub(super) fn user(&self) -> Option<Figure> {
+    pub(crate) fn user(&self) -> Option<Figure> {
         let process = self.row.process.as_ref().filter(|it| !it.exited)?;
         self.users.of(process.id.pid).map(Figure::text)
     }
 
-    pub(super) fn command(&self) -> Option<Figure> {
+    pub(crate) fn command(&self) -> Option<Figure> {
         let process = self.row.process.as_ref().filter(|it| !it.exited)?;
         self.users.command(process.id.pid).map(Figure::text)
     }
@@ -187,7 +187,7 @@ impl<'a> Line<'a> {
 
 /// The table with the rest of the machine below it. `together`: a last line for all rows, as the
 /// answer to what a command used.
-pub(super) fn draw(
+pub(crate) fn draw(
     report: &Report,
     level: Level,
     top: usize,
@@ -229,7 +229,7 @@ pub(super) fn draw(
 }
 
 /// What is missing in the figures, if anything is.
-pub(super) fn lost(losses: &[Loss], paint: Paint) -> String {
+pub(crate) fn lost(losses: &[Loss], paint: Paint) -> String {
     if losses.is_empty() {
         return String::new();
     }
@@ -354,7 +354,7 @@ mod tests {
     /// The examples are copied from a terminal: this finds those that are older than the table.
     #[test]
     fn the_readme_shows_columns_that_exist() {
-        let page = include_str!("../../../../README.md");
+        let page = include_str!("../../../../../README.md");
         let heads: Vec<&str> = page.lines().filter(|l| l.contains(" CPU% ")).collect();
         assert!(!heads.is_empty(), "README.md has no example of stat");
         let words = |head: &'static str| head.split("  ").map(str::trim).filter(|w| !w.is_empty());

@@ -10,16 +10,16 @@ use crate::exit::Usage;
 use crate::print::Paint;
 
 /// A column. `F` computes its figure of a row.
-pub(super) struct Column<F> {
+pub(crate) struct Column<F> {
     /// Its name in --columns and --sort.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     title: &'static str,
     align: Align,
     priority: u8,
     least: Option<usize>,
     usual: bool,
     of_processes: bool,
-    pub(super) figure: F,
+    pub(crate) figure: F,
 }
 
 /// Only the names, the verdict and the culprit are dropped later.
@@ -27,7 +27,7 @@ const KEPT: u8 = 3;
 
 impl<F> Column<F> {
     /// A column of numbers. When the terminal is narrow, those with higher priorities are dropped first.
-    pub(super) fn number(name: &'static str, priority: u8, figure: F) -> Self {
+    pub(crate) fn number(name: &'static str, priority: u8, figure: F) -> Self {
         Self {
             name,
             title: name,
@@ -41,7 +41,7 @@ impl<F> Column<F> {
     }
 
     /// A column of texts, which can be shortened to `least` columns of the terminal.
-    pub(super) fn text(name: &'static str, priority: u8, least: usize, figure: F) -> Self {
+    pub(crate) fn text(name: &'static str, priority: u8, least: usize, figure: F) -> Self {
         Self {
             align: Align::Left,
             least: Some(least),
@@ -50,19 +50,19 @@ impl<F> Column<F> {
     }
 
     /// Makes the column of that name one of the last that are dropped: what it shows is what matters.
-    pub(super) fn keep(name: &str, columns: &mut [Self]) {
+    pub(crate) fn keep(name: &str, columns: &mut [Self]) {
         for column in columns.iter_mut().filter(|column| column.name == name) {
             column.priority = KEPT;
         }
     }
 
     /// Another heading than the name.
-    pub(super) fn titled(self, title: &'static str) -> Self {
+    pub(crate) fn titled(self, title: &'static str) -> Self {
         Self { title, ..self }
     }
 
     /// It is shown only on request.
-    pub(super) fn on_request(self) -> Self {
+    pub(crate) fn on_request(self) -> Self {
         Self {
             usual: false,
             ..self
@@ -70,7 +70,7 @@ impl<F> Column<F> {
     }
 
     /// Only processes have it.
-    pub(super) fn of_processes(self) -> Self {
+    pub(crate) fn of_processes(self) -> Self {
         Self {
             of_processes: true,
             ..self
@@ -79,7 +79,7 @@ impl<F> Column<F> {
 }
 
 /// What a column has for a row: how it looks, and its place in the order.
-pub(super) struct Figure {
+pub(crate) struct Figure {
     cell: Cell,
     key: Key,
 }
@@ -91,14 +91,14 @@ enum Key {
 }
 
 impl Figure {
-    pub(super) fn number(value: f64, text: impl Into<String>) -> Self {
+    pub(crate) fn number(value: f64, text: impl Into<String>) -> Self {
         Self {
             cell: Cell::new(text, Tone::Plain),
             key: Key::Number(value),
         }
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
             key: Key::Text(text.to_lowercase()),
@@ -107,7 +107,7 @@ impl Figure {
     }
 
     /// A cell that looks otherwise than the value by which it is sorted.
-    pub(super) fn drawn(value: f64, cell: Cell) -> Self {
+    pub(crate) fn drawn(value: f64, cell: Cell) -> Self {
         Self {
             cell,
             key: Key::Number(value),
@@ -117,7 +117,7 @@ impl Figure {
 
 /// What was asked for: positions of columns.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(crate) struct Choice {
     shown: Vec<usize>,
     /// Those that are shown although no row has a figure.
     named: Vec<usize>,
@@ -126,7 +126,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// The first column has the names, and is always shown.
-    pub(super) fn new<F>(
+    pub(crate) fn new<F>(
         shape: &Shape,
         columns: &[Column<F>],
         level: Level,
@@ -164,7 +164,7 @@ impl Choice {
     }
 
     /// The usual columns and order.
-    pub(super) fn usual<F>(columns: &[Column<F>]) -> Self {
+    pub(crate) fn usual<F>(columns: &[Column<F>]) -> Self {
         let usual = (0..columns.len()).filter(|&i| columns[i].usual);
         Self {
             shown: usual.collect(),
@@ -174,7 +174,7 @@ impl Choice {
     }
 
     /// Puts the rows into the order that was asked for, if any. Those without a figure are last.
-    pub(super) fn sort<F, R>(
+    pub(crate) fn sort<F, R>(
         &self,
         columns: &[Column<F>],
         rows: &mut [R],
@@ -186,7 +186,7 @@ impl Choice {
     }
 
     /// Lays the rows out. A column in which no row has anything is left out, unless it was asked for.
-    pub(super) fn draw<F, R>(
+    pub(crate) fn draw<F, R>(
         &self,
         columns: &[Column<F>],
         rows: &[R],
@@ -241,17 +241,17 @@ impl Choice {
 }
 
 /// The lines of a table.
-pub(super) struct Drawn {
-    pub(super) head: String,
-    pub(super) rows: Vec<String>,
+pub(crate) struct Drawn {
+    pub(crate) head: String,
+    pub(crate) rows: Vec<String>,
     /// Names of the columns that had room.
-    pub(super) shown: Vec<&'static str>,
+    pub(crate) shown: Vec<&'static str>,
     /// Which columns had no room; empty where all had.
-    pub(super) dropped: String,
+    pub(crate) dropped: String,
 }
 
 /// So many rows that are not shown.
-pub(super) fn more(rows: usize) -> String {
+pub(crate) fn more(rows: usize) -> String {
     match rows {
         1 => "1 more row".to_owned(),
         rows => format!("{} more rows", text::count(rows as u64)),
