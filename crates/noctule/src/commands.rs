@@ -5,12 +5,9 @@ use anyhow::Result;
 use crate::args::{Args, Command};
 use crate::config::Config;
 
-mod blocked_table;
 mod diff;
 mod docs;
 mod doctor;
-mod energy;
-mod energy_table;
 mod event_filter;
 mod event_lines;
 mod events;
@@ -21,6 +18,7 @@ mod groups;
 mod hist;
 mod kallsyms;
 mod load;
+mod measure;
 mod probes;
 mod record;
 mod refusal;
@@ -28,10 +26,7 @@ mod run;
 mod run_recorded;
 mod scrapers;
 mod serving;
-mod settings;
 mod shared;
-mod stat;
-mod subject;
 mod tape;
 mod target;
 mod top;
@@ -39,22 +34,17 @@ mod top_recorded;
 mod trace;
 mod tracepoints;
 mod trigger;
-mod wait_answers;
-mod wait_table;
-mod waits;
 mod watched;
-mod why;
-mod why_text;
 
 /// Does what was asked for; the value is the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
     let config = Config::load(args.config.as_deref())?;
     match args.command {
         Command::Run(run) => run::run(&run, config),
-        Command::Stat(stat) => stat::run(&stat, &config),
-        Command::Energy(energy) => energy::run(&energy, &config),
-        Command::Waits(waits) => waits::run(&waits, &config),
-        Command::Why(why) => why::run(&why, &config),
+        Command::Stat(stat) => measure::stat::run(&stat, &config),
+        Command::Energy(energy) => measure::energy::run(&energy, &config),
+        Command::Waits(waits) => measure::waits::run(&waits, &config),
+        Command::Why(why) => measure::why::run(&why, &config),
         Command::Top(top) => top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),

@@ -15,12 +15,12 @@ use noctule_model::{
 use noctule_text::{ascii, width};
 use serde_json::Value;
 
-use super::energy_table;
+use super::measure::energy_table;
+use super::measure::wait_answers;
+use super::measure::wait_table;
+use super::measure::why_text;
 use super::shared::columns::Choice;
 use super::shared::stat_table;
-use super::wait_answers;
-use super::wait_table;
-use super::why_text;
 use crate::print::Paint;
 use crate::users::Users;
 

@@ -8,7 +8,7 @@ use noctule_analysis::{Party, ProcessUse, SHORTEST_ID};
 use noctule_model::{Batch, CgroupId, Comm, Level, Owner, ProcessId, ProcessRow};
 use noctule_text::escape;
 
-use super::shared::window;
+use crate::commands::shared::window;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 

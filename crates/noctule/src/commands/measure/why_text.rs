@@ -24,7 +24,7 @@ const BEHIND: &str = "(a group: what was waited behind it, and its part of all t
                       others; a process: the CPU time that it used, on any CPU)";
 
 /// The whole answer. Empty where the group neither ran nor waited.
-pub(super) fn draw(why: &Why, paint: Paint) -> String {
+pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
         return String::new();
     };

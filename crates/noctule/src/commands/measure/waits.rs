@@ -7,13 +7,13 @@ use noctule_model::{FeatureId, Level};
 
 use super::blocked_table;
 use super::settings::Observed;
-use super::shared::columns::Choice;
-use super::shared::stat_table::lost;
-use super::shared::watch::{Output, Watched, watch};
-use super::shared::window::{self, Answer, Window};
 use super::wait_answers;
 use super::wait_table;
 use crate::args::{By, WaitsArgs};
+use crate::commands::shared::columns::Choice;
+use crate::commands::shared::stat_table::lost;
+use crate::commands::shared::watch::{Output, Watched, watch};
+use crate::commands::shared::window::{self, Answer, Window};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
@@ -21,7 +21,7 @@ use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
 
-pub(super) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let level = Level::from(args.by);
     let columns = match args.blocked {
         true => blocked_table::columns(),

@@ -6,7 +6,7 @@ use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{BlockClass, Level};
 use noctule_text::{self as text, Tone, escape};
 
-use super::shared::columns::{Choice, Column, Figure, more};
+use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
 /// What the columns show of a row.

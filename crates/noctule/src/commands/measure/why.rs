@@ -9,13 +9,13 @@ use noctule_model::{AsleepThreads, Batch, FeatureId, Level};
 use noctule_text::{Tone, escape};
 
 use super::settings::Observed;
-use super::shared::watch::{Output, Watched, watch_each};
-use super::shared::window::{Answer, Window};
 use super::subject;
 use super::subject::{Seen, Subject};
 use super::waits::check;
 use super::why_text;
 use crate::args::{By, Names, WhyArgs};
+use crate::commands::shared::watch::{Output, Watched, watch_each};
+use crate::commands::shared::window::{Answer, Window};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::stop::Signals;
@@ -24,7 +24,7 @@ use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);
 
-pub(super) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let (found, why, asleep, answer) = match Window::open(&args.recorded, args.duration, WINDOW)? {
         Some(window) => recorded(args, &window, config)?,

@@ -9,10 +9,10 @@ use noctule_kernel::{Error, ErrorKind};
 use noctule_model::Batch;
 
 use super::energy_table;
-use super::shared::columns::Choice;
-use super::shared::watch::{Output, Watched, watch_each};
-use super::shared::window::{self, Answer, Window};
 use crate::args::EnergyArgs;
+use crate::commands::shared::columns::Choice;
+use crate::commands::shared::watch::{Output, Watched, watch_each};
+use crate::commands::shared::window::{self, Answer, Window};
 use crate::config::Config;
 use crate::idle_power;
 use crate::stop::Signals;
@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// learn in their first part.
 const AGAIN: usize = 60;
 
-pub(super) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))

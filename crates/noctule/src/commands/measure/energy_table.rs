@@ -6,8 +6,8 @@ use noctule_model::{
 };
 use noctule_text::{self as text, Align, Cell, Head, Tone, escape};
 
-use super::shared::columns::{Choice, Column, Figure, more};
-use super::shared::stat_table::{Line, command_column, user_column};
+use crate::commands::shared::columns::{Choice, Column, Figure, more};
+use crate::commands::shared::stat_table::{Line, command_column, user_column};
 use crate::print::Paint;
 use crate::users::Users;
 
@@ -15,7 +15,7 @@ use crate::users::Users;
 type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;
 
 /// Those with higher numbers are dropped first when the terminal is narrow: zones in their order.
-pub(super) fn columns() -> Vec<Column<Of>> {
+pub(crate) fn columns() -> Vec<Column<Of>> {
     let mut columns: Vec<Column<Of>> = vec![
         Column::text(
             "name",
@@ -84,7 +84,7 @@ fn joules(report: &Report, line: &Line<'_>, kind: ZoneKind) -> Option<u64> {
 }
 
 /// The rows, what no row has, and the zones. `together`: a line for all rows.
-pub(super) fn draw(
+pub(crate) fn draw(
     report: &Report,
     level: Level,
     top: usize,

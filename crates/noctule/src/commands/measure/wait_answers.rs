@@ -7,7 +7,7 @@ use noctule_text::{self as text, Tone, escape};
 use crate::print::Paint;
 
 /// A sentence for each group that is hurt, the worst first, up to `top` of them.
-pub(super) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
+pub(crate) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
     let hurt = worst_first(report);
     if hurt.is_empty() {
         return paint.green("no group is hurt") + "\n\n";

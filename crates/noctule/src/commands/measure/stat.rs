@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::shared::columns::Choice;
-use super::shared::stat_table;
-use super::shared::watch::{Output, Watched, watch};
-use super::shared::window::{self, Answer, Window};
 use crate::args::{By, StatArgs};
+use crate::commands::shared::columns::Choice;
+use crate::commands::shared::stat_table;
+use crate::commands::shared::watch::{Output, Watched, watch};
+use crate::commands::shared::window::{self, Answer, Window};
 use crate::config::Config;
 use crate::stop::Signals;
 use crate::users::{CommandLines, Users};
@@ -16,7 +16,7 @@ use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(5);
 
-pub(super) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
     let shape = |followed| {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))

@@ -4,7 +4,7 @@ use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Cause, Level, Preemptor, VerdictKind};
 use noctule_text::{self as text, Cell, Tone, WAIT_SCALE, escape};
 
-use super::shared::columns::{Choice, Column, Figure, more};
+use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
 /// Culprits that are named below a row.
@@ -16,7 +16,7 @@ const BAR: usize = 24;
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
 /// Those with higher numbers are dropped first when the terminal is narrow: verdict and culprit last.
-pub(super) fn columns() -> Vec<Column<Of>> {
+pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 9, |_, level, row| {
             Some(Figure::text(escape(&row.party.name(level))))
@@ -77,7 +77,7 @@ fn verdict(row: &WaitReportRow) -> Figure {
 }
 
 /// The table. Rows with a verdict other than quiet say below because of whom.
-pub(super) fn draw(
+pub(crate) fn draw(
     report: &WaitReport,
     level: Level,
     top: usize,

@@ -1,0 +1,13 @@
+//! Figures of a window: who used the CPU, what it cost, who waited, and why.
+
+mod blocked_table;
+pub(crate) mod energy;
+pub(crate) mod energy_table;
+mod settings;
+pub(crate) mod stat;
+mod subject;
+pub(crate) mod wait_answers;
+pub(crate) mod wait_table;
+pub(crate) mod waits;
+pub(crate) mod why;
+pub(crate) mod why_text;
