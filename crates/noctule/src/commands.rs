@@ -17,20 +17,15 @@ mod golden;
 mod groups;
 mod hist;
 mod kallsyms;
+mod live;
 mod load;
 mod measure;
 mod probes;
 mod record;
 mod refusal;
-mod run;
-mod run_recorded;
-mod scrapers;
-mod serving;
 mod shared;
 mod tape;
 mod target;
-mod top;
-mod top_recorded;
 mod trace;
 mod tracepoints;
 mod trigger;
@@ -40,12 +35,12 @@ mod watched;
 pub(crate) fn run(args: Args) -> Result<u8> {
     let config = Config::load(args.config.as_deref())?;
     match args.command {
-        Command::Run(run) => run::run(&run, config),
+        Command::Run(run) => live::run::run(&run, config),
         Command::Stat(stat) => measure::stat::run(&stat, &config),
         Command::Energy(energy) => measure::energy::run(&energy, &config),
         Command::Waits(waits) => measure::waits::run(&waits, &config),
         Command::Why(why) => measure::why::run(&why, &config),
-        Command::Top(top) => top::run(&top, &config),
+        Command::Top(top) => live::top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),
         Command::Tape(tape) => tape::run(&tape, &config),

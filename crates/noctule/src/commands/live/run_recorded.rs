@@ -15,8 +15,8 @@ use noctule_text::{count, date_time, escape};
 use noctule_web::Handlers;
 
 use super::serving::{Serving, hide_processes};
-use super::shared::window::{self, Window};
 use crate::args::RunArgs;
+use crate::commands::shared::window::{self, Window};
 use crate::config::Config;
 use crate::exit;
 use crate::feed::{Feed, RECORDED_POINTS};
@@ -33,7 +33,7 @@ const PART: Duration = Duration::from_secs(900);
 /// Between two looks at nothing: only a signal ends it.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-pub(super) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
+pub(crate) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     let window = match (&args.recorded.at, args.duration) {
         (None, None) => Window::of_option(folder, None, Some(PART), PART)?,
         (at, duration) => Window::of_option(folder, at.as_deref(), duration, PART)?,

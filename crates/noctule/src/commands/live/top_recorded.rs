@@ -9,9 +9,9 @@ use noctule_model::Batch;
 use noctule_tape::{Batches, Damage, Span, Stretch, Tape};
 use noctule_tui::{About, Recorded, Run};
 
-use super::shared::window::{self, Sought, Window};
 use super::top;
 use crate::args::{Names, TopArgs};
+use crate::commands::shared::window::{self, Sought, Window};
 use crate::config::Config;
 use crate::exit;
 use crate::stop;
@@ -19,7 +19,7 @@ use crate::stop;
 /// A search that takes longer than this is said.
 const QUIET: Duration = Duration::from_secs(1);
 
-pub(super) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
     // A part is shown from its begin on, the whole from its end.
     let run = shown.parts.len().saturating_sub(1);

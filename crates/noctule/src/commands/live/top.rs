@@ -13,9 +13,9 @@ use noctule_model::{Batch, CpuWeight, Level, Loss};
 use noctule_text::cpu_numbers;
 use noctule_tui::{About, View};
 
-use super::shared::window;
 use super::top_recorded;
 use crate::args::TopArgs;
+use crate::commands::shared::window;
 use crate::config::Config;
 use crate::exit;
 use crate::exit::Usage;
@@ -31,7 +31,7 @@ const LANE: usize = 4;
 /// Processes that ended while the screen takes no batch, at most: as many as wait for a tape.
 const MOST_ENDED: usize = 20_000;
 
-pub(super) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     if let Some(folder) = &args.source.recorded.from {
         return top_recorded::run(folder, args, config);
     }

@@ -16,9 +16,9 @@ use noctule_web::{Handlers, Sent};
 use super::run_recorded;
 use super::scrapers::Scrapers;
 use super::serving::{Serving, hide_processes};
-use super::shared::columns::Choice;
-use super::shared::stat_table;
 use crate::args::RunArgs;
+use crate::commands::shared::columns::Choice;
+use crate::commands::shared::stat_table;
 use crate::config::Config;
 use crate::event_file::EventFile;
 use crate::exit;
@@ -39,7 +39,7 @@ use crate::wire::{self, Pipeline};
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 const FIRST_LOOK_ROWS: usize = 8;
 
-pub(super) fn run(args: &RunArgs, config: Config) -> Result<u8> {
+pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     if let Some(folder) = &args.recorded.from {
         return run_recorded::run(folder, args, config);
     }
