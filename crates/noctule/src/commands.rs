@@ -5,13 +5,8 @@ use anyhow::Result;
 use crate::args::{Args, Command};
 use crate::config::Config;
 
-mod diff;
-mod docs;
-mod doctor;
-mod event_filter;
-mod event_lines;
+mod about;
 mod events;
-mod export;
 #[cfg(test)]
 mod golden;
 mod groups;
@@ -24,9 +19,7 @@ mod probes;
 mod record;
 mod refusal;
 mod shared;
-mod tape;
 mod target;
-mod trace;
 mod tracepoints;
 mod trigger;
 mod watched;
@@ -43,15 +36,15 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Top(top) => live::top::run(&top, &config),
         Command::Events(events) => events::run(&events, &config),
         Command::Record(record) => record::run(&record, &config),
-        Command::Tape(tape) => tape::run(&tape, &config),
-        Command::Diff(diff) => diff::run(&diff),
+        Command::Tape(tape) => record::tape::run(&tape, &config),
+        Command::Diff(diff) => record::diff::run(&diff),
         Command::Hist(hist) => hist::run(&hist),
         Command::Load(load) => load::run(&load),
         Command::Probes(probes) => probes::run(&probes),
         Command::Trigger(trigger) => trigger::run(&trigger),
         Command::Trace(trace) => trace::run(&trace),
-        Command::Doctor(doctor) => doctor::run(&doctor, &config),
-        Command::Completions(completions) => docs::completions(&completions),
-        Command::Man(man) => docs::man(&man),
+        Command::Doctor(doctor) => about::doctor::run(&doctor, &config),
+        Command::Completions(completions) => about::docs::completions(&completions),
+        Command::Man(man) => about::docs::man(&man),
     }
 }

@@ -1,12 +1,13 @@
 //! `noctule events`: what happens, as it happens.
 
+mod filter;
+pub(crate) mod lines;
+
 use std::time::Duration;
 
 use anyhow::Result;
 use noctule_model::{Batch, Event, What};
 
-use super::event_filter::Filter;
-use super::event_lines::EventLines;
 use super::shared::streaming::{Sink, Streaming};
 use super::shared::watch::{Output, Reader};
 use super::shared::window::{self, Window};
@@ -16,6 +17,8 @@ use crate::exit::{self, Usage};
 use crate::recording::Recording;
 use crate::stop::Signals;
 use crate::wire::{Pipeline, Scope};
+use filter::Filter;
+use lines::EventLines;
 
 /// Between two looks at what is there: they reconcile after a loss.
 const TICK: Duration = Duration::from_secs(1);

@@ -1,5 +1,9 @@
 //! `noctule record`: everything that happens in a time, or while a command runs, kept on disk.
 
+pub(crate) mod diff;
+mod export;
+pub(crate) mod tape;
+
 use std::path::Path;
 use std::time::Duration;
 

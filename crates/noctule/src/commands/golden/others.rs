@@ -8,12 +8,12 @@ use noctule_model::{
 use noctule_sinks::events::event_line;
 use noctule_text::{ascii, width};
 
-use crate::commands::diff;
-use crate::commands::doctor;
-use crate::commands::event_lines::EventLines;
+use crate::commands::about::doctor;
+use crate::commands::events::lines::EventLines;
 use crate::commands::golden::{
     CgroupId, FeatureState, Level, MS, Paint, RAN, WIDTHS, batches, compare, owner,
 };
+use crate::commands::record::diff;
 
 /// A machine without a PMU, and without rights for one feature.
 fn features() -> Vec<Feature> {

@@ -5,14 +5,14 @@ use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
 use noctule_otlp::Outcome;
 use noctule_text::{Tone, escape, fold};
 
-use super::shared::watch::Output;
 use crate::args::DoctorArgs;
+use crate::commands::shared::watch::Output;
 use crate::config::Config;
 use crate::features::NOT_ASKED_FOR;
 use crate::print::Paint;
 use crate::{exit, otlp, wire};
 
-pub(super) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     let mut meters = wire::meters(config);
     meters.listen(wire::SLOWEST_COUNTER);
     let features = wire::examine(config, &meters);
@@ -53,7 +53,7 @@ fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
 }
 
 /// The whole answer; `receiver` stands before its last line.
-pub(super) fn draw(
+pub(crate) fn draw(
     features: &[Feature],
     (zones, unread): (&[Zone], &[UnreadZone]),
     receiver: &str,

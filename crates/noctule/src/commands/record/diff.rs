@@ -14,14 +14,14 @@ use noctule_text::{
 };
 use serde_json::{Value, json};
 
-use super::shared::columns;
-use super::shared::watch::Output;
-use super::shared::window::{self, Window};
 use crate::args::{self, DiffArgs};
+use crate::commands::shared::columns;
+use crate::commands::shared::watch::Output;
+use crate::commands::shared::window::{self, Window};
 use crate::exit::{self, Usage};
 use crate::print::Paint;
 
-pub(super) fn run(args: &DiffArgs) -> Result<u8> {
+pub(crate) fn run(args: &DiffArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let level = Level::from(args.by);
     let windows = [window(&args.before)?, window(&args.after)?];
@@ -109,20 +109,20 @@ fn read(window: &Window, mut stretch: Stretch, block_ns: u64) -> Result<Stretch>
 }
 
 /// What changed, to be drawn.
-pub(super) struct Answer<'a> {
+pub(crate) struct Answer<'a> {
     /// The first line, where it is about a command.
-    pub(super) about: Option<String>,
+    pub(crate) about: Option<String>,
     /// It is about the commands alone.
-    pub(super) followed: bool,
-    pub(super) before: &'a Stretch,
-    pub(super) after: &'a Stretch,
-    pub(super) block_ns: u64,
-    pub(super) level: Level,
-    pub(super) rows: &'a [Difference],
+    pub(crate) followed: bool,
+    pub(crate) before: &'a Stretch,
+    pub(crate) after: &'a Stretch,
+    pub(crate) block_ns: u64,
+    pub(crate) level: Level,
+    pub(crate) rows: &'a [Difference],
 }
 
 impl Answer<'_> {
-    pub(super) fn text(&self, top: usize, paint: Paint) -> String {
+    pub(crate) fn text(&self, top: usize, paint: Paint) -> String {
         let shown = &self.rows[..self.rows.len().min(top)];
         let mut columns = vec![Column {
             head: head(level_word(self.level), Align::Left, 0, Some(8)),

@@ -8,14 +8,14 @@ use clap::CommandFactory as _;
 use crate::args::{Args, CompletionsArgs, ManArgs};
 use crate::exit;
 
-pub(super) fn completions(args: &CompletionsArgs) -> Result<u8> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "noctule", &mut script);
     stdout().write_all(&script)?;
     Ok(exit::DONE)
 }
 
-pub(super) fn man(args: &ManArgs) -> Result<u8> {
+pub(crate) fn man(args: &ManArgs) -> Result<u8> {
     // `help` has no page of its own to refer to.
     let command = Args::command().disable_help_subcommand(true);
     match &args.folder {

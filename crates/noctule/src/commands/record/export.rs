@@ -12,9 +12,9 @@ use noctule_model::{Batch, Event};
 use noctule_tape::{Damage, Events, Partition, Stretch, TableFormat, Tape};
 use noctule_text::{bytes, count};
 
-use super::shared::watch::Output;
-use super::shared::window::{self, Window};
 use crate::args::{ExportFormat, ExportPart, TapeExportArgs};
+use crate::commands::shared::watch::Output;
+use crate::commands::shared::window::{self, Window};
 use crate::config::Config;
 use crate::exit::{self, Usage};
 use crate::private;
@@ -22,7 +22,7 @@ use crate::private;
 /// Events that are handed over at once.
 const MOST_EVENTS: usize = 10_000;
 
-pub(super) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
     check(args)?;
     let (tape, stretches) = stretches(args)?;
     let (done, damages) = match args.to {

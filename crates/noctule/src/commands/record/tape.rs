@@ -5,14 +5,14 @@ use noctule_tape::{Damage, Segment, Span, Tape};
 use noctule_text::{Align, Cell, Head, Tone, bytes, count, date_time, duration, escape};
 use serde_json::{Value, json};
 
-use super::shared::watch::Output;
-use super::shared::window;
 use crate::args::{TapeArgs, TapeCommand, TapeInfoArgs};
+use crate::commands::shared::watch::Output;
+use crate::commands::shared::window;
 use crate::config::Config;
 use crate::exit;
 use crate::print::{Paint, utc_offset};
 
-pub(super) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
+pub(crate) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
     match &args.command {
         TapeCommand::Info(args) => info(args),
         TapeCommand::Export(args) => super::export::run(args, config),

@@ -18,14 +18,14 @@ const NAME: usize = 12;
 const GAP: usize = 2;
 
 /// How events are drawn on one terminal.
-pub(super) struct EventLines {
+pub(crate) struct EventLines {
     paint: Paint,
     /// Columns of time, kind, who and where; 0 of those that have no room.
     widths: [usize; 4],
 }
 
 impl EventLines {
-    pub(super) fn new(paint: Paint) -> Self {
+    pub(crate) fn new(paint: Paint) -> Self {
         let need = |least, most, priority| Need {
             least,
             most,
@@ -53,7 +53,7 @@ impl EventLines {
     }
 
     /// The names of the columns.
-    pub(super) fn head(&self) -> String {
+    pub(crate) fn head(&self) -> String {
         let names = ["time", "kind", "who", "where"];
         let columns = names
             .iter()
@@ -65,12 +65,12 @@ impl EventLines {
     }
 
     /// The line of an event, in local time.
-    pub(super) fn draw(&self, event: &Event) -> String {
+    pub(crate) fn draw(&self, event: &Event) -> String {
         let offset = print::utc_offset(event.time_unix_ns);
         self.arrange(&event_line(event, offset))
     }
 
-    pub(super) fn arrange(&self, line: &EventLine) -> String {
+    pub(crate) fn arrange(&self, line: &EventLine) -> String {
         let [time, kind, who, place] = self.widths;
         let paint = self.paint;
         let cut = |text: &str, width| match paint.width() {

@@ -10,7 +10,7 @@ use noctule_tape::{Stretch, Tape};
 use noctule_text::{bytes, count};
 
 use crate::args::TapeExportArgs;
-use crate::commands::export::{Done, Reader, create, keep, read};
+use crate::commands::record::export::{Done, Reader, create, keep, read};
 use crate::config::Config;
 
 pub(super) fn export(
