@@ -1,4 +1,4 @@
-//! One file for each command.
+//! The commands, in rooms by what a user does. A room uses `shared`, and no other room.
 
 use anyhow::Result;
 
@@ -9,20 +9,11 @@ mod about;
 mod events;
 #[cfg(test)]
 mod golden;
-mod groups;
-mod hist;
-mod kallsyms;
 mod live;
-mod load;
 mod measure;
-mod probes;
 mod record;
-mod refusal;
 mod shared;
-mod target;
-mod tracepoints;
-mod trigger;
-mod watched;
+mod trace;
 
 /// Does what was asked for; the value is the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
@@ -38,10 +29,10 @@ pub(crate) fn run(args: Args) -> Result<u8> {
         Command::Record(record) => record::run(&record, &config),
         Command::Tape(tape) => record::tape::run(&tape, &config),
         Command::Diff(diff) => record::diff::run(&diff),
-        Command::Hist(hist) => hist::run(&hist),
-        Command::Load(load) => load::run(&load),
-        Command::Probes(probes) => probes::run(&probes),
-        Command::Trigger(trigger) => trigger::run(&trigger),
+        Command::Hist(hist) => trace::hist::run(&hist),
+        Command::Load(load) => trace::load::run(&load),
+        Command::Probes(probes) => trace::probes::run(&probes),
+        Command::Trigger(trigger) => trace::trigger::run(&trigger),
         Command::Trace(trace) => trace::run(&trace),
         Command::Doctor(doctor) => about::doctor::run(&doctor, &config),
         Command::Completions(completions) => about::docs::completions(&completions),

@@ -1,17 +1,28 @@
 //! `noctule trace`: every event that matches, with all its fields.
 
+mod attach_point;
+mod event_stream;
+mod groups;
+pub(crate) mod hist;
+mod kallsyms;
+pub(crate) mod load;
+pub(crate) mod probes;
+mod refusal;
+mod tracepoints;
+pub(crate) mod trigger;
+
 use anyhow::Result;
 
 use super::shared::watch::{Output, Reader};
-use super::watched::{self, Lines, More, Node, Traced};
 use crate::args::TraceArgs;
 use crate::exit;
 use crate::stop::Signals;
+use event_stream::{Lines, More, Node, Traced};
 
 pub(super) fn run(args: &TraceArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let signals = Signals::catch()?;
-    let kernel = super::tracepoints::open()?;
+    let kernel = tracepoints::open()?;
     let node = Node::default();
     let traced = Traced::find(&args.events, &kernel, &node)?;
     let mut session = traced.start(&kernel, args.buffer)?;
@@ -27,7 +38,7 @@ pub(super) fn run(args: &TraceArgs) -> Result<u8> {
         return Ok(exit::DONE);
     }
     let mut left = args.max.unwrap_or(u64::MAX);
-    let losses = watched::follow(
+    let losses = event_stream::follow(
         &mut session,
         &signals,
         args.duration,

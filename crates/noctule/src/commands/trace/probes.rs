@@ -9,14 +9,14 @@ use noctule_trace::format::{EventFormat, Field};
 use noctule_trace::print::{FieldTable, Print, TableKind};
 use serde_json::{Value, json};
 
-use super::shared::watch::{Output, Reader};
 use super::tracepoints;
 use crate::args::ProbesArgs;
+use crate::commands::shared::watch::{Output, Reader};
 use crate::exit;
 use crate::print::Paint;
 use crate::rights::Reading;
 
-pub(super) fn run(args: &ProbesArgs) -> Result<u8> {
+pub(crate) fn run(args: &ProbesArgs) -> Result<u8> {
     let events = tracepoints::open()?;
     let found = tracepoints::matching(&events, args.glob.as_deref().unwrap_or("*"))?;
     let registered = tracepoints::Registered::read(&events)?;

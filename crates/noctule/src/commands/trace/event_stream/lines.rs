@@ -7,7 +7,7 @@ use noctule_trace::watch::{Arrival, Losses};
 use rustix::time::ClockId;
 
 use super::json;
-use crate::commands::watched::{Kallsyms, KernelNames, Watched, monotonic_ns, ns};
+use crate::commands::trace::event_stream::{Kallsyms, KernelNames, Watched, monotonic_ns, ns};
 use crate::print::{Paint, utc_offset};
 
 /// Widths of columns: `HH:MM:SS.uuuuuu`, a CPU of three digits, and a name with a pid of six.

@@ -8,8 +8,8 @@ use noctule_trace::print::{Symbol, Symbols};
 use noctule_trace::session::Counted;
 use noctule_trace::table::NodeNames;
 
-use crate::commands::groups::Groups;
-use crate::commands::kallsyms::Kallsyms;
+use crate::commands::trace::groups::Groups;
+use crate::commands::trace::kallsyms::Kallsyms;
 
 /// What the node knows of the rows that were counted.
 pub(super) struct Names<'a> {

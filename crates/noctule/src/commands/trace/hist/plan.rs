@@ -12,10 +12,10 @@ use noctule_trace::tree::Hist;
 
 use super::linked::{self, Given};
 use super::switch;
-use crate::commands::groups::Groups;
-use crate::commands::kallsyms::Kallsyms;
-use crate::commands::target::Target;
-use crate::commands::tracepoints::Skipped;
+use crate::commands::trace::attach_point::Target;
+use crate::commands::trace::groups::Groups;
+use crate::commands::trace::kallsyms::Kallsyms;
+use crate::commands::trace::tracepoints::Skipped;
 use crate::exit::Usage;
 
 /// A table with its programs, each of which has its target.

@@ -6,7 +6,7 @@ use noctule_trace::parse;
 use noctule_trace::tree::{self, Command, EventName};
 use noctule_trace::watch::{Action, Shown, Trigger, Watch};
 
-use crate::commands::watched::{self, Node, WatchedEvents, either};
+use crate::commands::trace::event_stream::{self, Node, WatchedEvents, either};
 use crate::exit::Usage;
 
 /// The events of a command, with their triggers.
@@ -60,7 +60,7 @@ impl Setup {
             has_tracing_switch: off,
         };
         for text in traced {
-            let (name, filter) = watched::event(text)?;
+            let (name, filter) = event_stream::event(text)?;
             for place in setup.find(kernel, &name)? {
                 let filter = match &filter {
                     Some(filter) => Some(setup.events.all()[place].condition(filter, text, node)?),
@@ -81,7 +81,7 @@ impl Setup {
         for [event, text] in pairs {
             let (tree, problems) = parse::trigger(text);
             if !problems.is_empty() {
-                bail!(watched::wrong(&problems, text));
+                bail!(event_stream::wrong(&problems, text));
             }
             parsed.push((event, text, tree));
         }
@@ -100,7 +100,7 @@ impl Setup {
 
     /// What happens at each event, with its number in the kernel.
     pub(super) fn watches(&self) -> Vec<(u64, Watch)> {
-        let one = |(event, place): (&watched::Watched, &Place)| {
+        let one = |(event, place): (&event_stream::Watched, &Place)| {
             let tracing = self.has_tracing_switch.then_some(TRACING);
             let shown = place.shown.clone().map(|shown| Shown {
                 switches: tracing.into_iter().chain(place.switch).collect(),

@@ -12,9 +12,9 @@ use noctule_trace::table::Table;
 use noctule_trace::tree::{EventName, Handler, Hist};
 
 use super::plan::{Job, refused};
-use crate::commands::groups::Groups;
-use crate::commands::kallsyms::Kallsyms;
-use crate::commands::target::Target;
+use crate::commands::trace::attach_point::Target;
+use crate::commands::trace::groups::Groups;
+use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
 /// Stands in front of the name of a synthetic event.

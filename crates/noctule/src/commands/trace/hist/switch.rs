@@ -8,9 +8,9 @@ use noctule_trace::table::Table;
 use noctule_trace::tree::{Command, EventName, Hist, Trigger};
 
 use super::plan::{Job, refused, with_scope};
-use crate::commands::groups::Groups;
-use crate::commands::kallsyms::Kallsyms;
-use crate::commands::target::Target;
+use crate::commands::trace::attach_point::Target;
+use crate::commands::trace::groups::Groups;
+use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
 /// An event with its `enable_hist` or `disable_hist`.

@@ -22,8 +22,8 @@ use noctule_trace::watch::{Arrival, Losses, Shape, WatchSession};
 
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
-use super::shared::watch::{Output, Reader};
 use super::tracepoints::{self, Registered, Skipped};
+use crate::commands::shared::watch::{Output, Reader};
 use crate::exit::Usage;
 use crate::stop::{Signals, Woken};
 use names::KernelNames;

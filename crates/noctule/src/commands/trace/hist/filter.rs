@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use noctule_trace::classic::Classic;
 use noctule_trace::raw::is_classic;
 
-use crate::commands::target::Target;
+use crate::commands::trace::attach_point::Target;
 use crate::exit::Usage;
 
 /// The instructions of a filter: its expression, or what `tcpdump -ddd` has printed for it. `event`:

@@ -15,8 +15,8 @@ use noctule_trace::watch::{Arrival, WatchSession};
 
 use super::plan::Job;
 use crate::args::HistArgs;
-use crate::commands::tracepoints;
-use crate::commands::watched::{Lines, Node, Traced, monotonic_ns};
+use crate::commands::trace::event_stream::{Lines, Node, Traced, monotonic_ns};
+use crate::commands::trace::tracepoints;
 use crate::exit::Usage;
 use crate::print::Paint;
 

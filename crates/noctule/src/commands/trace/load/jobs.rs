@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use noctule_kernel::{ForeignProgram, NoTarget, Places, SECTIONS, Target};
 
 use crate::args::LoadArgs;
-use crate::commands::target::code;
+use crate::commands::trace::attach_point::code;
 use crate::exit::Usage;
 
 /// A program that is to be loaded.

@@ -5,9 +5,9 @@ use noctule_kernel::TraceEvents;
 use noctule_trace::program::{Condition, ConditionKind};
 use noctule_trace::watch::{Plan, Shown, Watch, WatchSession};
 
-use crate::commands::refusal::not_started;
-use crate::commands::tracepoints::Skipped;
-use crate::commands::watched::{Node, WatchedEvents, event, ring};
+use crate::commands::trace::event_stream::{Node, WatchedEvents, event, ring};
+use crate::commands::trace::refusal::not_started;
+use crate::commands::trace::tracepoints::Skipped;
 
 /// The events of a command that shows events, and which of their records it shows.
 pub(in crate::commands) struct Traced<'a> {

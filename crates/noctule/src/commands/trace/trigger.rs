@@ -8,15 +8,15 @@ use anyhow::{Result, bail};
 use noctule_trace::tree::Command;
 use noctule_trace::watch::{Arrival, Plan, WatchSession};
 
+use super::event_stream::{self, Lines, More, Node};
 use super::refusal::not_started;
-use super::shared::watch::{Output, Reader};
-use super::watched::{self, Lines, More, Node};
 use crate::args::TriggerArgs;
+use crate::commands::shared::watch::{Output, Reader};
 use crate::exit::{self, Usage};
 use crate::stop::Signals;
 use setup::Setup;
 
-pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
+pub(crate) fn run(args: &TriggerArgs) -> Result<u8> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();
     if !rest.is_empty() {
         bail!(Usage(
@@ -34,7 +34,7 @@ pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
         events: &watches,
         switches: &setup.switches,
         counts: &counts,
-        ring: watched::ring(args.buffer)?,
+        ring: event_stream::ring(args.buffer)?,
     };
     let mut session = WatchSession::start(&kernel, &plan)
         .map_err(|(place, error)| not_started(&setup.events.all()[place].name, None, error))?;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &TriggerArgs) -> Result<u8> {
         return Ok(exit::DONE);
     }
     let mut show = Show::new(&setup, &lines, args);
-    let losses = watched::follow(
+    let losses = event_stream::follow(
         &mut session,
         &signals,
         args.duration,

@@ -19,13 +19,13 @@ use noctule_trace::program::Program;
 use noctule_trace::session::{Attach, Counted, Gate, Session, Start};
 use noctule_trace::table::{Area, Snapshot, Table};
 
+use super::attach_point::Target;
+use super::event_stream::{Node, STEP};
 use super::groups::Groups;
 use super::kallsyms::Kallsyms;
 use super::refusal::not_started;
-use super::shared::watch::{Output, Reader};
-use super::target::Target;
-use super::watched::{Node, STEP};
 use crate::args::HistArgs;
+use crate::commands::shared::watch::{Output, Reader};
 use crate::exit::{self, Usage};
 use crate::stop::{Signals, Woken};
 use before::{Before, Wanted};
@@ -38,7 +38,7 @@ const LIVE_ROWS: usize = 20;
 /// The kernel writes this between the tables of one event.
 const BETWEEN: &str = "\n\n";
 
-pub(super) fn run(args: &HistArgs) -> Result<u8> {
+pub(crate) fn run(args: &HistArgs) -> Result<u8> {
     let (pairs, rest) = args.pairs.as_chunks::<2>();
     if !rest.is_empty() {
         bail!(Usage(

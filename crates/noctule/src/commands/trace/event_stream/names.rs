@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use noctule_kernel::TraceEvents;
 use noctule_trace::print::{Symbol, Symbols};
 
-use crate::commands::kallsyms::Kallsyms;
+use crate::commands::trace::kallsyms::Kallsyms;
 use crate::rights::Reading;
 
 /// Functions and texts of the kernel by address, read when the first one is asked for.

@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result};
 use noctule_kernel::{Attachment, ForeignObject, LoadedObject, Printed, Target};
 use noctule_trace::elf::{self, Convention};
 
-use super::shared::watch::Output;
 use crate::args::LoadArgs;
+use crate::commands::shared::watch::Output;
 use crate::exit;
 use crate::stop::{Signals, Woken};
 use errors::explained;
@@ -24,7 +24,7 @@ use loaded::Object;
 use raw::Lines;
 use show::Show;
 
-pub(super) fn run(args: &LoadArgs) -> Result<u8> {
+pub(crate) fn run(args: &LoadArgs) -> Result<u8> {
     let mut show = Show::new(Output::open(args.output.as_deref())?, args.json);
     let signals = Signals::catch()?;
     let file = args.object.display().to_string();

@@ -7,7 +7,7 @@ use noctule_trace::probe::{FunctionValue, FunctionValues, function_format};
 use noctule_trace::resolve::Function;
 
 use super::code;
-use crate::commands::kallsyms::Kallsyms;
+use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
 /// The function that the text names, with its registers; `None`: it names something else.
