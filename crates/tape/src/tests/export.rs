@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array as _, RecordBatch};
-use noctule_model::{Batch, Counter, Event};
+use noctule_model::{Batch, Counter, Event, What};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{LogicalType, Type as Physical};
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -382,4 +382,42 @@ fn several_row_groups_have_the_rows_and_the_statistics_of_one() {
         assert_eq!(lines(&at("csv"), table).len(), rows.num_rows(), "{table}");
     }
     assert!(between > 2, "row groups of several batches: {between}");
+}
+
+/// Two events of each name, before the second batch.
+fn samples() -> Ticks {
+    let mut all = ticks(7, 2);
+    all[0].0.clear();
+    all[1].0 = World::events(7, 600);
+    let mut kept = BTreeMap::new();
+    all[1].0.retain(|event| {
+        let count = kept.entry(event.what.name()).or_insert(0);
+        *count += 1;
+        *count <= 2
+    });
+    assert_eq!(kept.len(), What::NAMES.len());
+    all
+}
+
+/// The golden file is written by `NOCTULE_BLESS=1`.
+#[test]
+fn csv_of_events_keeps_its_columns_and_values() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
+    write(&tape, 300, &samples());
+    exported(&tape, &out, TableFormat::Csv, Partition::default());
+    let mut found = Vec::new();
+    files(&out.join("events"), &mut found);
+    let parts = found
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("text"));
+    let written: String = parts.collect();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/events.csv");
+    if std::env::var_os("NOCTULE_BLESS").is_some() {
+        fs::write(&golden, &written).expect("room");
+    }
+    assert_eq!(
+        written,
+        fs::read_to_string(golden).expect("it is committed")
+    );
 }

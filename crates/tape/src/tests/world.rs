@@ -450,6 +450,15 @@ impl World {
         self.batch.zone_accounts = vec![account(dice), account(dice)];
     }
 
+    /// Events that do not depend on what batches have.
+    pub(super) fn events(seed: u64, count: usize) -> Vec<Event> {
+        let mut world = Self {
+            dice: Dice::new(seed),
+            ..Self::new(seed)
+        };
+        (0..count).map(|_| world.event()).collect()
+    }
+
     fn event(&mut self) -> Event {
         let now = self.batch.time_unix_ns;
         let dice = &mut self.dice;
