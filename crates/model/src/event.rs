@@ -195,6 +195,21 @@ pub enum FileChange {
 }
 
 impl FileChange {
+    /// A link is a hard one.
+    fn blank(name: &str) -> Option<Self> {
+        let to = FilePath::default();
+        Some(match name {
+            "file.delete" => Self::Delete { directory: false },
+            "file.rename" => Self::Rename {
+                to,
+                exchanged: false,
+            },
+            "file.link" => Self::HardLink { to },
+            "file.chmod" => Self::Chmod { mode: 0 },
+            _ => return None,
+        })
+    }
+
     /// Returns the value of `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -217,7 +232,7 @@ impl FileChange {
 }
 
 /// The parent of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parent {
     /// The process.
     pub id: ProcessId,
@@ -265,7 +280,7 @@ impl ExecContext {
 }
 
 /// A namespace of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     /// Name of its file in /proc.
     pub kind: &'static str,
@@ -350,6 +365,39 @@ pub enum TcpChange {
     },
 }
 
+impl TcpChange {
+    /// The end of a connection of which only the socket is known.
+    pub const UNKNOWN_CLOSE: Self = Self::Close {
+        bytes_sent: None,
+        bytes_received: None,
+        duration_ns: None,
+        reason: None,
+        closed_here: None,
+        retransmits: None,
+        rtt_us: None,
+    };
+
+    fn blank(name: &str) -> Option<Self> {
+        Some(match name {
+            "tcp.listen" => Self::Listen,
+            "tcp.listen_close" => Self::ListenClose,
+            "tcp.connect" => Self::Connect { duration_ns: None },
+            "tcp.connect_failed" => Self::ConnectFailed {
+                reason: ConnectError::Other,
+                errno: 0,
+                duration_ns: None,
+            },
+            "tcp.accept" => Self::Accept,
+            "tcp.retransmit" => Self::Retransmit {
+                segments: 0,
+                failed: 0,
+            },
+            "tcp.close" => Self::UNKNOWN_CLOSE,
+            _ => return None,
+        })
+    }
+}
+
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
@@ -368,6 +416,16 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Fin,
+        Self::Reset,
+        Self::Aborted,
+        Self::Timeout,
+        Self::Keepalive,
+        Self::Killed,
+    ];
+
     /// Returns the value of `tcp.close.reason`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -419,7 +477,7 @@ impl ConnectError {
 }
 
 /// A TCP socket at the time of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Socket {
     /// Number of the socket, unique while the agent runs; 0 if the socket is not tracked.
     pub id: u64,
@@ -434,6 +492,74 @@ pub struct Socket {
 }
 
 impl What {
+    /// An exit of which only the process is known.
+    pub const UNKNOWN_EXIT: Self = Self::ProcessExit {
+        status: None,
+        oom_killed: false,
+        core_dumped: false,
+        parent: None,
+        duration_ns: None,
+        cpu_ns: None,
+        rss_peak_bytes: None,
+    };
+
+    /// Returns an event of this name: numbers are 0, texts and lists are empty, and what may be absent is absent.
+    /// `None` for a name that is not in [`What::NAMES`].
+    pub fn blank(name: &str) -> Option<Self> {
+        Some(match name {
+            "process.start" => Self::ProcessStart {
+                parent_pid: 0,
+                parent: None,
+            },
+            "process.exec" => Self::ProcessExec {
+                path: FilePath::default(),
+                args: Vec::new(),
+                args_truncated: false,
+                uid: 0,
+                context: Box::default(),
+            },
+            "process.exec_failed" => Self::ProcessExecFailed {
+                path: FilePath::default(),
+                uid: 0,
+                parent: None,
+                errno: 0,
+            },
+            "process.exit" => Self::UNKNOWN_EXIT,
+            "process.signal" => Self::ProcessSignal {
+                signal: 0,
+                code: 0,
+                sender: None,
+            },
+            "oom.kill" => Self::OomKill {
+                rss_bytes: None,
+                limit_bytes: None,
+            },
+            "file.open" => Self::FileOpen {
+                path: FilePath::default(),
+                flags: 0,
+                error: None,
+            },
+            "dns.query" => Self::DnsQuery(Box::default()),
+            "udp.flow" => Self::UdpFlow(UdpFlow::default()),
+            "gap" => Self::Gap {
+                lost: Vec::new(),
+                since_unix_ns: None,
+            },
+            _ => match (TcpChange::blank(name), FileChange::blank(name)) {
+                (Some(change), _) => Self::Tcp {
+                    change,
+                    socket: Socket::default(),
+                },
+                (_, Some(change)) => Self::FileChange {
+                    path: FilePath::default(),
+                    change,
+                    error: None,
+                },
+                (None, None) => return None,
+            },
+        })
+    }
+
     /// All values of `event.name`.
     pub const NAMES: [&'static str; 21] = [
         "process.start",
@@ -483,5 +609,18 @@ impl What {
             Self::UdpFlow(_) => "udp.flow",
             Self::Gap { .. } => "gap",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_has_a_blank_event_of_its_own() {
+        for name in What::NAMES {
+            assert_eq!(What::blank(name).map(|what| what.name()), Some(name));
+        }
+        assert_eq!(What::blank("tcp.unknown"), None);
     }
 }

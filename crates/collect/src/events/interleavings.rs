@@ -360,7 +360,7 @@ fn exec(process: RawProcess) -> RawEvent {
 }
 
 fn exit(process: RawProcess) -> RawEvent {
-    event(process, super::known::UNSEEN_EXIT)
+    event(process, What::UNKNOWN_EXIT)
 }
 
 #[test]

@@ -175,13 +175,13 @@ impl Known {
     pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
         let processes = missing.processes.iter();
         let processes = processes.filter_map(|id| self.processes.get(id));
-        let exits = processes.map(|lives| untimed(lives.process, UNSEEN_EXIT));
+        let exits = processes.map(|lives| untimed(lives.process, What::UNKNOWN_EXIT));
         let sockets = missing.sockets.iter();
         let sockets = sockets.filter_map(|id| self.sockets.get(id));
         let closes = sockets.map(|open| {
             let change = match open.listens {
                 true => TcpChange::ListenClose,
-                false => UNSEEN_CLOSE,
+                false => TcpChange::UNKNOWN_CLOSE,
             };
             let socket = open.socket;
             untimed(open.owner, What::Tcp { change, socket })
@@ -239,26 +239,6 @@ impl Known {
 fn ids(batch: &Batch) -> HashSet<ProcessId> {
     batch.processes.iter().map(|row| row.id).collect()
 }
-
-pub(super) const UNSEEN_EXIT: What = What::ProcessExit {
-    status: None,
-    oom_killed: false,
-    core_dumped: false,
-    parent: None,
-    duration_ns: None,
-    cpu_ns: None,
-    rss_peak_bytes: None,
-};
-
-const UNSEEN_CLOSE: TcpChange = TcpChange::Close {
-    bytes_sent: None,
-    bytes_received: None,
-    duration_ns: None,
-    reason: None,
-    closed_here: None,
-    retransmits: None,
-    rtt_us: None,
-};
 
 /// An event of which the moment is not known.
 fn untimed(process: RawProcess, what: What) -> RawEvent {

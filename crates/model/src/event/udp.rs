@@ -3,7 +3,7 @@
 use super::Socket;
 
 /// A query to a DNS server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsQuery {
     /// The socket. Its peer is the server that answered, or else the server asked first.
     pub socket: Socket,
@@ -42,7 +42,7 @@ pub struct DnsAnswer {
 }
 
 /// Traffic of a socket with one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpFlow {
     /// The socket, with the peer.
     pub socket: Socket,
