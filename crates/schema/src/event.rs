@@ -6,6 +6,7 @@ mod socket;
 
 use noctule_model::What;
 
+use crate::column::{Access, Column, Row, Stored as _, Values, column};
 use crate::{Field, Type, Value};
 
 /// A field of what happened.
@@ -101,6 +102,42 @@ const GAP: EventKind = EventKind {
         },
     ]],
 };
+
+/// One table of a recording holds all kinds: a column that a kind does not have is empty.
+impl Row for What {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[
+        process::COLUMNS,
+        socket::COLUMNS,
+        file::COLUMNS,
+        socket::UDP_COLUMNS,
+        GAP_COLUMNS,
+    ];
+}
+
+const GAP_COLUMNS: &[Column<What>] = &[
+    column!(Counts "lost": What::Gap { lost, .. } => lost),
+    column!(MaybeMoment "since": What::Gap { since_unix_ns, .. } => since_unix_ns),
+];
+
+/// How many events of a name were lost.
+impl Row for (&'static str, u64) {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
+        Column {
+            name: "name",
+            values: Values::Word(Access {
+                get: |(name, _)| name.stored(),
+                set: |(name, _), value| name.restore(value),
+            }),
+        },
+        Column {
+            name: "count",
+            values: Values::U64(Access {
+                get: |(_, count)| *count,
+                set: |(_, count), value| count.restore(value),
+            }),
+        },
+    ]];
+}
 
 #[cfg(test)]
 mod tests {

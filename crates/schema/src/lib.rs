@@ -2,6 +2,7 @@
 //!
 //! Formats walk these tables, and `cargo xtask gen` writes the documentation from them.
 
+pub mod column;
 pub mod event;
 pub mod names;
 

@@ -3,6 +3,7 @@
 use noctule_model::{FileChange, FilePath, What};
 
 use super::{EventField, EventKind, get};
+use crate::column::{Access, Column, Row, Stored, Values, column};
 use crate::{Type, Value, names};
 
 pub(super) const OPEN: EventKind = EventKind {
@@ -192,3 +193,51 @@ const ERROR: &[EventField] = &[
         get: |what| error(what).map(Value::from),
     },
 ];
+
+/// Columns in recordings, beside `path`.
+pub(super) const COLUMNS: &[Column<What>] = &[
+    column!(MaybeU32 "flags": What::FileOpen { flags, .. } => flags),
+    column!(Flag "directory":
+        What::FileChange { change: FileChange::Delete { directory }, .. } => directory),
+    SYMBOLIC,
+    column!(Flag "exchanged":
+        What::FileChange { change: FileChange::Rename { exchanged, .. }, .. } => exchanged),
+    column!(MaybeU32 "mode": What::FileChange { change: FileChange::Chmod { mode }, .. } => mode),
+];
+
+/// Which sort of link it is. The path was read before.
+const SYMBOLIC: Column<What> = Column {
+    name: "symbolic",
+    values: Values::Flag(Access {
+        get: |what| {
+            matches!(
+                what,
+                What::FileChange {
+                    change: FileChange::SymbolicLink { .. },
+                    ..
+                }
+            )
+        },
+        set: |what, symbolic| {
+            if let What::FileChange { change, .. } = what
+                && let FileChange::HardLink { to } = change
+                && symbolic
+            {
+                *change = FileChange::SymbolicLink {
+                    target: std::mem::take(to),
+                };
+            }
+            true
+        },
+    }),
+};
+
+impl Row for FilePath {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[Column {
+        name: "path",
+        values: Values::Path(Access {
+            get: Clone::clone,
+            set: Stored::restore,
+        }),
+    }]];
+}

@@ -1,8 +1,12 @@
 //! Processes: start, exec, exit, signals and OOM kills.
 
-use noctule_model::{Comm, ExecContext, ExitStatus, FilePath, Parent, What};
+use noctule_model::{
+    Comm, ExecContext, ExitStatus, FileChange, FilePath, Namespace, Parent, TcpChange, UdpFlow,
+    What,
+};
 
 use super::{EventField, EventKind, get};
+use crate::column::{Access, Column, Row, Stored as _, Values, column};
 use crate::{Type, Value, names};
 
 pub(super) const START: EventKind = EventKind {
@@ -389,3 +393,120 @@ const MEMORY: &[EventField] = &[
         get: get!(OomKill { limit_bytes } => limit_bytes.map(Value::from)),
     },
 ];
+
+/// Columns in recordings; those of paths, user ids, times and errors serve other kinds of events too.
+pub(super) const COLUMNS: &[Column<What>] = &[
+    column!(MaybeU32 "parent_pid": What::ProcessStart { parent_pid, .. } => parent_pid),
+    column!(Parents "parent":
+        What::ProcessStart { parent, .. }
+        | What::ProcessExecFailed { parent, .. }
+        | What::ProcessExit { parent, .. }
+        | What::ProcessSignal { sender: parent, .. } => parent),
+    column!(Path "path":
+        What::ProcessExec { path, .. }
+        | What::ProcessExecFailed { path, .. }
+        | What::FileOpen { path, .. }
+        | What::FileChange { path, .. } => path),
+    column!(Paths "second_path":
+        What::FileChange {
+            change: FileChange::Rename { to, .. }
+                | FileChange::HardLink { to }
+                | FileChange::SymbolicLink { target: to },
+            ..
+        } => to),
+    column!(WordsList "args": What::ProcessExec { args, .. } => args),
+    column!(Flag "args_truncated": What::ProcessExec { args_truncated, .. } => args_truncated),
+    column!(MaybeU32 "uid":
+        What::ProcessExec { uid, .. } | What::ProcessExecFailed { uid, .. } => uid),
+    column!(Contexts "context": What::ProcessExec { context, .. } => (**context)),
+    EXIT_CODE,
+    EXIT_SIGNAL,
+    column!(Flag "oom_killed": What::ProcessExit { oom_killed, .. } => oom_killed),
+    column!(Flag "core_dumped": What::ProcessExit { core_dumped, .. } => core_dumped),
+    column!(MaybeU8 "signal": What::ProcessSignal { signal, .. } => signal),
+    column!(MaybeI32 "signal_code": What::ProcessSignal { code, .. } => code),
+    column!(MaybeU64 "duration_ns":
+        What::ProcessExit { duration_ns, .. }
+        | What::Tcp {
+            change: TcpChange::Connect { duration_ns }
+                | TcpChange::ConnectFailed { duration_ns, .. }
+                | TcpChange::Close { duration_ns, .. },
+            ..
+        } => duration_ns,
+        What::UdpFlow(UdpFlow { duration_ns, .. }) => duration_ns),
+    column!(MaybeU64 "cpu_ns": What::ProcessExit { cpu_ns, .. } => cpu_ns),
+    column!(MaybeU64 "rss_peak_bytes": What::ProcessExit { rss_peak_bytes, .. } => rss_peak_bytes),
+    column!(MaybeU64 "rss_bytes": What::OomKill { rss_bytes, .. } => rss_bytes),
+    column!(MaybeU64 "limit_bytes": What::OomKill { limit_bytes, .. } => limit_bytes),
+];
+
+const EXIT_CODE: Column<What> = Column {
+    name: "exit_code",
+    values: Values::MaybeU8(Access {
+        get: |what| match what {
+            What::ProcessExit {
+                status: Some(ExitStatus::Code(code)),
+                ..
+            } => Some(*code),
+            _ => None,
+        },
+        set: |what, code| {
+            if let What::ProcessExit { status, .. } = what {
+                *status = code.map(ExitStatus::Code);
+            }
+            true
+        },
+    }),
+};
+
+const EXIT_SIGNAL: Column<What> = Column {
+    name: "exit_signal",
+    values: Values::MaybeU8(Access {
+        get: |what| match what {
+            What::ProcessExit {
+                status: Some(ExitStatus::Signal(signal)),
+                ..
+            } => Some(*signal),
+            _ => None,
+        },
+        set: |what, signal| {
+            if let What::ProcessExit { status, .. } = what {
+                *status = status.or(signal.map(ExitStatus::Signal));
+            }
+            true
+        },
+    }),
+};
+
+impl Row for Parent {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
+        column!(U32 "pid" id.pid),
+        column!(U64 "start_ns" id.start_ns),
+        column!(Moment "start_time" start_unix_ns),
+        column!(Words "comm" comm),
+    ]];
+}
+
+impl Row for Namespace {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
+        column!(Word "kind" kind),
+        column!(U32 "inode" inode),
+        column!(MaybeFlag "of_host" of_host),
+    ]];
+}
+
+impl Row for ExecContext {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
+        column!(Parents "parent" parent),
+        column!(WordsList "ancestors" ancestors),
+        column!(U32 "effective_uid" effective_uid),
+        column!(U32 "gid" gid),
+        column!(U32 "effective_gid" effective_gid),
+        column!(U64 "capabilities" capabilities),
+        column!(MaybeU32 "login_uid" login_uid),
+        column!(MaybeU32 "audit_session" audit_session),
+        column!(MaybeWords "tty" tty),
+        column!(Namespaces "namespaces" namespaces),
+        column!(Path "directory" directory),
+    ]];
+}

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use noctule_model::{CloseReason, DnsQuery, Socket, TcpChange, UdpFlow, What};
+use noctule_model::{CloseReason, DnsAnswer, DnsQuery, Socket, TcpChange, UdpFlow, What};
 
 use super::{EventField, EventKind};
+use crate::column::{Access, Column, List, Row, Stored as _, Values, column};
 use crate::{Type, Value, names};
 
 /// The value of `error.type` of a DNS query without an answer.
@@ -410,3 +411,147 @@ const TRANSPORT: &[EventField] = &[EventField {
     help: "`udp`.",
     get: |_| Some(Value::text("udp")),
 }];
+
+/// Columns in recordings; the error number serves other kinds of events too.
+pub(super) const COLUMNS: &[Column<What>] = &[
+    column!(MaybeU64 "socket":
+        What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.id,
+        What::DnsQuery(query) => query.socket.id),
+    column!(MaybeText "local":
+        What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.local,
+        What::DnsQuery(query) => query.socket.local),
+    column!(MaybeText "peer":
+        What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.peer,
+        What::DnsQuery(query) => query.socket.peer),
+    column!(MaybeU64 "netns_cookie":
+        What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.netns_cookie,
+        What::DnsQuery(query) => query.socket.netns_cookie),
+    column!(Flag "multipath":
+        What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.multipath,
+        What::DnsQuery(query) => query.socket.multipath),
+    column!(MaybeWord "error_type":
+        What::Tcp { change: TcpChange::ConnectFailed { reason, .. }, .. } => reason),
+    column!(MaybeWord "close_reason":
+        What::Tcp { change: TcpChange::Close { reason, .. }, .. } => reason),
+    column!(MaybeFlag "closed_here":
+        What::Tcp { change: TcpChange::Close { closed_here, .. }, .. } => closed_here),
+    column!(MaybeI32 "errno":
+        What::FileOpen { error, .. } | What::FileChange { error, .. } => error,
+        What::ProcessExecFailed { errno, .. }
+        | What::Tcp { change: TcpChange::ConnectFailed { errno, .. }, .. } => errno),
+    column!(MaybeU32 "segments":
+        What::Tcp { change: TcpChange::Retransmit { segments, .. }, .. } => segments),
+    SEGMENTS_FAILED,
+    column!(MaybeU64 "bytes_sent":
+        What::Tcp { change: TcpChange::Close { bytes_sent, .. }, .. } => bytes_sent,
+        What::UdpFlow(UdpFlow { bytes_sent, .. }) => bytes_sent),
+    column!(MaybeU64 "bytes_received":
+        What::Tcp { change: TcpChange::Close { bytes_received, .. }, .. } => bytes_received,
+        What::UdpFlow(UdpFlow { bytes_received, .. }) => bytes_received),
+    column!(MaybeU32 "retransmits":
+        What::Tcp { change: TcpChange::Close { retransmits, .. }, .. } => retransmits),
+    column!(MaybeU32 "rtt_us":
+        What::Tcp { change: TcpChange::Close { rtt_us, .. }, .. } => rtt_us),
+];
+
+/// Columns of UDP.
+pub(super) const UDP_COLUMNS: &[Column<What>] = &[
+    DNS,
+    column!(MaybeU64 "packets_sent":
+        What::UdpFlow(UdpFlow { packets_sent, .. }) => packets_sent),
+    column!(MaybeU64 "packets_received":
+        What::UdpFlow(UdpFlow { packets_received, .. }) => packets_received),
+    column!(Flag "closed": What::UdpFlow(UdpFlow { closed, .. }) => closed),
+];
+
+/// Recordings of older versions do not have it.
+const SEGMENTS_FAILED: Column<What> = Column {
+    name: "segments_failed",
+    values: Values::MaybeU32(Access {
+        get: |what| match what {
+            What::Tcp {
+                change: TcpChange::Retransmit { failed, .. },
+                ..
+            } => Some(*failed),
+            _ => None,
+        },
+        set: |what, count| {
+            if let What::Tcp {
+                change: TcpChange::Retransmit { failed, .. },
+                ..
+            } = what
+            {
+                *failed = count.unwrap_or(0);
+            }
+            true
+        },
+    }),
+};
+
+/// The socket has columns of its own, which were read before.
+const DNS: Column<What> = Column {
+    name: "dns",
+    values: Values::Queries(Access {
+        get: |what| match what {
+            What::DnsQuery(query) => List(vec![(**query).clone()]),
+            _ => List::default(),
+        },
+        set: |what, queries| {
+            let What::DnsQuery(query) = what else {
+                return true;
+            };
+            let socket = query.socket;
+            let found = queries.0.into_iter().next();
+            let found = found.map(|found| **query = DnsQuery { socket, ..found });
+            found.is_some()
+        },
+    }),
+};
+
+impl Row for DnsQuery {
+    const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
+        column!(Words "name" question.name),
+        column!(Flag "truncated" question.truncated),
+        column!(U32 "kind" question.kind),
+        column!(U32 "attempts" attempts),
+        Column {
+            name: "code",
+            values: Values::MaybeU32(Access {
+                get: |query| Some(query.answer?.code.into()),
+                set: |query, code| {
+                    query.answer = code.map(|code| DnsAnswer {
+                        code: code as u8,
+                        records: 0,
+                        duration_ns: 0,
+                    });
+                    true
+                },
+            }),
+        },
+        Column {
+            name: "records",
+            values: Values::MaybeU32(Access {
+                get: |query| Some(query.answer?.records.into()),
+                set: |query, records| {
+                    if let (Some(answer), Some(records)) = (&mut query.answer, records) {
+                        answer.records = records as u16;
+                    }
+                    true
+                },
+            }),
+        },
+        Column {
+            name: "duration_ns",
+            values: Values::MaybeU64(Access {
+                get: |query| Some(query.answer?.duration_ns),
+                set: |query, duration_ns| {
+                    if let (Some(answer), Some(duration_ns)) = (&mut query.answer, duration_ns) {
+                        answer.duration_ns = duration_ns;
+                    }
+                    true
+                },
+            }),
+        },
+        column!(Flag "unread" unread),
+    ]];
+}
