@@ -3,7 +3,9 @@
 //! A column that a file does not have reads as the default: a tape of an older version has fewer.
 
 mod counts;
+mod described;
 mod list;
+mod path;
 mod words;
 
 use std::ops::Range;
@@ -19,8 +21,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, St
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 pub(crate) use counts::Counted;
-pub(crate) use list::List;
-pub(crate) use words::{Word, Words, WordsList};
+pub(crate) use noctule_schema::column::{List, Moment, Word, Words, WordsList};
 
 /// A column cannot be read, for this reason.
 pub(crate) type ColumnResult<T> = Result<T, String>;
@@ -369,17 +370,13 @@ impl Column for Option<bool> {
     }
 }
 
-/// A moment: nanoseconds since 1970, as a timestamp of Arrow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) u64);
-
 impl Column for Option<Moment> {
     fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, Moment::data_type(), true));
+        out.push(Field::new(name, moment_type(), true));
     }
 
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        Moment::write(values.iter().map(|value| **value), out);
+        moments(values.iter().map(|value| **value), out);
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {
@@ -389,25 +386,23 @@ impl Column for Option<Moment> {
     }
 }
 
-impl Moment {
-    fn data_type() -> DataType {
-        DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
-    }
+fn moment_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+}
 
-    fn write(values: impl Iterator<Item = Option<Self>>, out: &mut Vec<ArrayRef>) {
-        let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
-        values.for_each(|value| builder.append_option(value.map(|moment| moment.0.cast_signed())));
-        out.push(Arc::new(builder.finish().with_timezone("UTC")));
-    }
+fn moments(values: impl Iterator<Item = Option<Moment>>, out: &mut Vec<ArrayRef>) {
+    let mut builder = PrimitiveBuilder::<TimestampNanosecondType>::new();
+    values.for_each(|value| builder.append_option(value.map(|moment| moment.0.cast_signed())));
+    out.push(Arc::new(builder.finish().with_timezone("UTC")));
 }
 
 impl Column for Moment {
     fn fields(name: &str, out: &mut Vec<Field>) {
-        out.push(Field::new(name, Self::data_type(), false));
+        out.push(Field::new(name, moment_type(), false));
     }
 
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>) {
-        Self::write(values.iter().map(|value| Some(**value)), out);
+        moments(values.iter().map(|value| Some(**value)), out);
     }
 
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>> {

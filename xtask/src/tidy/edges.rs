@@ -46,7 +46,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Sends bytes without knowing their meaning.
     ("noctule-otlp", &[TLS]),
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
-    ("noctule-tape", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-tape", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-web", &[TLS]),
     ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
     // BPF objects for tests, which no released binary contains.

@@ -6,18 +6,9 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields};
+use noctule_schema::column::List;
 
 use super::{Column, ColumnResult, Columns, Record};
-
-/// Several records in one row.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct List<R>(pub(crate) Vec<R>);
-
-impl<R> Default for List<R> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 fn item<R: Record>() -> (Fields, Arc<Field>) {
     let mut fields = Vec::new();

@@ -8,7 +8,7 @@ use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StringView
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, GenericListArray};
 use arrow_schema::{DataType, Field};
-use noctule_model::Comm;
+use noctule_schema::column::{Word, Words, WordsList};
 
 use super::{Column, ColumnResult, Columns};
 use crate::names::intern;
@@ -40,10 +40,6 @@ impl Column for Option<String> {
         read_strings(from, name, |text| Some(text.to_owned()))
     }
 }
-
-/// One of a few names that the program has, or has read before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Word(pub(crate) &'static str);
 
 impl Column for Word {
     fn fields(name: &str, out: &mut Vec<Field>) {
@@ -89,19 +85,8 @@ impl Column for Option<Word> {
     }
 }
 
-/// Bytes as the kernel has them. They are written as text, in which U+FFFD stands for what is not
-/// UTF-8; only such bytes are also written as they are, in a second column.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words(pub(crate) Vec<u8>);
-
-impl Words {
-    /// The name of a thread.
-    pub(crate) fn of(comm: &Comm) -> Self {
-        let name = comm.0.split(|byte| *byte == 0).next();
-        Self(name.unwrap_or_default().to_vec())
-    }
-}
-
+/// They are written as text, in which U+FFFD stands for what is not UTF-8; only such bytes are also written as they
+/// are, in a second column.
 impl Column for Words {
     fn fields(name: &str, out: &mut Vec<Field>) {
         out.push(Field::new(name, DataType::Utf8View, false));
@@ -141,10 +126,6 @@ impl Column for Option<Words> {
             .collect())
     }
 }
-
-/// Several of them, such as the arguments of a program; `None` where there can be none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WordsList(pub(crate) Option<Vec<Vec<u8>>>);
 
 impl Column for WordsList {
     fn fields(name: &str, out: &mut Vec<Field>) {

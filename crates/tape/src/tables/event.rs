@@ -1,14 +1,11 @@
 //! What happened. One table for all kinds of events: a column that a kind does not have is null.
 
 mod context;
-mod dns;
 
 use noctule_model::{
     CgroupId, CloseReason, Comm, ConnectError, DnsQuery, Event, EventProcess, ExitStatus,
     FileChange, FilePath, Origin, ProcessId, Socket, TcpChange, UdpFlow, What,
 };
-
-use dns::DnsRecord;
 
 use context::{ContextRecord, ParentRecord, PathRecord, parent, parent_list};
 
@@ -104,7 +101,7 @@ record! {
         exchanged: bool,
         mode: Option<u32>,
         /// None, or one; the socket's ends are in `local` and `peer`.
-        dns: List<DnsRecord>,
+        dns: List<DnsQuery>,
         packets_sent: Option<u64>,
         packets_received: Option<u64>,
         closed: bool,
@@ -269,15 +266,8 @@ impl EventRecord {
     }
 
     fn fill_dns(&mut self, query: &DnsQuery) {
-        let DnsQuery {
-            socket,
-            question: _,
-            attempts: _,
-            answer: _,
-            unread: _,
-        } = query;
-        self.fill_socket(socket);
-        self.dns = DnsRecord::list(query);
+        self.fill_socket(&query.socket);
+        self.dns = List(vec![query.clone()]);
     }
 
     fn fill_change(&mut self, change: &FileChange) {
@@ -433,7 +423,10 @@ impl EventRecord {
                 path: self.path,
                 error: self.errno,
             },
-            "dns.query" => What::DnsQuery(Box::new(DnsRecord::query(&self.dns, self.socket()?)?)),
+            "dns.query" => What::DnsQuery(Box::new(DnsQuery {
+                socket: self.socket()?,
+                ..self.dns.0.first()?.clone()
+            })),
             "udp.flow" => What::UdpFlow(UdpFlow {
                 socket: self.socket()?,
                 bytes_sent: self.bytes_sent?,
