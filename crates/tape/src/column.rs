@@ -3,7 +3,7 @@
 //! A column that a file does not have reads as the default: a tape of an older version has fewer.
 
 mod counts;
-mod described;
+pub(crate) mod described;
 mod list;
 mod path;
 mod words;
@@ -21,7 +21,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, St
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 pub(crate) use counts::Counted;
-pub(crate) use noctule_schema::column::{List, Moment, Word, Words, WordsList};
+pub(crate) use noctule_schema::column::{List, Moment, Word, Words};
 
 /// A column cannot be read, for this reason.
 pub(crate) type ColumnResult<T> = Result<T, String>;

@@ -176,7 +176,7 @@ impl Tables {
 
     /// The name of each event.
     pub(crate) fn pending_events(&self) -> impl Iterator<Item = &'static str> {
-        self.events.pending().map(|event| event.name.0)
+        self.events.pending().map(EventRecord::name)
     }
 
     /// How many ends of processes there are.
