@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use noctule_kernel::{
-    Error, Events, FileEvents, ProgramHandle, RawEvent, RawProcess, SocketSample, Stream, UdpEvents,
+    Error, Events, FileEvents, ProgramHandle, RawEvent, RawProcess, SocketSample, UdpEvents,
 };
 use noctule_model::{
-    Batch, CgroupId, Event, EventProcess, Loss, Origin, Parent, ProcessId, ProcessRow, Socket,
-    TcpChange, What,
+    Batch, CgroupId, Event, EventKind, EventKinds, EventProcess, Loss, Origin, Parent, ProcessId,
+    ProcessRow, Socket, TcpChange, What,
 };
 
 mod counts;
@@ -38,7 +38,7 @@ pub struct EventSource {
     files: Option<FileEvents>,
     udp: Option<UdpEvents>,
     /// What goes into the stream, and is compared with what is there.
-    stream: Stream,
+    stream: EventKinds,
     counts: EventCounts,
     known: Known,
     program_names: ProgramNames,
@@ -74,7 +74,7 @@ impl EventSource {
         kernel: Events,
         files: Option<FileEvents>,
         udp: Option<UdpEvents>,
-        stream: Stream,
+        stream: EventKinds,
         grace: Grace,
     ) -> Self {
         let mut programs = kernel.programs();
@@ -336,13 +336,13 @@ impl EventSource {
         processes: Option<(&Batch, Wanted<'_>)>,
         origin: Option<Origin>,
     ) -> Result<(), Error> {
-        let processes = processes.filter(|_| self.stream.processes);
+        let processes = processes.filter(|_| self.stream.has(EventKind::Process));
         let mut missing = Missing::default();
         if let Some((batch, _)) = processes {
             missing.processes = self.known.missing_processes(batch);
         }
         let mut sockets = Vec::new();
-        if self.stream.tcp {
+        if self.stream.has(EventKind::Tcp) {
             sockets = self.kernel.sockets()?;
             missing.sockets = self.known.missing_sockets(&sockets);
         }

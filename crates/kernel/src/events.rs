@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
-use noctule_model::{CgroupId, Feature, Loss, MapFill, ProcessId};
+use noctule_model::{CgroupId, EventKind, EventKinds, Feature, Loss, MapFill, ProcessId};
 
 use crate::abi;
 use crate::cost::ProgramHandle;
@@ -45,8 +45,8 @@ pub struct EventsWanted {
     pub tcp: bool,
     /// Look at each execution that fails, too: it takes a tracepoint of system calls.
     pub exec_failures: bool,
-    /// Put events into the ring; otherwise they are only counted.
-    pub stream: Stream,
+    /// Put events of these kinds into the ring; others are only counted.
+    pub stream: EventKinds,
     /// Only of processes that are followed.
     pub filter_processes: bool,
     /// Only of processes in wanted cgroups and those below.
@@ -57,21 +57,6 @@ pub struct EventsWanted {
     pub cgroups: u32,
     /// Rows for destinations.
     pub destinations: u32,
-}
-
-/// Kinds of events that go into the ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stream {
-    /// Start, exec and exit.
-    pub processes: bool,
-    /// Programs that could not be executed.
-    pub exec_failures: bool,
-    /// Signals.
-    pub signals: bool,
-    /// OOM kills.
-    pub oom: bool,
-    /// Everything about TCP.
-    pub tcp: bool,
 }
 
 /// Maps that the objects share which emit events: whose events are wanted. They must have the names
@@ -219,7 +204,7 @@ impl Events {
             bss.started_at = started_ns;
         }
         let mut links = load::attach_lifecycle(&lifecycle, facts, &mut features)?;
-        if wanted.stream.signals {
+        if wanted.stream.has(EventKind::Signal) {
             let link = lifecycle.progs.signal_generate.attach();
             links.push(link.context("attaching to signal_generate")?);
         }

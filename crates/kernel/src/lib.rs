@@ -52,7 +52,7 @@ pub use error::{Error, ErrorKind};
 pub use events::{
     CgroupCounts, ConnectTimes, DestinationCounts, Events, EventsWanted, FileCounts, FileEvents,
     FileOptions, LoadedEvents, ProcessCounts, RawEvent, RawProcess, SharedMaps, SocketSample,
-    Stream, TcpCounts, UdpEvents, UdpOptions,
+    TcpCounts, UdpEvents, UdpOptions,
 };
 pub use facts::{
     Capabilities, CgroupVersion, Facts, Hierarchy, Scheduler, Tracepoints, ext_scheduler,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crate::{CgroupId, Comm, Owner, ProcessId};
 
+mod kinds;
 mod udp;
 
+pub use kinds::{EventKind, EventKinds};
 pub use udp::{DnsAnswer, DnsQuery, DnsQuestion, UdpFlow};
 
 /// An event, as the kernel side reported it.

@@ -46,8 +46,9 @@ pub use cpu::CpuRow;
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
 pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{
-    CloseReason, ConnectError, DnsAnswer, DnsQuery, DnsQuestion, Event, EventProcess, ExecContext,
-    ExitStatus, FileChange, FilePath, Namespace, Origin, Parent, Socket, TcpChange, UdpFlow, What,
+    CloseReason, ConnectError, DnsAnswer, DnsQuery, DnsQuestion, Event, EventKind, EventKinds,
+    EventProcess, ExecContext, ExitStatus, FileChange, FilePath, Namespace, Origin, Parent, Socket,
+    TcpChange, UdpFlow, What,
 };
 pub use event_counters::{
     EventCounter, EventCounters, EventFamily, Events, ExitKind, FileMode, Sockets,

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use noctule_model::Level;
+use noctule_model::{EventKind, Level};
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::diff::DiffArgs;
@@ -332,7 +332,7 @@ pub(crate) struct EventsArgs {
     /// Which kinds [default: process,tcp,oom; file when only files are asked about]; signals, DNS and
     /// UDP only on request
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub(crate) kind: Vec<EventKind>,
+    pub(crate) kind: Vec<AskedKind>,
     /// Only files below this path
     #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
@@ -624,7 +624,7 @@ impl From<WaitsBy> for Level {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EventKind {
+pub(crate) enum AskedKind {
     Process,
     Tcp,
     File,
@@ -632,6 +632,20 @@ pub(crate) enum EventKind {
     Signal,
     Dns,
     Udp,
+}
+
+impl From<AskedKind> for EventKind {
+    fn from(asked: AskedKind) -> Self {
+        match asked {
+            AskedKind::Process => Self::Process,
+            AskedKind::Tcp => Self::Tcp,
+            AskedKind::File => Self::File,
+            AskedKind::Oom => Self::Oom,
+            AskedKind::Signal => Self::Signal,
+            AskedKind::Dns => Self::Dns,
+            AskedKind::Udp => Self::Udp,
+        }
+    }
 }
 
 impl From<By> for Level {

@@ -375,6 +375,8 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
+    use noctule_model::{EventKind, EventKinds};
+
     use super::*;
 
     #[test]
@@ -446,8 +448,7 @@ mod tests {
             (When::Recorded, "oom_events was off when this was recorded"),
         ] {
             let scope = |named| Scope {
-                process: true,
-                oom: true,
+                kinds: EventKinds::of(&[EventKind::Process, EventKind::Oom]),
                 named,
                 ..Scope::default()
             };
@@ -464,7 +465,7 @@ mod tests {
             // Without any of what was wanted there is no answer, whoever named it.
             for named in [false, true] {
                 let scope = Scope {
-                    process: false,
+                    kinds: EventKinds::of(&[EventKind::Oom]),
                     ..scope(named)
                 };
                 assert!(need_kinds(&features, &scope, when).is_err());

@@ -19,11 +19,11 @@ use noctule_collect::{
 use noctule_identity::Registry;
 use noctule_kernel::{
     Accounting, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts, LoadedEvents,
-    Plan, Stream, Wanted, beside,
+    Plan, Wanted, beside,
 };
 use noctule_model::{
-    Batch, CgroupEvent, CgroupId, Event, Feature, FeatureId, FeatureState, Loss, Owner, ProcessRow,
-    UnreadZone,
+    Batch, CgroupEvent, CgroupId, Event, EventKind, EventKinds, Feature, FeatureId, FeatureState,
+    Loss, Owner, ProcessRow, UnreadZone,
 };
 use rustix::thread::CapabilitySet;
 
@@ -102,6 +102,9 @@ pub(crate) struct Pipeline {
     trimmed_ns: u64,
 }
 
+/// What the page shows of processes.
+const OF_PROCESSES: EventKinds = EventKinds::of(&[EventKind::Process, EventKind::Oom]);
+
 impl Pipeline {
     /// Loads and attaches what works here of what is shown.
     pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
@@ -118,14 +121,13 @@ impl Pipeline {
             || config.tape.folder().is_some()
             || sent == OtlpEvents::All;
         let keeps = to_disk || for_page || sent != OtlpEvents::Off;
+        let kept = match (to_disk, keeps) {
+            (true, _) => events.kinds(),
+            (false, true) => events.kinds().and(OF_PROCESSES),
+            (false, false) => EventKinds::default(),
+        };
         let scope = Scope {
-            process: keeps && events.processes,
-            exec_failures: to_disk && events.exec_failures,
-            oom: keeps && events.processes,
-            tcp: to_disk && events.tcp,
-            file: to_disk && events.files,
-            dns: to_disk && events.dns,
-            udp: to_disk && events.udp,
+            kinds: kept,
             ..Scope::default()
         };
         let mut this = Self::load(config, &scope, Shown::All)?;
@@ -139,15 +141,8 @@ impl Pipeline {
     /// Starts everything, and lists what is there: for a recording. With a command its events are
     /// wanted alone.
     pub(crate) fn start_recorded(config: &Config, command: bool) -> Result<Self> {
-        let events = &config.events;
         let scope = Scope {
-            process: events.processes,
-            exec_failures: events.exec_failures,
-            oom: events.processes,
-            tcp: events.tcp,
-            file: events.files,
-            dns: events.dns,
-            udp: events.udp,
+            kinds: config.events.kinds(),
             command,
             ..Scope::default()
         };
@@ -165,11 +160,11 @@ impl Pipeline {
         config.collect.page_cache = false;
         config.collect.softirqs = false;
         config.events.processes = true;
-        config.events.exec_failures = scope.exec_failures;
-        config.events.tcp = scope.tcp;
-        config.events.files = scope.file;
-        config.events.dns = scope.dns;
-        config.events.udp = scope.udp;
+        config.events.exec_failures = scope.kinds.has(EventKind::ExecFailure);
+        config.events.tcp = scope.kinds.has(EventKind::Tcp);
+        config.events.files = scope.kinds.has(EventKind::File);
+        config.events.dns = scope.kinds.has(EventKind::Dns);
+        config.events.udp = scope.kinds.has(EventKind::Udp);
         let mut this = Self::load(&config, scope, Shown::All)?;
         let needed = features::need_kinds(&this.cpu.features(), scope, When::Live);
         needed.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
@@ -729,7 +724,7 @@ fn events_wanted(config: &Config, scope: &Scope, facts: &Facts) -> EventsWanted 
     EventsWanted {
         tcp: events.tcp,
         exec_failures: events.exec_failures,
-        stream: scope.stream(),
+        stream: scope.kinds,
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
         ring_bytes: RingSize::EVENTS.bytes(events.ring_bytes, facts.topology.cpus().count()),
@@ -744,7 +739,7 @@ fn event_stream(
     facts: &Facts,
     config: &Config,
     scope: &Scope,
-    stream: Stream,
+    stream: EventKinds,
     attached: Option<Result<Events, Error>>,
     features: &mut Vec<Feature>,
 ) -> Option<EventStream> {

@@ -4,9 +4,9 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
-use noctule_model::{Feature, FeatureId};
+use noctule_model::{EventKind, EventKinds, Feature, FeatureId};
 
-use super::{EventsWanted, Stream};
+use super::EventsWanted;
 use crate::cpu_slots::CpuSlots;
 use crate::error::{Context, Error, ErrorKind, not_loaded};
 use crate::facts::{self, Facts};
@@ -20,37 +20,36 @@ const FOLLOWED: u32 = 65_536;
 pub(super) const WANTED_CGROUPS: u32 = 1024;
 
 /// The bits of the kinds that go into the ring.
-pub(super) fn kinds(stream: Stream) -> u32 {
+pub(super) fn kinds(stream: EventKinds) -> u32 {
     use event_kind as kind;
-    let mut all = Vec::new();
-    if stream.processes {
-        all.extend([
-            kind::EVENT_PROCESS_START,
-            kind::EVENT_PROCESS_EXEC,
-            kind::EVENT_PROCESS_EXIT,
-        ]);
-    }
-    if stream.exec_failures {
-        all.push(kind::EVENT_PROCESS_EXEC_FAILED);
-    }
-    if stream.signals {
-        all.push(kind::EVENT_PROCESS_SIGNAL);
-    }
-    if stream.oom {
-        all.push(kind::EVENT_OOM_KILL);
-    }
-    if stream.tcp {
-        all.extend([
-            kind::EVENT_TCP_LISTEN,
-            kind::EVENT_TCP_LISTEN_CLOSE,
-            kind::EVENT_TCP_CONNECT,
-            kind::EVENT_TCP_CONNECT_FAILED,
-            kind::EVENT_TCP_ACCEPT,
-            kind::EVENT_TCP_RETRANSMIT,
-            kind::EVENT_TCP_CLOSE,
-        ]);
-    }
-    all.into_iter().fold(0, |bits, one| bits | 1 << one.0)
+    const BITS: [(EventKind, &[kind]); 5] = [
+        (
+            EventKind::Process,
+            &[
+                kind::EVENT_PROCESS_START,
+                kind::EVENT_PROCESS_EXEC,
+                kind::EVENT_PROCESS_EXIT,
+            ],
+        ),
+        (EventKind::ExecFailure, &[kind::EVENT_PROCESS_EXEC_FAILED]),
+        (EventKind::Signal, &[kind::EVENT_PROCESS_SIGNAL]),
+        (EventKind::Oom, &[kind::EVENT_OOM_KILL]),
+        (
+            EventKind::Tcp,
+            &[
+                kind::EVENT_TCP_LISTEN,
+                kind::EVENT_TCP_LISTEN_CLOSE,
+                kind::EVENT_TCP_CONNECT,
+                kind::EVENT_TCP_CONNECT_FAILED,
+                kind::EVENT_TCP_ACCEPT,
+                kind::EVENT_TCP_RETRANSMIT,
+                kind::EVENT_TCP_CLOSE,
+            ],
+        ),
+    ];
+    let wanted = BITS.iter().filter(|(wanted, _)| stream.has(*wanted));
+    let bits = wanted.flat_map(|(_, bits)| *bits);
+    bits.fold(0, |all, bit| all | 1 << bit.0)
 }
 
 /// The object, verified and not attached yet.
@@ -104,7 +103,7 @@ fn load(
         .set_autoload(facts.hooks.contains("mark_victim"));
     open.progs
         .signal_generate
-        .set_autoload(wanted.stream.signals);
+        .set_autoload(wanted.stream.has(EventKind::Signal));
     open.progs.execve_exit.set_autoload(exec_failures);
     open.progs.execveat_exit.set_autoload(exec_failures);
     let filters = |on: bool, entries| if on { entries } else { 1 };

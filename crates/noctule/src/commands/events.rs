@@ -6,12 +6,12 @@ pub(crate) mod lines;
 use std::time::Duration;
 
 use anyhow::Result;
-use noctule_model::{Batch, Event, What};
+use noctule_model::{Batch, Event, EventKind, EventKinds, What};
 
 use super::shared::streaming::{Sink, Streaming};
 use super::shared::watch::{Output, Reader};
 use super::shared::window::{self, Window};
-use crate::args::{EventKind, EventsArgs};
+use crate::args::EventsArgs;
 use crate::config::Config;
 use crate::exit::{self, Usage};
 use crate::recording::Recording;
@@ -65,7 +65,7 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
         }
     }
     window::warn(events.damages().iter());
-    if scope.signal && !has_signals {
+    if scope.kinds.has(EventKind::Signal) && !has_signals {
         tracing::warn!(
             "no signal was found: signals are in a recording only where `noctule events --kind signal --tape FOLDER` \
              made it"
@@ -78,11 +78,11 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
 fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     let files = args.path.is_some() || args.reads || args.failures;
     let kinds = match (&*args.kind, files) {
-        ([], true) => &[EventKind::File][..],
-        ([], false) => &[EventKind::Process, EventKind::Tcp, EventKind::Oom],
-        (kinds, _) => kinds,
+        ([], true) => EventKinds::of(&[EventKind::File]),
+        ([], false) => EventKinds::of(&[EventKind::Process, EventKind::Tcp, EventKind::Oom]),
+        (kinds, _) => kinds.iter().copied().map(EventKind::from).collect(),
     };
-    let has = |kind| kinds.contains(&kind);
+    let has = |kind| kinds.has(kind);
     if (args.path.is_some() || args.reads) && !has(EventKind::File) {
         let words = "--path and --reads are about opens of files: add `file` to --kind";
         return Err(Usage(words.into()));
@@ -97,18 +97,14 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
         ));
     }
     Ok(Scope {
-        process: has(EventKind::Process),
-        tcp: has(EventKind::Tcp),
-        file: has(EventKind::File),
-        oom: has(EventKind::Oom),
-        signal: has(EventKind::Signal),
-        dns: has(EventKind::Dns),
-        udp: has(EventKind::Udp),
+        kinds: match args.failures && has(EventKind::Process) {
+            true => kinds.with(EventKind::ExecFailure),
+            false => kinds,
+        },
         names: args.names.clone(),
         path: args.path.clone(),
         reads: args.reads,
         failures: args.failures,
-        exec_failures: args.failures && has(EventKind::Process),
         existing: args.existing,
         command: !args.command.is_empty(),
         named: files || !args.kind.is_empty(),
@@ -213,7 +209,13 @@ mod tests {
         ];
         for (words, expected) in cases {
             let scope = asked(words).expect("it can be");
-            let kinds = [scope.process, scope.tcp, scope.file, scope.oom];
+            let kinds = [
+                EventKind::Process,
+                EventKind::Tcp,
+                EventKind::File,
+                EventKind::Oom,
+            ];
+            let kinds = kinds.map(|kind| scope.kinds.has(kind));
             assert_eq!(kinds, expected, "{words:?}");
             assert_eq!(scope.named, !words.is_empty(), "{words:?}");
         }
@@ -228,7 +230,11 @@ mod tests {
         ];
         for (words, expected) in cases {
             let scope = asked(words).expect("it can be");
-            let failures = [scope.file && scope.failures, scope.exec_failures];
+            let has = |kind| scope.kinds.has(kind);
+            let failures = [
+                has(EventKind::File) && scope.failures,
+                has(EventKind::ExecFailure),
+            ];
             assert_eq!(failures, expected, "{words:?}");
         }
     }

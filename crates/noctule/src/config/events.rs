@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use noctule_model::What;
+use noctule_model::{EventKind, EventKinds, What};
 use noctule_sinks::events::redact;
 use serde::Deserialize;
 
@@ -99,6 +99,21 @@ impl Default for Events {
 }
 
 impl Events {
+    /// The kinds that are switched on. OOM kills are switched on with processes.
+    pub(crate) fn kinds(&self) -> EventKinds {
+        let switches = [
+            (self.processes, EventKind::Process),
+            (self.exec_failures, EventKind::ExecFailure),
+            (self.processes, EventKind::Oom),
+            (self.tcp, EventKind::Tcp),
+            (self.files, EventKind::File),
+            (self.dns, EventKind::Dns),
+            (self.udp, EventKind::Udp),
+        ];
+        let on = switches.into_iter().filter(|(on, _)| *on);
+        on.map(|(_, kind)| kind).collect()
+    }
+
     /// The file that `run` writes events to, if there is to be one.
     pub(crate) fn place(&self) -> Option<Place> {
         (!self.file.as_os_str().is_empty()).then(|| Place {

@@ -11,8 +11,10 @@ use anyhow::Result;
 use noctule_analysis::Selection;
 use noctule_collect::EventSource;
 use noctule_identity::Registry;
-use noctule_kernel::{FileEvents, ProgramHandle, Stream, UdpEvents};
-use noctule_model::{Batch, CgroupId, Event, FeatureId, IdMap, Owner, ProcessId, ProcessRow};
+use noctule_kernel::{FileEvents, ProgramHandle, UdpEvents};
+use noctule_model::{
+    Batch, CgroupId, Event, EventKind, EventKinds, FeatureId, IdMap, Owner, ProcessId, ProcessRow,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::args::Names;
@@ -24,18 +26,11 @@ const TREE_LOOKS: u32 = 16;
 /// Which events are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    pub(crate) process: bool,
-    pub(crate) tcp: bool,
-    pub(crate) file: bool,
-    pub(crate) oom: bool,
-    pub(crate) signal: bool,
-    pub(crate) dns: bool,
-    pub(crate) udp: bool,
+    pub(crate) kinds: EventKinds,
     pub(crate) names: Names,
     pub(crate) path: Option<PathBuf>,
     pub(crate) reads: bool,
     pub(crate) failures: bool,
-    pub(crate) exec_failures: bool,
     pub(crate) existing: bool,
     /// Those of a command that is going to be started.
     pub(crate) command: bool,
@@ -54,27 +49,22 @@ impl Scope {
 
     /// What tells the events that it names.
     pub(crate) fn features(&self) -> Vec<FeatureId> {
-        let kinds = [
-            (self.process || self.signal, FeatureId::ProcessEvents),
-            (self.exec_failures, FeatureId::ExecFailures),
-            (self.oom, FeatureId::OomEvents),
-            (self.tcp, FeatureId::TcpEvents),
-            (self.file, FeatureId::FileOpens),
-            (self.file, FeatureId::FileChanges),
-            (self.dns || self.udp, FeatureId::UdpEvents),
+        const FEATURES: [(&[EventKind], FeatureId); 7] = [
+            (
+                &[EventKind::Process, EventKind::Signal],
+                FeatureId::ProcessEvents,
+            ),
+            (&[EventKind::ExecFailure], FeatureId::ExecFailures),
+            (&[EventKind::Oom], FeatureId::OomEvents),
+            (&[EventKind::Tcp], FeatureId::TcpEvents),
+            (&[EventKind::File], FeatureId::FileOpens),
+            (&[EventKind::File], FeatureId::FileChanges),
+            (&[EventKind::Dns, EventKind::Udp], FeatureId::UdpEvents),
         ];
-        let wanted = kinds.into_iter().filter(|(wanted, _)| *wanted);
-        wanted.map(|(_, feature)| feature).collect()
-    }
-
-    pub(super) fn stream(&self) -> Stream {
-        Stream {
-            processes: self.process,
-            exec_failures: self.exec_failures,
-            oom: self.oom,
-            signals: self.signal,
-            tcp: self.tcp,
-        }
+        let wanted = FEATURES
+            .iter()
+            .filter(|(kinds, _)| self.kinds.has_any(kinds));
+        wanted.map(|(_, feature)| *feature).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The objects that are loaded only when they are asked for, and something keeps what they see.
 
 use noctule_kernel::{Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
-use noctule_model::{Feature, FeatureId};
+use noctule_model::{EventKind, Feature, FeatureId};
 
 use super::chain;
 use super::events::Scope;
@@ -40,7 +40,7 @@ pub(super) fn load_files(
         failures: scope.failures || config.events.file_failures,
         special: config.events.file_special,
         prefix: scope.path.as_deref(),
-        stream: scope.file,
+        stream: scope.kinds.has(EventKind::File),
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
         ring_bytes: RingSize::BULK
@@ -68,19 +68,20 @@ pub(super) fn load_udp(
     features: &mut Vec<Feature>,
 ) -> Option<UdpEvents> {
     let id = FeatureId::UdpEvents;
-    if !scope.dns && !scope.udp && (config.events.dns || config.events.udp) {
+    let wanted = scope.kinds.has_any(&[EventKind::Dns, EventKind::Udp]);
+    if !wanted && (config.events.dns || config.events.udp) {
         features.push(Feature::off(id, "nothing keeps them").mended_by(
             "keep events in a file or on a tape, or watch with noctule events --kind dns,udp",
         ));
         return None;
     }
-    if !scope.dns && !scope.udp {
+    if !wanted {
         features.push(not_asked_for(id));
         return None;
     }
     let options = UdpOptions {
-        dns: scope.dns,
-        flows: scope.udp,
+        dns: scope.kinds.has(EventKind::Dns),
+        flows: scope.kinds.has(EventKind::Udp),
         filter_processes: scope.filters_processes(),
         filter_cgroups: scope.filters_cgroups(),
         ring_bytes: RingSize::BULK

@@ -96,17 +96,9 @@ impl<'a> Filter<'a> {
 
     fn is_of_kind(&self, what: &What) -> bool {
         let scope = self.scope;
-        match what {
-            What::ProcessStart { .. } | What::ProcessExec { .. } | What::ProcessExit { .. } => {
-                scope.process
-            }
-            What::ProcessExecFailed { .. } => scope.exec_failures,
-            What::ProcessSignal { .. } => scope.signal,
-            What::OomKill { .. } => scope.oom,
-            What::Tcp { .. } => scope.tcp,
+        let passes = match what {
             What::FileOpen { path, flags, error } => {
-                scope.file
-                    && self.is_below(path)
+                self.is_below(path)
                     && (scope.reads || flags & ACCESS != 0 || error.is_some())
                     && (scope.failures || error.is_none())
             }
@@ -119,14 +111,12 @@ impl<'a> Filter<'a> {
                     FileChange::SymbolicLink { .. } => None,
                     change => change.second(),
                 };
-                scope.file
-                    && (self.is_below(path) || second.is_some_and(|path| self.is_below(path)))
+                (self.is_below(path) || second.is_some_and(|path| self.is_below(path)))
                     && (scope.failures || error.is_none())
             }
-            What::DnsQuery(_) => scope.dns,
-            What::UdpFlow(_) => scope.udp,
-            What::Gap { .. } => true,
-        }
+            _ => true,
+        };
+        passes && what.kind().is_none_or(|kind| scope.kinds.has(kind))
     }
 
     /// Whether the path is the one that is asked about or below it. Of one that was cut this is not known: yes.

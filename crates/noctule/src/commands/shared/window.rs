@@ -488,7 +488,7 @@ fn outside(folder: &Path, typed: &str, spans: &[Span]) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::Feature;
+    use noctule_model::{EventKind, EventKinds, Feature};
 
     use super::*;
 
@@ -576,18 +576,16 @@ mod tests {
             ]),
             ..Batch::default()
         };
-        let of = |process| {
-            let tcp = true;
+        let of = |kinds: &[EventKind]| {
             let scope = Scope {
-                process,
-                tcp,
+                kinds: EventKinds::of(kinds),
                 ..Scope::default()
             };
             need_kinds(&first, &scope).map_err(|error| error.to_string())
         };
-        assert_eq!(of(true), Ok(()));
+        assert_eq!(of(&[EventKind::Process, EventKind::Tcp]), Ok(()));
         let words = "tcp_events was off when this was recorded: no \\u{1b}[31mhook";
-        assert_eq!(of(false), Err(words.to_owned()));
+        assert_eq!(of(&[EventKind::Tcp]), Err(words.to_owned()));
     }
 
     #[test]
