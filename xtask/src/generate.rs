@@ -7,6 +7,7 @@ mod kepler;
 mod kernels;
 mod metrics;
 mod otlp;
+mod usage;
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -23,7 +24,7 @@ pub(crate) struct Args {
 }
 
 /// Returns path and content of each generated file.
-fn files(root: &Path) -> Result<[(&'static str, String); 7]> {
+fn files(root: &Path) -> Result<[(&'static str, String); 8]> {
     Ok([
         ("docs/metrics.md", metrics::page()),
         ("docs/kernels.md", kernels::page(root)?),
@@ -32,6 +33,7 @@ fn files(root: &Path) -> Result<[(&'static str, String); 7]> {
         ("docs/coroot.md", foreign::coroot()),
         ("docs/otlp.md", otlp::page()),
         ("docs/event-fields.md", events::page()),
+        ("docs/json.md", usage::page(root)?),
     ])
 }
 

@@ -5,6 +5,7 @@
 pub mod column;
 pub mod event;
 pub mod names;
+pub mod usage;
 
 use std::borrow::Cow;
 
@@ -38,6 +39,8 @@ pub enum Type {
     Texts,
     /// Integers by name.
     Counts,
+    /// Floating-point numbers by name.
+    Numbers,
 }
 
 impl Type {
@@ -51,6 +54,7 @@ impl Type {
             Self::Text => "text",
             Self::Texts => "array of text",
             Self::Counts => "object of integers",
+            Self::Numbers => "object of numbers",
         }
     }
 }
@@ -74,6 +78,8 @@ pub enum Value<'a> {
     Texts(Vec<Value<'a>>),
     /// Of type [`Type::Counts`].
     Counts(Vec<(&'a str, u64)>),
+    /// Of type [`Type::Numbers`].
+    Numbers(Vec<(String, f64)>),
 }
 
 impl<'a> Value<'a> {

@@ -48,7 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-sinks", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-tape", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     ("noctule-web", &[TLS]),
-    ("noctule-tui", &[MODEL, ANALYSIS, TEXT]),
+    ("noctule-tui", &[MODEL, ANALYSIS, TEXT, SCHEMA]),
     // BPF objects for tests, which no released binary contains.
     ("noctule-fixtures", &[]),
     ("noctule", PARTS),

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use noctule_analysis::{Report, Row};
-use noctule_model::{
-    BlockClass, Cause, Counter, Counters, Level, Measured, ProcessRow, SOFTIRQ_VECTORS,
-};
-use serde::Serialize;
+use noctule_model::{Level, ProcessRow};
+use noctule_schema::usage::{self, Usage};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
-use super::by_name::ByName;
 use super::energy::{ByKind, row_joules};
 use super::events::EventsJson;
 use super::owner::OwnerJson;
-use super::seconds;
-use super::waits::{Named, blocked};
+use super::value::ValueJson;
 
 #[derive(Default, Serialize)]
 pub(super) struct RowJson<'a> {
@@ -22,7 +20,7 @@ pub(super) struct RowJson<'a> {
     #[serde(flatten)]
     owner: OwnerJson<'a>,
     #[serde(flatten)]
-    used: Used,
+    used: UsageJson,
     #[serde(flatten)]
     events: Option<EventsJson>,
     #[serde(rename = "energy.joules", skip_serializing_if = "Option::is_none")]
@@ -43,53 +41,18 @@ pub(super) struct ProcessJson {
     name: String,
 }
 
-/// Counters; `None` is "not measured".
-#[derive(Default, Serialize)]
-struct Used {
-    #[serde(rename = "cpu.seconds", skip_serializing_if = "Option::is_none")]
-    cpu: Option<f64>,
-    #[serde(rename = "cpu.cycles", skip_serializing_if = "Option::is_none")]
-    cycles: Option<u64>,
-    #[serde(
-        rename = "cpu.reference_cycles",
-        skip_serializing_if = "Option::is_none"
-    )]
-    reference_cycles: Option<u64>,
-    #[serde(rename = "cpu.instructions", skip_serializing_if = "Option::is_none")]
-    instructions: Option<u64>,
-    #[serde(rename = "cpu.cache_misses", skip_serializing_if = "Option::is_none")]
-    cache_misses: Option<u64>,
-    #[serde(
-        rename = "cpu.sibling_busy_seconds",
-        skip_serializing_if = "Option::is_none"
-    )]
-    sibling_busy: Option<f64>,
-    #[serde(
-        rename = "cpu.seconds_by_package",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
-    packages: BTreeMap<i32, f64>,
-    #[serde(
-        rename = "cpu.frequency_hertz",
-        skip_serializing_if = "Option::is_none"
-    )]
-    frequency: Option<f64>,
-    #[serde(rename = "page_cache.reads", skip_serializing_if = "Option::is_none")]
-    page_reads: Option<u64>,
-    #[serde(rename = "page_cache.writes", skip_serializing_if = "Option::is_none")]
-    page_writes: Option<u64>,
-    #[serde(skip_serializing_if = "ByName::is_empty")]
-    softirqs: ByName,
-    #[serde(rename = "switches.voluntary", skip_serializing_if = "Option::is_none")]
-    voluntary: Option<u64>,
-    #[serde(rename = "switches.preempted", skip_serializing_if = "Option::is_none")]
-    preempted: Option<u64>,
-    #[serde(rename = "switches.throttled", skip_serializing_if = "Option::is_none")]
-    throttled: Option<u64>,
-    #[serde(rename = "wait.seconds", skip_serializing_if = "Option::is_none")]
-    wait: Option<f64>,
-    #[serde(rename = "blocked.seconds", skip_serializing_if = "Option::is_none")]
-    blocked: Option<Named<f64>>,
+/// The fields of [`noctule_schema::usage`]; what is not measured is absent.
+#[derive(Default)]
+struct UsageJson(Usage);
+
+impl Serialize for UsageJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in usage::values(&self.0) {
+            map.serialize_entry(key, &ValueJson(&value))?;
+        }
+        map.end()
+    }
 }
 
 impl<'a> RowJson<'a> {
@@ -98,10 +61,12 @@ impl<'a> RowJson<'a> {
         Self {
             process: process.map(|process| ProcessJson::new(report, process)),
             owner: OwnerJson::named(&row.owner, level),
-            used: Used {
-                packages: by_package(report, row),
-                ..Used::new(&row.counters, report.measured, report.node.nominal_hertz)
-            },
+            used: UsageJson(Usage {
+                counters: row.counters,
+                measured: report.measured,
+                nominal_hertz: report.node.nominal_hertz,
+                package_ns: by_package(report, row),
+            }),
             events: row
                 .events
                 .as_ref()
@@ -124,45 +89,12 @@ impl ProcessJson {
 }
 
 /// CPU time of the row on each package, on a machine with several.
-fn by_package(report: &Report, row: &Row) -> BTreeMap<i32, f64> {
+fn by_package(report: &Report, row: &Row) -> Vec<(i32, u64)> {
     let packages = report.packages.iter().enumerate();
     let parts = packages.map(|(place, package)| {
         let used = row.packages.of(place, &row.counters);
-        (package.id, seconds(used.cpu_ns))
+        (package.id, used.cpu_ns)
     });
-    parts.filter(|_| report.packages.len() > 1).collect()
-}
-
-impl Used {
-    fn new(counters: &Counters, measured: Measured, nominal_hertz: Option<u64>) -> Self {
-        let value = |counter| measured.value(counters, counter);
-        let vectors = (0..).zip(SOFTIRQ_VECTORS);
-        let vectors = vectors.map(|(vector, name)| (name, Counter::Softirq(vector)));
-        // A cause that is not measured is in another.
-        let causes = Cause::ALL.into_iter();
-        let reported = causes.filter_map(|cause| value(Counter::Wait(cause)));
-        let wait = reported.reduce(|a, b| a + b);
-        Self {
-            cpu: value(Counter::CpuTime).map(seconds),
-            cycles: value(Counter::Cycles),
-            reference_cycles: value(Counter::ReferenceCycles),
-            instructions: value(Counter::Instructions),
-            cache_misses: value(Counter::CacheMisses),
-            sibling_busy: value(Counter::SiblingBusy).map(seconds),
-            packages: BTreeMap::new(),
-            frequency: counters
-                .frequency_hertz(measured, nominal_hertz)
-                .filter(|hertz| hertz.is_finite()),
-            page_reads: value(Counter::PageReads),
-            page_writes: value(Counter::PageWrites),
-            softirqs: ByName::new(vectors, counters, measured),
-            voluntary: value(Counter::SwitchesVoluntary),
-            preempted: value(Counter::SwitchesPreempted),
-            throttled: value(Counter::SwitchesThrottled),
-            wait: wait.map(seconds),
-            blocked: measured
-                .has_blocked()
-                .then(|| blocked(&BlockClass::ALL.map(|class| counters[Counter::Blocked(class)]))),
-        }
-    }
+    let parts: BTreeMap<i32, u64> = parts.filter(|_| report.packages.len() > 1).collect();
+    parts.into_iter().collect()
 }

@@ -18,6 +18,9 @@ impl Serialize for ValueJson<'_> {
             Value::Bytes(bytes) => serializer.serialize_str(&lossless(bytes)),
             Value::Texts(texts) => serializer.collect_seq(texts.iter().map(ValueJson)),
             Value::Counts(counts) => serializer.collect_map(counts.iter().copied()),
+            Value::Numbers(numbers) => {
+                serializer.collect_map(numbers.iter().map(|(name, value)| (name, value)))
+            }
         }
     }
 }

@@ -189,7 +189,7 @@ impl<'a> RowJson<'a> {
 }
 
 /// Blocked time by class, in seconds.
-pub(super) fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
+fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
     let part = |class: BlockClass| (class.name(), seconds(ns[class as usize]));
     Named(BlockClass::ALL.map(part).to_vec())
 }

@@ -7,8 +7,9 @@ use arrow_array::builder::UInt64Builder;
 use arrow_schema::{DataType, Field};
 use noctule_model::{
     Cause, Countable, Counter, Counts, DestinationCounter, EventCounter, Measured, Preemptor,
-    SOFTIRQ_VECTORS, ZoneKind,
+    ZoneKind,
 };
+use noctule_schema::usage;
 
 use super::{Column, ColumnResult, Columns};
 
@@ -107,26 +108,7 @@ impl Named for Counter {
     }
 
     fn column(self) -> String {
-        let plain = match self {
-            Self::CpuTime => "cpu_ns",
-            Self::Cycles => "cycles",
-            Self::ReferenceCycles => "reference_cycles",
-            Self::Instructions => "instructions",
-            Self::CacheMisses => "cache_misses",
-            Self::SiblingBusy => "sibling_busy_ns",
-            Self::PageReads => "page_cache_reads",
-            Self::PageWrites => "page_cache_writes",
-            Self::SwitchesVoluntary => "switches_voluntary",
-            Self::SwitchesPreempted => "switches_preempted",
-            Self::SwitchesThrottled => "switches_throttled",
-            Self::Wait(cause) => return format!("wait_{}_ns", Cause::name(cause)),
-            Self::PreemptedBy(by) => return format!("preempted_by_{}", Preemptor::name(by)),
-            Self::Softirq(vector) => {
-                return format!("softirqs_{}", SOFTIRQ_VECTORS[usize::from(vector)]);
-            }
-            Self::Blocked(class) => return format!("blocked_{}_ns", class.name()),
-        };
-        plain.to_owned()
+        usage::column(self)
     }
 
     fn former_column(self) -> Option<&'static str> {

@@ -1,6 +1,7 @@
 //! Draws the pane with all details of one row.
 
-use noctule_model::{Counter, SOFTIRQ_VECTORS, ZoneKind};
+use noctule_model::{Counter, ZoneKind};
+use noctule_schema::usage;
 use noctule_text::{
     count, date_time, duration, escape, frequency, joules, level_word, percent, rate, ratio, watts,
 };
@@ -183,7 +184,7 @@ fn cells(app: &App, detail: &Detail) -> Vec<(String, String)> {
             (Some(sum), None) => count(sum),
             (None, _) => absent(),
         };
-        cells.push((label(counter), value));
+        cells.push((usage::title(counter), value));
     }
     cells.extend(energy(&facts, item));
     cells
@@ -198,27 +199,4 @@ fn energy(facts: &Facts, item: &Item) -> Vec<(String, String)> {
         Some((label, format!("{used:>6} {:>8}", watts(power))))
     };
     ZoneKind::ALL.into_iter().filter_map(cell).collect()
-}
-
-fn label(counter: Counter) -> String {
-    let name = match counter {
-        Counter::CpuTime => "CPU time",
-        Counter::Cycles => "cycles",
-        Counter::ReferenceCycles => "ref. cycles",
-        Counter::Instructions => "instructions",
-        Counter::CacheMisses => "cache misses",
-        Counter::SiblingBusy => "sibling busy",
-        Counter::PageReads => "page reads",
-        Counter::PageWrites => "page writes",
-        Counter::SwitchesVoluntary => "voluntary sw.",
-        Counter::SwitchesPreempted => "preempted",
-        Counter::SwitchesThrottled => "throttled",
-        Counter::Wait(cause) => return format!("wait {}", cause.name()),
-        Counter::PreemptedBy(by) => return format!("preempt. {}", by.name()),
-        Counter::Softirq(vector) => {
-            return format!("softirq {}", SOFTIRQ_VECTORS[usize::from(vector)]);
-        }
-        Counter::Blocked(class) => return format!("blocked {}", class.name()),
-    };
-    name.to_owned()
 }

@@ -1,0 +1,234 @@
+//! What a process or a group used, as its counters tell: the fields of a row, and the names of counters.
+
+use noctule_model::{BlockClass, Cause, Counter, Counters, Measured, SOFTIRQ_VECTORS};
+
+use crate::{Field, Type, Value};
+
+/// What was used.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    /// The counters of the row.
+    pub counters: Counters,
+    /// Which of them mean anything.
+    pub measured: Measured,
+    /// The frequency of reference cycles, if it is known.
+    pub nominal_hertz: Option<u64>,
+    /// CPU time by package, nanoseconds; empty on a machine with one.
+    pub package_ns: Vec<(i32, u64)>,
+}
+
+impl Usage {
+    fn count(&self, counter: Counter) -> Option<Value<'_>> {
+        let count = self.measured.value(&self.counters, counter);
+        count.map(Value::from)
+    }
+
+    fn seconds(&self, counter: Counter) -> Option<Value<'_>> {
+        let ns = self.measured.value(&self.counters, counter);
+        ns.map(Value::seconds)
+    }
+}
+
+/// A field of a row.
+#[derive(Debug)]
+pub struct UsageField {
+    /// Key, meaning and value.
+    pub field: Field<Usage>,
+    /// The counter whose value it is, if it is that of one.
+    pub counter: Option<NamedCounter>,
+}
+
+/// The names of a counter.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedCounter {
+    /// Which one.
+    pub counter: Counter,
+    /// Its column in recordings.
+    pub column: &'static str,
+    /// Its title in `top`.
+    pub title: &'static str,
+}
+
+/// Returns the keys and values that are known, in order.
+pub fn values(usage: &Usage) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+    let fields = USAGE.iter().map(|row| &row.field);
+    fields.filter_map(|field| Some((field.key, (field.get)(usage)?)))
+}
+
+/// Returns the column of a counter in recordings.
+pub fn column(counter: Counter) -> String {
+    match counter {
+        Counter::Wait(cause) => format!("wait_{}_ns", cause.name()),
+        Counter::PreemptedBy(by) => format!("preempted_by_{}", by.name()),
+        Counter::Softirq(vector) => format!("softirqs_{}", vector_name(vector)),
+        Counter::Blocked(class) => format!("blocked_{}_ns", class.name()),
+        _ => named(counter).map_or_else(String::new, |row| row.column.to_owned()),
+    }
+}
+
+/// Returns the title of a counter in `top`.
+pub fn title(counter: Counter) -> String {
+    match counter {
+        Counter::Wait(cause) => format!("wait {}", cause.name()),
+        Counter::PreemptedBy(by) => format!("preempt. {}", by.name()),
+        Counter::Softirq(vector) => format!("softirq {}", vector_name(vector)),
+        Counter::Blocked(class) => format!("blocked {}", class.name()),
+        _ => named(counter).map_or_else(String::new, |row| row.title.to_owned()),
+    }
+}
+
+fn vector_name(vector: u8) -> &'static str {
+    SOFTIRQ_VECTORS[usize::from(vector)]
+}
+
+fn named(counter: Counter) -> Option<&'static NamedCounter> {
+    let mut named = USAGE.iter().filter_map(|row| row.counter.as_ref());
+    named.find(|row| row.counter == counter)
+}
+
+/// Makes the row of one counter; the getter is a method of [`Usage`].
+macro_rules! counter {
+    ($counter:ident, $key:literal, $type:ident $get:ident, $column:literal, $title:literal, $help:literal) => {
+        UsageField {
+            field: Field {
+                key: $key,
+                value_type: Type::$type,
+                help: $help,
+                get: |usage| usage.$get(Counter::$counter),
+            },
+            counter: Some(NamedCounter {
+                counter: Counter::$counter,
+                column: $column,
+                title: $title,
+            }),
+        }
+    };
+}
+
+/// The fields of a row, in the order in which formats write them.
+#[rustfmt::skip]
+pub const USAGE: &[UsageField] = &[
+    counter!(CpuTime, "cpu.seconds", Number seconds, "cpu_ns", "CPU time",
+        "time on a CPU"),
+    counter!(Cycles, "cpu.cycles", Integer count, "cycles", "cycles",
+        "CPU cycles"),
+    counter!(ReferenceCycles, "cpu.reference_cycles", Integer count, "reference_cycles", "ref. cycles",
+        "cycles at the nominal frequency"),
+    counter!(Instructions, "cpu.instructions", Integer count, "instructions", "instructions",
+        "retired instructions"),
+    counter!(CacheMisses, "cpu.cache_misses", Integer count, "cache_misses", "cache misses",
+        "last-level cache misses"),
+    counter!(SiblingBusy, "cpu.sibling_busy_seconds", Number seconds, "sibling_busy_ns", "sibling busy",
+        "time on a CPU while the other hardware thread of its core (SMT) ran something, too"),
+    PACKAGES,
+    FREQUENCY,
+    counter!(PageReads, "page_cache.reads", Integer count, "page_cache_reads", "page reads",
+        "pages read through the page cache"),
+    counter!(PageWrites, "page_cache.writes", Integer count, "page_cache_writes", "page writes",
+        "pages of the page cache made dirty"),
+    SOFTIRQS,
+    counter!(SwitchesVoluntary, "switches.voluntary", Integer count, "switches_voluntary", "voluntary sw.",
+        "times that its threads left a CPU of their own will"),
+    counter!(SwitchesPreempted, "switches.preempted", Integer count, "switches_preempted", "preempted",
+        "times that they were made to leave for another thread; without waits, for a quota as well"),
+    counter!(SwitchesThrottled, "switches.throttled", Integer count, "switches_throttled", "throttled",
+        "times that they were made to leave because a quota had run out"),
+    WAIT,
+    BLOCKED,
+];
+
+const PACKAGES: UsageField = UsageField {
+    field: Field {
+        key: "cpu.seconds_by_package",
+        value_type: Type::Numbers,
+        help: "time on a CPU by package (socket), by the kernel's number of it; only on a machine with several",
+        get: |usage| {
+            let packages = usage.package_ns.iter();
+            let packages = packages.map(|(id, ns)| (id.to_string(), *ns as f64 / 1e9));
+            (!usage.package_ns.is_empty()).then(|| Value::Numbers(packages.collect()))
+        },
+    },
+    counter: None,
+};
+
+const FREQUENCY: UsageField = UsageField {
+    field: Field {
+        key: "cpu.frequency_hertz",
+        value_type: Type::Number,
+        help: "average frequency while it ran; absent when it did not run",
+        get: |usage| {
+            let counters = &usage.counters;
+            let hertz = counters.frequency_hertz(usage.measured, usage.nominal_hertz);
+            hertz.filter(|hertz| hertz.is_finite()).map(Value::Number)
+        },
+    },
+    counter: None,
+};
+
+const SOFTIRQS: UsageField = UsageField {
+    field: Field {
+        key: "softirqs",
+        value_type: Type::Counts,
+        help: "count by vector: `hi`, `timer`, `net_tx`, `net_rx`, `block`, `irq_poll`, `tasklet`, `sched`, `hrtimer`, \
+               `rcu`",
+        get: |usage| {
+            let vectors = (0..).zip(SOFTIRQ_VECTORS);
+            let count = |(vector, name)| {
+                let counter = Counter::Softirq(vector);
+                Some((name, usage.measured.value(&usage.counters, counter)?))
+            };
+            let counts: Vec<_> = vectors.filter_map(count).collect();
+            (!counts.is_empty()).then_some(Value::Counts(counts))
+        },
+    },
+    counter: None,
+};
+
+const WAIT: UsageField = UsageField {
+    field: Field {
+        key: "wait.seconds",
+        value_type: Type::Number,
+        help: "time that its threads waited for a CPU; a wait counts when it ends, and one that lasts for 10 ms or more \
+               also while it goes on",
+        // A cause that is not measured is in another.
+        get: |usage| {
+            let causes = Cause::ALL.into_iter().map(Counter::Wait);
+            let causes = causes.filter_map(|wait| usage.measured.value(&usage.counters, wait));
+            causes.reduce(|a, b| a + b).map(Value::seconds)
+        },
+    },
+    counter: None,
+};
+
+const BLOCKED: UsageField = UsageField {
+    field: Field {
+        key: "blocked.seconds",
+        value_type: Type::Numbers,
+        help: "time that its threads were blocked, by the class of what they waited for",
+        get: |usage| {
+            let class = |class: BlockClass| {
+                let ns = usage.counters[Counter::Blocked(class)];
+                (class.name().to_owned(), ns as f64 / 1e9)
+            };
+            let measured = usage.measured.has_blocked();
+            measured.then(|| Value::Numbers(BlockClass::ALL.map(class).to_vec()))
+        },
+    },
+    counter: None,
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_counter_has_a_column_and_a_title_of_its_own() {
+        for name in [column, title] {
+            let names: BTreeSet<String> = Counter::all().map(name).collect();
+            assert_eq!(names.len(), Counter::COUNT);
+            assert!(!names.contains(""));
+        }
+    }
+}
