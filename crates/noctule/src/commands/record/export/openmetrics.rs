@@ -1,11 +1,7 @@
 //! A recording as the series of /metrics, each sample with its time.
-//!
-//! A family must stand in one piece, and a page has all families of one moment. So each family has a file
-//! without a name beside the output, and these are put together at the end.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek as _, Write};
+mod metrics;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +15,7 @@ use crate::args::TapeExportArgs;
 use crate::commands::record::export::{Done, Reader, create, keep, read};
 use crate::config::Config;
 use crate::replay::Replay;
+use metrics::Metrics;
 
 /// As often as Prometheus asks an agent by default.
 const STEP: Duration = Duration::from_secs(15);
@@ -33,14 +30,10 @@ pub(super) fn export(
     let mut out = Out::new(config, args.step.unwrap_or(STEP), &args.output)?;
     let damages = read(tape, stretches, &mut out)?;
     out.end()?;
-    let written = out.families.put_together(&mut file);
+    let written = out.metrics.put_together(&mut file);
     let written = written.with_context(|| args.output.display().to_string())?;
     keep(file, &args.output)?;
-    let mut words = format!(
-        "{} samples, {}",
-        count(out.families.samples),
-        bytes(written)
-    );
+    let mut words = format!("{} samples, {}", count(out.metrics.samples), bytes(written));
     if out.behind > 0 {
         let behind = count(out.behind);
         words += &format!("; {behind} batches are left out, because the clock was set back");
@@ -50,6 +43,7 @@ pub(super) fn export(
 
 struct Out<'a> {
     config: &'a Config,
+    beside: &'a Path,
     replay: Replay,
     due: Due,
     /// Wall-clock time of the last samples.
@@ -58,7 +52,7 @@ struct Out<'a> {
     rest: Option<(u64, Snapshot)>,
     /// Batches of which the time is not after that of the last samples: Prometheus takes none such.
     behind: u64,
-    families: Families<'a>,
+    metrics: Metrics,
 }
 
 impl<'a> Out<'a> {
@@ -70,7 +64,8 @@ impl<'a> Out<'a> {
             written_ns: 0,
             rest: None,
             behind: 0,
-            families: Families::new(beside),
+            beside,
+            metrics: Metrics::new(beside),
         })
     }
 
@@ -79,9 +74,9 @@ impl<'a> Out<'a> {
         let (view, taken_ns) = (self.replay.view(), snapshot.taken_ns());
         self.replay.scraped(taken_ns);
         let page = snapshot.render_for(view, Exposition::OpenMetrics, taken_ns);
-        self.families
+        self.metrics
             .add(&page, unix_ns)
-            .with_context(|| format!("beside {}", self.families.beside.display()))
+            .with_context(|| format!("beside {}", self.beside.display()))
     }
 
     /// A part has ended: else what happened in it after the last samples would be in none.
@@ -163,90 +158,6 @@ impl Due {
     }
 }
 
-/// The families of all pages.
-struct Families<'a> {
-    beside: &'a Path,
-    /// In the order in which they came first.
-    files: Vec<BufWriter<File>>,
-    /// By the line with the name and the kind.
-    places: HashMap<String, usize>,
-    samples: u64,
-}
-
-impl<'a> Families<'a> {
-    fn new(beside: &'a Path) -> Self {
-        Self {
-            beside,
-            files: Vec::new(),
-            places: HashMap::new(),
-            samples: 0,
-        }
-    }
-
-    /// Adds the samples of a page.
-    fn add(&mut self, page: &str, unix_ns: u64) -> io::Result<()> {
-        let (seconds, nanoseconds) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
-        let mut place = None;
-        let mut is_new = false;
-        for line in page.lines() {
-            if line.starts_with("# TYPE ") {
-                let known = self.places.get(line).copied();
-                is_new = known.is_none();
-                let at = match known {
-                    Some(at) => at,
-                    None => {
-                        self.files.push(self.unnamed()?);
-                        self.places.insert(line.to_owned(), self.files.len() - 1);
-                        self.files.len() - 1
-                    }
-                };
-                place = Some(at);
-            }
-            let Some(file) = place.and_then(|at| self.files.get_mut(at)) else {
-                continue;
-            };
-            match line.strip_prefix('#') {
-                Some(" EOF") => {}
-                Some(_) if is_new => writeln!(file, "{line}")?,
-                Some(_) => {}
-                None => {
-                    // Prometheus keeps milliseconds.
-                    let milliseconds = nanoseconds / 1_000_000;
-                    writeln!(file, "{line} {seconds}.{milliseconds:03}")?;
-                    self.samples += 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A file that is gone when it is closed.
-    fn unnamed(&self) -> io::Result<BufWriter<File>> {
-        let mut name = self.beside.as_os_str().to_owned();
-        name.push(format!(".{}.{}", std::process::id(), self.files.len()));
-        let path = Path::new(&name);
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
-        fs::remove_file(path)?;
-        Ok(BufWriter::with_capacity(1 << 16, file))
-    }
-
-    fn put_together(&mut self, out: &mut impl Write) -> io::Result<u64> {
-        let mut written = 0;
-        for file in std::mem::take(&mut self.files) {
-            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.rewind()?;
-            written += io::copy(&mut file, out)?;
-        }
-        out.write_all(b"# EOF\n")?;
-        out.flush()?;
-        Ok(written + 6)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,7 +182,7 @@ mod tests {
         }
         out.end().expect("room");
         let mut text = Vec::new();
-        out.families.put_together(&mut text).expect("room");
+        out.metrics.put_together(&mut text).expect("room");
         let text = String::from_utf8(text).expect("text");
         let lines = text.lines();
         let lines = lines.filter(|line| line.starts_with("noctule_self_build_info"));
@@ -333,28 +244,5 @@ mod tests {
         for (what, step, parts, expected, behind) in cases {
             assert_eq!(samples(step, parts), (expected.to_vec(), behind), "{what}");
         }
-    }
-
-    #[test]
-    fn families_stand_in_one_piece_and_each_sample_has_its_time() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let output = folder.path().join("out");
-        let mut families = Families::new(&output);
-        let page = |value| {
-            format!(
-                "# TYPE a gauge\n# HELP a x\na{{l=\"# {value}\"}} {value}\n# TYPE b counter\nb_total {value}\n# EOF\n"
-            )
-        };
-        for (value, time) in [(1, 1_500_000_000), (2, 2_001_999_999)] {
-            families.add(&page(value), time).expect("room");
-        }
-        let mut text = Vec::new();
-        families.put_together(&mut text).expect("room");
-        let text = String::from_utf8(text).expect("text");
-        let expected = "# TYPE a gauge\n# HELP a x\na{l=\"# 1\"} 1 1.500\na{l=\"# 2\"} 2 2.001\n\
-                        # TYPE b counter\nb_total 1 1.500\nb_total 2 2.001\n# EOF\n";
-        assert_eq!(text, expected);
-        let left = fs::read_dir(folder.path()).expect("a folder").count();
-        assert_eq!(left, 0, "nothing stays beside the output");
     }
 }
