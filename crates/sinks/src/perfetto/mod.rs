@@ -14,12 +14,12 @@ use noctule_analysis::{Judge, JudgeOptions, Key, Party, ReportBuilder, WaitRepor
 use noctule_model::{Batch, Counter, Event, VerdictKind};
 use noctule_text::{escape, sentence};
 use prost::Message as _;
-use serde_json::Value;
+use serde_json::{Number, Value as Json};
 
-use crate::events::{event_json, event_line};
+use crate::events::{event_line, event_value};
 use proto::{
-    ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, EventType, Merge, Trace,
-    TracePacket, TrackDescriptor, TrackEvent,
+    AnnotationValue, ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation,
+    EventType, Merge, Trace, TracePacket, TrackDescriptor, TrackEvent,
 };
 
 /// All packets are of one sequence.
@@ -323,7 +323,7 @@ impl Tracer {
             let mut event = of_track(EventType::SliceBegin, track);
             event.categories = vec!["verdict".into()];
             event.name = Some(sentence(&report.reason(row, level)));
-            event.debug_annotations = vec![text_of("verdict", kind.name())];
+            event.debug_annotations = vec![annotation(Some("verdict".into()), kind.name().into())];
             self.push(begins, event);
             let slice = Slice {
                 track,
@@ -361,18 +361,9 @@ impl Tracer {
         let mut shown = of_track(EventType::Instant, track);
         shown.categories = vec!["event".into()];
         shown.name = Some(format!("{} {}", line.who, line.what).trim().to_owned());
-        if let Ok(Value::Object(fields)) = serde_json::from_str(&event_json(event)) {
-            let annotation = |(name, value): (String, Value)| match value {
-                Value::String(text) => text_of(&name, &text),
-                Value::Number(number) if number.is_u64() => DebugAnnotation {
-                    name: Some(name),
-                    uint_value: number.as_u64(),
-                    string_value: None,
-                },
-                other => text_of(&name, &other.to_string()),
-            };
-            shown.debug_annotations = fields.into_iter().map(annotation).collect();
-        }
+        let fields = event_value(event).into_iter();
+        let annotations = fields.map(|(name, value)| annotation(Some(name), value));
+        shown.debug_annotations = annotations.collect();
         self.push(self.time(event.time_unix_ns), shown);
     }
 }
@@ -392,11 +383,35 @@ fn of_track(kind: EventType, track: u64) -> TrackEvent {
     }
 }
 
-fn text_of(name: &str, text: &str) -> DebugAnnotation {
-    DebugAnnotation {
-        name: Some(name.into()),
-        string_value: Some(text.into()),
-        uint_value: None,
+/// A value with its type. Items of lists have no name.
+fn annotation(name: Option<String>, value: Json) -> DebugAnnotation {
+    let mut made = DebugAnnotation {
+        name,
+        ..DebugAnnotation::default()
+    };
+    match value {
+        Json::Null => {}
+        Json::Bool(value) => made.value = Some(AnnotationValue::Bool(value)),
+        Json::Number(number) => made.value = number_of(&number),
+        Json::String(text) => made.value = Some(AnnotationValue::Text(text)),
+        Json::Array(items) => {
+            let items = items.into_iter().map(|item| annotation(None, item));
+            made.array_values = items.collect();
+        }
+        Json::Object(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.map(|(name, value)| annotation(Some(name), value));
+            made.dict_entries = fields.collect();
+        }
+    }
+    made
+}
+
+fn number_of(number: &Number) -> Option<AnnotationValue> {
+    match (number.as_u64(), number.as_i64()) {
+        (Some(number), _) => Some(AnnotationValue::Uint(number)),
+        (None, Some(number)) => Some(AnnotationValue::Int(number)),
+        (None, None) => number.as_f64().map(AnnotationValue::Double),
     }
 }
 

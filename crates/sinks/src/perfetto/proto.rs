@@ -110,8 +110,24 @@ pub(super) enum EventType {
 pub(super) struct DebugAnnotation {
     #[prost(string, optional, tag = "10")]
     pub(super) name: Option<String>,
-    #[prost(string, optional, tag = "6")]
-    pub(super) string_value: Option<String>,
-    #[prost(uint64, optional, tag = "3")]
-    pub(super) uint_value: Option<u64>,
+    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 5, 6")]
+    pub(super) value: Option<AnnotationValue>,
+    #[prost(message, repeated, tag = "11")]
+    pub(super) dict_entries: Vec<DebugAnnotation>,
+    #[prost(message, repeated, tag = "12")]
+    pub(super) array_values: Vec<DebugAnnotation>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum AnnotationValue {
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(uint64, tag = "3")]
+    Uint(u64),
+    #[prost(int64, tag = "4")]
+    Int(i64),
+    #[prost(double, tag = "5")]
+    Double(f64),
+    #[prost(string, tag = "6")]
+    Text(String),
 }

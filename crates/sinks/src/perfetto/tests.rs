@@ -97,3 +97,36 @@ fn counters_hold_over_the_intervals_in_which_they_were_counted() {
     let first = vec![(1, 0.5), (2, 0.25), (4, 0.0), (5, 1.0), (6, 0.0)];
     assert_eq!(samples, [first, vec![(1, 0.25), (2, 0.0)]]);
 }
+
+#[test]
+fn annotations_keep_the_types_of_values() {
+    let found = annotation(
+        Some("all".into()),
+        serde_json::json!({"b": true, "d": 1.0, "i": -7, "l": ["x", 2], "n": null, "u": 7}),
+    );
+    let value = |name: &str, value: AnnotationValue| DebugAnnotation {
+        name: (!name.is_empty()).then(|| name.into()),
+        value: Some(value),
+        ..DebugAnnotation::default()
+    };
+    let list = DebugAnnotation {
+        name: Some("l".into()),
+        array_values: vec![
+            value("", AnnotationValue::Text("x".into())),
+            value("", AnnotationValue::Uint(2)),
+        ],
+        ..DebugAnnotation::default()
+    };
+    let expected = [
+        value("b", AnnotationValue::Bool(true)),
+        value("d", AnnotationValue::Double(1.0)),
+        value("i", AnnotationValue::Int(-7)),
+        list,
+        DebugAnnotation {
+            name: Some("n".into()),
+            ..DebugAnnotation::default()
+        },
+        value("u", AnnotationValue::Uint(7)),
+    ];
+    assert_eq!(found.dict_entries, expected);
+}
