@@ -66,7 +66,7 @@ pub struct Events<'a> {
     flush: usize,
     owners: Owners,
     inside: Inside,
-    read: vec::IntoIter<Event>,
+    read: vec::IntoIter<(u64, Event)>,
     damages: Vec<Damage>,
 }
 
@@ -85,6 +85,16 @@ impl<'a> Events<'a> {
     /// What is damaged, as far as it was read.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
+    }
+
+    /// The next event, behind the number of the last batch before it was seen.
+    pub fn next_seen(&mut self) -> Option<(u64, Event)> {
+        loop {
+            if let Some(seen) = self.read.next() {
+                return Some(seen);
+            }
+            self.load()?;
+        }
     }
 
     fn next_segment(&mut self) {
@@ -126,7 +136,8 @@ impl<'a> Events<'a> {
             Ok(entries) => {
                 let events = entries.into_iter().filter_map(|entry| {
                     let event = entry.row.event(&self.owners)?;
-                    inside.has(entry.tick, event.time_unix_ns).then_some(event)
+                    let is_inside = inside.has(entry.tick, event.time_unix_ns);
+                    is_inside.then_some((entry.tick, event))
                 });
                 self.read = events.collect::<Vec<_>>().into_iter();
             }
@@ -143,11 +154,6 @@ impl Iterator for Events<'_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.read.next() {
-                return Some(event);
-            }
-            self.load()?;
-        }
+        self.next_seen().map(|(_, event)| event)
     }
 }

@@ -136,7 +136,7 @@ impl Export {
     fn stretch(&mut self, tape: &Tape, stretch: &Stretch) -> Result<(), Error> {
         let mut batches = stretch.batches(tape);
         let mut recorded = stretch.events(tape);
-        let mut events = recorded.by_ref().peekable();
+        let mut events = std::iter::from_fn(|| recorded.next_seen()).peekable();
         let first_ns = batches.next_unix_ns();
         let first_ns = first_ns.unwrap_or(stretch.span.from_unix_ns);
         let place_of = self.places_of(tape, stretch);
@@ -148,15 +148,17 @@ impl Export {
         {
             let next = place_of(time_ns);
             if next != place {
-                let same = |it: &Event| place_of(it.time_unix_ns) == place;
+                let same = |(seen, it): &(u64, Event)| {
+                    *seen < batch.sequence && place_of(it.time_unix_ns) == place
+                };
                 self.take(tick, &mut || events.next_if(same), &place)?;
                 self.write(&place)?;
                 self.restart();
                 self.times.insert(tick, time_ns);
                 place = next;
             }
-            let happened = |it: &Event| it.time_unix_ns <= time_ns;
-            self.take(tick, &mut || events.next_if(happened), &place)?;
+            let before = |(seen, _): &(u64, Event)| *seen < batch.sequence;
+            self.take(tick, &mut || events.next_if(before), &place)?;
             self.tables.step(&batch, &mut self.owners);
             tick = batch.sequence;
             self.times.insert(tick, time_ns);
@@ -176,12 +178,12 @@ impl Export {
     fn take(
         &mut self,
         tick: u64,
-        next: &mut dyn FnMut() -> Option<Event>,
+        next: &mut dyn FnMut() -> Option<(u64, Event)>,
         place: &Place,
     ) -> Result<(), Error> {
         loop {
             let some = std::iter::from_fn(&mut *next).take(MOST_EVENTS);
-            let some: Vec<Event> = some.collect();
+            let some: Vec<Event> = some.map(|(_, event)| event).collect();
             if some.is_empty() {
                 return Ok(());
             }

@@ -421,3 +421,16 @@ fn csv_of_events_keeps_its_columns_and_values() {
         fs::read_to_string(golden).expect("it is committed")
     );
 }
+
+#[test]
+fn events_stay_with_their_batch_where_the_wall_clock_was_set() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
+    let all = super::stretches::ticks();
+    write(&tape, 300, &all);
+    exported(&tape, &out, TableFormat::Parquet, Partition::default());
+    let ticks = numbers(&rows(&out, "events"), "tick");
+    // Each happened between two batches.
+    let before = (0..all.len() as u64).map(Some);
+    assert_eq!(ticks, before.collect::<Vec<_>>());
+}

@@ -14,7 +14,7 @@ const BACK: usize = 40;
 const AHEAD: usize = 80;
 
 /// What is recorded, each batch with an event that happened half a second after it.
-fn ticks() -> Vec<(Vec<Event>, Batch)> {
+pub(super) fn ticks() -> Vec<(Vec<Event>, Batch)> {
     let mut world = World::new(12);
     let mut ticks: Vec<_> = (0..120).map(|_| world.tick()).collect();
     let event = ticks
