@@ -3,9 +3,10 @@
 //!
 //! Counters are those of containers, units and cgroups, over the interval that ends at each batch. A
 //! counter is written where it changes, with the time at which the interval begins: its value holds until the next
-//! one. Times are those of `CLOCK_BOOTTIME` of the first batch's boot; a clock snapshot beside it gives the
-//! wall-clock time.
+//! one. Times are those of `CLOCK_BOOTTIME`. Clock snapshots give the wall-clock time from the beginning on, and from
+//! each moment at which the clock was set.
 
+mod clock;
 mod proto;
 
 use std::collections::HashMap;
@@ -17,8 +18,9 @@ use prost::Message as _;
 use serde_json::{Number, Value as Json};
 
 use crate::events::{event_line, event_value};
+use clock::Clock;
 use proto::{
-    AnnotationValue, ChildOrder, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation,
+    AnnotationValue, ChildOrder, ClockSnapshot, ClockTime, CounterDescriptor, DebugAnnotation,
     EventType, Merge, Trace, TracePacket, TrackDescriptor, TrackEvent,
 };
 
@@ -101,8 +103,9 @@ pub struct Tracer {
     options: JudgeOptions,
     judge: Judge,
     before: Option<Batch>,
-    /// Wall-clock time of boot, nanoseconds since 1970; `None` before the first batch.
-    boot_unix_ns: Option<u64>,
+    clock: Clock,
+    /// The groups of tracks are described.
+    begun: bool,
     tracks: HashMap<(Group, Of), u64>,
     series: HashMap<(Group, Of), Series>,
     slices: HashMap<Key, Slice>,
@@ -117,7 +120,8 @@ impl Tracer {
             options,
             judge: Judge::new(options),
             before: None,
-            boot_unix_ns: None,
+            clock: Clock::default(),
+            begun: false,
             tracks: HashMap::new(),
             series: HashMap::new(),
             slices: HashMap::new(),
@@ -128,24 +132,27 @@ impl Tracer {
 
     /// Takes the next batch. Every one must be given, in order.
     pub fn batch(&mut self, batch: &Batch) -> Vec<u8> {
-        if self.boot_unix_ns.is_none() {
-            self.begin(batch);
+        for (at, unix_ns) in self.clock.advance(batch) {
+            self.clock_reading(at, unix_ns);
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            self.describe_groups();
         }
         let judged = self.judge.observe(batch);
         if let Some(before) = self.before.take() {
-            let began = self.time(before.time_unix_ns);
+            let began = self.clock.before();
             let mut builder = ReportBuilder::new(before);
             builder.add(batch.without_processes());
             self.figures(&builder, began);
         }
         if let Some(report) = judged.filter(|report| !report.provisional) {
-            self.verdicts(&report, batch);
+            self.verdicts(&report);
         }
         self.before = Some(batch.without_processes());
         self.take()
     }
 
-    /// Takes events, in order.
+    /// Takes the events that were seen before the last batch and after the one before it, in order.
     pub fn events(&mut self, events: &[Event]) -> Vec<u8> {
         for event in events {
             self.event(event);
@@ -153,9 +160,10 @@ impl Tracer {
         self.take()
     }
 
-    /// The program was started again: counters begin anew.
-    pub fn restart(&mut self) -> Vec<u8> {
+    /// The program was started again, in this boot of the machine: counters begin anew.
+    pub fn restart(&mut self, boot: &str) -> Vec<u8> {
         self.close();
+        self.clock.restart(boot);
         self.judge = Judge::new(self.options);
         self.before = None;
         self.take()
@@ -172,22 +180,21 @@ impl Tracer {
         Trace { packet }.encode_to_vec()
     }
 
-    fn begin(&mut self, batch: &Batch) {
-        self.boot_unix_ns = Some(batch.boot_unix_ns);
-        let clock = |id, timestamp| Clock {
+    /// Says what the wall clock shows from a moment on.
+    fn clock_reading(&mut self, at: u64, unix_ns: u64) {
+        let clock = |id, timestamp| ClockTime {
             clock_id: Some(id),
             timestamp: Some(timestamp),
         };
-        let at = batch.time_unix_ns;
-        let clocks = vec![
-            clock(proto::BOOTTIME, self.time(at)),
-            clock(proto::REALTIME, at),
-        ];
+        let clocks = vec![clock(proto::BOOTTIME, at), clock(proto::REALTIME, unix_ns)];
         self.packets.push(TracePacket {
-            timestamp: Some(self.time(at)),
+            timestamp: Some(at),
             clock_snapshot: Some(ClockSnapshot { clocks }),
             ..packet()
         });
+    }
+
+    fn describe_groups(&mut self) {
         for (rank, group) in (0..).zip(Group::ALL) {
             self.describe(TrackDescriptor {
                 uuid: Some(group.track()),
@@ -197,11 +204,6 @@ impl Tracer {
                 ..TrackDescriptor::default()
             });
         }
-    }
-
-    /// On the clock of the trace.
-    fn time(&self, unix_ns: u64) -> u64 {
-        unix_ns.saturating_sub(self.boot_unix_ns.unwrap_or(0))
     }
 
     fn describe(&mut self, descriptor: TrackDescriptor) {
@@ -301,8 +303,8 @@ impl Tracer {
     }
 
     /// A verdict is a slice that lasts as long as it is the same.
-    fn verdicts(&mut self, report: &WaitReport, batch: &Batch) {
-        let ends = self.time(batch.time_unix_ns);
+    fn verdicts(&mut self, report: &WaitReport) {
+        let ends = self.clock.last();
         let begins = ends.saturating_sub(report.window_ns);
         let level = self.options.level;
         let hurt = |row: &&WaitReportRow| row.verdict.kind != VerdictKind::Quiet;
@@ -346,8 +348,7 @@ impl Tracer {
 
     fn close(&mut self) {
         self.end_slices(|_| true);
-        let Some(before) = &self.before else { return };
-        let at = self.time(before.time_unix_ns);
+        let at = self.clock.last();
         let series: Vec<_> = self.series.drain().collect();
         for (_, series) in series {
             self.counter(series.track, at, 0.0);
@@ -364,7 +365,7 @@ impl Tracer {
         let fields = event_value(event).into_iter();
         let annotations = fields.map(|(name, value)| annotation(Some(name), value));
         shown.debug_annotations = annotations.collect();
-        self.push(self.time(event.time_unix_ns), shown);
+        self.push(self.clock.of_event(event.time_unix_ns), shown);
     }
 }
 

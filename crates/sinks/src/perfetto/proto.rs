@@ -28,11 +28,11 @@ pub(super) struct TracePacket {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
-    pub(super) clocks: Vec<Clock>,
+    pub(super) clocks: Vec<ClockTime>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Clock {
+pub(super) struct ClockTime {
     #[prost(uint32, optional, tag = "1")]
     pub(super) clock_id: Option<u32>,
     #[prost(uint64, optional, tag = "2")]

@@ -130,3 +130,85 @@ fn annotations_keep_the_types_of_values() {
     ];
     assert_eq!(found.dict_entries, expected);
 }
+
+/// Seconds of the events, and of both clocks of each clock snapshot.
+fn times(bytes: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let trace = Trace::decode(bytes).expect("a trace");
+    let seconds = |ns: Option<u64>| ns.expect("a time") / SECOND;
+    let packets = trace.packet.iter();
+    let of_events = packets.filter_map(|packet| {
+        let event = packet.track_event.as_ref()?;
+        let is_event = event.r#type() == EventType::Instant;
+        is_event.then(|| seconds(packet.timestamp))
+    });
+    let snapshots = trace.packet.iter().filter_map(|packet| {
+        let [boot, real] = &packet.clock_snapshot.as_ref()?.clocks[..] else {
+            panic!("{packet:?}");
+        };
+        assert_eq!((boot.clock_id, real.clock_id), (Some(6), Some(1)));
+        assert_eq!(packet.timestamp, boot.timestamp);
+        Some((seconds(boot.timestamp), seconds(real.timestamp)))
+    });
+    (of_events.collect(), snapshots.collect())
+}
+
+/// At so many seconds since a boot, where the wall clock shows another time than it would by this boot.
+fn batch_of(since_boot: u64, boot_unix: u64) -> Batch {
+    Batch {
+        time_unix_ns: (boot_unix + since_boot) * SECOND,
+        boot_unix_ns: boot_unix * SECOND,
+        ..batch(since_boot, &[])
+    }
+}
+
+/// One gap in each second, as the wall clock showed it.
+fn event(unix: u64) -> Event {
+    Event {
+        time_unix_ns: unix * SECOND,
+        process: None,
+        origin: noctule_model::Origin::Seen,
+        what: noctule_model::What::Gap {
+            lost: vec![("process.exit", unix)],
+            since_unix_ns: None,
+        },
+    }
+}
+
+#[test]
+fn times_are_those_since_boot_whatever_the_wall_clock_shows() {
+    let mut tracer = Tracer::new(JudgeOptions::default());
+    let mut bytes = tracer.restart("a");
+    bytes.extend(tracer.batch(&batch_of(10, 1000)));
+    // Before the first batch.
+    bytes.extend(tracer.events(&[event(1004)]));
+    bytes.extend(tracer.batch(&batch_of(20, 1000)));
+    // Set back by 500 s, between the second event and the third.
+    bytes.extend(tracer.batch(&batch_of(30, 500)));
+    bytes.extend(tracer.events(&[event(1022), event(1024), event(526)]));
+    // Ahead again by an hour. The agent is started again in the same boot.
+    bytes.extend(tracer.restart("a"));
+    bytes.extend(tracer.batch(&batch_of(40, 4100)));
+    bytes.extend(tracer.events(&[event(4135)]));
+    // The machine is started again, 50 s later, and again with a clock that goes wrong.
+    bytes.extend(tracer.restart("b"));
+    bytes.extend(tracer.batch(&batch_of(2, 4188)));
+    bytes.extend(tracer.events(&[event(4189)]));
+    bytes.extend(tracer.restart("c"));
+    bytes.extend(tracer.batch(&batch_of(3, 0)));
+    bytes.extend(tracer.batch(&batch_of(7, 0)));
+    bytes.extend(tracer.events(&[event(6)]));
+    bytes.extend(tracer.finish());
+    let (events, snapshots) = times(&bytes);
+    assert_eq!(events, [4, 22, 24, 26, 35, 89, 93]);
+    // Before each, there is the end of how the wall clock went before.
+    let expected = [
+        (0, 1000),
+        (29, 1029),
+        (30, 530),
+        (39, 539),
+        (40, 4140),
+        (90, 4190),
+        (90, 3),
+    ];
+    assert_eq!(snapshots, expected);
+}

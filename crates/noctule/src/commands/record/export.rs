@@ -96,14 +96,15 @@ fn tables(
     Ok((words, done.damages))
 }
 
-/// Takes what a recording has, in the order of time.
+/// Takes what a recording has, in the order in which it was seen.
 trait Reader {
     /// Whether it wants events: else they are not read.
     const EVENTS: bool;
 
-    /// A span begins: counters have begun anew.
-    fn restart(&mut self) -> Result<()>;
+    /// A span begins: counters have begun anew. `boot`: the boot of the machine.
+    fn restart(&mut self, boot: &str) -> Result<()>;
     fn batch(&mut self, batch: Batch) -> Result<()>;
+    /// Those that were seen between the batch before the last one and that.
     fn events(&mut self, events: &[Event]) -> Result<()>;
 }
 
@@ -111,17 +112,17 @@ trait Reader {
 fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
     for stretch in stretches {
-        reader.restart()?;
+        let first = &tape.segments()[stretch.span.segments.0];
+        reader.restart(&first.meta().boot_id)?;
         let mut batches = stretch.batches(tape);
         let mut recorded = R::EVENTS.then(|| stretch.events(tape));
-        let mut events = recorded.iter_mut().flatten().peekable();
-        while let Some(time_ns) = batches.next_unix_ns()
-            && let Some(batch) = batches.next()
-        {
+        let mut events =
+            std::iter::from_fn(|| recorded.as_mut().and_then(Events::next_seen)).peekable();
+        for batch in &mut batches {
+            let number = batch.sequence;
             reader.batch(batch)?;
-            hand_over(reader, &mut || {
-                events.next_if(|it| it.time_unix_ns <= time_ns)
-            })?;
+            let mut before = || events.next_if(|(seen, _)| *seen < number);
+            hand_over(reader, &mut before)?;
         }
         hand_over(reader, &mut || events.next())?;
         damages.extend_from_slice(batches.damages());
@@ -131,10 +132,13 @@ fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result
 }
 
 /// The events that there are, some at a time.
-fn hand_over(reader: &mut impl Reader, next: &mut dyn FnMut() -> Option<Event>) -> Result<()> {
+fn hand_over(
+    reader: &mut impl Reader,
+    next: &mut dyn FnMut() -> Option<(u64, Event)>,
+) -> Result<()> {
     loop {
         let some = std::iter::from_fn(&mut *next).take(MOST_EVENTS);
-        let some: Vec<Event> = some.collect();
+        let some: Vec<Event> = some.map(|(_, event)| event).collect();
         if some.is_empty() {
             return Ok(());
         }

@@ -91,7 +91,7 @@ impl<'a> Out<'a> {
 impl Reader for Out<'_> {
     const EVENTS: bool = false;
 
-    fn restart(&mut self) -> Result<()> {
+    fn restart(&mut self, _: &str) -> Result<()> {
         self.end()?;
         self.replay = Replay::new(self.config)?;
         self.due.restart();
@@ -170,7 +170,7 @@ mod tests {
         let config = Config::default();
         let mut out = Out::new(&config, step, &output).expect("a configuration");
         for part in parts {
-            out.restart().expect("room");
+            out.restart("").expect("room");
             for at in part {
                 let batch = Batch {
                     taken_ns: at * MS,

@@ -53,8 +53,8 @@ impl<W: Write> Out<'_, W> {
 impl<W: Write> Reader for Out<'_, W> {
     const EVENTS: bool = true;
 
-    fn restart(&mut self) -> Result<()> {
-        let packets = self.tracer.restart();
+    fn restart(&mut self, boot: &str) -> Result<()> {
+        let packets = self.tracer.restart(boot);
         self.write(&packets)
     }
 
