@@ -118,8 +118,8 @@ impl<R: Keyed> Entry<R> {
 
 /// A table that is being written.
 pub(crate) trait Pending: Send {
-    /// The rows that were not written yet, if there are any.
-    fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError>;
+    /// The rows that were not written yet; without any only their columns.
+    fn take(&mut self) -> Result<RecordBatch, ArrowError>;
     /// How many they are.
     fn rows(&self) -> usize;
     /// The next batch is written whole, beside what ended in it.
@@ -283,10 +283,7 @@ impl<R: Keyed + Send> Pending for Changes<R>
 where
     R::Key: Send,
 {
-    fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        if self.pending.is_empty() {
-            return Ok(None);
-        }
+    fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut entries = std::mem::take(&mut self.pending);
         // The states of a row stand below each other, which compresses well: only the low bytes of
         // its counters differ.
@@ -298,7 +295,7 @@ where
             u64::arrays(&counted_from, &mut columns);
         }
         bool::arrays(&removed, &mut columns);
-        record_batch(keyed_schema::<R>(self.differences), &entries, columns).map(Some)
+        record_batch(keyed_schema::<R>(self.differences), &entries, columns)
     }
 
     fn rows(&self) -> usize {
@@ -343,12 +340,9 @@ impl<R> Log<R> {
 }
 
 impl<R: Record + Send> Pending for Log<R> {
-    fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        if self.pending.is_empty() {
-            return Ok(None);
-        }
+    fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let entries = std::mem::take(&mut self.pending);
-        record_batch(log_schema::<R>(), &entries, Vec::new()).map(Some)
+        record_batch(log_schema::<R>(), &entries, Vec::new())
     }
 
     fn rows(&self) -> usize {
@@ -424,8 +418,7 @@ mod tests {
             });
             changes.step(place as u64, row.iter().map(PairRecord::new));
         }
-        let batch = changes.take().expect("columns of their schema");
-        batch.expect("rows")
+        changes.take().expect("columns of their schema")
     }
 
     #[test]

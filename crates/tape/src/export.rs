@@ -108,6 +108,7 @@ pub(crate) fn export_with(
         partition,
         most_rows: sizes.rows,
         places,
+        place: None,
         tables: Tables::default(),
         owners: Owners::default(),
         times: BTreeMap::new(),
@@ -116,6 +117,7 @@ pub(crate) fn export_with(
     for stretch in stretches {
         export.stretch(tape, stretch)?;
     }
+    export.write_empty()?;
     let mut exported = export.places.close()?;
     exported.damages = export.damages;
     Ok(exported)
@@ -125,6 +127,8 @@ struct Export {
     partition: Partition,
     most_rows: usize,
     places: Places,
+    /// Where rows were written last.
+    place: Option<Place>,
     tables: Tables,
     owners: Owners,
     /// Wall-clock time of the batches that are not written yet.
@@ -210,6 +214,19 @@ impl Export {
         }
     }
 
+    /// Queries name tables, which must be there: one that never had a row is written with its columns alone.
+    fn write_empty(&mut self) -> Result<(), Error> {
+        let Some(place) = &self.place else {
+            return Ok(());
+        };
+        for (name, table) in self.tables.each() {
+            if !self.places.has(name) {
+                write_table(name, table, place, &self.times, &mut self.places)?;
+            }
+        }
+        Ok(())
+    }
+
     fn restart(&mut self) {
         self.tables.restart();
         self.owners.restart();
@@ -218,18 +235,29 @@ impl Export {
 
     fn write(&mut self, place: &Place) -> Result<(), Error> {
         for (name, table) in self.tables.each() {
-            let failed = |error: ArrowError| Error::new(format!("the table {name}: {error}"));
-            if let Some(batch) = Pending::take(table).map_err(failed)? {
-                let batch = complete(&batch, place, &self.times).map_err(failed)?;
-                self.places.write(name, place, &batch)?;
+            if table.rows() > 0 {
+                write_table(name, table, place, &self.times, &mut self.places)?;
             }
         }
+        self.place = Some(place.clone());
         // Owners of the next events are written with the tick before them.
         let last = self.times.pop_last();
         self.times.clear();
         self.times.extend(last);
         Ok(())
     }
+}
+
+fn write_table(
+    name: &'static str,
+    table: &mut dyn Pending,
+    place: &Place,
+    times: &BTreeMap<u64, u64>,
+    places: &mut Places,
+) -> Result<(), Error> {
+    let rows = Pending::take(table).and_then(|rows| complete(&rows, place, times));
+    let rows = rows.map_err(|error| Error::new(format!("the table {name}: {error}")))?;
+    places.write(name, place, &rows)
 }
 
 /// Puts the host, the run and the time before the columns of a table.

@@ -242,8 +242,8 @@ impl Writer {
         let mut parts = Vec::new();
         for (name, table) in self.tables.each() {
             let failed = |error| Error::new(format!("the table {name}: {error}"));
-            if let Some(batch) = table.take().map_err(failed)? {
-                parts.push((name, batch));
+            if table.rows() > 0 {
+                parts.push((name, table.take().map_err(failed)?));
             }
         }
         let current = self.open.as_ref().map(|open| open.folder.path());

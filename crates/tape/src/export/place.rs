@@ -137,6 +137,11 @@ impl Places {
         open.rows.write(batch).map_err(Error::at(&open.path))
     }
 
+    /// Whether the table has a file.
+    pub(super) fn has(&self, table: &str) -> bool {
+        self.open.contains_key(table)
+    }
+
     /// Ends all files.
     pub(super) fn close(mut self) -> Result<Exported, Error> {
         for open in std::mem::take(&mut self.open).into_values() {

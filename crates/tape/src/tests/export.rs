@@ -1,6 +1,6 @@
 //! Parquet and CSV have what the tape has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -133,6 +133,59 @@ fn parquet_has_the_figures_of_the_batches() {
     let mut found = Vec::new();
     files(&out, &mut found);
     assert_eq!(done.files, found.len() as u64);
+}
+
+/// Queries name tables: one that is not there is an error in all of them.
+#[test]
+fn a_table_without_rows_has_its_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let batch = Batch {
+        sequence: 1,
+        ..Batch::default()
+    };
+    write(&at("tape"), 300, &[(Vec::new(), batch)]);
+    write(&at("full"), 300, &ticks(7, 40));
+    let by_host = Partition {
+        host: true,
+        ..Partition::default()
+    };
+    for (tape, partition) in [
+        ("tape", Partition::default()),
+        ("full", Partition::default()),
+        ("tape", by_host),
+    ] {
+        let out = at(&format!("{tape}-{}", partition.host));
+        exported(&at(tape), &out, TableFormat::Parquet, partition);
+    }
+    let table_names = |folder: &Path| {
+        let tables = fs::read_dir(folder).expect("a folder");
+        let tables = tables.map(|it| it.expect("a folder").file_name());
+        tables.collect::<BTreeSet<_>>()
+    };
+    let tables = table_names(&at("full-false"));
+    assert_eq!(tables.len(), 17);
+    for folder in ["tape-false", "tape-true"] {
+        assert_eq!(table_names(&at(folder)), tables, "{folder}");
+    }
+    for table in tables.iter().filter_map(|name| name.to_str()) {
+        let [empty, full] = ["tape-false", "full-false"].map(|tape| columns(&at(tape), table));
+        assert_eq!(empty, full, "{table}");
+    }
+    let csv = at("csv");
+    exported(&at("tape"), &csv, TableFormat::Csv, Partition::default());
+    let events = fs::read_to_string(csv.join("events/part-0.csv")).expect("a file");
+    assert!(events.starts_with("host,run,time,tick") || events.starts_with("host,run,tick"));
+    assert_eq!(events.lines().count(), 1);
+}
+
+/// Names and types of the columns of a table, and how it is written.
+fn columns(folder: &Path, table: &str) -> String {
+    let mut found = Vec::new();
+    files(&folder.join(table), &mut found);
+    let file = File::open(&found[0]).expect("a file");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("parquet");
+    format!("{:?}", reader.schema())
 }
 
 #[test]
