@@ -1,4 +1,4 @@
-//! A table as comma-separated values. Lists are written as JSON, bytes as hexadecimal digits.
+//! A table as comma-separated values. Lists are written as JSON, bytes as hexadecimal digits, times in microseconds.
 
 use std::fs::File;
 use std::io;
@@ -64,7 +64,7 @@ fn value(array: &ArrayRef, row: usize) -> Value {
         DataType::Timestamp(..) => {
             let time = array.as_primitive::<TimestampNanosecondType>().value(row);
             let time = DateTime::from_timestamp_nanos(time);
-            time.to_rfc3339_opts(SecondsFormat::Nanos, true).into()
+            time.to_rfc3339_opts(SecondsFormat::Micros, true).into()
         }
         DataType::List(_) => {
             let items = array.as_list::<i32>().value(row);

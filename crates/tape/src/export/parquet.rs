@@ -2,6 +2,8 @@
 //!
 //! Parquet's writer for Arrow takes every type of Arrow, and is a megabyte of code. A tape has few types: their
 //! columns are written here by the writers of Parquet's own types.
+//!
+//! Times are in microseconds: for DuckDB nanoseconds are another type, which has no difference, and Spark refuses them.
 
 mod levels;
 #[cfg(test)]
@@ -126,7 +128,7 @@ fn type_of(field: &Field) -> Result<TypePtr> {
         }
         DataType::Binary => leaf(Physical::BYTE_ARRAY, None),
         DataType::Timestamp(..) => {
-            let kind = LogicalType::timestamp(true, TimeUnit::NANOS);
+            let kind = LogicalType::timestamp(true, TimeUnit::MICROS);
             leaf(Physical::INT64, Some(kind))
         }
         DataType::List(item) => {
@@ -204,7 +206,7 @@ fn write(leaf: &Leaf, to: &mut SerializedColumnWriter<'_>) -> Result<()> {
         ),
         DataType::Timestamp(..) => {
             let times = from.as_primitive::<arrow::TimestampNanosecondType>();
-            put!(times, typed::Int64Type, |value| value)
+            put!(times, typed::Int64Type, |ns| ns.div_euclid(1000))
         }
         other => return Err(unknown(other)),
     };

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{TimestampMicrosecondType, UInt64Type};
 use arrow_array::{Array as _, RecordBatch};
 use noctule_model::{Batch, Counter, Event, What};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -125,9 +125,9 @@ fn parquet_has_the_figures_of_the_batches() {
         let column = |name| batch.column_by_name(name).expect("a column").clone();
         let (time, tick) = (column("time"), column("tick"));
         for row in 0..batch.num_rows() {
-            let time = time.as_primitive::<TimestampNanosecondType>().value(row);
+            let time = time.as_primitive::<TimestampMicrosecondType>().value(row);
             let tick = tick.as_primitive::<UInt64Type>().value(row);
-            assert_eq!(time.cast_unsigned(), times[&tick]);
+            assert_eq!(time.cast_unsigned(), times[&tick] / 1000);
         }
     }
     let mut found = Vec::new();
