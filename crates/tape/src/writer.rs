@@ -19,7 +19,8 @@ use crate::segment::{self, Meta, table_file};
 use crate::tables::Owners;
 use crate::tally::Tally;
 
-/// Rows are written when their first batch is so old; a crash loses no more than that.
+/// Rows are written when their first batch is so old; a crash loses no more than that, and of a young recording no more
+/// than half.
 const FLUSH_NS: u64 = 10_000_000_000;
 
 /// All rows are written again when they were last written so long ago: who asks for one moment reads no more than
@@ -66,6 +67,9 @@ pub(crate) struct Writer {
     since_ns: Option<u64>,
     /// The same of the last batch that was written whole, in this segment.
     whole_ns: Option<u64>,
+    /// The same of the first batch of all, and of the last one when rows were written.
+    first_ns: Option<u64>,
+    written_ns: u64,
     /// Number of the last batch.
     tick: u64,
     open: Option<Open>,
@@ -92,6 +96,8 @@ impl Writer {
             flush: Flush::default(),
             since_ns: None,
             whole_ns: None,
+            first_ns: None,
+            written_ns: 0,
             tick: 0,
             open: None,
         })
@@ -128,12 +134,24 @@ impl Writer {
         flush.ticks += 1;
         flush.last = batch.sequence;
         flush.to_unix_ns = batch.time_unix_ns;
-        let since = *self.since_ns.get_or_insert(batch.taken_ns);
-        let due = batch.taken_ns.saturating_sub(since) >= FLUSH_NS;
-        if due || self.tables.rows() >= MOST_ROWS {
+        if self.is_due(batch.taken_ns) || self.tables.rows() >= MOST_ROWS {
+            self.written_ns = batch.taken_ns;
             return written.and(self.flush());
         }
         written
+    }
+
+    /// Whether what is pending is old enough to be written, with a batch that was taken then: the first one at once, and
+    /// the next ones when they double what there is.
+    fn is_due(&mut self, taken_ns: u64) -> bool {
+        let since = *self.since_ns.get_or_insert(taken_ns);
+        let Some(first) = self.first_ns else {
+            self.first_ns = Some(taken_ns);
+            return true;
+        };
+        let written = self.written_ns.saturating_sub(first);
+        let unwritten = taken_ns.saturating_sub(self.written_ns);
+        unwritten >= written || taken_ns.saturating_sub(since) >= FLUSH_NS
     }
 
     /// Whether the next batch is written whole, with its owners, because it is time.

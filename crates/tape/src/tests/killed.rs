@@ -104,3 +104,26 @@ fn what_was_written_before_a_kill_is_whole() {
         assert!(written == 0 || found > 0, "round {round}");
     }
 }
+
+/// Numbers are seconds.
+#[test]
+fn of_a_young_recording_a_kill_loses_half_at_most() {
+    let mut world = World::new(SEED);
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = options(folder.path(), 300, Limits::default());
+    let mut writer = Writer::open(limits).expect("a folder");
+    let mut written = Vec::new();
+    for second in 1..=40 {
+        let (events, mut batch) = world.tick();
+        batch.sequence = second;
+        batch.taken_ns = second * 1_000_000_000;
+        writer.events(&events);
+        writer.batch(&batch).expect("room");
+        let now = Tape::open(folder.path()).expect("a tape").spans()[0].ticks;
+        let last = now.expect("batches").1;
+        if written.last() != Some(&last) {
+            written.push(last);
+        }
+    }
+    assert_eq!(written, [1, 2, 3, 5, 9, 17, 28, 39]);
+}
