@@ -2,13 +2,13 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use noctule_kernel::{Accounting, Error, Facts, ProgramHandle, Snapshot, TaskSample, sample_flag};
 use noctule_model::{Batch, CgroupId, Counter, Counters, Feature, FeatureId, Loss, Node, Waiting};
 
 use crate::agent::Agent;
+use crate::clock::wall_clock;
 
 mod blocked;
 mod by_package;
@@ -301,33 +301,6 @@ fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {
         }
     }
     losses
-}
-
-/// How far the moment of boot may move before it is believed: the wall clock was set. It moves a little at each look,
-/// and the date at which a process started is its name, in batches and in events.
-const SET_NS: u64 = 100_000_000;
-
-/// The moment of boot that was given out last.
-static BOOT_UNIX_NS: AtomicU64 = AtomicU64::new(0);
-
-/// Now and the moment of boot, in nanoseconds since 1970. That of boot stays the same until the clock is set.
-pub(crate) fn wall_clock() -> (u64, u64) {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos() as u64);
-    let boot = now.saturating_sub(since_boot_ns());
-    let known = BOOT_UNIX_NS.load(Ordering::Relaxed);
-    if boot.abs_diff(known) <= SET_NS {
-        return (now, known);
-    }
-    let told = BOOT_UNIX_NS.compare_exchange(known, boot, Ordering::Relaxed, Ordering::Relaxed);
-    (now, told.map_or_else(|other| other, |_| boot))
-}
-
-/// Nanoseconds since boot, those in which the machine slept included.
-pub(crate) fn since_boot_ns() -> u64 {
-    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    up.tv_sec as u64 * 1_000_000_000 + up.tv_nsec as u64
 }
 
 #[cfg(test)]

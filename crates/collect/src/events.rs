@@ -27,7 +27,8 @@ use order::Order;
 use program_names::ProgramNames;
 use relist::Relist;
 
-use crate::cpu::{Grace, since_boot_ns};
+use crate::clock::{created_unix_ns, since_boot_ns, wall_clock};
+use crate::cpu::Grace;
 
 /// Whether the events of a process are wanted.
 type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
@@ -469,31 +470,31 @@ struct Clock {
 
 impl Clock {
     fn now() -> Self {
-        let (_, boot_unix_ns) = crate::cpu::wall_clock();
+        let (_, boot_unix_ns) = wall_clock();
         Self { boot_unix_ns }
     }
 
     fn event(&self, mut raw: RawEvent, origin: Origin) -> Event {
         if let Some(parent) = parent(&mut raw.what) {
-            parent.start_unix_ns = self.boot_unix_ns + parent.id.start_ns;
+            parent.start_unix_ns = created_unix_ns(parent.id.start_ns);
         }
         Event {
             time_unix_ns: self.boot_unix_ns + raw.time_ns,
-            process: raw.process.map(|process| self.process(&process)),
+            process: raw.process.map(|process| process_of(&process)),
             origin,
             what: raw.what,
         }
     }
+}
 
-    fn process(&self, raw: &RawProcess) -> EventProcess {
-        EventProcess {
-            id: raw.id,
-            start_unix_ns: self.boot_unix_ns + raw.id.start_ns,
-            comm: raw.comm,
-            thread: raw.thread,
-            cgroup: raw.cgroup,
-            owner: None,
-        }
+fn process_of(raw: &RawProcess) -> EventProcess {
+    EventProcess {
+        id: raw.id,
+        start_unix_ns: created_unix_ns(raw.id.start_ns),
+        comm: raw.comm,
+        thread: raw.thread,
+        cgroup: raw.cgroup,
+        owner: None,
     }
 }
 

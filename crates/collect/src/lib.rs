@@ -4,6 +4,7 @@
 //! make its counters monotonic.
 
 mod agent;
+mod clock;
 mod cpu;
 mod energy;
 mod events;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use noctule_kernel::RawEvent;
 use noctule_model::Origin;
 
-use crate::cpu::since_boot_ns;
+use crate::clock::since_boot_ns;
 
 /// From the time of a record until it is in its ring, at most; that of one whose program was interrupted
 /// for longer is late.
