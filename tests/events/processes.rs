@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use serde_json::Value;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::support::cgroup::Group;
 use super::support::load::Load;
 use super::support::stream::{Stream, is};
-use super::support::{self, wait_until};
+use super::support::{self, NOCTULE, wait_until};
 
 fn pid(event: &Value) -> u64 {
     event["process.pid"].as_u64().expect("process.pid")
@@ -24,6 +25,39 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
 fn identity(event: &Value) -> (u64, u64) {
     let start = &event["process.creation.time_unix_nano"];
     (pid(event), start.as_u64().expect("a start"))
+}
+
+/// The time since boot is another one in there, for the agent and not for the kernel.
+#[test]
+fn in_a_time_namespace_processes_have_their_dates() {
+    let _machine = support::shared();
+    needs!("process_events");
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("a date").as_nanos() as u64
+    };
+    let began = now();
+    let output = Command::new("unshare")
+        .args(["--time", "--boottime", "100000", "--fork"])
+        .args([NOCTULE, "events", "--json", "-o", "/dev/stdout"])
+        .args(["--", "/bin/true"])
+        .output()
+        .expect("unshare");
+    let ended = now();
+    assert!(output.status.success(), "{output:?}");
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let events: Vec<Value> = lines
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("JSON"))
+        .collect();
+    let ends = named(&events, "process.exit");
+    assert!(!ends.is_empty(), "{events:?}");
+    for end in ends {
+        // Of the moment of boot a tenth of a second is unknown.
+        let dates = began - 200_000_000..=ended + 200_000_000;
+        let date = identity(end).1;
+        assert!(dates.contains(&date), "{date} is not in {dates:?}");
+    }
 }
 
 #[test]
