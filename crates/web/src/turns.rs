@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn requests_of_one_peer_wait_for_each_other_and_hold_up_no_other_peer() {
         let turns = Turns::new(2);
-        let peer = |number| Some(Peer::of(Ipv4Addr::new(192, 0, 2, number).into()));
+        let peer = |number| Some(Peer::from_address(Ipv4Addr::new(192, 0, 2, number).into()));
         let mut context = Context::from_waker(Waker::noop());
         let mut flood: [_; 9] = std::array::from_fn(|_| Box::pin(turns.take(peer(1))));
         let first = flood[0].as_mut().poll(&mut context);

@@ -16,6 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::body::{hear, tell};
 
+type Call = Box<dyn FnOnce() + Send>;
+
 pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks)];
 
 /// A thread is blocked in each of these calls until the test says something, and in `read` of a pipe
@@ -41,7 +43,7 @@ fn blocks() {
     let child_end = child.stdin.take();
     let polled = pipe.try_clone().expect("a descriptor");
     let sleeps = Arc::clone(&ended);
-    let calls: Vec<(&str, Box<dyn FnOnce() + Send>)> = vec![
+    let calls: Vec<(&str, Call)> = vec![
         ("pipe", Box::new(move || drop((&pipe).read(&mut [0])))),
         ("unix", Box::new(move || drop(unix.read(&mut [0])))),
         ("loopback", Box::new(move || drop(tcp.read(&mut [0])))),
@@ -49,7 +51,7 @@ fn blocks() {
         (
             "lock",
             Box::new(move || {
-                flock(lock.as_fd(), FlockOperation::LockExclusive).expect("it is released")
+                flock(lock.as_fd(), FlockOperation::LockExclusive).expect("it is released");
             }),
         ),
         ("lock", Box::new(move || assert!(receiver.recv().is_err()))),
@@ -70,7 +72,7 @@ fn blocks() {
         ),
     ];
     let begin = Arc::new(Barrier::new(calls.len() + 1));
-    let start = |(class, call): (&'static str, Box<dyn FnOnce() + Send>)| {
+    let start = |(class, call): (&'static str, Call)| {
         let begin = Arc::clone(&begin);
         thread::spawn(move || {
             begin.wait();

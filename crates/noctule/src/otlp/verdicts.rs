@@ -109,6 +109,7 @@ mod tests {
             cpu_ns: 0,
             histogram: Histogram::default(),
             wait_ns: [0; Cause::ALL.len()],
+            blocked_ns: Default::default(),
             waiting: Waiting::default(),
             culprits: vec![Culprit {
                 party: culprit.clone(),
