@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::support::cgroup::Group;
+use super::support::expect;
 use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, row_of, waited, waits};
@@ -37,6 +38,9 @@ fn all(row: &Value) -> f64 {
 
 #[test]
 fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
+    if expect::lacks_part_of("blocked_time") {
+        return;
+    }
     let group = Group::new("blocked-all");
     let mut load = Load::own(&group, "blocks");
     let answer = waits("1s");
@@ -64,6 +68,9 @@ fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
 
 #[test]
 fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
+    if expect::lacks_part_of("blocked_time") {
+        return;
+    }
     let group = Group::new("blocked-part");
     let window = Window::of(&["waits", "--by", "cgroup"]);
     let mut load = Load::own(&group, "blocks");

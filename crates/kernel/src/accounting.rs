@@ -247,6 +247,7 @@ impl Accounting {
         let list = refused.as_ref().filter(|refused| refused.list);
         features.push(features::cpu_time(facts, list.map(|it| &it.error)));
         features.extend(features::throttle(wanted.waits, facts));
+        features.extend(features::blocked(wanted.waits, facts));
         features.extend(features::places(facts));
         let moves = attach_moves(&switch, facts).transpose();
         features.push(features::moves(moves.as_ref().err(), facts));

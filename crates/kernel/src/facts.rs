@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::btf::types::Composite;
+use libbpf_rs::btf::types::{Composite, Enum};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread;
@@ -50,6 +50,8 @@ pub struct Facts {
     /// The field of `struct cfs_rq` that has how long it was throttled; `None` where there are no
     /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
     pub throttle_clock: Option<&'static str>,
+    /// A program can read the system call of a thread (`bpf_task_pt_regs`).
+    pub system_calls: bool,
     /// What can be read of the scheduler.
     pub scheduler: Scheduler,
     /// The cgroup hierarchy whose groups are counted.
@@ -215,6 +217,7 @@ impl Facts {
             release,
             scheduler: btf.as_ref().map(Scheduler::probe).unwrap_or_default(),
             throttle_clock: btf.as_ref().and_then(throttle_clock),
+            system_calls: btf.as_ref().is_some_and(system_calls),
             hierarchy: Hierarchy::probe(proc),
             tracefs: tracefs(sys),
             perf_event_paranoid: line(&proc.join("sys/kernel/perf_event_paranoid"))
@@ -414,6 +417,15 @@ fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
     fields.find(|field| has_member(btf, &queue, field))
 }
 
+/// Looks for the helper among the numbers of all helpers.
+fn system_calls(btf: &Btf<'_>) -> bool {
+    let helpers = btf.type_by_name::<Enum<'_>>("bpf_func_id");
+    helpers.is_some_and(|helpers| {
+        let mut names = helpers.iter().filter_map(|helper| helper.name);
+        names.any(|name| name == "BPF_FUNC_task_pt_regs")
+    })
+}
+
 /// Where tracefs is mounted.
 pub(crate) fn tracefs(sys: &Path) -> Option<PathBuf> {
     let places = ["kernel/tracing", "kernel/debug/tracing"];
@@ -502,6 +514,7 @@ mod tests {
         assert_eq!(Tracepoints::probe(&copy), Tracepoints::probe(&whole));
         assert_eq!(Scheduler::probe(&copy), Scheduler::probe(&whole));
         assert_eq!(throttle_clock(&copy), throttle_clock(&whole));
+        assert_eq!(system_calls(&copy), system_calls(&whole));
         assert_eq!(task_storage(&copy), task_storage(&whole));
         for function in [UNLINKS_STORAGE, CHARGES_MEMORY] {
             let there = function_arguments(&whole, function);

@@ -230,6 +230,7 @@ mod tests {
             tracepoints_preempt: false,
             scheduler: Scheduler::default(),
             throttle_clock: None,
+            system_calls: true,
             hooks: BTreeSet::from_iter(hooks.iter().copied()),
             hierarchy: Hierarchy {
                 version: CgroupVersion::V2,

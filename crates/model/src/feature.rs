@@ -68,6 +68,8 @@ features! {
     CgroupMoves: "cgroup_moves", needs CpuTime;
     /// Separate accounting of waits caused by CFS bandwidth control.
     WaitThrottle: "wait_throttle", needs CpuWaits;
+    /// Blocked time by class.
+    BlockedTime: "blocked_time", needs CpuWaits;
     /// Page-cache reads.
     PageCacheReads: "page_cache_reads", needs CpuTime;
     /// Page-cache writes.

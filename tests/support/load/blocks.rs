@@ -36,10 +36,11 @@ fn blocks() {
     let path = std::env::temp_dir().join(format!("noctule-blocks-{}", std::process::id()));
     let [lock, locked] = [(); 2].map(|()| File::create(&path).expect("a file"));
     flock(&locked, FlockOperation::LockExclusive).expect("nobody else has it");
-    let mut child = Command::new("/bin/cat")
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "read line"])
         .stdin(Stdio::piped())
         .spawn()
-        .expect("cat can be started");
+        .expect("a shell can be started");
     let child_end = child.stdin.take();
     let polled = pipe.try_clone().expect("a descriptor");
     let sleeps = Arc::clone(&ended);

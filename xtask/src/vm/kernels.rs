@@ -49,6 +49,7 @@ const USUAL_TESTS: &[&str] = &[
     "rights::memory_that",
     "trigger::counts",
     "types::page",
+    "waits::blocked",
     "waits::host::what_the",
     "waits::throttle::throttled",
 ];
@@ -63,6 +64,7 @@ const USUAL_TESTS_ARM64: &[&str] = &[
     "events::processes::cpu_time",
     "hardware",
     "hist::switched::a_table",
+    "waits::blocked::a_block",
     "waits::throttle::throttled",
 ];
 

@@ -124,6 +124,19 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
+/// Whether blocked time has all its classes.
+pub(super) fn blocked(waits: bool, facts: &Facts) -> Option<Feature> {
+    let id = FeatureId::BlockedTime;
+    waits.then(|| match facts.system_calls {
+        true => Feature::on(id, "sched_switch, bpf_task_pt_regs"),
+        false => Feature::degraded(
+            id,
+            "no program can read the system call of a thread (bpf_task_pt_regs, Linux 5.15): the \
+             classes are disk, filesystem, memory, stopped, and other for all else",
+        ),
+    })
+}
+
 /// What is measured by package, and of the threads of a core.
 pub(super) fn places(facts: &Facts) -> [Feature; 2] {
     let topology = &facts.topology;
