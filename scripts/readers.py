@@ -192,7 +192,7 @@ def cookbook(lake):
     print(f"SQL cookbook, rows: {rows}")
     assert len(rows) == 9, "a heading with a query is missing"
     for heading in (
-        "Who used the CPU, on how many hosts",
+        "CPU time of each workload, and its number of hosts",
         "The hosts that waited most",
         "One host and one hour",
         "What went wrong",

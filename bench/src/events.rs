@@ -106,7 +106,7 @@ pub(super) enum Event {
     Gap(Gap),
 }
 
-/// Arguments of a program without argv[0], joined by spaces.
+/// Arguments of a program without `argv[0]`, joined by spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arguments {
     pub(super) words: String,

@@ -10,7 +10,7 @@ use super::support::cgroup::Group;
 use super::support::expect;
 use super::support::load::Load;
 use super::support::window::Window;
-use super::{number, row_of, waited, waits};
+use super::{number, row_of, support, waited, waits};
 
 /// The threads of the load by class: `pipe` has the first thread and the child, too.
 const THREADS: [(&str, f64); 8] = [
@@ -38,6 +38,7 @@ fn all(row: &Value) -> f64 {
 
 #[test]
 fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
+    let _machine = support::shared();
     if expect::lacks_part_of("blocked_time") {
         return;
     }
@@ -68,6 +69,7 @@ fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
 
 #[test]
 fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
+    let _machine = support::shared();
     if expect::lacks_part_of("blocked_time") {
         return;
     }
@@ -105,6 +107,7 @@ fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
 
 #[test]
 fn a_stopped_process_is_stopped_and_nothing_else() {
+    let _machine = support::shared();
     let group = Group::new("blocked-stopped");
     let load = Load::shell(&group, "while :; do :; done");
     load.stop();
