@@ -1,4 +1,4 @@
-//! The commands, in rooms by what a user does. A room uses `shared`, and no other room.
+//! The commands, grouped by purpose. A group may use `shared`, but no other group.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ mod record;
 mod shared;
 mod trace;
 
-/// Does what was asked for; the value is the exit status.
+/// Runs the command and returns the exit status.
 pub(crate) fn run(args: Args) -> Result<u8> {
     let config = Config::load(args.config.as_deref())?;
     match args.command {

@@ -1,4 +1,4 @@
-//! What noctule says of itself and of the machine.
+//! Commands about noctule itself and the machine.
 
 pub(crate) mod docs;
 pub(crate) mod doctor;

@@ -1,4 +1,4 @@
-//! `noctule events`: what happens, as it happens.
+//! `noctule events`: prints events as they happen.
 
 mod filter;
 pub(crate) mod lines;
@@ -20,10 +20,10 @@ use crate::wire::{Pipeline, Scope};
 use filter::Filter;
 use lines::EventLines;
 
-/// Between two looks at what is there: they reconcile after a loss.
+/// Interval between snapshots of existing objects, which reconcile the stream after a loss.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of a window of a recording of which only the begin is given.
+/// Length of a window in a recording if only its start is given.
 const WINDOW: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
@@ -48,7 +48,7 @@ pub(super) fn run(args: &EventsArgs, config: &Config) -> Result<u8> {
     Ok(code)
 }
 
-/// Shows the events of a recording that the scope names.
+/// Prints the events of a recording that match the scope.
 fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<u8> {
     let first = window.batches().next().unwrap_or_default();
     let mut filter = Filter::new(scope, &first)?;
@@ -74,7 +74,7 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
     Ok(exit::DONE)
 }
 
-/// What was asked for; what cannot be is an error of the one who asks.
+/// Builds the scope from the options. Combinations that cannot work are usage errors.
 fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     let files = args.path.is_some() || args.reads || args.failures;
     let kinds = match (&*args.kind, files) {
@@ -111,7 +111,7 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     })
 }
 
-/// Where events go, and how they look.
+/// The output of events and its format.
 struct Stream<'a> {
     output: Output<'a>,
     json: bool,
@@ -132,7 +132,7 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// The names of the columns, for somebody who looks on.
+    /// Prints the column names if the output is a terminal.
     fn head(&mut self) -> Result<()> {
         if !self.json && self.output.is_terminal() {
             self.reader = self.output.print(&self.lines.head())?;

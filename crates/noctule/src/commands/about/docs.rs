@@ -1,4 +1,4 @@
-//! Completions and manual pages, from the definition of the command line.
+//! Shell completions and manual pages, generated from the definition of the command line.
 
 use std::io::{Write as _, stdout};
 
@@ -16,7 +16,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8> {
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<u8> {
-    // `help` has no page of its own to refer to.
+    // The subcommand `help` gets no manual page, so no page should refer to one.
     let command = Args::command().disable_help_subcommand(true);
     match &args.folder {
         Some(folder) => clap_mangen::generate_to(command, folder)

@@ -1,4 +1,4 @@
-//! `noctule doctor`: what works here, what does not, why, and how to change it.
+//! `noctule doctor`: which features work here, why others do not, and how to enable them.
 
 use anyhow::Result;
 use noctule_model::{Feature, FeatureId, FeatureState, Unread, UnreadZone, Zone};
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &DoctorArgs, config: &Config) -> Result<u8> {
     })
 }
 
-/// Whether the OpenTelemetry receiver takes requests, if there is one: it is sent one of each kind without
-/// anything in it.
+/// Sends an empty request of each signal to the configured OpenTelemetry receiver, and reports
+/// whether it accepts them.
 fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
     let mut out = String::new();
     for (signal, outcome) in otlp::probe(config)? {
@@ -52,7 +52,7 @@ fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
     Ok(out)
 }
 
-/// The whole answer; `receiver` stands before its last line.
+/// Renders the complete report; `receiver` goes before its last line.
 pub(crate) fn draw(
     features: &[Feature],
     (zones, unread): (&[Zone], &[UnreadZone]),
@@ -63,10 +63,10 @@ pub(crate) fn draw(
     tables + &paint.folded(Tone::Strong, &conclusion(features), 0)
 }
 
-/// Columns of the state.
+/// Width of the column of states.
 const STATE: usize = 8;
 
-/// A line for each feature. A reason that several in a row have is said once.
+/// Renders one line per feature. Consecutive features with an identical reason print it once.
 fn table(features: &[Feature], paint: Paint) -> String {
     let names = features.iter().map(|f| f.id.name().len());
     let name = names.max().unwrap_or(0);
@@ -117,15 +117,15 @@ fn table(features: &[Feature], paint: Paint) -> String {
     out
 }
 
-/// Whether something can be done here about a feature that does not work. Mends for other machines begin
-/// with the machine (`on a ...`), and nothing is wrong where nobody asked.
+/// Returns whether a change on this machine can enable the feature. Advice for other machines
+/// begins with `on a ...`; a feature that is switched off needs no advice.
 fn is_to_do(feature: &Feature) -> bool {
     let mend = &feature.mend;
     let elsewhere = mend.is_empty() || mend.starts_with("on a ");
     feature.state != FeatureState::On && !elsewhere && feature.reason != NOT_ASKED_FOR
 }
 
-/// How many work, and for how many of the others something can be done.
+/// Counts the features that work, and those of the rest that can be enabled here.
 fn conclusion(features: &[Feature]) -> String {
     let count = |state| features.iter().filter(|f| f.state == state).count();
     let (on, degraded, off) = (
@@ -159,7 +159,7 @@ fn conclusion(features: &[Feature]) -> String {
         }
 }
 
-/// A line for each zone of energy: what it covers, by which meter, and what it is part of.
+/// Renders one line per energy zone: what it covers, which meter reads it, and its parent zone.
 fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     if zones.is_empty() && unread.is_empty() {
         return String::new();
@@ -186,7 +186,7 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     out
 }
 
-/// `package-0 (package of socket 0) by powercap`.
+/// Describes a zone, as in `package-0 (package of socket 0) by powercap`.
 fn describe(zone: &Zone) -> String {
     let mut covers = zone.kind.name().to_owned();
     if let Some(socket) = zone.socket {

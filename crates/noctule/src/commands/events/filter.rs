@@ -1,4 +1,4 @@
-//! Which events of a recording are meant: what the kernel side filters when it is live.
+//! Filters the events of a recording as the BPF programs filter live events.
 
 use std::collections::HashSet;
 
@@ -11,20 +11,20 @@ use crate::exit::Usage;
 use crate::select;
 use crate::wire::Scope;
 
-/// Bits of the flags of open(2) in which the access mode is.
+/// Access-mode bits of the flags of open(2).
 const ACCESS: u32 = 3;
 
-/// The processes that are asked about, and their descendants.
+/// The selected processes and their descendants.
 struct Tree {
-    /// Each that ever was in it: a connection can end after its process.
+    /// All processes that were ever in the tree, because a connection can end after its process.
     members: HashSet<ProcessId>,
-    /// The pids of those that run. One that is used again is of its new process, because ends and starts come in
-    /// order.
+    /// Pids of the running members. Starts and ends arrive in order, so a reused pid belongs to its
+    /// new process.
     running: HashSet<u32>,
 }
 
 impl Tree {
-    /// Whether the event is of one of them.
+    /// Updates the tree and returns whether the event's process is in it.
     fn follow(&mut self, id: ProcessId, what: &What) -> bool {
         if let What::ProcessStart { parent_pid, .. } = what {
             if self.running.contains(parent_pid) {
@@ -49,17 +49,17 @@ impl From<HashSet<ProcessId>> for Tree {
     }
 }
 
-/// Lets the events of a scope through, in order.
+/// Passes the events that match a scope; they must arrive in order.
 pub(super) struct Filter<'a> {
     scope: &'a Scope,
-    /// Without a `/` at its end; empty for all paths.
+    /// The path without a trailing `/`; empty for all paths.
     prefix: Vec<u8>,
     tree: Option<Tree>,
     selection: Selection,
 }
 
 impl<'a> Filter<'a> {
-    /// `first` is the batch at the begin of the window.
+    /// Creates the filter; `first` is the batch at the start of the window.
     pub(super) fn new(scope: &'a Scope, first: &Batch) -> Result<Self> {
         let selection = select::recorded(&scope.names)?;
         let pids = selection.pids();
@@ -81,7 +81,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Whether the event is one of those.
+    /// Returns whether the event matches the scope.
     pub(super) fn passes(&mut self, event: &Event) -> bool {
         if matches!(event.what, What::Gap { .. }) {
             return true;
@@ -119,7 +119,8 @@ impl<'a> Filter<'a> {
         passes && what.kind().is_none_or(|kind| scope.kinds.has(kind))
     }
 
-    /// Whether the path is the one that is asked about or below it. Of one that was cut this is not known: yes.
+    /// Returns whether the path equals the prefix or is below it. A truncated path may be, so it
+    /// passes.
     fn is_below(&self, path: &FilePath) -> bool {
         let rest = path.bytes.strip_prefix(self.prefix.as_slice());
         let is_below = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_end_of_a_process_is_still_its_own() {
         let mut tree = Tree::from(HashSet::from([id(5, 1)]));
-        // As good as the end of a connection.
+        // Stands for the end of a connection.
         let close = What::ProcessSignal {
             signal: 15,
             code: 0,
@@ -181,11 +182,11 @@ mod tests {
         assert!(tree.follow(id(6, 2), &start(5)));
         assert!(tree.follow(id(6, 2), &exit()));
         assert!(tree.follow(id(6, 2), &close));
-        // Its pid is another's now, who is no child of the tree, nor are that one's children.
+        // The pid now belongs to a process outside the tree. Its children are outside, too.
         assert!(!tree.follow(id(6, 9), &start(1)));
         assert!(!tree.follow(id(6, 9), &close));
         assert!(!tree.follow(id(7, 10), &start(6)));
-        // The end of one was lost, and its pid is another's.
+        // The exit of one process was lost, and its pid is reused outside the tree.
         assert!(tree.follow(id(8, 11), &start(5)));
         assert!(!tree.follow(id(8, 12), &start(1)));
         assert!(!tree.follow(id(9, 13), &start(8)));

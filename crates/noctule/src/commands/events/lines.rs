@@ -1,4 +1,4 @@
-//! Events for people: one line each, in columns.
+//! Events as text, one line each, in columns.
 
 use noctule_model::Event;
 use noctule_sinks::events::{EventLine, Tone as Tint, event_line};
@@ -6,21 +6,22 @@ use noctule_text::{Align, Need, Tone, fit, fold, pad, shorten, width};
 
 use crate::print::{self, Paint};
 
-/// Widths of the columns, as a stream cannot know what comes: `HH:MM:SS.mmm`, the longest kind, a
-/// command name with a pid of five digits, most names of units, and the least that says what happened.
+/// Column widths are fixed, because a stream does not know the lines to come. The widths fit
+/// `HH:MM:SS.mmm`, the longest kind, a command name with a five-digit pid, most unit names, and a
+/// short description.
 const TIME: usize = 12;
 const KIND: usize = 7;
 const WHO: usize = 22;
 const PLACE: usize = 22;
 const WHAT: usize = 26;
-/// To what the names are shortened before a column is dropped, and the blanks between two columns.
+/// Width to which names are shortened before a column is dropped, and the gap between columns.
 const NAME: usize = 12;
 const GAP: usize = 2;
 
-/// How events are drawn on one terminal.
+/// Formats events for one output.
 pub(crate) struct EventLines {
     paint: Paint,
-    /// Columns of time, kind, who and where; 0 of those that have no room.
+    /// Widths of the columns time, kind, who and where; 0 if a column does not fit.
     widths: [usize; 4],
 }
 
@@ -52,7 +53,7 @@ impl EventLines {
         Self { paint, widths }
     }
 
-    /// The names of the columns.
+    /// Returns the header line.
     pub(crate) fn head(&self) -> String {
         let names = ["time", "kind", "who", "where"];
         let columns = names
@@ -64,7 +65,7 @@ impl EventLines {
         format!("{}\n", self.paint.bold(&format!("{columns}what")))
     }
 
-    /// The line of an event, in local time.
+    /// Formats an event with its local time.
     pub(crate) fn draw(&self, event: &Event) -> String {
         let offset = print::utc_offset(event.time_unix_ns);
         self.arrange(&event_line(event, offset))
@@ -109,7 +110,7 @@ impl EventLines {
     }
 }
 
-/// A text that is too wide is not cut: the columns after it move.
+/// Pads a text to the width of its column. A text that is too wide shifts the columns after it.
 fn column(text: &str, columns: usize) -> String {
     pad(text, columns.max(width(text)), Align::Left)
 }
