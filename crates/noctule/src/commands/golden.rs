@@ -1,5 +1,5 @@
-//! Golden tables at four widths, and what becomes of one without UTF-8 and with colours.
-//! `NOCTULE_BLESS=1 cargo test -p noctule --bin noctule golden` writes them anew; then read the diff.
+//! Golden tables at four widths, in ASCII and with colors.
+//! `NOCTULE_BLESS=1 cargo test -p noctule --bin noctule golden` rewrites them; read the diff.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +28,11 @@ mod others;
 
 const MS: u64 = 1_000_000;
 
-/// Columns of the terminals; `None` is a file or a pipe.
+/// Terminal widths; `None` is a file or a pipe.
 const WIDTHS: [Option<usize>; 5] = [Some(40), Some(80), Some(120), Some(250), None];
 
-/// What ran: path, CPU time, waits (how many, how long each), the cause of them, and behind whom.
+/// Activity of a group: path, CPU time, number and length of its waits, their cause, and the
+/// culprit.
 type Ran = (&'static str, u64, u64, u64, Cause, Option<u64>);
 
 const RAN: [Ran; 5] = [
@@ -94,7 +95,7 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
     })
 }
 
-/// A zone of energy that took 40 J, 12 J of them idle, in the second batch.
+/// Adds an energy zone to the second batch: 40 J in total, 12 J of it idle.
 fn meter(batch: &mut Batch, active_uj: u64) {
     let zone = Zone {
         name: "package-0".into(),
@@ -151,7 +152,7 @@ fn counters(cpu_ms: u64, count: u64, each: u64, cause: Cause) -> Counters {
     counters
 }
 
-/// A thread of the user has not run for 12 s; in the pod three wait as long as each time.
+/// The user's thread has been runnable for 12 s; three threads of the pod have waited for `each`.
 fn waiting(id: u64, each: u64) -> Waiting {
     let (threads, longest_ns) = match id {
         0 => (3, each),
@@ -164,7 +165,7 @@ fn waiting(id: u64, each: u64) -> Waiting {
     }
 }
 
-/// Nothing, and 2 s later what ran.
+/// Returns an empty batch and a batch 2 s later that contains the activity.
 fn batches(metered: bool) -> [Batch; 2] {
     let node = |elapsed_ns| Node {
         cpus: 2,
@@ -251,7 +252,7 @@ fn energy(report: &Report, level: Level, paint: Paint) -> String {
     energy_table::draw(report, level, 4, false, &choice, &users, paint)
 }
 
-/// A process of the first row that did not run.
+/// An idle process of the first row.
 fn asleep() -> ProcessUse {
     let id = ProcessId {
         pid: 4242,
@@ -260,7 +261,8 @@ fn asleep() -> ProcessUse {
     ProcessUse::idle(id, Comm::new(b"logger"))
 }
 
-/// The answer about the first row, or about a process of it, with what only files say.
+/// Returns the output of `why` for the first row or one of its processes, including settings from
+/// files.
 fn reason(builder: &ReportBuilder, asked: Option<&ProcessUse>, paint: Paint) -> String {
     let party = Party::Group(owner(0, RAN[0].0));
     let mut why = builder.why(&party, Level::Container, asked, &Thresholds::default());
@@ -345,7 +347,7 @@ fn tables_are_as_they_were() {
             now.push((format!("{table}-{name}"), text));
         }
     }
-    // Nothing has a background, and the colours are those that are seen on a light and on a dark terminal.
+    // No style sets a background, and the colors are readable on light and dark terminals.
     for (look, paint) in [
         ("ascii-80", Paint::plain(80)),
         ("colours-80", Paint::colours(80)),
@@ -389,7 +391,7 @@ fn a_process_is_told_from_its_group_in_json_too() {
     };
     let listed = [figures(0), figures(1)];
     assert_eq!(listed, [(Some(4000), Some(0.52)), (Some(4242), Some(0.0))]);
-    // One that ran is listed once, with what it used.
+    // A process that ran is listed once, with its CPU time.
     let ran = ProcessUse {
         id: ProcessId {
             pid: 4000,

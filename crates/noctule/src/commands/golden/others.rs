@@ -1,4 +1,4 @@
-//! The answers that are no table of rows: `doctor`, `events` and `diff`.
+//! Golden outputs that are not tables of rows: `doctor`, `events` and `diff`.
 
 use noctule_analysis::diff::{Stretch, differences};
 use noctule_model::{
@@ -15,7 +15,7 @@ use crate::commands::golden::{
 };
 use crate::commands::record::diff;
 
-/// A machine without a PMU, and without rights for one feature.
+/// Features of a machine without a PMU and without the rights for one feature.
 fn features() -> Vec<Feature> {
     use FeatureState::{Degraded, Off, On};
     let pmu = "on a virtual machine, ask the provider for a type with a PMU";
@@ -63,7 +63,7 @@ fn process(pid: u32, comm: &str, group: u64) -> EventProcess {
     }
 }
 
-/// A shell that downloads: what it started, where it went, how it ended, and what was lost.
+/// Events of a shell that runs a download: start, connection, exit, and a gap record.
 fn stream() -> Vec<Event> {
     let parent = Parent {
         id: ProcessId {
@@ -144,7 +144,7 @@ fn events(paint: Paint) -> String {
     lines.head() + &drawn
 }
 
-/// 24 s of what ran, in each step as much; the first group `times` as much.
+/// A stretch of 24 s with equal activity in each step; the first group has `times` as much.
 fn stretch(times: u64) -> Stretch {
     let [mut now, step] = batches(false);
     let mut stretch = Stretch::new(Level::Container, 2_000 * MS);
