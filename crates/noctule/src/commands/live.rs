@@ -1,4 +1,4 @@
-//! What goes on until it is stopped: the agent and the screen, live or of a recording.
+//! Commands that run until they are stopped: the agent and `top`, live or from a recording.
 
 pub(crate) mod run;
 mod run_recorded;

@@ -35,7 +35,7 @@ use crate::stop::{Signals, Woken};
 use crate::users::Users;
 use crate::wire::{self, Pipeline};
 
-/// Length and rows of the tables that are printed once at the start.
+/// Length and number of rows of the tables printed once at startup.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 const FIRST_LOOK_ROWS: usize = 8;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let config = hide_processes(config.with(args)?);
     let started_unix_ns = now_unix_ns();
     let signals = Signals::catch_reload()?;
-    // The address first: a second agent should not load anything before it finds the port taken.
+    // Binds the address first: a second agent finds the port in use before it loads any program.
     let serving = Serving::open(args, &config)?;
     let doors = serving.kept;
     let mut kept = Kept::open(&config)?;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     exporter.served(doors.served(scrapers.untracked()));
     last.store(Some(Arc::new(Published::new(exporter.observe(&batch)))));
 
-    // A journal gets log lines, no tables.
+    // A journal gets log lines only.
     let mut first_look = stdout()
         .is_terminal()
         .then(|| ReportBuilder::new(batch.clone()));
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
         if end.is_some_and(|end| now >= end) {
             break;
         }
-        // A child, or events.
+        // Events or a signal ended the wait early.
         if now < next {
             continue;
         }
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
             first_look = first_look.and_then(|look| look_once(look, batch.clone()));
             feed.publish(batch, judged.as_ref());
         }
-        // After a stop (suspend, a stopped process) the ticks that were missed are not made up for.
+        // Ticks missed during a suspend or while the process was stopped are skipped.
         next = (next + interval).max(Instant::now());
     }
     feed.close();
@@ -121,15 +121,15 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// What came of the ticks. One can fail where the machine has no memory or no descriptor left for a
-/// moment: the next one has the same figures and more.
+/// Counts failed ticks. A tick can fail while memory or descriptors are short. Counters are
+/// absolute, so the next batch loses nothing.
 #[derive(Default)]
 struct Ticks {
     failed: u32,
 }
 
 impl Ticks {
-    /// One more in a row ends the agent.
+    /// The agent ends after one more consecutive failure.
     const MOST_FAILED: u32 = 10;
 
     fn take(&mut self, tick: Result<Batch>) -> Result<Option<Batch>> {
@@ -148,10 +148,11 @@ impl Ticks {
     }
 }
 
-/// Groups of one batch that are named; whoever makes a thousand groups fills no log.
+/// Limits the groups named per batch, so that a thousand groups do not fill the log.
 const FLOODS: usize = 8;
 
-/// Says who has no more rows of destinations: the figures show that only as `_other`.
+/// Warns of groups that used up their rows of destinations. The metrics show only `_other` for
+/// them.
 fn warn_of_floods(groups: &[Arc<Owner>]) {
     for owner in groups.iter().take(FLOODS) {
         tracing::warn!(
@@ -165,8 +166,8 @@ fn warn_of_floods(groups: &[Arc<Owner>]) {
     }
 }
 
-/// What the agent keeps on disk, events in a file, everything on a tape, and idle power; and what it sends to a
-/// receiver.
+/// Consumers of the agent's data: the event file, the recording, the OTLP sender and the file of
+/// idle power.
 struct Kept {
     file: Option<EventFile>,
     tape: Option<Recording>,
@@ -187,7 +188,7 @@ impl Kept {
         })
     }
 
-    /// Adds to a batch what did not reach the disk so far, and keeps it.
+    /// Adds the losses of the event file and the state of the sender to a batch, then records it.
     fn batch(&self, batch: &mut Batch) {
         batch.losses.extend(self.file.as_ref().map(EventFile::loss));
         batch.agent.sendings = self.otlp.as_ref().map(Otlp::sendings).unwrap_or_default();
@@ -196,7 +197,7 @@ impl Kept {
         }
     }
 
-    /// Sends what is due of the figures of a batch, and the window that it ended.
+    /// Saves idle power if it is due, and sends due metrics and the window that the batch ended.
     fn figures(
         &mut self,
         published: &Arc<Published>,
@@ -214,7 +215,7 @@ impl Kept {
         otlp.name_verdicts(|cgroup| pipeline.owner(cgroup));
     }
 
-    /// Keeps events, and hands them to the page.
+    /// Passes events to the recording, the event file, the sender and the web page.
     fn events(&mut self, events: Vec<Event>, feed: &Feed, pipeline: &mut Pipeline) {
         if let Some(tape) = &self.tape {
             tape.events(&events);
@@ -228,8 +229,8 @@ impl Kept {
         feed.log(events);
     }
 
-    /// Waits for the disk and the receiver. What they did not take is said and fails nothing: the agent has done
-    /// its work.
+    /// Waits for the disk and the receiver. Data that they did not take is logged, but does not
+    /// change the exit status.
     fn close(mut self, last: Option<&Arc<Published>>, pipeline: &Pipeline) {
         self.idle.write(&pipeline.observed_idle());
         if let Some(Err(error)) = self.tape.as_ref().map(Recording::close) {
@@ -278,8 +279,8 @@ fn handlers(
     }
 }
 
-/// What a newcomer wants to see first: who uses this machine now. Printed once, on a terminal, when the
-/// window is long enough to mean something.
+/// Prints who uses the machine, once the window is long enough. Returns the builder if it is still
+/// too short. Runs only on a terminal, to give new users a first result.
 fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
     let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
@@ -304,7 +305,8 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
     None
 }
 
-/// Where it listens, and what is off and why. Standard output may be closed: that ends nothing.
+/// Prints the address and the features that are on or off. A closed standard output is no error
+/// here.
 fn announce(origin: &str, config: &Config, features: &[Feature]) {
     let mut text = format!(
         "noctule {} on {origin}/metrics\n",
@@ -317,7 +319,7 @@ fn announce(origin: &str, config: &Config, features: &[Feature]) {
         .map(|f| f.id.name())
         .collect();
     text.push_str(&format!("on: {}\n", on.join(", ")));
-    // Features that are off for one and the same reason share a line.
+    // Features with an identical state and reason share a line.
     let off: Vec<&Feature> = features
         .iter()
         .filter(|f| f.state != FeatureState::On)

@@ -1,4 +1,4 @@
-//! `noctule run --from`: the page, the API and the metrics of a recording.
+//! `noctule run --from`: serves the web page, the API and the metrics of a recording.
 
 use std::io::stdout;
 use std::path::Path;
@@ -27,10 +27,10 @@ use crate::published::Published;
 use crate::replay::Replay;
 use crate::stop::{Signals, Woken};
 
-/// Length of the part where none is given: as much as a live agent remembers.
+/// Default length of the served part: the history that a live agent keeps.
 const PART: Duration = Duration::from_secs(900);
 
-/// Between two looks at nothing: only a signal ends it.
+/// Sleep between checks. Nothing changes in a recording; only a signal ends the sleep.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 pub(crate) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
@@ -55,7 +55,7 @@ pub(crate) fn run(folder: &Path, args: &RunArgs, config: Config) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// Reads the part, as an agent would have seen it.
+/// Reads the part as a live agent would have collected it.
 fn load(window: &Window, config: &Config) -> Result<(Arc<Feed>, Published)> {
     let Stretch {
         span,

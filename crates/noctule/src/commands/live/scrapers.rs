@@ -1,7 +1,8 @@
-//! Which figures each scraper of `/metrics` saw last.
+//! Tracks the last snapshot that each scraper of `/metrics` received.
 //!
-//! A series that is new to a scraper is shown to it at 0 first, because Prometheus counts differences of samples only.
-//! What one scraper sees does not depend on others: each has an entry of its own.
+//! A series that is new to a scraper is first exposed at 0, because Prometheus computes increases
+//! from differences between samples. Each scraper has its own entry, so scrapers do not affect each
+//! other.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -12,10 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use noctule_sinks::openmetrics::View;
 use noctule_web::{Peer, Scraper};
 
-/// Scrapers that are remembered.
+/// Maximum number of tracked scrapers.
 const MOST: usize = 256;
 
-/// A scraper that has not come for so long is forgotten, in nanoseconds: as far back Prometheus looks.
+/// Time after which a silent scraper is forgotten, in nanoseconds. It equals the lookback of
+/// Prometheus.
 const FORGOTTEN_NS: u64 = 300_000_000_000;
 
 /// The scrapers of one agent.
@@ -29,22 +31,22 @@ pub(super) struct Scrapers {
 #[derive(Default)]
 struct Known(HashMap<u64, Looks>);
 
-/// What is remembered of a scraper. Times are those at which figures were taken, in nanoseconds.
+/// State of one scraper. Times are the moments at which snapshots were taken, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Looks {
     peer: Option<Peer>,
-    /// The last page that was made for it.
+    /// Snapshot of the last page that was generated for it.
     asked_ns: u64,
-    /// The last page that was sent to it.
+    /// Snapshot of the last page that was sent to it.
     seen_ns: Option<u64>,
-    /// Of the page that was sent last, or is to be sent first.
+    /// View of the page that was sent last or will be sent first.
     view: View,
-    /// It asked for more than one snapshot.
+    /// Whether it requested more than one snapshot.
     has_returned: bool,
 }
 
 impl Looks {
-    /// What it sees of figures that were taken at that moment.
+    /// Returns the view of a snapshot taken at `taken_ns`.
     fn view(&self, taken_ns: u64) -> View {
         let before = self.seen_ns.filter(|seen_ns| *seen_ns < taken_ns);
         before.map_or(self.view, View::Since)
@@ -52,9 +54,9 @@ impl Looks {
 }
 
 impl Scrapers {
-    /// Returns what the scraper sees of figures that were taken at that moment. Two looks at the same figures are equal.
-    /// `first_ns`: when the first figures were taken. A scraper that comes for the first time soon after them has been
-    /// waiting for the agent: what began later is new to it.
+    /// Returns the view of a snapshot for this scraper; repeated calls for one snapshot agree.
+    /// `first_ns` is the time of the agent's first snapshot. A scraper that first appears soon
+    /// after it was already waiting for the agent, so series that began later are new to it.
     pub(super) fn look(&self, scraper: &Scraper, first_ns: u64, taken_ns: u64) -> View {
         let key = self.key(scraper);
         let mut known = self.known();
@@ -86,8 +88,8 @@ impl Scrapers {
         view
     }
 
-    /// Notes that the page with these figures was sent to the scraper. Series that it showed at 0 have their value from
-    /// now on.
+    /// Notes that the page with this snapshot was sent. Series that it exposed at 0 have their real
+    /// value from now on.
     pub(super) fn saw(&self, scraper: &Scraper, taken_ns: u64) {
         let key = self.key(scraper);
         if let Some(looks) = self.known().0.get_mut(&key)
@@ -106,15 +108,16 @@ impl Scrapers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many scrapes came from scrapers for which there was no place.
+    /// Returns the number of scrapes by scrapers that could not be tracked.
     pub(super) fn untracked(&self) -> u64 {
         self.untracked.load(Ordering::Relaxed)
     }
 }
 
 impl Known {
-    /// Makes a place for a newcomer of this peer. Where all are taken, the peer with most of them gives one to a peer
-    /// with fewer. Within a peer, only scrapers that came once give way: one that came again has its place.
+    /// Makes room for a new scraper of this peer. If the table is full, the peer with the most
+    /// entries loses one to a peer with fewer. Within a peer, only scrapers that came once are
+    /// evicted.
     fn make_room(&mut self, peer: Option<Peer>) -> bool {
         if self.0.len() < MOST {
             return true;
@@ -159,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Looks at the figures of that second, and gets its page.
+    /// Requests the snapshot of that second and receives its page.
     fn scrape(scrapers: &Scrapers, scraper: &Scraper, first: u64, seconds: u64) -> View {
         let view = scrapers.look(scraper, first * SECOND, seconds * SECOND);
         scrapers.saw(scraper, seconds * SECOND);
@@ -204,7 +207,7 @@ mod tests {
         look("first", 1, 1);
         flood(2);
         assert_eq!(look("first", 1, 3), since(1));
-        // The flood has more places than the newcomer.
+        // The flood has more entries than the new scraper.
         look("late", 2, 3);
         flood(4);
         assert_eq!(look("late", 2, 5), since(3));
@@ -221,7 +224,7 @@ mod tests {
             look(&number.to_string(), 3);
         }
         assert_eq!(look("regular", 4), since(2));
-        // Each place has a scraper that came again.
+        // Each entry belongs to a scraper that returned.
         for seconds in [5, 6] {
             for number in MOST + 1..2 * MOST {
                 look(&number.to_string(), seconds);

@@ -1,4 +1,4 @@
-//! The server of `run`: where it listens, and who is let in.
+//! The server of `run`: its address, TLS and authentication.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use crate::exit::Usage;
 use crate::rights;
 use crate::web_config::WebConfig;
 
-/// A server that does not answer yet.
+/// A server that is bound, but does not answer yet.
 pub(super) struct Serving {
     pub(super) bound: Bound,
-    /// `https://ADDRESS:PORT`, or plain.
+    /// `https://ADDRESS:PORT` or `http://ADDRESS:PORT`.
     pub(super) origin: String,
     pub(super) kept: Kept,
 }
 
-/// What must live as long as the server.
+/// State that must live as long as the server.
 pub(super) struct Kept {
     refusals: Arc<Refusals>,
     valid: Option<Arc<AtomicBool>>,
@@ -29,7 +29,7 @@ pub(super) struct Kept {
 }
 
 impl Serving {
-    /// Takes the address, or the socket of systemd, and reads the web configuration.
+    /// Binds the address or takes the socket from systemd, and reads the web configuration.
     pub(super) fn open(args: &RunArgs, config: &Config) -> Result<Self> {
         let web = config.web.config();
         let web = web.map(WebConfig::open).transpose()?;
@@ -61,7 +61,8 @@ impl Serving {
 }
 
 impl Kept {
-    /// What was served so far. `untracked_scrapes`: by scrapers that are not remembered.
+    /// Returns the server's counters. `untracked_scrapes` counts scrapes by scrapers that are not
+    /// tracked.
     pub(super) fn served(&self, untracked_scrapes: u64) -> Served {
         Served {
             untracked_scrapes: Some(untracked_scrapes),
@@ -71,7 +72,7 @@ impl Kept {
     }
 }
 
-/// Decides whether the port shows processes.
+/// Decides whether the port exposes processes.
 pub(super) fn hide_processes(mut config: Config) -> Config {
     const SHOW: &str = "processes = \"show\" in the section [web] of the configuration shows them";
     let hidepid = noctule_kernel::hides_processes(&config.host.proc);
