@@ -1,4 +1,4 @@
-//! `noctule top`: the pipeline on one thread, the screen on another.
+//! `noctule top`: the pipeline and the screen, each on its own thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +25,11 @@ use crate::stop::{Signals, Woken};
 use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
-/// Batches that wait for a screen that is slow.
+/// Batches queued for a slow screen.
 const LANE: usize = 4;
 
-/// Processes that ended while the screen takes no batch, at most: as many as wait for a tape.
+/// Maximum number of exited processes kept while the screen takes no batch; recordings have an
+/// equal limit.
 const MOST_ENDED: usize = 20_000;
 
 pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
@@ -49,7 +50,8 @@ pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let names = args.names.clone();
     let collected = config.clone();
     let stopped = stop.clone();
-    // The pipeline is made on the thread that drives it: its rings are not to be moved.
+    // The pipeline is created on the thread that drives it, because its rings cannot move between
+    // threads.
     let (started, ready) = sync_channel(1);
     let source = thread::Builder::new()
         .name("collect".into())
@@ -84,7 +86,7 @@ pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// What the screen begins with.
+/// Returns the initial options of the screen.
 pub(super) fn options(
     args: &TopArgs,
     config: &Config,
@@ -114,7 +116,8 @@ pub(super) fn options(
     }
 }
 
-/// What only files say of a row: the limits of a group, the command line and the user of a process.
+/// Reads what only files show of a row: the limits of a group, or the command line and user of a
+/// process.
 fn about(
     files: &SettingFiles,
     commands: CommandLines,
@@ -181,7 +184,7 @@ fn feed(
             Err(TrySendError::Disconnected(_)) => break,
         }
         next += interval;
-        // Short waits, so that `q` ends the program at once.
+        // Waits are short, so that `q` ends the program immediately.
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
             let step = (Instant::now() + Duration::from_millis(100)).min(next);
             if pipeline.wait(signals, step)? == Woken::End || end.is_some_and(|e| step >= e) {
@@ -193,18 +196,18 @@ fn feed(
     Ok(())
 }
 
-/// What the next batch must have of those that the screen did not take, because it is slow. Counters are absolute;
-/// processes that ended are named only once, and who had a CPU is that of one interval.
+/// Data of batches that a slow screen did not take, to be merged into the next one. Counters are
+/// absolute, so only exited processes and the holders of CPUs would be lost.
 #[derive(Default)]
 struct Missed {
-    /// With these two tables alone.
+    /// A batch in which only these two tables are filled.
     batch: Batch,
-    /// Processes that found no room.
+    /// Number of processes dropped because of the limit.
     lost: u64,
 }
 
 impl Missed {
-    /// Gives to a batch what waits, and says how many processes are missing.
+    /// Merges the missed data into a batch, with the number of dropped processes as a loss.
     fn join(&mut self, batch: &mut Batch) {
         let missed = std::mem::take(&mut self.batch);
         batch.add_holders(&missed);
@@ -216,7 +219,8 @@ impl Missed {
         });
     }
 
-    /// Keeps it of a batch that was not taken. A terminal can take nothing for hours.
+    /// Keeps the data of a batch that was not taken. The size is limited, because a terminal can
+    /// block for hours.
     fn keep(&mut self, batch: Batch) {
         let Batch {
             mut exited, cpus, ..

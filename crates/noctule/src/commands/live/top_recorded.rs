@@ -1,4 +1,4 @@
-//! `noctule top --from`: the screen of a recording, at any place of it.
+//! `noctule top --from`: shows any moment of a recording.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +16,18 @@ use crate::config::Config;
 use crate::exit;
 use crate::stop;
 
-/// A search that takes longer than this is said.
+/// A search that takes longer than this is announced.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = Shown::open(folder, args)?;
-    // A part is shown from its begin on, the whole from its end.
+    // A selected part opens at its start, a whole recording at its end.
     let run = shown.parts.len().saturating_sub(1);
     let end = || shown.parts.last().map_or(0, |part| part.end_unix_ns);
     let start = shown.part.map_or_else(end, |part| part.from_unix_ns);
     let selection = shown.select(&args.names)?;
     let host = &shown.tape.segments()[0].meta().host;
-    // The files of the live node are about other groups and processes.
+    // Files of the live node describe other groups and processes.
     let nothing = About(Arc::new(|_| Vec::new()));
     let options = noctule_tui::Options {
         interval: shown.interval(),
@@ -36,27 +36,27 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     };
     let stop = stop::end_flag()?;
     let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
-    // The screen had no room for it.
+    // Printed now, because the screen has no room for warnings.
     window::warn(shown.met().iter());
     replayed.context("the terminal")?;
     Ok(exit::DONE)
 }
 
-/// What of the recording is shown.
+/// The shown part of the recording.
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,
-    /// There is one, with these ends.
+    /// The selected part; `None` for the whole recording.
     part: Option<Stretch>,
-    /// What could not be read, each once.
+    /// Damage that was found, without duplicates.
     met: Mutex<Vec<Damage>>,
 }
 
-/// Batches that note what could not be read.
+/// An iterator over batches that collects the damage it meets.
 struct Noted<'a> {
     batches: Batches<'a>,
     met: &'a Mutex<Vec<Damage>>,
-    /// So many are noted.
+    /// Number of entries of `damages` already collected.
     noted: usize,
 }
 
@@ -94,7 +94,7 @@ impl Shown {
                 met: Mutex::default(),
             });
         }
-        // From --at on one can go to the end.
+        // With `--at`, the user can move on to the end of the recording.
         let window = Window::of_option(
             folder,
             args.source.recorded.at.as_deref(),
@@ -109,20 +109,21 @@ impl Shown {
         })
     }
 
-    /// What could not be read so far.
+    /// Returns the damage found so far.
     fn met(&self) -> Vec<Damage> {
         let met = self.met.lock();
         met.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The rows that are meant. What nothing in the recording has is refused: mostly it is there at an end of a
-    /// part; only where it is not all batches are read, until it is there.
+    /// Resolves the selected names. A name without a match in the recording is an error. Most names
+    /// appear in the first or last batch of a part; all batches are read only if they do not.
     fn select(&self, names: &Names) -> Result<noctule_analysis::Selection> {
         let mut sought = Sought::of(names)?;
         if sought.is_found() {
             return sought.selection();
         }
-        // Not by the least and the greatest time: a clock that was set has these in between.
+        // Ends are chosen by number, because after a clock change the extreme times can be in the
+        // middle.
         let ends =
             |run: usize| [0, self.number_at(run, self.parts[run].end_unix_ns)].map(|at| (run, at));
         let runs = 0..self.parts.len();
@@ -144,12 +145,12 @@ impl Shown {
         sought.selection()
     }
 
-    /// Time between two batches, as it was on average.
+    /// Returns the average time between two batches.
     fn interval(&self) -> Duration {
         let mut parts = self.parts.iter().rev();
         let ns = parts.find_map(|part| self.tape.interval_ns(part));
         let ns = ns.unwrap_or(0);
-        // A whole number of milliseconds: a second is shown as such.
+        // Rounded to milliseconds, so that a second is displayed as a whole second.
         let ms = (ns + 500_000) / 1_000_000;
         Duration::from_millis(ms.max(1))
     }
@@ -173,7 +174,7 @@ impl Recorded for Shown {
         let Some(part) = &self.part else {
             return number;
         };
-        // Where the clock was set back the time of the begin may be there once more behind it.
+        // After a clock was set back, the start time can occur a second time later.
         let (first, last) = part.numbers();
         match time_unix_ns == part.from_unix_ns {
             true => first,
@@ -202,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A batch of a machine that has one unit, and one process with the pid of its number.
+    /// A batch of a machine with one unit, and one process whose pid is the batch number.
     fn batch(sequence: u64, time_unix_ns: u64, unit: &str) -> Batch {
         let owner = Owner {
             path: format!("/{unit}"),
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(end, 40);
         let last = shown.batches(0, end).next().expect("those before");
         assert!((20..40).contains(&last.sequence), "{}", last.sequence);
-        // It is noted when it is met, and once.
+        // The damage is noted once, although it is met twice.
         for _ in 0..2 {
             assert!(shown.batches(0, end).count() > 0);
             let said = shown.met();
