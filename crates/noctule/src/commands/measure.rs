@@ -1,4 +1,4 @@
-//! Figures of a window: who used the CPU, what it cost, who waited, and why.
+//! Commands that measure a window: CPU time, energy, run-queue latency and its causes.
 
 mod blocked_table;
 pub(crate) mod energy;

@@ -9,7 +9,7 @@ use noctule_text::{self as text, Tone, escape};
 use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
-/// What the columns show of a row.
+/// Returns the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
 /// Running and runnable time, then the classes: stalls first, idle time last. When the terminal is narrow,
@@ -50,12 +50,12 @@ fn class(row: &WaitReportRow, class: BlockClass) -> Option<Figure> {
     part(row, row.blocked_ns[class as usize])
 }
 
-/// A part of the threads' time; nothing where there is none.
+/// Returns a class's share of the threads' time, or `None` if it is 0.
 fn part(row: &WaitReportRow, ns: u64) -> Option<Figure> {
     (ns > 0).then(|| Figure::number(ns as f64, text::share(ns, row.threads_ns())))
 }
 
-/// The table; the rows whose threads were stalled longest come first.
+/// Renders the table; the rows with the most stalled time come first.
 pub(super) fn draw(
     report: &WaitReport,
     level: Level,

@@ -1,4 +1,5 @@
-//! `noctule energy`: joules of the node's meters, by who they are charged to.
+//! `noctule energy`: energy of the node's meters, attributed to containers, pods, units or
+//! processes.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -20,8 +21,8 @@ use crate::users::{CommandLines, Users};
 use crate::wire::{Pipeline, Shown};
 
 const WINDOW: Duration = Duration::from_secs(10);
-/// Batches of which a window may have so many are kept, some MiB each on a large machine. Longer ones
-/// learn in their first part.
+/// Maximum number of batches kept to attribute energy a second time; on large machines each takes
+/// some MiB. A longer window learns the power model in its first part.
 const AGAIN: usize = 60;
 
 pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
@@ -29,7 +30,8 @@ pub(crate) fn run(args: &EnergyArgs, config: &Config) -> Result<u8> {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &energy_table::columns(), level).map(|choice| (level, choice))
     };
-    // As `noctule stat`: a wrong column first, and the level of a recording when it was read.
+    // As in `noctule stat`: wrong columns are reported before measuring. A recording's level is
+    // known only after it was read.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
@@ -88,8 +90,8 @@ fn live(args: &EnergyArgs, config: &Config) -> Result<Answer> {
     })
 }
 
-/// A recording that began with the window was made by one who had learned nothing before: it is divided
-/// as the live answer is.
+/// If the recording starts with the window, its agent had learned nothing before. Its energy is
+/// then attributed as in a live window.
 fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<Answer> {
     let mut batches = Vec::new();
     let answer = window.answer_and_show(args.by, &args.names, &mut |batch| {
@@ -116,8 +118,8 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     Ok(divide_again(batches, &attribution, detail, answer))
 }
 
-/// At the begin of a window idle power and the cost of work are not known: when it has ended, its
-/// batches are divided by what was learned in it.
+/// Attributes the energy again with the model learned in the window. At the start of the window,
+/// idle power and the cost of work were still unknown.
 fn divide_again(
     batches: Vec<Batch>,
     attribution: &Attribution,
@@ -140,7 +142,7 @@ fn divide_again(
     Answer { builder, ..answer }
 }
 
-/// The most energy first; who used a CPU and got none comes after.
+/// Sorts by energy, descending; rows without energy come last.
 fn sort(report: &mut Report) {
     let Some(energy) = &report.energy else { return };
     report
@@ -148,7 +150,7 @@ fn sort(report: &mut Report) {
         .sort_by_key(|row| Reverse(energy.total_uj(&row.joules)));
 }
 
-/// Without a meter there is nothing to report.
+/// Returns the error for a machine without a readable meter.
 fn no_meter() -> Error {
     let words = "this machine has no meter of energy that can be read: no powercap zone (RAPL), no \
                  energy or power sensor of hwmon, no battery in use. Virtual machines mostly have \

@@ -1,4 +1,4 @@
-//! The tables of `noctule energy`: who, and which zone.
+//! The tables of `noctule energy`: rows and zones.
 
 use noctule_analysis::{EnergyReport, Report, Row, ZoneReport};
 use noctule_model::{
@@ -11,10 +11,11 @@ use crate::commands::shared::stat_table::{Line, command_column, user_column};
 use crate::print::Paint;
 use crate::users::Users;
 
-/// What the columns show of a row.
+/// Returns the figure of a row in a column.
 type Of = Box<dyn Fn(&Report, &Line<'_>) -> Option<Figure>>;
 
-/// Those with higher numbers are dropped first when the terminal is narrow: zones in their order.
+/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal,
+/// zones in their order.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     let mut columns: Vec<Column<Of>> = vec![
         Column::text(
@@ -55,7 +56,8 @@ pub(crate) fn columns() -> Vec<Column<Of>> {
     columns
 }
 
-/// Of the joules and of the watts of a zone: those of the first zone there is are the last to go.
+/// Returns the priorities of a zone's joules and watts. The columns of the first zone are dropped
+/// last.
 const fn priorities(turn: u8) -> (u8, u8) {
     match turn {
         0 => (1, 2),
@@ -76,14 +78,15 @@ const fn watts_name(kind: ZoneKind) -> &'static str {
     }
 }
 
-/// The energy of that kind of zone, where there is one.
+/// Returns the row's energy in zones of this kind, if such a zone exists.
 fn joules(report: &Report, line: &Line<'_>, kind: ZoneKind) -> Option<u64> {
     let kinds = &report.energy.as_ref()?.kinds;
     let there = kinds.iter().any(|zone| zone.kind == kind);
     there.then(|| line.row.joules[kind])
 }
 
-/// The rows, what no row has, and the zones. `together`: a line for all rows.
+/// Renders the rows, the unattributed energy and the zones. With `together`, adds a line for the
+/// sum of all rows.
 pub(crate) fn draw(
     report: &Report,
     level: Level,
@@ -135,7 +138,7 @@ pub(crate) fn draw(
     out
 }
 
-/// A column of the zones: one of nothing but zeros is left out.
+/// A column of the zones, dropped if all its values are 0.
 type Part = (&'static str, fn(&ZoneAccount) -> u64);
 
 const PARTS: [Part; 5] = [
@@ -186,7 +189,7 @@ fn zones(energy: &EnergyReport, window_ns: u64, paint: Paint) -> String {
     paint.line(&lines.head) + &rows.collect::<String>()
 }
 
-/// What must be known to read the figures.
+/// Renders the notes that are needed to interpret the figures.
 fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
     let window = text::seconds(report.window_ns);
     let window = format!("{window} on {} CPUs", report.node.cpus);

@@ -1,4 +1,4 @@
-//! The first lines of `noctule waits`: who is hurt, by whom, how much, and what to try.
+//! The first lines of `noctule waits`: hurt groups, culprits, extent and advice.
 
 use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{Level, VerdictKind};
@@ -6,7 +6,7 @@ use noctule_text::{self as text, Tone, escape};
 
 use crate::print::Paint;
 
-/// A sentence for each group that is hurt, the worst first, up to `top` of them.
+/// Renders a sentence for each hurt group, worst first, up to `top`.
 pub(crate) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) -> String {
     let hurt = worst_first(report);
     if hurt.is_empty() {
@@ -26,7 +26,7 @@ pub(crate) fn draw(report: &WaitReport, level: Level, top: usize, paint: Paint) 
     out
 }
 
-/// The groups that are hurt, by the time that was taken from them.
+/// Returns the hurt groups, sorted by the time they lost.
 fn worst_first(report: &WaitReport) -> Vec<&WaitReportRow> {
     let rows = report.rows.iter();
     let mut hurt: Vec<&WaitReportRow> = rows

@@ -7,15 +7,16 @@ use noctule_text::{self as text, Cell, Tone, WAIT_SCALE, escape};
 use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
-/// Culprits that are named below a row.
+/// Maximum number of culprits named below a row.
 const CULPRITS: usize = 4;
-/// Characters of a bar.
+/// Width of a bar, in characters.
 const BAR: usize = 24;
 
-/// What the columns show of a row.
+/// Returns the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
-/// Those with higher numbers are dropped first when the terminal is narrow: verdict and culprit last.
+/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal;
+/// verdict and culprit remain longest.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 9, |_, level, row| {
@@ -51,13 +52,13 @@ fn time(ns: u64) -> Figure {
     Figure::number(ns as f64, text::duration(ns))
 }
 
-/// The waits that go on, sorted by the longest.
+/// Returns the waits in progress, sortable by the longest.
 fn now(row: &WaitReportRow) -> Figure {
     let waiting = &row.waiting;
     Figure::number(waiting.longest_ns as f64, text::waiting_now(waiting))
 }
 
-/// The name of the verdict; sorted by the time that was taken from the group.
+/// Returns the name of the verdict, sortable by the time the group lost.
 fn verdict(row: &WaitReportRow) -> Figure {
     let kind = row.verdict.kind;
     let tone = match kind {
@@ -76,7 +77,7 @@ fn verdict(row: &WaitReportRow) -> Figure {
     Figure::drawn(lost, cell)
 }
 
-/// The table. Rows with a verdict other than quiet say below because of whom.
+/// Renders the table. A row with a verdict other than quiet has its culprits below.
 pub(crate) fn draw(
     report: &WaitReport,
     level: Level,
@@ -110,18 +111,19 @@ pub(crate) fn draw(
     out
 }
 
-/// Whether a wait that goes on is longer than the window, so that no other column shows its length.
+/// Returns whether a wait in progress is longer than the window, so that no other column shows its
+/// length.
 fn outlasts(report: &WaitReport, row: &WaitReportRow) -> bool {
     row.verdict.kind != VerdictKind::Quiet && row.waiting.longest_ns > report.window_ns
 }
 
-/// The causes as a bar and in figures, and the culprits.
+/// Renders the causes as a bar and as percentages, and the culprits.
 fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     let total = row.total_ns().max(1);
     let causes: Vec<String> = Cause::ALL
         .into_iter()
         .map(|cause| (cause, row.wait_ns[cause as usize]))
-        // Below that it would be drawn as 0.0%.
+        // Smaller shares would be displayed as 0.0%.
         .filter(|(_, ns)| u128::from(*ns) * 2000 >= u128::from(total))
         .map(|(cause, ns)| format!("{} {}", cause.name(), text::share(ns, total)))
         .collect();
@@ -135,7 +137,8 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
         }
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
-    // Of the whole wait, as the causes above: together they are the parts of neighbours and of the kernel.
+    // Shares are of the total wait, as with the causes above. They add up to the shares of
+    // neighbors and the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()
@@ -162,7 +165,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     out
 }
 
-/// The glyph of each cause in its colour, as often as its part of the bar.
+/// Renders each cause's glyph in its color; the number of glyphs is proportional to its share.
 fn bar(row: &WaitReportRow, paint: Paint) -> String {
     row.bar(BAR)
         .map(|(cause, part)| {
@@ -172,7 +175,7 @@ fn bar(row: &WaitReportRow, paint: Paint) -> String {
         .collect()
 }
 
-/// What the figures of the columns that are shown stand for.
+/// Meanings of columns, printed if the column is shown.
 const MEANINGS: [(&str, &str); 3] = [
     ("waited", "sum over all threads"),
     (
@@ -182,7 +185,7 @@ const MEANINGS: [(&str, &str); 3] = [
     ("hurts", "what others waited behind it"),
 ];
 
-/// What the figures and the glyphs stand for.
+/// Explains the columns and glyphs.
 fn legend(report: &WaitReport, shown: &[&str], paint: Paint) -> String {
     let mut about = format!(
         "{} on {} CPUs",

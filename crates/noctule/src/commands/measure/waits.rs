@@ -1,4 +1,4 @@
-//! `noctule waits`: who waited for the CPU in a window, and because of whom.
+//! `noctule waits`: run-queue latency of a window, and its culprits.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
     let times = answer.times();
     let builder = answer.builder.select(answer.selection);
     let mut report = builder.waits(level, answer.followed, &thresholds);
-    // Of a recording nobody can read now what groups were allowed then.
+    // Settings at the time of a recording can no longer be read.
     if let Some((observed, processes)) = observed.zip(processes) {
         observed.settle(&mut report, level, &processes);
     }
@@ -86,7 +86,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     })
 }
 
-/// Fails where waits are switched off.
+/// Returns an error if the configuration disables run-queue latency.
 pub(super) fn check(config: &Config) -> Result<()> {
     if !config.collect.waits {
         bail!(Usage(
