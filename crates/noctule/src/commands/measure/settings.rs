@@ -1,4 +1,5 @@
-//! What hurt groups are allowed: read from the files of the kernel when the answer is written.
+//! Reads the limits and scheduling settings of hurt groups from the kernel's files, after the
+//! window.
 
 use std::path::Path;
 
@@ -6,14 +7,15 @@ use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};
 use noctule_model::{Affinity, Counter, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind};
 
-/// Groups whose settings are read, at most: more are not shown with a sentence.
+/// Maximum number of groups whose settings are read. Further groups are displayed without a
+/// sentence.
 const ROWS: usize = 100;
 
-/// Threads of the kernel that are named, at most, and how much of a CPU they must have used.
+/// Maximum number of kernel threads that are named, and the minimum CPU share of each.
 const KERNEL_THREADS: usize = 3;
 const BUSY: f64 = 0.01;
 
-/// What is to be known at both ends of a window.
+/// State captured at the start of a window, to be compared with its end.
 pub(super) struct Observed {
     files: SettingFiles,
     begin: CpuTimes,
@@ -21,7 +23,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// The window begins.
+    /// Captures the state at the start of the window.
     pub(super) fn begin(files: SettingFiles) -> Self {
         Self {
             threads: files.thread_times(),
@@ -30,18 +32,17 @@ impl Observed {
         }
     }
 
-    /// The files of the kernel.
     pub(super) const fn files(&self) -> &SettingFiles {
         &self.files
     }
 
-    /// Part of the window for which each CPU was idle.
+    /// Returns the fraction of the window in which each CPU was idle.
     fn idle(&self) -> Vec<(u32, f64)> {
         self.files.cpu_times().idle_since(&self.begin)
     }
 
-    /// The window has ended: reads what the rows with a verdict are allowed. `processes`: what each of the machine
-    /// used in it.
+    /// Ends the window and reads the settings of the rows with a verdict. `processes` has the CPU
+    /// time of all processes of the machine in the window.
     pub(super) fn settle(&self, report: &mut WaitReport, level: Level, processes: &Report) {
         let meanwhile = Meanwhile {
             idle: self.idle(),
@@ -56,7 +57,7 @@ impl Observed {
         }
     }
 
-    /// What a row is allowed.
+    /// Reads the settings of a row.
     fn of(&self, row: &WaitReportRow, meanwhile: &Meanwhile<'_>) -> Settings {
         let Party::Group(owner) = &row.party else {
             return Settings::default();
@@ -97,7 +98,7 @@ impl Observed {
         }
     }
 
-    /// The busiest process of a group, if it goes before all ordinary ones.
+    /// Returns the busiest process of the culprit, if it has a real-time policy.
     fn real_time(&self, culprit: &Party, meanwhile: &Meanwhile<'_>) -> Option<(u32, RealTime)> {
         if !matches!(culprit, Party::Group(_)) {
             return None;
@@ -107,12 +108,13 @@ impl Observed {
         Some((pid, self.policy(pid)?))
     }
 
-    /// By which policy a process goes before all ordinary ones: that of its busiest thread in the window.
+    /// Returns the real-time policy of the busiest thread of a process in the window.
     pub(super) fn policy(&self, pid: u32) -> Option<RealTime> {
         self.files.real_time(pid, &self.threads)
     }
 
-    /// By whose setting the group gives way to the rival: that of one that holds both does not count.
+    /// Returns the idle cgroup that makes the group yield to its rival. Ancestors that the two
+    /// share do not count.
     fn idle_group(&self, own: &str, rival: Option<&str>) -> Option<IdleGroup> {
         let rival = rival.map(Path::new);
         let mut apart = Path::new(own)
@@ -135,18 +137,18 @@ impl Observed {
     }
 }
 
-/// What the rest of the machine did in the window.
+/// Activity of the whole machine in the window.
 struct Meanwhile<'a> {
-    /// Part of the window for which each CPU was idle.
+    /// Fraction of the window in which each CPU was idle.
     idle: Vec<(u32, f64)>,
     online: CpuNumbers,
-    /// The busiest of them.
+    /// The busiest kernel threads.
     kernel_threads: Vec<String>,
     processes: &'a Report,
     level: Level,
 }
 
-/// The busiest threads of the kernel in the window.
+/// Returns the names of the busiest kernel threads in the window.
 fn kernel_threads(processes: &Report) -> Vec<String> {
     let least = (processes.window_ns as f64 * BUSY) as u64;
     let threads = processes.rows.iter().filter_map(|row| {
@@ -156,13 +158,13 @@ fn kernel_threads(processes: &Report) -> Vec<String> {
     threads.take(KERNEL_THREADS).collect()
 }
 
-/// The CPU that was idle for longest among those that are not in the set.
+/// Returns the CPU outside the set that was idle for the largest part of the window.
 fn idlest(idle: &[(u32, f64)], cpus: &CpuNumbers) -> Option<(u32, f64)> {
     let others = idle.iter().filter(|(cpu, _)| !cpus.contains(cpu));
     others.copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The paths at which two groups part: siblings. `None` where one is above the other.
+/// Returns the sibling paths at which two groups diverge, or `None` if one contains the other.
 fn siblings<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
     let same = a.split('/').zip(b.split('/'));
     let common: usize = same

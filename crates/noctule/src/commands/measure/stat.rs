@@ -1,4 +1,4 @@
-//! `noctule stat`: who used the CPU in a window.
+//! `noctule stat`: CPU time of a window by container, pod, unit, cgroup or process.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))
     };
-    // A wrong column is an error before anything is measured. Whether a recording followed a command is
-    // known when it was read.
+    // Wrong columns are reported before anything is measured. Only after reading a recording is it
+    // known whether it followed a command.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
 fn live(args: &StatArgs, config: &Config) -> Result<Answer> {
     let signals = Signals::catch()?;
     let followed = !args.command.is_empty();
-    // The table has events of groups alone, the JSON those of the node too.
+    // The table needs the events of groups only; JSON also needs those of the node.
     let processes = args.by == Some(By::Process) || args.by.is_none() && !args.names.pid.is_empty();
     let shown = match (processes, followed, args.json) {
         (true, _, false) | (_, true, false) => Shown::Use,

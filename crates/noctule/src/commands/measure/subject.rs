@@ -1,4 +1,4 @@
-//! Which container, pod, unit, cgroup or process a name means.
+//! Resolves a name to a container, pod, unit, cgroup or process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,19 +12,18 @@ use crate::commands::shared::window;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 
-/// Names that are listed when none fits.
+/// Number of names that the error for an unknown name lists.
 const LISTED: usize = 8;
 
-/// What a name means.
+/// The resolved container, pod, unit, cgroup or process.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// Its name for people.
+    /// Its display name.
     pub(super) name: String,
-    /// What it is.
     pub(super) level: Level,
-    /// The outermost of its groups.
+    /// The outermost cgroup of the subject.
     pub(super) party: Party,
-    /// The process, where a pid was given: the rest is of its group.
+    /// The process, if a pid was given; the other fields describe its group.
     pub(super) process: Option<ProcessUse>,
 }
 
@@ -38,7 +37,7 @@ impl Subject {
         }
     }
 
-    /// The path of its group.
+    /// Returns the path of the cgroup.
     pub(super) fn path(&self) -> &str {
         match &self.party {
             Party::Group(owner) => &owner.path,
@@ -47,7 +46,6 @@ impl Subject {
     }
 }
 
-/// A process and its group.
 #[derive(Clone, Debug)]
 struct Process {
     id: ProcessId,
@@ -56,7 +54,7 @@ struct Process {
 }
 
 impl Process {
-    /// `None` where its group is not known.
+    /// Returns `None` if the owner is unknown.
     fn of(row: &ProcessRow) -> Option<Self> {
         Some(Self {
             id: row.id,
@@ -66,7 +64,7 @@ impl Process {
     }
 }
 
-/// The subject with this name.
+/// Resolves a name on the live machine.
 pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     let batch = pipeline.last_tick()?;
     let owners = pipeline.owners();
@@ -81,16 +79,16 @@ pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
     find_among(name, &pipeline.group_path(name), &owners, process)
 }
 
-/// What there was in a part of a recording.
+/// Groups and processes that appeared in a part of a recording.
 #[derive(Default)]
 pub(super) struct Seen {
     owners: HashMap<CgroupId, Arc<Owner>>,
-    /// By pid: of several with the same the last.
+    /// Processes by pid. If a pid was reused, the last process wins.
     processes: HashMap<u32, Process>,
 }
 
 impl Seen {
-    /// Takes the next batch.
+    /// Adds the groups and processes of a batch.
     pub(super) fn note(&mut self, batch: &Batch) {
         window::note(&mut self.owners, batch);
         for row in batch.exited.iter().chain(&batch.processes) {
@@ -100,7 +98,7 @@ impl Seen {
         }
     }
 
-    /// The subject with this name.
+    /// Resolves a name in the recording.
     pub(super) fn find(&self, name: &str) -> Result<Subject> {
         let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
         let path = format!("/{}", name.trim_matches('/'));
@@ -112,7 +110,7 @@ impl Seen {
     }
 }
 
-/// `path`: that of a group, if the name is one; `process`: the process with a pid.
+/// Resolves a name. `path` is its reading as a cgroup path; `process` looks up a pid.
 fn find_among(
     name: &str,
     path: &str,
@@ -156,7 +154,7 @@ fn find_among(
     }
 }
 
-/// The levels at which a group has that name.
+/// Returns the levels at which the owner has this name.
 fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
     let mut levels = Vec::new();
     if owner.path == path || owner.short_path() == name {
@@ -182,7 +180,8 @@ fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
     levels
 }
 
-/// A path is meant before all others, and what has a name of its own before what holds it.
+/// Ranks the readings of a name. A cgroup path wins; an inner level wins over the levels that
+/// contain it.
 const fn rank(level: Level) -> u8 {
     match level {
         Level::Cgroup => 0,
@@ -202,7 +201,7 @@ fn identity(owner: &Owner, level: Level) -> String {
     .unwrap_or_else(|| owner.path.clone())
 }
 
-/// The group of a process: its container, unit or cgroup.
+/// Returns the group of a process: its container, unit or cgroup.
 fn of_process(process: &Process, owners: &[Arc<Owner>]) -> Subject {
     let subject = process.owner.subject();
     let same = owners.iter().filter(|other| other.subject() == subject);
@@ -213,7 +212,7 @@ fn of_process(process: &Process, owners: &[Arc<Owner>]) -> Subject {
     found
 }
 
-/// The words for a name that nothing has: what there is, and the nearest.
+/// Returns the error text for an unknown name, with existing and similar names.
 fn unknown(name: &str, owners: &[Arc<Owner>]) -> String {
     let mut names: Vec<String> = owners
         .iter()

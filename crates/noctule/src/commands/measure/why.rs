@@ -46,7 +46,8 @@ pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     Ok(answer.code)
 }
 
-/// Answers for a group of which no thread ran or wanted a CPU, and writes what they are in.
+/// Answers for a group without runnable threads in the window, and describes where its threads are
+/// blocked.
 fn write_asleep(
     args: &WhyArgs,
     (name, why, threads): (&str, &Why, &[AsleepThreads]),
@@ -64,7 +65,7 @@ fn write_asleep(
     Ok(answer.code)
 }
 
-/// The words for a group that did nothing itself, live or in a recording.
+/// Returns the message for a group whose own threads did nothing, live or in a recording.
 fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     let (name, path) = (escape(&found.name), escape(found.path()));
     let window = noctule_text::duration(why.report.window_ns);
@@ -82,7 +83,8 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
     )
 }
 
-/// What a name means, what happened to it, and what its threads are in where none of them ran or wanted a CPU.
+/// The subject, its answer, the blocked threads of a group that never ran or wanted a CPU, and the
+/// window.
 type Found = (Subject, Why, Vec<AsleepThreads>, Answer);
 
 fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
@@ -115,11 +117,11 @@ fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
     Ok((found, why, asleep, watched))
 }
 
-/// Of a recording nobody can read now what files said then.
+/// Answers from a recording. Settings from files can no longer be read.
 fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
-    // It names processes, also those that ended.
+    // `By::Process` keeps processes in the report, including exited ones.
     let (by, names) = (Some(By::Process), Names::default());
-    // What the name means is known when the window has been seen: of a report's batches, which have every row.
+    // The first pass resolves the name from a report's batches, which contain every row.
     let mut seen = Seen::default();
     window.answer_and_show_some(by, &names, &mut |batch| seen.note(batch))?;
     let found = seen.find(&args.name)?;
@@ -137,7 +139,7 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
     Ok((found, why, Vec::new(), answer))
 }
 
-/// What only each batch says.
+/// Values that must be computed from each batch.
 struct Course {
     strip: Strip,
     cpus: CpuWindow,
@@ -164,7 +166,7 @@ impl Course {
     }
 }
 
-/// What happened to the subject in the window, with the figures that only the files of the kernel have.
+/// Returns the answer for the subject, with settings read from the kernel's files.
 fn answer(
     builder: &ReportBuilder,
     found: &Subject,

@@ -1,4 +1,4 @@
-//! The answer of `noctule why` for people.
+//! The output of `noctule why` as text.
 
 use noctule_analysis::{CpuUse, Party, ProcessUse, StripStep, WaitReportRow, Why};
 use noctule_model::{BlockClass, Cause, EventCounter, ExitKind, Level};
@@ -6,24 +6,24 @@ use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, sh
 
 use crate::print::Paint;
 
-/// Columns of the labels.
+/// Width of the labels.
 const LABEL: usize = 10;
-/// Columns of a command line at least, on terminals.
+/// Minimum width of a command line on terminals.
 const COMMAND: usize = 16;
 
-/// Jobs that are shown of many that are one culprit together.
+/// Number of jobs listed of a culprit that consists of many.
 const MEMBERS: usize = 3;
-/// CPUs that are shown, those who had one, and the part of its time that is worth a word.
+/// Numbers of CPUs and of their holders that are listed, and the minimum share that is listed.
 const CPUS: usize = 8;
 const HOLDERS: usize = 3;
 const WORTH_A_WORD: f64 = 0.01;
-/// The part of the threads' time from which on a class of blocked time is shown.
+/// Minimum share of the threads' time at which a class of blocked time is listed.
 const SHOWN: f64 = 0.001;
-/// What the figures of the culprits and of their processes are.
+/// Explains the figures of culprits and of their processes.
 const BEHIND: &str = "(a group: what was waited behind it, and its part of all that was waited for \
                       others; a process: the CPU time that it used, on any CPU)";
 
-/// The whole answer. Empty where the group neither ran nor waited.
+/// Renders the complete answer; empty if the group neither ran nor waited.
 pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let Some(row) = why.row() else {
         return String::new();
@@ -94,7 +94,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     out
 }
 
-/// Who had the CPU meanwhile, each group with its busiest processes.
+/// Lists the groups that had the CPU while this one waited, with their busiest processes.
 fn culprits(
     why: &Why,
     row: &WaitReportRow,
@@ -136,7 +136,7 @@ fn culprits(
     }
 }
 
-/// What each CPU did; of many, those that were busiest.
+/// Lists the activity of each CPU. If there are too many, only the busiest are listed.
 fn each_cpu(why: &Why, line: &mut impl FnMut(&str, &str)) {
     let mut shown: Vec<&CpuUse> = why.cpus.iter().collect();
     shown.sort_by(|a, b| b.busy().total_cmp(&a.busy()));
@@ -153,7 +153,7 @@ fn each_cpu(why: &Why, line: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// How busy a CPU was, and who had it.
+/// Renders the usage of a CPU and its holders.
 fn cpu_line(cpu: &CpuUse, level: Level) -> String {
     let share = |ns: u64| percent(cpu.part(ns) * 100.0);
     let holders = cpu
@@ -176,7 +176,7 @@ fn cpu_line(cpu: &CpuUse, level: Level) -> String {
     }
 }
 
-/// Where the time of its threads went: running, runnable, and blocked by class, the longest first.
+/// Renders the threads' time: running, runnable, then blocked by class, longest first.
 fn time(row: &WaitReportRow) -> String {
     let all = row.threads_ns();
     let blocked = BlockClass::ALL.map(|class| (class.name(), row.blocked_ns[class as usize]));
@@ -195,7 +195,7 @@ fn waited(row: &WaitReportRow) -> String {
     format!("{} ({part} of its wanted time)", duration(waited))
 }
 
-/// What it used of a CPU and waited, a character for each second.
+/// Renders CPU usage and waits over time, one character per second.
 fn course(why: &Why) -> String {
     let of = |part: fn(&StripStep) -> Option<f64>| text::strip(why.steps.iter().map(part));
     let used = |step: &StripStep| Some(step.cpu_ns as f64 / step.length_ns.max(1) as f64);
@@ -203,7 +203,7 @@ fn course(why: &Why) -> String {
     format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; each second")
 }
 
-/// The waits that go on.
+/// Describes the waits in progress.
 fn waiting(row: &WaitReportRow) -> String {
     let longest = duration(row.waiting.longest_ns);
     match row.waiting.threads {
@@ -212,7 +212,7 @@ fn waiting(row: &WaitReportRow) -> String {
     }
 }
 
-/// Limit, weight and CPUs.
+/// Describes the CPU limit, weight and affinity.
 fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(quota) = &row.quota {
@@ -261,7 +261,8 @@ fn causes(row: &WaitReportRow) -> String {
     }
 }
 
-/// A process, on one line where the terminal has a width: a command line can be longer than all the rest.
+/// Describes a process. On a terminal the line is shortened, because a command line can be very
+/// long.
 fn process_line(process: &ProcessUse, room: Option<usize>) -> String {
     let command = process.command.as_ref().unwrap_or(&process.comm);
     let state = match (process.exited, process.cpu_ns) {
@@ -282,7 +283,7 @@ fn process_line(process: &ProcessUse, room: Option<usize>) -> String {
     format!("{head}{command}{state}")
 }
 
-/// What happened in the window, as far as it is unusual.
+/// Lists the unusual events of the window.
 fn events(why: &Why) -> Option<String> {
     let events = &why.events.as_ref()?.counters;
     let failures: u64 = EventCounter::all()
