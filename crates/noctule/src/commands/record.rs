@@ -1,4 +1,4 @@
-//! `noctule record`: everything that happens in a time, or while a command runs, kept on disk.
+//! `noctule record`: records everything for some time or while a command runs.
 
 pub(crate) mod diff;
 mod export;
@@ -21,7 +21,8 @@ use crate::recording::Recording;
 use crate::stop::Signals;
 use crate::wire::Pipeline;
 
-/// Each segment begins with every row: shorter ones would cost more than the changes.
+/// Minimum segment length. Each segment begins with all rows, which would outweigh the changes in
+/// shorter ones.
 const SHORTEST: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
@@ -51,12 +52,12 @@ pub(super) fn run(args: &RecordArgs, config: &Config) -> Result<u8> {
     let code = streaming.run(&mut pipeline, &signals, &mut tape)?;
     let closed = tape.0.close();
     let summary = summary(folder).and_then(|text| output.write(&text));
-    // What is missing is said last.
+    // The error about missing data is printed last.
     closed.and(summary)?;
     Ok(code)
 }
 
-/// What a recording has, in words.
+/// Summarizes a recording in one line.
 fn summary(folder: &Path) -> Result<String> {
     let tape = Tape::open(folder)?;
     let sum = |of: fn(&noctule_tape::Segment) -> u64| tape.segments().iter().map(of).sum();

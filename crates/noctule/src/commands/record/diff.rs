@@ -1,4 +1,4 @@
-//! `noctule diff`: what changed between two stretches of recordings.
+//! `noctule diff`: compares two stretches of recordings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DiffArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// `FOLDER`, `FOLDER@TIME` or `FOLDER@TIME+DURATION`.
+/// Parses `FOLDER`, `FOLDER@TIME` or `FOLDER@TIME+DURATION`.
 fn window(text: &str) -> Result<Window> {
     let place = match text.rsplit_once('@') {
         Some(place) if !Path::new(text).exists() => Some(place),
@@ -66,7 +66,7 @@ fn window(text: &str) -> Result<Window> {
     let Some((folder, moment)) = place else {
         return Window::of(Path::new(text), None, None, Duration::MAX);
     };
-    // An offset from UTC has a plus, too: 2026-11-24T03:10+01:00.
+    // A plus can also be part of the UTC offset: 2026-11-24T03:10+01:00.
     let (at, length) = match moment.rsplit_once('+') {
         Some((at, length)) if args::duration(length).is_ok() => (at, Some(length)),
         _ => (moment, None),
@@ -76,7 +76,7 @@ fn window(text: &str) -> Result<Window> {
     Window::of_place(text, (Path::new(folder), at), length)
 }
 
-/// What the answer is about, where a recording was made with a COMMAND.
+/// Returns the line that describes the compared commands, if a recording was made with one.
 fn about([before, after]: [&[String]; 2]) -> Option<String> {
     let words = |command: &[String]| escape(&command.join(" "));
     match (before, after) {
@@ -108,11 +108,11 @@ fn read(window: &Window, mut stretch: Stretch, block_ns: u64) -> Result<Stretch>
     Ok(stretch)
 }
 
-/// What changed, to be drawn.
+/// The result of a comparison, ready to be drawn.
 pub(crate) struct Answer<'a> {
-    /// The first line, where it is about a command.
+    /// The first line, if a recording was made with a command.
     pub(crate) about: Option<String>,
-    /// It is about the commands alone.
+    /// Whether the comparison covers the commands only.
     pub(crate) followed: bool,
     pub(crate) before: &'a Stretch,
     pub(crate) after: &'a Stretch,
@@ -166,13 +166,13 @@ impl Answer<'_> {
         text
     }
 
-    /// CPUs in use.
+    /// Compares CPU usage, in CPUs.
     fn usage(&self, row: &Difference) -> Change {
         let used = self.shares([row.before.cpu_ns, row.after.cpu_ns]);
         Change::new(used.map(Some), ratio, row.usage)
     }
 
-    /// Time runnable and not running, in each second.
+    /// Compares the time runnable but not running, per second.
     fn waiting(&self, row: &Difference) -> Change {
         let waited = self.shares([row.before.wait_ns, row.after.wait_ns]);
         let per_second = |share: f64| duration((share * 1e9) as u64) + "/s";
@@ -184,7 +184,7 @@ impl Answer<'_> {
         [share(before, self.before), share(after, self.after)]
     }
 
-    /// What the marks mean.
+    /// Explains the marks.
     fn legend(&self) -> Vec<String> {
         let blocks = (self.before.blocks(), self.after.blocks());
         let lengths = format!(
@@ -285,7 +285,6 @@ fn tested(tested: Tested) -> Value {
     fields
 }
 
-/// A column of the table.
 struct Column {
     head: Head,
     cells: Vec<Cell>,
@@ -300,7 +299,7 @@ fn head(title: &str, align: Align, priority: u8, least: Option<usize>) -> Head {
     }
 }
 
-/// A figure before and after, and how it changed, in words.
+/// A figure before and after and its change, as text.
 struct Change {
     words: [String; 3],
     changed: bool,
@@ -317,14 +316,14 @@ impl Change {
     }
 }
 
-/// The 99th percentile of the waits.
+/// Compares the 99th percentile of the waits.
 fn length(row: &Difference) -> Change {
     let p99 = |did: &Did| did.waits.quantile(0.99).map(|ns| ns as f64);
     let words = |ns: f64| duration(ns as u64);
     Change::new([p99(&row.before), p99(&row.after)], words, row.length)
 }
 
-/// A column of changes: `0.52 -> 1.30 +150.0%*`, each part below the same one of other rows.
+/// Returns a column such as `0.52 -> 1.30 +150.0%*`, with the parts of all rows aligned.
 fn changes(
     title: &str,
     priority: u8,
@@ -349,7 +348,7 @@ fn changes(
     }
 }
 
-/// `+52.0%`, `new`, `gone`; with a star where it is no noise.
+/// Formats a change as `+52.0%`, `new` or `gone`. A star marks a statistically significant change.
 fn change(before: Option<f64>, after: Option<f64>, tested: Tested) -> String {
     let mark = if tested.changed { "*" } else { " " };
     let there = |figure: Option<f64>| figure.filter(|figure| *figure > 0.0);

@@ -1,4 +1,4 @@
-//! `noctule tape export`: a recording in the format of another program.
+//! `noctule tape export`: converts a recording for another program.
 
 mod openmetrics;
 mod perfetto;
@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::exit::{self, Usage};
 use crate::private;
 
-/// Events that are handed over at once.
+/// Maximum number of events passed to a reader in one call.
 const MOST_EVENTS: usize = 10_000;
 
 pub(crate) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
     };
     window::warn(damages.iter());
     Output::open(None)?.write(&format!("{}: {done}\n", args.output.display()))?;
-    // The rows that an index lacks have no time: they may be of any part.
+    // Index rows that could not be read have no time, so they may belong to any part.
     let whole = damages.is_empty() && tape.damages().next().is_none();
     Ok(match whole {
         true => exit::DONE,
@@ -54,7 +54,7 @@ fn check(args: &TapeExportArgs) -> Result<(), Usage> {
     Ok(())
 }
 
-/// The parts that are meant: of the whole recording each span, else one.
+/// Returns the selected part, or each span of the whole recording.
 fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
     if args.at.is_none() && args.duration.is_none() {
         let tape = window::open(&args.folder)?;
@@ -73,7 +73,7 @@ fn stretches(args: &TapeExportArgs) -> Result<(Tape, Vec<Stretch>)> {
     Ok((window.tape, vec![window.stretch]))
 }
 
-/// What was written, in words, and what could not be read.
+/// A summary of what was written, and the damage that was found.
 type Done = (String, Vec<Damage>);
 
 fn tables(
@@ -96,19 +96,19 @@ fn tables(
     Ok((words, done.damages))
 }
 
-/// Takes what a recording has, in the order in which it was seen.
+/// Receives the contents of a recording in the order in which the agent recorded them.
 trait Reader {
-    /// Whether it wants events: else they are not read.
+    /// Whether the reader needs events; otherwise they are not read.
     const EVENTS: bool;
 
-    /// A span begins: counters have begun anew. `boot`: the boot of the machine.
+    /// A new span begins, and counters restart. `boot` is the boot id.
     fn restart(&mut self, boot: &str) -> Result<()>;
     fn batch(&mut self, batch: Batch) -> Result<()>;
-    /// Those that were seen between the batch before the last one and that.
+    /// Events recorded between the last two batches.
     fn events(&mut self, events: &[Event]) -> Result<()>;
 }
 
-/// Reads the parts.
+/// Reads the stretches into the reader.
 fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result<Vec<Damage>> {
     let mut damages = Vec::new();
     for stretch in stretches {
@@ -131,7 +131,7 @@ fn read<R: Reader>(tape: &Tape, stretches: &[Stretch], reader: &mut R) -> Result
     Ok(damages)
 }
 
-/// The events that there are, some at a time.
+/// Passes all available events in chunks.
 fn hand_over(
     reader: &mut impl Reader,
     next: &mut dyn FnMut() -> Option<(u64, Event)>,
@@ -146,7 +146,7 @@ fn hand_over(
     }
 }
 
-/// A new file that only its owner can read; [`keep`] gives it its name.
+/// Creates a file that only its owner can read; [`keep`] renames it to `path`.
 fn create(path: &Path) -> Result<BufWriter<private::Answer>> {
     if path.is_dir() {
         bail!(Usage(format!(

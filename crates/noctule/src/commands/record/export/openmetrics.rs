@@ -1,4 +1,4 @@
-//! A recording as the series of /metrics, each sample with its time.
+//! Exports a recording as the series of `/metrics`, with timestamps.
 
 mod metrics;
 
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::replay::Replay;
 use metrics::Metrics;
 
-/// As often as Prometheus asks an agent by default.
+/// Default time between samples, equal to a usual scrape interval.
 const STEP: Duration = Duration::from_secs(15);
 
 pub(super) fn export(
@@ -48,9 +48,9 @@ struct Out<'a> {
     due: Due,
     /// Wall-clock time of the last samples.
     written_ns: u64,
-    /// The last batch, while it is in no sample, and its wall-clock time.
+    /// The last batch and its wall-clock time, if no sample contains it yet.
     rest: Option<(u64, Snapshot)>,
-    /// Batches of which the time is not after that of the last samples: Prometheus takes none such.
+    /// Number of batches not later than the last samples. Prometheus rejects such samples.
     behind: u64,
     metrics: Metrics,
 }
@@ -79,7 +79,7 @@ impl<'a> Out<'a> {
             .with_context(|| format!("beside {}", self.beside.display()))
     }
 
-    /// A part has ended: else what happened in it after the last samples would be in none.
+    /// Ends a part by writing its last batch, so that all its activity is exported.
     fn end(&mut self) -> Result<()> {
         match self.rest.take() {
             Some((unix_ns, snapshot)) => self.write(unix_ns, &snapshot),
@@ -118,12 +118,12 @@ impl Reader for Out<'_> {
     }
 }
 
-/// When samples are due: with the first batch of a part, and in equal steps from then on.
+/// Schedule of samples: at the first batch of a part, then at equal steps.
 struct Due {
     step_ns: u64,
-    /// Wall-clock time of the next ones; 0: with the next batch.
+    /// Wall-clock time of the next samples; 0 means the next batch.
     next_ns: u64,
-    /// `CLOCK_MONOTONIC` of the batch before.
+    /// `CLOCK_MONOTONIC` of the previous batch.
     before_ns: u64,
 }
 
@@ -140,7 +140,7 @@ impl Due {
         self.next_ns = 0;
     }
 
-    /// Whether the batch is the one nearest to when they are due: one may come a little early.
+    /// Returns whether the batch is the one nearest to the due time. It may come slightly early.
     fn takes(&mut self, batch: &Batch) -> bool {
         let at = batch.time_unix_ns;
         let interval_ns = batch.taken_ns.saturating_sub(self.before_ns);
@@ -162,7 +162,7 @@ impl Due {
 mod tests {
     use super::*;
 
-    /// When the samples are, of parts with batches at these times, in milliseconds.
+    /// Returns the times of the samples for parts with batches at these times, in milliseconds.
     fn samples(step: Duration, parts: &[Vec<u64>]) -> (Vec<u64>, u64) {
         const MS: u64 = 1_000_000;
         let folder = tempfile::tempdir().expect("a folder");
