@@ -1,4 +1,4 @@
-//! What several commands use: watching live, reading a recording, and drawing tables.
+//! Code shared by several commands: live windows, recordings and tables.
 
 pub(crate) mod columns;
 pub(crate) mod stat_table;

@@ -1,4 +1,4 @@
-//! `noctule tape`: what a recording has.
+//! `noctule tape`: shows the contents of a recording.
 
 use anyhow::Result;
 use noctule_tape::{Damage, Segment, Span, Tape};
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &TapeArgs, config: &Config) -> Result<u8> {
 fn info(args: &TapeInfoArgs) -> Result<u8> {
     let mut output = Output::open(args.output.as_deref())?;
     let tape = window::open(&args.folder)?;
-    // Each row is read once: the checksums of all of it are compared.
+    // Reads every row once, to compare all checksums.
     let damages = tape.check();
     let text = match args.json {
         true => format!("{}\n", as_json(&tape, &damages)),
@@ -38,7 +38,7 @@ fn info(args: &TapeInfoArgs) -> Result<u8> {
     })
 }
 
-/// Bytes of each table, in the order of names.
+/// Returns the bytes of each table, sorted by name.
 fn tables(tape: &Tape) -> Vec<(String, u64)> {
     let mut sums = std::collections::BTreeMap::new();
     for (table, bytes) in tape.segments().iter().flat_map(Segment::tables) {
@@ -51,7 +51,7 @@ fn segments<'a>(tape: &'a Tape, span: &Span) -> &'a [Segment] {
     &tape.segments()[span.segments.0..=span.segments.1]
 }
 
-/// Time between the first batch and the last, by the clock that nobody sets if that can be read.
+/// Returns the time between the first and last batch. Uses the monotonic clock if it can be read.
 fn length(tape: &Tape, span: &Span) -> u64 {
     let by_wall = || span.to_unix_ns.saturating_sub(span.from_unix_ns);
     tape.length_ns(span).unwrap_or_else(by_wall)
@@ -100,8 +100,8 @@ fn as_text(tape: &Tape, damages: &[Damage], paint: Paint) -> String {
     text
 }
 
-/// A column: its heading, when it is dropped on a narrow terminal (higher numbers first), and to how many
-/// columns it can be shortened; texts stand at the left.
+/// A column: its title, its priority, and the width to which it can be shortened. Columns with
+/// higher priorities are dropped first on a narrow terminal. Shortenable columns are left-aligned.
 type Title = (&'static str, u8, Option<usize>);
 
 const SPANS: [Title; 8] = [

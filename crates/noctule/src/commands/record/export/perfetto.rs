@@ -1,4 +1,4 @@
-//! A recording as a trace of Perfetto.
+//! Exports a recording as a Perfetto trace.
 
 use std::io::Write;
 use std::path::Path;

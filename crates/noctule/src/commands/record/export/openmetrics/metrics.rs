@@ -1,7 +1,8 @@
-//! The samples of all pages, sorted as OpenMetrics demands: family by family, and in a family metric by metric.
+//! Sorts the samples of all pages as OpenMetrics requires: by family, then by metric.
 //!
-//! A page has all metrics of one moment, so the samples of a metric come one page at a time. They wait in memory; when
-//! these are many, a *run* of them goes into a file without a name, sorted. At the end the runs are merged.
+//! A page has all metrics of one moment, so each page adds samples to every metric. Samples are
+//! buffered in memory. When the buffer is full, it is written in order to an unnamed file, as a
+//! *run*. At the end the runs are merged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,38 +10,38 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of samples that wait in memory, at most.
+/// Maximum size of the buffered samples, in bytes.
 const WAITING: usize = 64 << 20;
 
-/// A metric: the samples with the same labels, except that a histogram has all its buckets.
+/// A metric: samples with identical labels. For a histogram it includes all buckets.
 #[derive(Default)]
 struct Metric {
     waiting: String,
 }
 
 struct Family {
-    /// The lines of metadata.
+    /// The lines with the metadata.
     head: String,
     is_histogram: bool,
-    /// In the order in which they came first.
+    /// Metrics in the order in which they appeared.
     metrics: Vec<Metric>,
-    /// By the number of their labels.
+    /// Index of each metric, by the number of its list of labels.
     places: HashMap<u32, usize>,
 }
 
-/// Samples in the file, in the order of the families and metrics.
+/// Samples in the file, ordered by family and metric.
 struct Run {
-    /// Where the next sample is.
+    /// Offset of the next sample.
     at: u64,
-    /// Bytes of each metric of each family that there was.
+    /// Length in bytes of each metric of each family.
     lengths: Vec<Vec<u32>>,
 }
 
 pub(super) struct Metrics {
     folder: PathBuf,
-    /// In the order in which they came first.
+    /// Families in the order in which they appeared.
     families: Vec<Family>,
-    /// By the line with the name and the kind.
+    /// Index of each family, by its `# TYPE` line.
     places: HashMap<String, usize>,
     /// A number for each list of labels.
     labels: HashMap<String, u32>,
@@ -48,12 +49,12 @@ pub(super) struct Metrics {
     most_waiting: usize,
     file: Option<File>,
     runs: Vec<Run>,
-    /// Samples so far.
+    /// Number of samples so far.
     pub(super) samples: u64,
 }
 
 impl Metrics {
-    /// For an output with this path: the file is beside it.
+    /// Creates an empty set. The unnamed file is created in the folder of `output`.
     pub(super) fn new(output: &Path) -> Self {
         let folder = output.parent().filter(|it| !it.as_os_str().is_empty());
         Self {
@@ -71,7 +72,7 @@ impl Metrics {
 
     /// Adds the samples of a page.
     pub(super) fn add(&mut self, page: &str, unix_ns: u64) -> io::Result<()> {
-        // Prometheus keeps milliseconds.
+        // Prometheus stores milliseconds.
         let (seconds, milliseconds) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
         let time = format!(" {seconds}.{milliseconds:03}\n");
         let mut family = None;
@@ -155,7 +156,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Writes all of it; returns the number of bytes.
+    /// Writes all samples and returns the number of bytes.
     pub(super) fn put_together(&mut self, out: &mut impl Write) -> io::Result<u64> {
         let mut written = 0;
         let mut samples = Vec::new();
@@ -180,7 +181,7 @@ impl Metrics {
 }
 
 impl Run {
-    /// Appends the samples of a metric, which are the next ones of the run.
+    /// Appends the samples of a metric. Metrics must be requested in the order of the run.
     fn append(
         &mut self,
         family: usize,
@@ -200,8 +201,8 @@ impl Run {
     }
 }
 
-/// The labels that the samples of a metric have in common, without the closing brace. `le` is the last label of a
-/// bucket.
+/// Returns the labels that all samples of a metric share, without the closing brace. `le` is the
+/// last label of a bucket.
 fn labels_of_metric(line: &str, of_histogram: bool) -> &str {
     let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
     let Some(begin) = series.find('{') else {
@@ -221,7 +222,8 @@ mod tests {
 
     use super::*;
 
-    /// What is written of these pages, each with its milliseconds, and how many runs were written before.
+    /// Returns the output for pages with these milliseconds, and the number of runs that were
+    /// written.
     fn exported(pages: &[(String, u64)], most_waiting: usize) -> (String, usize) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut metrics = Metrics::new(&folder.path().join("out"));
