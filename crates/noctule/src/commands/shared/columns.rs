@@ -1,4 +1,4 @@
-//! The columns of a table: which are shown, in what order, and what sorts the rows.
+//! The columns of a table, their order, and the sort order of the rows.
 
 use std::cmp::Ordering;
 
@@ -9,9 +9,9 @@ use crate::args::Shape;
 use crate::exit::Usage;
 use crate::print::Paint;
 
-/// A column. `F` computes its figure of a row.
+/// A column; `F` computes its figure for a row.
 pub(crate) struct Column<F> {
-    /// Its name in --columns and --sort.
+    /// Its name in `--columns` and `--sort`.
     pub(crate) name: &'static str,
     title: &'static str,
     align: Align,
@@ -22,11 +22,12 @@ pub(crate) struct Column<F> {
     pub(crate) figure: F,
 }
 
-/// Only the names, the verdict and the culprit are dropped later.
+/// Priority of columns that are dropped last; only names, verdict and culprit remain longer.
 const KEPT: u8 = 3;
 
 impl<F> Column<F> {
-    /// A column of numbers. When the terminal is narrow, those with higher priorities are dropped first.
+    /// Creates a numeric column. On a narrow terminal, columns with higher priorities are dropped
+    /// first.
     pub(crate) fn number(name: &'static str, priority: u8, figure: F) -> Self {
         Self {
             name,
@@ -40,7 +41,7 @@ impl<F> Column<F> {
         }
     }
 
-    /// A column of texts, which can be shortened to `least` columns of the terminal.
+    /// Creates a text column that can be shortened to a width of `least`.
     pub(crate) fn text(name: &'static str, priority: u8, least: usize, figure: F) -> Self {
         Self {
             align: Align::Left,
@@ -49,19 +50,19 @@ impl<F> Column<F> {
         }
     }
 
-    /// Makes the column of that name one of the last that are dropped: what it shows is what matters.
+    /// Keeps the named column on narrow terminals longer, because it is the point of the table.
     pub(crate) fn keep(name: &str, columns: &mut [Self]) {
         for column in columns.iter_mut().filter(|column| column.name == name) {
             column.priority = KEPT;
         }
     }
 
-    /// Another heading than the name.
+    /// Sets a heading that differs from the name.
     pub(crate) fn titled(self, title: &'static str) -> Self {
         Self { title, ..self }
     }
 
-    /// It is shown only on request.
+    /// Shows the column only on request.
     pub(crate) fn on_request(self) -> Self {
         Self {
             usual: false,
@@ -69,7 +70,7 @@ impl<F> Column<F> {
         }
     }
 
-    /// Only processes have it.
+    /// Restricts the column to processes.
     pub(crate) fn of_processes(self) -> Self {
         Self {
             of_processes: true,
@@ -78,7 +79,7 @@ impl<F> Column<F> {
     }
 }
 
-/// What a column has for a row: how it looks, and its place in the order.
+/// A column's value for a row: the displayed cell and the sort key.
 pub(crate) struct Figure {
     cell: Cell,
     key: Key,
@@ -106,7 +107,7 @@ impl Figure {
         }
     }
 
-    /// A cell that looks otherwise than the value by which it is sorted.
+    /// Creates a figure whose cell differs from its sort key.
     pub(crate) fn drawn(value: f64, cell: Cell) -> Self {
         Self {
             cell,
@@ -115,17 +116,17 @@ impl Figure {
     }
 }
 
-/// What was asked for: positions of columns.
+/// The selected columns, as indexes, and the sort column.
 #[derive(Debug)]
 pub(crate) struct Choice {
     shown: Vec<usize>,
-    /// Those that are shown although no row has a figure.
+    /// Columns that are displayed even if no row has a figure.
     named: Vec<usize>,
     sort: Option<usize>,
 }
 
 impl Choice {
-    /// The first column has the names, and is always shown.
+    /// Resolves the selection. The first column has the names and is always displayed.
     pub(crate) fn new<F>(
         shape: &Shape,
         columns: &[Column<F>],
@@ -163,7 +164,7 @@ impl Choice {
         })
     }
 
-    /// The usual columns and order.
+    /// Returns the default columns and order.
     pub(crate) fn usual<F>(columns: &[Column<F>]) -> Self {
         let usual = (0..columns.len()).filter(|&i| columns[i].usual);
         Self {
@@ -173,7 +174,7 @@ impl Choice {
         }
     }
 
-    /// Puts the rows into the order that was asked for, if any. Those without a figure are last.
+    /// Sorts the rows if a sort column was selected. Rows without a figure come last.
     pub(crate) fn sort<F, R>(
         &self,
         columns: &[Column<F>],
@@ -185,7 +186,7 @@ impl Choice {
         rows.sort_by_cached_key(|row| ByKey(figure(of, row).map(|figure| figure.key)));
     }
 
-    /// Lays the rows out. A column in which no row has anything is left out, unless it was asked for.
+    /// Lays out the rows. A column without any figure is omitted, unless it was selected by name.
     pub(crate) fn draw<F, R>(
         &self,
         columns: &[Column<F>],
@@ -212,7 +213,7 @@ impl Choice {
                     _ => column.title.to_owned(),
                 },
                 align: column.align,
-                // What was asked for is dropped last.
+                // A column selected by name is dropped last.
                 priority: if named { 0 } else { column.priority },
                 least: column.least,
             });
@@ -244,13 +245,13 @@ impl Choice {
 pub(crate) struct Drawn {
     pub(crate) head: String,
     pub(crate) rows: Vec<String>,
-    /// Names of the columns that had room.
+    /// Names of the columns that fit.
     pub(crate) shown: Vec<&'static str>,
-    /// Which columns had no room; empty where all had.
+    /// Names of the columns that do not fit; empty if all fit.
     pub(crate) dropped: String,
 }
 
-/// So many rows that are not shown.
+/// Returns the line that counts the rows not shown.
 pub(crate) fn more(rows: usize) -> String {
     match rows {
         1 => "1 more row".to_owned(),
@@ -258,7 +259,7 @@ pub(crate) fn more(rows: usize) -> String {
     }
 }
 
-/// Large numbers first, texts in their order, nothing last.
+/// Sorts numbers in descending order, texts in ascending order, and missing figures last.
 #[derive(PartialEq)]
 struct ByKey(Option<Key>);
 
@@ -280,7 +281,7 @@ impl PartialOrd for ByKey {
     }
 }
 
-/// The column of that name, without regard to case, blanks and dashes.
+/// Finds a column by name, ignoring case, blanks and dashes.
 fn find<F>(
     option: &str,
     wanted: &str,

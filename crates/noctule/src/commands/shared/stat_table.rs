@@ -1,4 +1,4 @@
-//! The table of `noctule stat`, and of the first look of `noctule run`.
+//! The table of `noctule stat`, also printed by `noctule run` at startup.
 
 use noctule_analysis::{Report, Row};
 use noctule_model::{Counter, EventCounter, Level, Loss, SOFTIRQ_VECTORS};
@@ -8,11 +8,11 @@ use super::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 use crate::users::Users;
 
-/// What the columns show of a row.
+/// Returns the figure of a row in a column.
 type Of = fn(&Report, &Line<'_>) -> Option<Figure>;
 
-/// Those with higher numbers are dropped first when the terminal is narrow. A counter that is not measured
-/// has no figure, and neither has an event that did not happen.
+/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal.
+/// Unmeasured counters and events with a count of 0 have no figure.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 12, |_, line| Some(Figure::text(&*line.name))),
@@ -89,25 +89,25 @@ pub(crate) fn columns() -> Vec<Column<Of>> {
     ]
 }
 
-/// The user that a process runs as, on request.
+/// Returns the optional column with the user that a process runs as.
 pub(crate) fn user_column<F>(priority: u8, figure: F) -> Column<F> {
     let column = Column::text("user", priority, 6, figure);
     column.on_request().of_processes()
 }
 
-/// The command line of a process, on request.
+/// Returns the optional column with the command line of a process.
 pub(crate) fn command_column<F>(priority: u8, figure: F) -> Column<F> {
     let column = Column::text("command", priority, 12, figure);
     column.on_request().of_processes()
 }
 
-/// An event that counts bytes, if there were any.
+/// Returns the value of an event counter in bytes, if it is not 0.
 fn bytes(report: &Report, line: &Line<'_>, counter: EventCounter) -> Option<Figure> {
     let bytes = sum(report, line, &[counter])?;
     Some(Figure::number(bytes as f64, text::bytes(bytes)))
 }
 
-/// Events together, if there were any.
+/// Returns the sum of several event counters, if it is not 0.
 fn sum(report: &Report, line: &Line<'_>, counters: &[EventCounter]) -> Option<u64> {
     let events = line.row.events.as_ref()?;
     let values = counters
@@ -128,14 +128,14 @@ fn value(report: &Report, line: &Line<'_>, counter: Counter) -> Option<u64> {
     report.measured.value(&line.row.counters, counter)
 }
 
-/// One line of a table: its name, the row that it shows, and where that belongs.
+/// One line of the table: a row with its name and level.
 pub(crate) struct Line<'a> {
     pub(crate) name: String,
     pub(crate) row: &'a Row,
     level: Level,
-    /// It stands for several rows.
+    /// Whether it stands for several rows.
     sum: bool,
-    /// Its CPU time is not known.
+    /// Whether its CPU time is unknown.
     pub(crate) unmeasured: bool,
     users: &'a Users,
 }
@@ -163,7 +163,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Container, unit or cgroup of a process; path of a container.
+    /// Returns the container, unit or cgroup of a process, or the path of a container.
     pub(crate) fn place(&self) -> Option<Figure> {
         let text = match self.level {
             _ if self.sum => return None,
@@ -185,8 +185,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The table with the rest of the machine below it. `together`: a last line for all rows, as the
-/// answer to what a command used.
+/// Renders the table with the rest of the machine below it. With `together`, the last line sums all
+/// rows, which is a followed command's total.
 pub(crate) fn draw(
     report: &Report,
     level: Level,
@@ -228,7 +228,7 @@ pub(crate) fn draw(
     out
 }
 
-/// What is missing in the figures, if anything is.
+/// Renders the losses in the window, if there are any.
 pub(crate) fn lost(losses: &[Loss], paint: Paint) -> String {
     if losses.is_empty() {
         return String::new();
@@ -250,15 +250,15 @@ fn name(row: &Row, level: Level) -> String {
     }
 }
 
-/// What was taken of all CPUs, of those that were idle too, where that is known.
+/// Formats time taken from all CPUs, including idle ones, if it is known.
 fn taken(name: &str, ns: Option<u64>) -> String {
     ns.map_or_else(String::new, |ns| {
         format!("; {name} on all CPUs, idle ones too: {}", text::seconds(ns))
     })
 }
 
-/// Window, idle time, and the rest (interrupts and steal), so that the sums close before the
-/// reader's eyes. Where the kernel includes steal in the former two it is no part of the rest.
+/// Renders the window, idle time and the rest (interrupts and steal), so that the sums visibly add
+/// up. If the kernel includes steal in used and idle time, it is not part of the rest.
 fn machine(report: &Report, paint: Paint) -> String {
     paint.folded(Tone::Faint, &time_of_cpus(report), 0)
 }
@@ -351,7 +351,8 @@ mod tests {
         }
     }
 
-    /// The examples are copied from a terminal: this finds those that are older than the table.
+    /// Examples in the README are copied from a terminal. This test finds those that are out of
+    /// date.
     #[test]
     fn the_readme_shows_columns_that_exist() {
         let page = include_str!("../../../../../README.md");
