@@ -1,4 +1,4 @@
-//! Events and batches as they come, for one who takes them at once.
+//! Passes events and batches to a sink as they arrive.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -11,32 +11,31 @@ use crate::exit;
 use crate::stop::{Signals, Woken};
 use crate::wire::Pipeline;
 
-/// What the last events of a command may take beyond the latency of the rings.
+/// Time that the last events of a command can take in addition to the latency of the rings.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// Takes what comes.
+/// Receives events and batches.
 pub(crate) trait Sink {
-    /// A batch.
     fn batch(&mut self, _batch: &Batch) {}
-    /// Events, in order.
+    /// Receives events, in order.
     fn events(&mut self, events: &[Event]) -> Result<()>;
-    /// Whether more is wanted.
+    /// Returns whether the sink still has a reader.
     fn reader(&self) -> Reader;
 }
 
-/// How long it goes on.
+/// The settings of a stream.
 pub(crate) struct Streaming<'a> {
-    /// As long as this command; empty: everything is watched.
+    /// The command to follow; empty to watch the whole machine.
     pub(crate) command: &'a [OsString],
     pub(crate) duration: Option<Duration>,
-    /// Between two batches.
+    /// Time between two batches.
     pub(crate) tick: Duration,
-    /// From an event until it is read, at most.
+    /// Maximum time between an event and its reading.
     pub(crate) latency: Duration,
 }
 
 impl Streaming<'_> {
-    /// The value is the exit status.
+    /// Streams until the end and returns the exit status.
     pub(crate) fn run(
         &self,
         pipeline: &mut Pipeline,
@@ -50,7 +49,7 @@ impl Streaming<'_> {
         }
     }
 
-    /// For a time, or until a signal, or until nobody reads any more.
+    /// Streams for a limited time, until a signal, or until the reader is gone.
     fn all(&self, pipeline: &mut Pipeline, signals: &Signals, sink: &mut dyn Sink) -> Result<u8> {
         let end = self.duration.map(|limit| Instant::now() + limit);
         let mut next = Instant::now() + self.tick;
@@ -75,8 +74,8 @@ impl Streaming<'_> {
         }
     }
 
-    /// Until the command has ended and its last events have come. The value is its status; it is not
-    /// kept from going on when nobody reads any more.
+    /// Streams until the command has ended and its last events have arrived. Returns its exit
+    /// status. The command continues even if the reader is gone.
     fn of_command(
         &self,
         pipeline: &mut Pipeline,

@@ -1,4 +1,4 @@
-//! Watching for a window, or as long as a command runs, and where the answer goes.
+//! Watches the machine for a window or while a command runs, and writes the output.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
@@ -22,27 +22,27 @@ use crate::stop::{self, Signals, Woken};
 use crate::wire::Pipeline;
 use crate::{patient, private};
 
-/// Between two readings inside the window. They only gather the processes that ended.
+/// Interval between readings within the window. They only collect exited processes.
 const STEP: Duration = Duration::from_secs(1);
-/// How often and how long the last record of the command is waited for: a process of several
-/// threads is reported when the kernel frees its leader, some 10 to 100 ms after it was reaped; some
-/// seconds where many more run than there are CPUs.
+/// Interval and maximum number of polls for the last record of a command. A multithreaded process
+/// is reported when the kernel frees its leader, 10 to 100 ms after it was reaped. With many more
+/// threads than CPUs this takes seconds.
 const LAST_RECORD_STEP: Duration = Duration::from_millis(20);
 const LAST_RECORD_TRIES: u32 = 250;
 
-/// What is watched, and for how long.
+/// The subject of a window and its length.
 pub(crate) struct Watched<'a> {
-    /// As long as it runs, if there is one.
+    /// The command to follow, if any.
     pub(crate) command: &'a [OsString],
-    /// Without a limit.
+    /// Length of the window without a limit.
     pub(crate) window: Duration,
     pub(crate) limit: Option<Duration>,
-    /// What of processes the answer needs.
+    /// Detail about processes that the output needs.
     pub(crate) detail: Detail,
     pub(crate) tape: Option<&'a Recording>,
 }
 
-/// Watches for the window, or as long as the command runs if there is one.
+/// Watches for the window, or while the command runs if there is one.
 pub(crate) fn watch(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -51,7 +51,7 @@ pub(crate) fn watch(
     watch_each(pipeline, signals, watched, &mut |_| {})
 }
 
-/// The same, and shows each batch.
+/// Like [`watch`], but passes each batch to `show`.
 pub(crate) fn watch_each(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -78,7 +78,8 @@ pub(crate) fn watch_each(
     })
 }
 
-/// The exit status. Where the recording lacks something the answer lacks nothing, and is given.
+/// Returns the exit status. An incomplete recording turns success into failure, but the output is
+/// still written.
 fn status(recorded: Result<()>, code: u8) -> u8 {
     let Err(error) = recorded else {
         return code;
@@ -90,7 +91,7 @@ fn status(recorded: Result<()>, code: u8) -> u8 {
     }
 }
 
-/// Watches as long as a command runs.
+/// Watches while a command runs.
 fn of_command(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -122,7 +123,7 @@ fn of_command(
     Ok((builder, followed.code))
 }
 
-/// Watches everything for a time, or until a signal.
+/// Watches the machine for a time or until a signal.
 fn window(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -150,8 +151,8 @@ fn window(
     }
 }
 
-/// How long a window still takes, on standard error where that is a terminal. It is erased when it is
-/// dropped.
+/// The remaining time of a window, displayed on standard error if that is a terminal. It is erased
+/// on drop.
 struct CountDown {
     shown: bool,
 }
@@ -171,7 +172,8 @@ impl CountDown {
             left => noctule_text::duration(left * 1_000_000_000),
         };
         self.shown = true;
-        // The cursor goes back: what is written next begins there. That it cannot be shown is no error.
+        // The cursor returns to the start of the line, so later output overwrites it. Errors are
+        // ignored.
         let _ = write!(stderr(), "\r\x1b[Kwatching, {left} left (Ctrl-C ends it)\r");
     }
 }
@@ -184,27 +186,26 @@ impl Drop for CountDown {
     }
 }
 
-/// How far a command that is followed has come.
+/// The progress of a followed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It runs.
     Runs,
-    /// It has ended, and what it left to report is on its way.
+    /// The command has ended, and its remaining records are on their way.
     Ended,
 }
 
-/// What a command that was followed left.
+/// The result of following a command.
 pub(crate) struct Followed {
     /// The exit status to pass on.
     pub(crate) code: u8,
-    /// Everything that it did was reported.
+    /// Whether all of its activity was reported.
     pub(crate) complete: bool,
 }
 
-/// Looks at what there is; whether something of the command is still to come.
+/// Processes the available data, and returns whether records of the command are still outstanding.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(&mut Pipeline, Progress) -> Result<bool>;
 
-/// Runs a command and looks, at least once a second, until it has ended and everything has come.
+/// Runs a command and calls `look` at least once a second, until all its records have arrived.
 pub(crate) fn follow(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -228,7 +229,7 @@ pub(crate) fn follow(
             break status;
         }
         if woken == Woken::End {
-            // The terminal sends SIGINT to the command as well; a SIGTERM was sent to us alone.
+            // The terminal also sends SIGINT to the command. A SIGTERM was sent only to noctule.
             signals.clear_ends();
             terminate(&child);
         }
@@ -245,12 +246,13 @@ pub(crate) fn follow(
     })
 }
 
-/// The status of a shell: 127 where there is no such command, 126 where it cannot be executed. That
-/// there is no room for another process is a failure of ours.
+/// Returns the error for a command that did not start. Its status is that of a shell: 127 if the
+/// command does not exist, 126 if it cannot be executed. Lack of memory, processes or descriptors
+/// is noctule's own failure.
 fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     use rustix::io::Errno;
     let name = program.to_string_lossy();
-    // With a slash it is no search: the file is there, and its interpreter is not.
+    // A path with a slash is not searched for. If the file exists, its interpreter is missing.
     let exists = name.contains('/') && Path::new(program).exists();
     let code = match Errno::from_io_error(&error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
@@ -267,10 +269,10 @@ fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     NotStarted { code, words }.into()
 }
 
-/// Goes on until the ends of the command and of all its descendants that have ended were reported,
-/// for a while. Whether they were.
+/// Waits for the exit records of the command and of its exited descendants, for a limited time.
+/// Returns whether all arrived.
 fn last_records(pipeline: &mut Pipeline, signals: &Signals, look: Look<'_>) -> Result<bool> {
-    // The one that ended the command, too.
+    // Clears the signal that ended the command, too; only a new signal stops this wait.
     signals.clear_ends();
     for _ in 0..LAST_RECORD_TRIES {
         if !look(pipeline, Progress::Ended)? {
@@ -288,12 +290,13 @@ fn terminate(child: &Child) {
         .ok()
         .and_then(rustix::process::Pid::from_raw);
     if let Some(pid) = pid {
-        // It may have ended in the meantime.
+        // The process may have ended in the meantime.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }
 
-/// As a shell does: 128 and the number of the signal.
+/// Returns the exit status as a shell does: 128 plus the signal number if a signal killed the
+/// command.
 fn code(status: ExitStatus) -> u8 {
     let code = status
         .code()
@@ -302,21 +305,20 @@ fn code(status: ExitStatus) -> u8 {
         .unwrap_or(exit::FAILED)
 }
 
-/// Where the answer goes. A file is made before anything else, so that a wrong path is known early. It gets its name
-/// with the first text: a command that fails before leaves the old file.
+/// The destination of the output. A file is created first, so that a wrong path is reported early.
+/// It is renamed with the first write, so an earlier failure leaves an existing file unchanged.
 pub(crate) enum Output<'a> {
-    /// Standard output.
     Standard,
-    /// Standard error: standard output belongs to the command that is followed.
+    /// Standard error, because standard output belongs to the followed command.
     BesideCommand,
     File(&'a Path, private::Answer),
 }
 
-/// Whether anybody reads the answer.
+/// Whether the output still has a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
     There,
-    /// It closed its end of the pipe.
+    /// The reader closed its end of the pipe.
     Gone,
 }
 
@@ -325,7 +327,7 @@ impl<'a> Output<'a> {
         Self::beside(path, &[])
     }
 
-    /// The same, for a report on this command, if there is one.
+    /// Opens the output of a report on this command; an empty command means the whole machine.
     pub(crate) fn beside(path: Option<&'a Path>, command: &[OsString]) -> Result<Self> {
         match path {
             None if command.is_empty() => Ok(Self::Standard),
@@ -348,13 +350,13 @@ impl<'a> Output<'a> {
             }
         };
         match written {
-            // The reader has seen enough; the command's status is passed on all the same.
+            // The reader closed the pipe early. The command's status is still passed on.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
             written => written.context(place).map(|()| Reader::There),
         }
     }
 
-    /// Text for people, in the characters that the locale has.
+    /// Writes text for people, in ASCII if the locale requires it.
     pub(crate) fn print(&mut self, text: &str) -> Result<Reader> {
         match print::ascii_only() {
             true => self.write(&ascii(text)),
