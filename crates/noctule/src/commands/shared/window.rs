@@ -1,4 +1,4 @@
-//! Answers from a recording: the window of it that is meant.
+//! Selects a window of a recording and builds reports from it.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -29,28 +29,29 @@ pub(crate) use moment::moment;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A window that was watched, or read.
+/// The result of a live or recorded window.
 pub(crate) struct Answer {
     pub(crate) builder: ReportBuilder,
-    /// The rows that are meant.
+    /// The selected rows.
     pub(crate) selection: Selection,
     /// The exit status to pass on.
     pub(crate) code: u8,
-    /// It is about a command alone.
+    /// Whether it covers a command only.
     pub(crate) followed: bool,
-    /// Wall-clock time of the first batch of a recording and of the last, nanoseconds since 1970; `None`: it is live.
+    /// Wall-clock times of the first and last batch of a recording, in nanoseconds since 1970;
+    /// `None` if it is live.
     pub(crate) recorded: Option<(u64, u64)>,
 }
 
 impl Answer {
-    /// The first line of what people read: the time that a recording was asked for.
+    /// Returns the first line of the output, which has the times of a recording.
     pub(crate) fn times(&self) -> String {
         let line = |(from, to)| format!("recorded from {} to {}\n", local(from), local(to));
         self.recorded.map_or_else(String::new, line)
     }
 }
 
-/// What a row stands for.
+/// Returns the level of the rows.
 pub(crate) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     let default = match followed || !names.pid.is_empty() {
         true => Level::Process,
@@ -59,7 +60,7 @@ pub(crate) fn level(by: Option<By>, names: &Names, followed: bool) -> Level {
     by.map_or(default, Level::from)
 }
 
-/// What of processes an answer needs.
+/// Returns the detail about processes that an output needs.
 pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
     if !names.pid.is_empty() {
         Detail::Trees
@@ -70,7 +71,7 @@ pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
     }
 }
 
-/// The recording in a folder that was typed.
+/// Opens the recording in a folder given by the user.
 pub(crate) fn open(folder: &Path) -> Result<Tape> {
     let wrong = match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Some("there is no such folder"),
@@ -86,10 +87,10 @@ pub(crate) fn open(folder: &Path) -> Result<Tape> {
     }
 }
 
-/// The begin of a window.
+/// The start of a window.
 struct At<'a> {
     moment: &'a str,
-    /// What was typed: an option, or an argument.
+    /// The text that the user typed, as an option or an argument.
     typed: String,
 }
 
@@ -102,15 +103,14 @@ impl<'a> At<'a> {
     }
 }
 
-/// A stretch of a recording.
 pub(crate) struct Window {
     pub(crate) tape: Tape,
     pub(crate) stretch: Stretch,
 }
 
 impl Window {
-    /// The window that is asked for; `None` when the answer is to be live. `usual` is its length when
-    /// only its begin is given.
+    /// Returns the window of a recording, or `None` if the output is live. `usual` is its length if
+    /// only its start is given.
     pub(crate) fn open(
         args: &RecordedArgs,
         duration: Option<Duration>,
@@ -120,7 +120,7 @@ impl Window {
         args.from.as_deref().map(of).transpose()
     }
 
-    /// The window of the recording that --from names.
+    /// Returns the window of the recording named by `--from`.
     pub(crate) fn of_option(
         folder: &Path,
         at: Option<&str>,
@@ -131,7 +131,7 @@ impl Window {
         Self::part(tape, folder, at.map(At::option), duration, usual)
     }
 
-    /// The window of the recording that an argument names.
+    /// Returns the window of the recording named by an argument.
     pub(crate) fn of(
         folder: &Path,
         at: Option<&str>,
@@ -141,7 +141,7 @@ impl Window {
         Self::part(open(folder)?, folder, at.map(At::option), duration, usual)
     }
 
-    /// The same of an argument that names a moment, too.
+    /// Returns the window for an argument that also contains a start time.
     pub(crate) fn of_place(
         typed: &str,
         (folder, moment): (&Path, &str),
@@ -161,7 +161,7 @@ impl Window {
     ) -> Result<Self> {
         warn(tape.damages());
         let spans = tape.spans();
-        // A stretch with events alone answers only who names its time, unless there is nothing else.
+        // A span without batches is selected only by its time, unless no other span exists.
         let with_batches = spans.iter().rfind(|span| span.batches() > 0);
         let Some(last) = with_batches.or(spans.last()) else {
             bail!(nothing_in(&tape, folder));
@@ -183,7 +183,7 @@ impl Window {
         Ok(Self { tape, stretch })
     }
 
-    /// The stretch that begins at a moment and is so long.
+    /// Returns the stretch that begins at `at` and lasts for `length_ns`.
     fn from_moment(
         tape: &Tape,
         (folder, spans): (&Path, &[Span]),
@@ -199,7 +199,8 @@ impl Window {
         if let Some(part) = back.and_then(|back| tape.part_before_end(last, back, length_ns)) {
             return Ok(part);
         }
-        // Times are shown in whole seconds: that of the first batch is in the recording, too.
+        // Times are displayed in whole seconds, so the displayed time of the first batch must
+        // match, too.
         let is_shown = |span: &Span, at: u64| span.has(at.saturating_add(SECOND_NS - 1));
         let is_recorded = |at| {
             let has = |span: &Span| span.has(at) || is_shown(span, at);
@@ -208,7 +209,7 @@ impl Window {
         let from = moment::moment_in(text, last.end_unix_ns, &is_recorded);
         let from = from.map_err(|words| Usage(format!("{typed}: {words}")))?;
         let shown = |span: &&Span| is_shown(span, from);
-        // A clock that was set back shows a time twice: the later one counts.
+        // After a clock was set back, one time occurs twice. The later one is selected.
         let has = spans.iter().rfind(|span| span.has(from));
         let span = has.or_else(|| spans.iter().find(shown));
         let span = span.ok_or_else(|| outside(folder, typed, spans))?;
@@ -226,22 +227,21 @@ impl Window {
         Ok(tape.part(span, from, length_ns))
     }
 
-    /// The events of the window.
     pub(crate) fn events(&self) -> Events<'_> {
         self.stretch.events(&self.tape)
     }
 
-    /// The batches of the window.
     pub(crate) fn batches(&self) -> Batches<'_> {
         self.stretch.batches(&self.tape)
     }
 
-    /// Reads what of the window a report needs.
+    /// Reads the parts of the window that a report needs.
     pub(crate) fn answer(&self, by: Option<By>, names: &Names) -> Result<Answer> {
         self.answer_and_show_some(by, names, &mut |_| {})
     }
 
-    /// The same, and shows each batch that is read: together they have every row of the window.
+    /// Like [`Self::answer`], but passes each batch that was read to `show`. Together these batches
+    /// contain every row of the window.
     pub(crate) fn answer_and_show_some(
         &self,
         by: Option<By>,
@@ -254,7 +254,8 @@ impl Window {
         })
     }
 
-    /// The same for a report of groups' waits. Processes are left out, unless the answer is about some.
+    /// Like [`Self::answer`], for a report of groups' waits. Omits processes, unless some are
+    /// selected.
     pub(crate) fn answer_of_groups(&self, names: &Names) -> Result<Answer> {
         if self.is_of_command() || !names.pid.is_empty() {
             return self.answer(Some(By::Process), names);
@@ -265,7 +266,7 @@ impl Window {
         })
     }
 
-    /// Reads every batch of the window, and shows each.
+    /// Reads every batch of the window and passes it to `show`.
     pub(crate) fn answer_and_show(
         &self,
         by: Option<By>,
@@ -329,18 +330,18 @@ impl Window {
         })
     }
 
-    /// It was made with a COMMAND.
+    /// Returns whether the recording followed a command.
     pub(crate) fn is_of_command(&self) -> bool {
         !self.command().is_empty()
     }
 
-    /// The COMMAND with which it was made; empty: it is of everything.
+    /// Returns the recorded command; empty if the whole machine was recorded.
     pub(crate) fn command(&self) -> &[String] {
         let first = self.tape.segments().get(self.stretch.span.segments.0);
         first.map_or(&[], |segment| &segment.meta().command)
     }
 
-    /// Fails where the feature was off when it was recorded, with why.
+    /// Returns an error with the recorded reason if the feature was off.
     pub(crate) fn need(answer: &Answer, feature: FeatureId) -> Result<()> {
         let report = answer.builder.report(Level::Container, false);
         let needed = features::need_one(&report.features, &[feature], When::Recorded);
@@ -348,18 +349,18 @@ impl Window {
     }
 }
 
-/// Fails where all of the kinds were off when the window began, and says which were.
+/// Returns an error if all kinds of the scope were off at the start of the window.
 pub(crate) fn need_kinds(first: &Batch, scope: &Scope) -> Result<()> {
     let needed = features::need_kinds(&first.features, scope, When::Recorded);
     needed.map_err(|words| off_then(&words))
 }
 
-/// The words for what was off are those of a file.
+/// Escapes the reason, because it comes from a file.
 fn off_then(words: &str) -> anyhow::Error {
     anyhow!(escape(words))
 }
 
-/// Why a recording answers nothing.
+/// Explains why a recording has no window.
 pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     let folder = folder.display();
     if tape.damages().next().is_some() {
@@ -373,7 +374,7 @@ pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     )
 }
 
-/// The groups of a batch.
+/// Adds the owners of a batch's groups.
 pub(crate) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     for row in &batch.cgroups {
         if let Some(owner) = &row.owner {
@@ -382,15 +383,15 @@ pub(crate) fn note(owners: &mut HashMap<CgroupId, Arc<Owner>>, batch: &Batch) {
     }
 }
 
-/// What was asked for by name, and whether it was in what was read.
+/// The selected names, and which of them have been found.
 pub(crate) struct Sought<'a> {
     names: &'a Names,
     selection: Selection,
-    /// The last that each group had.
+    /// The last owner of each group.
     owners: HashMap<CgroupId, Arc<Owner>>,
-    /// By all that were there.
+    /// Names found among all owners so far.
     found: Found,
-    /// Processes that were in nothing yet.
+    /// Pids that have not been found.
     unseen: HashSet<u32>,
 }
 
@@ -405,7 +406,7 @@ impl<'a> Sought<'a> {
         })
     }
 
-    /// Looks through a batch, as long as something was not there.
+    /// Searches a batch, if something is still missing.
     pub(crate) fn note(&mut self, batch: &Batch) {
         if self.is_found() {
             return;
@@ -424,12 +425,12 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// Whether all of it was there.
+    /// Returns whether all names have been found.
     pub(crate) fn is_found(&self) -> bool {
         self.unseen.is_empty() && self.selection.is_found(&self.found)
     }
 
-    /// The rows that are meant; refused where something was not there.
+    /// Returns the selection, or an error if a name was not found.
     pub(crate) fn selection(self) -> Result<Selection> {
         let owners: Vec<&Owner> = self.owners.values().map(|owner| &**owner).collect();
         if let Some(missing) = self.selection.missing(&self.found, &owners) {
@@ -445,14 +446,14 @@ impl<'a> Sought<'a> {
     }
 }
 
-/// What is damaged is said, and what can be read is used.
+/// Logs the damage; the rest of the recording is still used.
 pub(crate) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
     for damage in damages {
         tracing::warn!("{}", escape(&damage.to_string()));
     }
 }
 
-/// Why something cannot be read.
+/// Explains why something cannot be read.
 fn why(damages: &[Damage]) -> &'static str {
     let removed = damages.iter().all(|damage| damage.offset.is_none());
     match removed && !damages.is_empty() {
@@ -461,7 +462,7 @@ fn why(damages: &[Damage]) -> &'static str {
     }
 }
 
-/// The tape on which a live answer is kept, if that is wanted.
+/// Opens the recording for a live window, if the user requested one.
 pub(crate) fn keep(args: &SourceArgs, of: (&Host, &[OsString])) -> Result<Option<Recording>> {
     let open = |folder: &std::path::PathBuf| {
         Recording::open(folder, recording::SEGMENT, Limits::default(), of)
@@ -492,12 +493,12 @@ mod tests {
 
     use super::*;
 
-    /// A recording of a second in which the process 7 ran.
+    /// Records one second in which process 7 ran.
     fn recorded(folder: &Path) {
         recorded_for(folder, 2, 300);
     }
 
-    /// The same with a batch for each second, in segments of so many.
+    /// Like `recorded`, with a batch each second and segments of `segment_s` seconds.
     fn recorded_for(folder: &Path, seconds: u64, segment_s: u64) {
         let recorder = recorder(folder, segment_s);
         for tick in 1..=seconds {
@@ -520,7 +521,7 @@ mod tests {
         noctule_tape::Recorder::open(options).expect("a folder")
     }
 
-    /// Adds a batch, which was taken at a second of the wall clock.
+    /// Adds a batch taken at this second of the wall clock.
     fn record(recorder: &noctule_tape::Recorder, tick: u64, second: u64) {
         while !recorder.has_room() {
             std::thread::sleep(Duration::from_millis(1));
@@ -616,7 +617,7 @@ mod tests {
         assert!(one.contains("one batch can be read"), "{one}");
     }
 
-    /// The agent removes the oldest segments meanwhile.
+    /// The agent removes the oldest segments during the read.
     #[test]
     fn an_answer_is_of_what_is_left_where_segments_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -643,7 +644,7 @@ mod tests {
         );
     }
 
-    /// The machine's clock was set back by ten minutes, 20 s before the end.
+    /// The clock was set back by ten minutes, 20 s before the end.
     #[test]
     fn a_window_is_as_long_as_it_was_where_the_clock_was_set_back() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -663,7 +664,7 @@ mod tests {
         let at = |tick| window(Some(&wall(tick).to_string()), 100);
         assert_eq!(at(500), (500, 600));
         assert_eq!(at(1130), (1130, 1200));
-        // It was there twice: the later one.
+        // This time occurred twice; the later one is selected.
         assert_eq!(at(590), (1190, 1200));
     }
 

@@ -1,4 +1,4 @@
-//! A moment of a recording, as people type it.
+//! Parses a moment of a recording as typed by the user.
 
 use chrono::{
     DateTime, Local, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset as _, TimeDelta,
@@ -7,13 +7,13 @@ use chrono::{
 
 use crate::exit::Usage;
 
-/// A moment as people type it. A time of day is the last one before the recording's end.
+/// Parses a moment. A time of day means its last occurrence before the end of the recording.
 pub(crate) fn moment(text: &str, end_unix_ns: u64) -> Result<u64, Usage> {
     moment_in(text, end_unix_ns, &|at| at <= end_unix_ns)
 }
 
-/// The same. Where the clocks were set back an hour is there twice: then the later one counts of those that were
-/// recorded.
+/// Like [`moment`]. If clocks were set back, a local time occurs twice; the later recorded
+/// occurrence is selected.
 pub(crate) fn moment_in(
     text: &str,
     end_unix_ns: u64,
@@ -39,7 +39,7 @@ pub(crate) fn moment_in(
     })
 }
 
-/// Whether a time of day was taken as that of a day before the recording's end.
+/// Returns whether a time of day was resolved to a day before the recording's end.
 pub(crate) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bool {
     let day = |unix_ns: u64| {
         let time = DateTime::from_timestamp_nanos(unix_ns.cast_signed());
@@ -48,7 +48,8 @@ pub(crate) fn is_of_day_before(text: &str, unix_ns: u64, end_unix_ns: u64) -> bo
     time_of_day(text).is_some() && day(unix_ns) < day(end_unix_ns)
 }
 
-/// How long before the end of the recording a moment is, if that is how it was typed, nanoseconds.
+/// Returns the distance to the end of the recording in nanoseconds, if the moment was typed that
+/// way.
 pub(crate) fn before_end(text: &str) -> Option<u64> {
     let back = humantime::parse_duration(text.strip_prefix('-')?).ok()?;
     u64::try_from(back.as_nanos()).ok()
@@ -94,7 +95,7 @@ fn time_of_day(text: &str) -> Option<NaiveTime> {
     parsed.find_map(Result::ok)
 }
 
-/// What decides which moment a local time means.
+/// The recording for which a local time is resolved.
 struct Recorded<'a, Z> {
     zone: Z,
     end_unix_ns: u64,
@@ -117,14 +118,14 @@ impl<Z: TimeZone> Recorded<'_, Z> {
             let fitting = moments.into_iter().flatten().filter(|at| fits(*at));
             fitting.max()
         };
-        // Where the clock was set back there are times behind that of the end.
+        // After the clock was set back, recorded times can be later than the time of the end.
         latest(&self.is_recorded)
             .or_else(|| latest(&|at| at <= self.end_unix_ns))
             .or(moments[0])
     }
 
-    /// The moments at which the clocks show this time: two where they were set back. Where they were set ahead
-    /// none does; then they are taken as if they had not been.
+    /// Returns the moments with this local time: two if clocks were set back. A time skipped by
+    /// setting clocks ahead is resolved with the old offset.
     fn moments(&self, time: NaiveDateTime) -> [Option<u64>; 2] {
         let unix_ns = |time: DateTime<Z>| nanoseconds(time.timestamp_nanos_opt()?);
         match self.zone.from_local_datetime(&time) {
@@ -160,7 +161,7 @@ mod tests {
             ("11:00", end - hour),
             ("2026-11-24T11:00:00.5", end - hour + 500_000_000),
             ("2026-11-24 11:00", end - hour),
-            // The evening before.
+            // The previous evening.
             ("23:00", end - 13 * hour),
         ];
         for (text, expected) in cases {
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// Germany in 2026: on 29 March at 02:00 the clocks were set to 03:00, on 25 October at 03:00 to 02:00.
+    /// Germany in 2026: clocks went ahead on 29 March at 02:00, and back on 25 October at 03:00.
     #[derive(Clone)]
     struct Berlin;
 
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn an_hour_that_is_there_twice_or_never_is_the_one_that_was_recorded() {
         let unix = |text: &str| utc(text).and_utc().timestamp_nanos_opt().expect("a time") as u64;
-        // What is typed, the recording's begin and end, and what is meant.
+        // Typed text, start and end of the recording, and the expected moment.
         let cases = [
             (
                 "02:30",
