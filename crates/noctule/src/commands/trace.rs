@@ -1,4 +1,4 @@
-//! `noctule trace`: every event that matches, with all its fields.
+//! `noctule trace`: prints every matching event with all fields.
 
 mod attach_point;
 mod event_stream;

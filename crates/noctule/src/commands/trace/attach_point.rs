@@ -1,4 +1,4 @@
-//! What a program is attached to, by the name that the user gives it.
+//! Resolves the name of an attach point.
 
 pub(super) mod code;
 mod function;
@@ -19,7 +19,7 @@ use noctule_trace::probe::{Link, PacketField, Probe, perf_format};
 use super::tracepoints::{self, Registered, Skipped, Sort};
 use crate::exit::Usage;
 
-/// Where a program is to be attached.
+/// An attach point of a program.
 pub(super) enum Target {
     /// `SYSTEM:EVENT`.
     Tracepoint(Rc<TraceEvents>, EventFormat),
@@ -32,7 +32,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// What the text names.
+    /// Resolves a name to its target.
     pub(super) fn open(text: &str) -> Result<Self> {
         if let Some(interface) = text.strip_prefix("socket:") {
             let (source, format) = packets(interface)?;
@@ -49,7 +49,7 @@ impl Target {
         Self::of_event(&events, &registered, text)
     }
 
-    /// An event of tracefs.
+    /// Resolves an event of tracefs.
     fn of_event(events: &Rc<TraceEvents>, registered: &Registered, text: &str) -> Result<Self> {
         let format = tracepoints::one(events, text)?;
         let name = text.replacen('/', ":", 1);
@@ -68,7 +68,8 @@ impl Target {
         }
     }
 
-    /// All that a pattern of tracepoints matches (`sched:sched_process_*`), or what the text names.
+    /// Resolves all tracepoints that a pattern matches (`sched:sched_process_*`), or a single
+    /// target.
     pub(super) fn open_all(text: &str) -> Result<Vec<Self>> {
         if !text.contains(['*', '?', '[']) || text.contains("..") {
             return Ok(vec![Self::open(text)?]);
@@ -88,7 +89,7 @@ impl Target {
         Ok(opened)
     }
 
-    /// Where the program runs.
+    /// Returns the kind of program that the target needs.
     pub(super) fn probe(&self) -> Probe {
         match self {
             Self::Tracepoint(..) => Probe::Tracepoint,
@@ -105,7 +106,7 @@ impl Target {
         }
     }
 
-    /// The fields of its event.
+    /// Returns the fields of its event.
     pub(super) fn format(&self) -> &EventFormat {
         match self {
             Self::Tracepoint(_, format)
@@ -115,7 +116,7 @@ impl Target {
         }
     }
 
-    /// Of packets: whether they begin with an Ethernet header.
+    /// Returns whether packets begin with an Ethernet header; `None` if the target has no packets.
     pub(super) fn has_ethernet(&self) -> Option<bool> {
         match self {
             Self::Packets(source, _) => Some(source.has_ethernet()),
@@ -123,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Attaches the program; from then on it counts.
+    /// Attaches the program, which counts from then on.
     pub(super) fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match self {
             Self::Tracepoint(events, format) => events.attach(program, format.id),
@@ -134,8 +135,8 @@ impl Target {
     }
 }
 
-/// The format of a probe that is no tracepoint: with the name that the user gives it, and a number that
-/// no tracepoint has.
+/// Returns the format of a probe that is not a tracepoint. It gets the user's name for the probe,
+/// and an id that no tracepoint uses.
 fn named(format: EventFormat, text: &str) -> EventFormat {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
     EventFormat {
@@ -146,7 +147,7 @@ fn named(format: EventFormat, text: &str) -> EventFormat {
 }
 
 fn packets(interface: &str) -> Result<(PacketSource, EventFormat)> {
-    // The kernel's own rule for names of interfaces (`dev_valid_name`).
+    // The rule of the kernel for interface names (`dev_valid_name`).
     let is_name = !matches!(interface, "" | "." | "..")
         && interface.len() < 16
         && !interface.contains(|c: char| c == '/' || c == ':' || c.is_whitespace());

@@ -1,4 +1,4 @@
-//! The code of functions of programs and libraries, by their names.
+//! Finds the code of functions in programs and libraries, by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use noctule_trace::elf::{Code, NoFunction, find_function};
 use super::indirect::{self, Chosen};
 use crate::exit::Usage;
 
-/// Where the dynamic linker looks for libraries, and a shell for programs.
+/// Folders that the dynamic linker searches for libraries, and a shell for programs.
 const FOLDERS: [&str; 11] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -25,7 +25,7 @@ const FOLDERS: [&str; 11] = [
     "/usr/local/bin",
 ];
 
-/// A path as it is, a plain name where programs and libraries lie.
+/// Resolves a program or library. A path is used as it is; a plain name is searched for.
 pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
     let found = match name.contains('/') {
         true => fs::canonicalize(name).ok(),
@@ -40,8 +40,8 @@ pub(in crate::commands) fn file(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Where the code of a function lies in its file. Warns of calls that are not counted under this name, and of
-/// those that are counted with it.
+/// Returns the offsets of a function's code in its file. Warns of calls that this name does not
+/// count, and of other functions that it counts, too.
 pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u64>> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
     let (file, name) = (escape(&path.display().to_string()), escape(function));

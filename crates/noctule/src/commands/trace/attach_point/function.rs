@@ -1,4 +1,4 @@
-//! Functions of the kernel and of programs by name.
+//! Resolves kernel and user functions by name.
 
 use anyhow::{Context as _, Result, bail};
 use noctule_kernel::{FunctionPlace, FunctionProbe, Parameter, Prototype};
@@ -10,7 +10,8 @@ use super::code;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
-/// The function that the text names, with its registers; `None`: it names something else.
+/// Returns the function that the text names, with its registers; `None` if the text is not a
+/// function probe.
 pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let at_return = matches!(kind, "kretprobe" | "uretprobe");
@@ -23,7 +24,7 @@ pub(super) fn probe(text: &str) -> Result<Option<(FunctionProbe, EventFormat)>> 
     Ok(Some((FunctionProbe { place, at_return }, format)))
 }
 
-/// The fields of an event that somebody registered: the registers.
+/// Returns the fields of an event registered by another program, which are registers.
 pub(super) fn registered_format(name: &str, at_return: bool) -> EventFormat {
     function_format(name, &unknown(at_return))
 }
@@ -98,7 +99,7 @@ fn file(text: &str, rest: &str) -> Result<FunctionPlace> {
     Ok(FunctionPlace::File { path, offsets })
 }
 
-/// A symbol and the bytes behind it.
+/// Parses a symbol and an optional offset in bytes.
 fn with_offset(text: &str) -> Option<(&str, u64)> {
     let (function, offset) = match text.split_once('+') {
         None => (text, 0),

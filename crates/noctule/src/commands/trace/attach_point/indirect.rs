@@ -1,4 +1,5 @@
-//! Indirect functions (GNU IFUNC): the code that dynamic linkers chose for them in running processes.
+//! Indirect functions (GNU IFUNC): the implementations that dynamic linkers selected in running
+//! processes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -8,16 +9,17 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use noctule_trace::elf::IndirectFunction;
 
-/// What was chosen for a function.
+/// The selected implementations of a function.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    /// Where the code lies in the file. Processes can differ, as with GLIBC_TUNABLES.
+    /// Offsets of the code in the file. Processes can differ, for example because of
+    /// GLIBC_TUNABLES.
     pub(super) offsets: BTreeSet<u64>,
-    /// Other functions for which the same code was chosen.
+    /// Other functions that resolve to the same code.
     pub(super) shared_with: BTreeSet<String>,
 }
 
-/// Reads what was chosen for the function from the processes of root that have the file loaded.
+/// Reads the selected implementations from root's processes that have the file loaded.
 pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen> {
     let file = fs::metadata(path).with_context(|| path.display().to_string())?;
     let mut chosen = Chosen::default();
@@ -26,7 +28,7 @@ pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen>
     }
     let processes = fs::read_dir("/proc").context("/proc")?;
     for process in processes.flatten().map(|entry| entry.path()) {
-        // Other entries are no processes. A process may have ended, or may not be read.
+        // Other entries are not processes. A process may have ended or be unreadable.
         if is_trusted(&process) == Some(true) {
             let _ = add(&mut chosen, &process, &file, function);
         }
@@ -34,8 +36,9 @@ pub(super) fn chosen(path: &Path, function: &IndirectFunction) -> Result<Chosen>
     Ok(chosen)
 }
 
-/// Whether root owns the process and it shares our mounts and users. A probe is written where the memory of the
-/// process says, into all processes: another user, or a container, could name a place within an instruction.
+/// Returns whether root owns the process, in noctule's mount and user namespaces. The memory of the
+/// process decides where a probe is written in all processes. Another user or a container could
+/// choose an offset inside an instruction.
 fn is_trusted(process: &Path) -> Option<bool> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -48,7 +51,7 @@ fn is_trusted(process: &Path) -> Option<bool> {
     Some(is_root && shares("mnt") && shares("user"))
 }
 
-/// `None`: the process does not have the file loaded.
+/// Adds the implementation in this process; `None` if the file is not loaded there.
 fn add(
     chosen: &mut Chosen,
     process: &Path,
@@ -86,7 +89,6 @@ fn add(
     Some(())
 }
 
-/// A line of `/proc/PID/maps`.
 struct Mapping<'a> {
     start: u64,
     end: u64,
@@ -97,7 +99,7 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Of lines such as `7f12a000-7f12c000 r-xp 00001000 fe:01 1234 /usr/lib/libc.so.6`.
+    /// Parses a line such as `7f12a000-7f12c000 r-xp 00001000 fe:01 1234 /usr/lib/libc.so.6`.
     fn parse(line: &'a str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;
@@ -112,7 +114,8 @@ impl<'a> Mapping<'a> {
         })
     }
 
-    /// Whether it is of this file. The device in the line is not that of `stat` on btrfs and overlayfs.
+    /// Returns whether the mapping is of this file. On btrfs and overlayfs, the device in `maps`
+    /// differs from that of `stat`.
     fn is_of(&self, process: &Path, file: &Metadata) -> bool {
         let range = format!("{:x}-{:x}", self.start, self.end);
         let mapped = fs::metadata(process.join("map_files").join(range));

@@ -1,11 +1,11 @@
-//! Perf events by name.
+//! Resolves perf events by name.
 
 use anyhow::{Result, bail};
 use noctule_kernel::PerfProbe;
 
 use crate::exit::Usage;
 
-/// The perf event that the text names; `None`: it names something else.
+/// Returns the perf event that the text names; `None` if the text is not a perf event.
 pub(super) fn probe(text: &str) -> Result<Option<PerfProbe>> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     Ok(Some(match kind {
@@ -51,7 +51,7 @@ fn nanoseconds(text: &str) -> Result<u64> {
     }
 }
 
-/// `EVENT` or `EVENT:PERIOD`.
+/// Parses `EVENT` or `EVENT:PERIOD`.
 fn named(
     kind: &str,
     text: &str,
