@@ -1,4 +1,4 @@
-//! Events that are watched one by one: what they are, and how what they send is shown.
+//! Events that are watched individually, and how their records are printed.
 
 mod json;
 mod lines;
@@ -31,16 +31,16 @@ use names::KernelNames;
 pub(super) use lines::Lines;
 pub(super) use traced::{Traced, either};
 
-/// Between two readings of the ring: so long an event can take to be shown, twice.
+/// Interval between readings of the ring. An event is printed after at most two intervals.
 pub(super) const STEP: Duration = Duration::from_millis(100);
 
-/// An event that is watched.
+/// A watched event.
 pub(super) struct Watched {
     /// `SYSTEM:EVENT`.
     pub(super) name: String,
     pub(super) system: String,
     pub(super) format: EventFormat,
-    /// `None`: its print format cannot be read, and its fields are shown by name.
+    /// `None` if the print format cannot be parsed; its fields are then printed by name.
     print: Option<Print>,
 }
 
@@ -60,7 +60,7 @@ impl Watched {
         Shape::of(&self.format)
     }
 
-    /// The condition of a filter that stands in `source`.
+    /// Resolves the condition of a filter in `source`.
     pub(super) fn condition(&self, filter: &Expr, source: &str, node: &Node) -> Result<Condition> {
         let tables = self.tables();
         let scope = Scope {
@@ -82,14 +82,14 @@ impl Watched {
     }
 }
 
-/// What is known of the node.
+/// Symbols and cgroups of the node.
 #[derive(Default)]
 pub(super) struct Node {
     pub(super) symbols: Kallsyms,
     pub(super) groups: Groups,
 }
 
-/// The print format; where it has names of enumerators, with their values from the kernel's BTF.
+/// Parses the print format. Enumerators get their values from the kernel's BTF.
 fn print(format: &EventFormat) -> Option<Print> {
     let print = Print::parse(format).ok()?;
     if print.unresolved().is_empty() {
@@ -99,7 +99,7 @@ fn print(format: &EventFormat) -> Option<Print> {
     Print::parse_with(format, &|name| known.get(name).copied()).ok()
 }
 
-/// The words for what is wrong in a text, each with its place.
+/// Returns the usage error for problems in a text, with their positions.
 pub(super) fn wrong(problems: &[Problem], source: &str) -> Usage {
     let shown: Vec<_> = problems
         .iter()
@@ -108,7 +108,7 @@ pub(super) fn wrong(problems: &[Problem], source: &str) -> Usage {
     Usage(shown.concat().trim_end().to_owned())
 }
 
-/// The events that a command names, each once.
+/// The events that a command names, without duplicates.
 #[derive(Default)]
 pub(super) struct WatchedEvents {
     all: Vec<Watched>,
@@ -119,8 +119,8 @@ impl WatchedEvents {
         &self.all
     }
 
-    /// The places of the events that are meant: one for a name, several for a pattern. Leaves out registered
-    /// probes, whose records no program sees.
+    /// Returns the indexes of the matching events: one for a name, several for a pattern. Omits
+    /// registered probes, whose records BPF programs cannot see.
     pub(super) fn find(&mut self, events: &TraceEvents, text: &str) -> Result<Vec<usize>> {
         let is_pattern = text.contains(['*', '?', '[']) || !text.contains([':', '/']);
         let names = if is_pattern {
@@ -152,7 +152,7 @@ impl WatchedEvents {
     }
 }
 
-/// Splits an event from its filter.
+/// Separates an event from its filter.
 pub(super) fn event(text: &str) -> Result<(String, Option<Expr>)> {
     let (tree, problems) = parse::event(text);
     if !problems.is_empty() {
@@ -161,7 +161,7 @@ pub(super) fn event(text: &str) -> Result<(String, Option<Expr>)> {
     Ok((tree.event.node, tree.filter))
 }
 
-/// Bytes of a ring that has room for this many: a power of two, and a page at least.
+/// Rounds the size of a ring up to a power of two and at least a page.
 pub(super) fn ring(bytes: u64) -> Result<u32> {
     const MOST: u64 = 1 << 30;
     if bytes > MOST {
@@ -172,15 +172,15 @@ pub(super) fn ring(bytes: u64) -> Result<u32> {
     Ok(u32::try_from(bytes).unwrap_or(1 << 30))
 }
 
-/// Whether more is wanted.
+/// Whether more records are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
     Wanted,
     Enough,
 }
 
-/// Shows what comes until the time is over, a signal, or enough has come; then detaches, and shows
-/// what is left.
+/// Prints records until the time is over, a signal arrives, or no more are wanted. Then detaches
+/// and prints the remaining records.
 pub(super) fn follow(
     session: &mut WatchSession,
     signals: &Signals,

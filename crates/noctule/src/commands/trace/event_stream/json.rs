@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Watched;
 
-/// The object of an event.
+/// Returns the object of an event.
 pub(super) fn event(event: &Watched, arrival: &Arrival, time: u64, text: &str) -> Value {
     let fields = event.format.fields.iter().map(|field| {
         let found = field_value(field, &arrival.record);
@@ -26,7 +26,7 @@ pub(super) fn event(event: &Watched, arrival: &Arrival, time: u64, text: &str) -
     })
 }
 
-/// What a trigger did at the event.
+/// Adds the trigger's action at the event.
 pub(super) fn add_trigger(
     event: &mut Value,
     label: &str,

@@ -1,4 +1,4 @@
-//! One line for each event, for people or as JSON.
+//! Formats each event as a line of text or JSON.
 
 use noctule_kernel::TraceEvents;
 use noctule_text::{Align, clock_us, escape, escape_bytes, pad, width};
@@ -10,18 +10,18 @@ use super::json;
 use crate::commands::trace::event_stream::{Kallsyms, KernelNames, Watched, monotonic_ns, ns};
 use crate::print::{Paint, utc_offset};
 
-/// Widths of columns: `HH:MM:SS.uuuuuu`, a CPU of three digits, and a name with a pid of six.
+/// Column widths that fit `HH:MM:SS.uuuuuu`, a three-digit CPU, and a name with a six-digit pid.
 const TIME: usize = 15;
 const CPU: usize = 3;
 const THREAD: usize = 23;
 
-/// How what arrives becomes lines.
+/// Formats records as lines.
 pub(in crate::commands) struct Lines<'a> {
     events: &'a [Watched],
     names: KernelNames<'a>,
     json: bool,
     paint: Paint,
-    /// Unix time less the time of `CLOCK_MONOTONIC`.
+    /// Difference between Unix time and `CLOCK_MONOTONIC`.
     since: u64,
     width: usize,
 }
@@ -45,7 +45,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The names of the columns.
+    /// Returns the header line.
     pub(in crate::commands) fn head(&self) -> String {
         if self.json {
             return String::new();
@@ -58,12 +58,12 @@ impl<'a> Lines<'a> {
         self.paint.bold(&names) + "\n"
     }
 
-    /// The lines of an event: in front of it a gap, if events are missing there.
+    /// Formats an event, preceded by a gap if events were lost before it.
     pub(in crate::commands) fn event(&self, arrival: &Arrival, out: &mut String) {
         self.line(arrival, None, out);
     }
 
-    /// The lines of a trigger at its event, with the stack if one was taken.
+    /// Formats a trigger's action at its event, with the stack if one was captured.
     pub(in crate::commands) fn trigger(&self, arrival: &Arrival, label: &str, out: &mut String) {
         self.line(arrival, Some(label), out);
         if !self.json {
@@ -73,7 +73,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The function of the kernel that has this address.
+    /// Returns the kernel function at this address.
     fn frame(&self, address: u64) -> String {
         escape(&symbol_text(address, true, 0, &self.names))
     }
@@ -110,7 +110,7 @@ impl<'a> Lines<'a> {
         *out += &line;
     }
 
-    /// The line at the end, if events were lost or hits skipped behind the last one.
+    /// Formats the gap at the end, if events were lost or skipped after the last one.
     pub(in crate::commands) fn losses(&self, losses: &Losses, out: &mut String) {
         self.gap(monotonic_ns(), losses.lost, losses.skipped, out);
     }
@@ -140,7 +140,7 @@ impl<'a> Lines<'a> {
         *out += &format!("{}  {}\n", self.clock(time), self.paint.warning(&words));
     }
 
-    /// The fields as the event's own print format shows them.
+    /// Formats the fields with the event's print format.
     fn text(&self, event: &Watched, arrival: &Arrival) -> String {
         let mut text = String::new();
         if event.system == "syscalls" && print::syscall(&event.format, &arrival.record, &mut text) {
@@ -152,7 +152,7 @@ impl<'a> Lines<'a> {
             }
             _ => print::fields(&event.format, &arrival.record, &mut text),
         }
-        // Some formats end with a line feed, as the kernel's own file shows.
+        // Some print formats end with a line feed, which the kernel's trace file also shows.
         text.truncate(text.trim_end_matches('\n').len());
         text
     }

@@ -1,4 +1,4 @@
-//! What records point to in the kernel.
+//! Resolves addresses in records to kernel functions and strings.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,7 +10,7 @@ use noctule_trace::print::{Symbol, Symbols};
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::rights::Reading;
 
-/// Functions and texts of the kernel by address, read when the first one is asked for.
+/// Kernel functions and strings by address. Each table is read when it is first needed.
 pub(super) struct KernelNames<'a> {
     symbols: &'a Kallsyms,
     events: &'a TraceEvents,
@@ -41,7 +41,7 @@ impl Symbols for KernelNames<'_> {
     }
 }
 
-/// Lines such as `0xffffffff82819 : "a text\n"`, with escapes as C has them.
+/// Parses lines such as `0xffffffff82819 : "a text\n"`, which have C escapes.
 fn parse(text: &str) -> HashMap<u64, String> {
     let one = |line: &str| {
         let (address, text) = line.split_once(" : ")?;

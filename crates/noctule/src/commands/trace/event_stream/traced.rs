@@ -1,4 +1,4 @@
-//! Events that are shown whenever their filter holds.
+//! Events that are printed if their filter matches.
 
 use anyhow::Result;
 use noctule_kernel::TraceEvents;
@@ -9,18 +9,18 @@ use crate::commands::trace::event_stream::{Node, WatchedEvents, event, ring};
 use crate::commands::trace::refusal::not_started;
 use crate::commands::trace::tracepoints::Skipped;
 
-/// The events of a command that shows events, and which of their records it shows.
+/// The events of a command and the filters of their records.
 pub(in crate::commands) struct Traced<'a> {
     pub(in crate::commands) events: WatchedEvents,
-    /// By the place of the event.
+    /// Filters, by the index of the event.
     shown: Vec<Wanted<'a>>,
 }
 
-/// Which records of an event are shown.
+/// Filter for the records of an event.
 struct Wanted<'a> {
-    /// `None`: all of them.
+    /// `None` if all records are printed.
     condition: Option<Condition>,
-    /// What the user typed, for the first filter.
+    /// The user's text for the first filter.
     text: &'a str,
 }
 
@@ -52,7 +52,8 @@ impl<'a> Traced<'a> {
         Ok(Self { events, shown })
     }
 
-    /// Starts to watch them. `buffer`: bytes between the kernel and the command.
+    /// Starts to watch the events. `buffer` is the size of the ring between kernel and command, in
+    /// bytes.
     pub(in crate::commands) fn start(
         &self,
         kernel: &TraceEvents,
@@ -85,13 +86,13 @@ impl<'a> Traced<'a> {
 }
 
 impl Wanted<'_> {
-    /// An event that is given twice is shown where either filter holds.
+    /// Adds a filter. An event given twice is printed if either filter matches.
     fn or(&mut self, other: Option<Condition>) {
         self.condition = either(self.condition.take(), other);
     }
 }
 
-/// Holds where one of the filters does; `None` always holds.
+/// Returns a condition that holds if either filter does; `None` always holds.
 pub(in crate::commands) fn either(
     one: Option<Condition>,
     other: Option<Condition>,
