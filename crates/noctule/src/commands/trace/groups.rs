@@ -1,4 +1,4 @@
-//! The cgroups of the node: whose events are meant, and whose they were.
+//! The cgroups of the node: resolves names in filters, and names the groups of events.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,19 +14,19 @@ use noctule_trace::resolve::{self, Fits};
 
 use crate::rights;
 
-/// The longest that names are waited for.
+/// Maximum time to wait for names.
 const NAMES_WAIT: Duration = Duration::from_millis(500);
 
-/// The cgroups, looked at when they are asked for the first time.
+/// The cgroups, read at first use.
 #[derive(Default)]
 pub(super) struct Groups(RefCell<Option<Known>>);
 
 struct Known {
     hierarchy: Hierarchy,
     registry: Registry,
-    /// What was asked for, and the groups that fitted then.
+    /// Conditions of filters, with the cgroup ids that matched when each was resolved.
     conditions: Vec<(Identity, Fits, Vec<u64>)>,
-    /// One group for each owner, of all that the registry knows.
+    /// The lowest cgroup id of each owner, over all owners in the registry.
     first: HashMap<(Identity, String), u64>,
 }
 
@@ -35,7 +35,7 @@ impl Known {
         let hierarchy = Hierarchy::probe(Path::new("/proc"));
         let mount = hierarchy.mount.clone();
         let registry = Registry::new(Config {
-            // Without a mount ids stay without paths.
+            // Without a mount, ids have no paths.
             cgroup_mount: mount.unwrap_or_else(|| PathBuf::from("/nonexistent")),
             walk_interval: Duration::ZERO,
             on_thread: rights::read_only,
@@ -49,7 +49,7 @@ impl Known {
         }
     }
 
-    /// Looks at the hierarchy again, and at what became known of names.
+    /// Reads the hierarchy again, and collects names that have become known.
     fn refresh(&mut self) {
         self.registry.resync(now_ns());
         self.registry.catch_up(NAMES_WAIT);
@@ -78,14 +78,14 @@ impl Groups {
         what(self.0.borrow_mut().get_or_insert_with(Known::new))
     }
 
-    /// Looks at the hierarchy again, if anybody has asked for it.
+    /// Reads the hierarchy again, if it was ever needed.
     pub(super) fn refresh(&self) {
         if let Some(known) = self.0.borrow_mut().as_mut() {
             known.refresh();
         }
     }
 
-    /// The group that stands for all groups of its owner.
+    /// Returns the cgroup that represents all cgroups of its owner.
     pub(super) fn first(&self, identity: Identity, id: u64) -> u64 {
         self.with(|known| {
             let owner = known.registry.owner(CgroupId(id));
@@ -99,8 +99,8 @@ impl Groups {
         owner.name(level(identity))
     }
 
-    /// Warns of names that nothing has, which a filter was to leave out: what was to have one is an error before. Said
-    /// once for each, whatever the number of events.
+    /// Warns once per name that no cgroup has, if the filter was to exclude it. A name to be
+    /// included must exist; otherwise an earlier check fails.
     pub(super) fn warn_of_unknown(&self) {
         let known = self.0.borrow();
         let conditions = known.iter().flat_map(|known| &known.conditions);
@@ -109,8 +109,8 @@ impl Groups {
         }
     }
 
-    /// Warns of groups that were made after the program: what they did was not `done`, or was where the filter leaves
-    /// its names out.
+    /// Warns of cgroups created after the program, for which its filter is wrong. They are neither
+    /// included by `==` and `~` nor excluded by `!=`.
     pub(super) fn warn_of_late(&self, done: &str) {
         let made = match self.late() {
             0 => return,
@@ -120,7 +120,7 @@ impl Groups {
         tracing::warn!("{made}: not {done} by `==` and `~`, not left out by `!=`");
     }
 
-    /// How many groups fit a condition now and did not when the program was made.
+    /// Returns the number of cgroups that match a condition now, but did not when it was resolved.
     fn late(&self) -> usize {
         let known = self.0.borrow();
         let Some(known) = known.as_ref() else {
@@ -154,7 +154,7 @@ impl resolve::Groups for Groups {
     }
 }
 
-/// What is said of each name that no group had.
+/// Returns a warning for each name that no cgroup had.
 fn unknown<'a>(
     conditions: impl Iterator<Item = &'a (Identity, Fits, Vec<u64>)>,
 ) -> BTreeSet<String> {
@@ -180,7 +180,7 @@ const fn level(identity: Identity) -> Level {
     }
 }
 
-/// The key that identifies an owner; names do not.
+/// Returns a key that is unique to the owner, unlike its name.
 fn who(owner: &Owner, identity: Identity) -> String {
     let subject = || match owner.subject() {
         Subject::Container(id) => format!("container {id}"),
@@ -201,8 +201,8 @@ fn who(owner: &Owner, identity: Identity) -> String {
     }
 }
 
-/// The names that a condition can mean an owner by: the one that is shown, its own name without
-/// those around it, and ids in full.
+/// Returns the names that a condition can use for an owner: its displayed name, its own name
+/// without those of its parents, and full ids.
 fn names(owner: &Owner, identity: Identity) -> impl Iterator<Item = String> {
     let (container, pod) = (owner.container.as_ref(), owner.pod.as_ref());
     let (name, id) = match identity {

@@ -33,9 +33,9 @@ use control::{Control, Order};
 use names::Names;
 use plan::Job;
 
-/// Rows of the live table.
+/// Maximum number of rows of the live table.
 const LIVE_ROWS: usize = 20;
-/// The kernel writes this between the tables of one event.
+/// Separator that the kernel prints between the tables of one event.
 const BETWEEN: &str = "\n\n";
 
 pub(crate) fn run(args: &HistArgs) -> Result<u8> {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &HistArgs) -> Result<u8> {
         bail!(no_graph());
     }
     let wanted = Wanted::find(args, &jobs, &node)?;
-    // It sees the event that a table keeps before the table does.
+    // Started first, so that it sees an event before the table saves its value.
     let before = wanted
         .as_ref()
         .map(|wanted| wanted.start(args, &node, output.paint()));
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &HistArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// When the number of the `snapshot()` was kept, in nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns when `snapshot()` last saved a value, in nanoseconds of `CLOCK_MONOTONIC`.
 fn taken(running: &[Running], groups: &Groups) -> Result<Option<u64>> {
     let has = |one: &&Running| one.table.tracked.iter().any(|tracked| tracked.is_snapshot);
     let Some(one) = running.iter().find(has) else {
@@ -117,21 +117,21 @@ fn taken(running: &[Running], groups: &Groups) -> Result<Option<u64>> {
     Ok(one.table.taken(&counted.rows).map(|taken| taken.time_ns))
 }
 
-/// What only the node knows.
+/// Symbols and cgroups of the node.
 type Known<'a> = (&'a Kallsyms, &'a Groups);
 
-/// A table that counts.
+/// A running table.
 struct Running {
     session: Session,
     table: Table,
     events: String,
     trigger: String,
     name: Option<String>,
-    /// It only serves others.
+    /// Whether it has no output of its own, because it only serves other tables.
     is_hidden: bool,
 }
 
-/// Starts all tables, those that have to do with each other at once.
+/// Starts all tables. Tables that depend on each other start together.
 fn start(jobs: Vec<Job>, gate: &Gate) -> Result<Vec<Running>> {
     let (mut of_others, alone): (Vec<_>, Vec<_>) = jobs
         .into_iter()
@@ -158,7 +158,7 @@ fn start_group(mut jobs: Vec<(usize, Job)>, gate: &Gate) -> Result<Vec<(usize, R
         .map(|(_, job)| std::mem::take(&mut job.targets))
         .collect();
     let tables = jobs.iter().zip(targets).map(|((_, job), targets)| Start {
-        // A synthetic event has no target: others count it.
+        // A synthetic event has no target; the programs of other tables count it.
         programs: job
             .programs
             .iter()
@@ -191,7 +191,7 @@ fn start_group(mut jobs: Vec<(usize, Job)>, gate: &Gate) -> Result<Vec<(usize, R
 }
 
 impl Running {
-    /// What was counted; the rows of the cgroups of one owner are one row.
+    /// Returns the counts. Rows of cgroups with one owner are merged.
     fn counted(&self, groups: &Groups) -> Result<Counted> {
         let read = self.session.read();
         let mut counted =
@@ -214,7 +214,7 @@ impl Running {
         })
     }
 
-    /// The live table.
+    /// Renders the live table.
     fn draw(&self, rows: usize, (symbols, groups): Known<'_>) -> Result<String> {
         let counted = self.counted(groups)?;
         let names = Names::new(symbols, groups, &counted);
@@ -223,7 +223,7 @@ impl Running {
         Ok(self.table.draw(&self.snapshot(&counted)?, &names, area))
     }
 
-    /// The answer at the end; none of a table that only serves others.
+    /// Returns the final output; `None` if the table only serves other tables.
     fn answer(
         self,
         args: &HistArgs,
@@ -289,7 +289,7 @@ impl Running {
     }
 }
 
-/// The instructions of the classic filter, and those of the program.
+/// Lists the instructions of the classic filter and of the program.
 fn dump(program: &Program) -> Result<String> {
     let code = emit(program)?.code;
     let classic = program.classic.as_ref();
@@ -299,7 +299,7 @@ fn dump(program: &Program) -> Result<String> {
     Ok(format!("{classic}# program\n{code}"))
 }
 
-/// Draws again and again, and obeys, until the time has come or a signal.
+/// Redraws the table and executes orders, until the time is over or a signal arrives.
 fn watch(
     args: &HistArgs,
     signals: &Signals,
@@ -348,7 +348,7 @@ fn watch(
         }
         next = Instant::now() + step;
         if live {
-            // The head, and the line about the rows that have no place, and that of the cursor.
+            // Leaves room for the header, the line about rows that do not fit, and the cursor line.
             let shown = || running.iter().filter(|one| !one.is_hidden);
             let rows = size().1 / shown().count().max(1);
             let rows = rows.saturating_sub(3).clamp(1, LIVE_ROWS);
@@ -365,7 +365,7 @@ fn watch(
     Ok(())
 }
 
-/// Puts the text in place of the lines that were drawn before.
+/// Replaces the lines that were drawn before.
 fn redraw(text: &str, lines: &mut usize, output: &mut Output<'_>) -> Result<Reader> {
     let back = match *lines {
         0 => String::new(),
@@ -385,7 +385,7 @@ fn no_graph() -> Usage {
     Usage(words.to_owned())
 }
 
-/// Characters of a line, and lines.
+/// Returns the width and height of the terminal.
 fn size() -> (usize, usize) {
     const USUAL: (usize, usize) = (120, 24);
     if !stdout().is_terminal() {

@@ -1,8 +1,9 @@
-//! The events before a `snapshot()`: the last ones of `--trace` up to the time when its number was kept.
+//! The events before a `snapshot()`: the last events of `--trace` up to the moment when its value
+//! was saved.
 //!
-//! The programs of the table say nothing when they keep a number: its time stands in the row. So the last
-//! events are held here, and those of before that time are picked out when it is read. Each reading picks
-//! out those of the newest time, and lets go what no later time can ask for.
+//! The programs of a table do not report that they saved a value; its time is only in the row. So
+//! the last events are held here, and the table is read from time to time. Each reading selects the
+//! events before the newest saved value. It drops events that no later value can need.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -20,19 +21,19 @@ use crate::commands::trace::tracepoints;
 use crate::exit::Usage;
 use crate::print::Paint;
 
-/// Between two readings of the table.
+/// Interval between readings of the table.
 const LOOK: Duration = Duration::from_millis(500);
-/// So many events more than are wanted are held before the table is read early.
+/// Number of held events, beyond those requested, at which the table is read early.
 const HELD: usize = 50_000;
 
-/// What is traced for a snapshot.
+/// The events to trace for a snapshot.
 pub(super) struct Wanted<'a> {
     kernel: TraceEvents,
     traced: Traced<'a>,
 }
 
 impl<'a> Wanted<'a> {
-    /// `None`: no trigger has a `snapshot()`.
+    /// Returns `None` if no trigger has a `snapshot()`.
     pub(super) fn find(args: &'a HistArgs, jobs: &[Job], node: &Node) -> Result<Option<Self>> {
         let tracked = jobs.iter().flat_map(|job| &job.table.tracked);
         let snapshots = tracked.filter(|tracked: &&Tracked| tracked.is_snapshot);
@@ -52,7 +53,7 @@ impl<'a> Wanted<'a> {
         bail!(Usage(words.to_owned()))
     }
 
-    /// Begins to trace.
+    /// Starts tracing.
     pub(super) fn start<'b>(
         &'b self,
         args: &HistArgs,
@@ -73,7 +74,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The events that are traced, of which the last ones are held.
+/// A running trace that holds the last events.
 pub(super) struct Before<'a> {
     pub(super) session: WatchSession,
     lines: Lines<'a>,
@@ -82,22 +83,22 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Takes what has come; `taken` reads from the table when its number was kept, and is asked from time
-    /// to time.
+    /// Reads new events. `taken` reads from the table when its value was saved; it is called from
+    /// time to time.
     pub(super) fn follow(&mut self, taken: impl FnOnce() -> Result<Option<u64>>) -> Result<()> {
         let held = &mut self.held;
         self.session.read(monotonic_ns(), |one| held.push(one))?;
         if self.looked.elapsed() < LOOK && held.last.len() < held.room + HELD {
             return Ok(());
         }
-        // What is kept after this is later than all that the table can say now.
+        // A value saved after this moment is newer than any that the table can return now.
         let before = monotonic_ns();
         held.look(before, taken()?);
         self.looked = Instant::now();
         Ok(())
     }
 
-    /// Ends, and answers the lines of the events up to that time.
+    /// Stops tracing and returns the lines of the events up to the time of the saved value.
     pub(super) fn end(mut self, taken: Option<u64>) -> Result<Vec<String>> {
         let held = &mut self.held;
         let losses = self.session.stop(monotonic_ns(), |one| held.push(one))?;
@@ -123,16 +124,16 @@ impl Before<'_> {
 /// The last events, and those of the snapshot.
 #[derive(Default)]
 struct Held {
-    /// As many are wanted.
+    /// Number of events in a snapshot.
     room: usize,
     last: VecDeque<Rc<Arrival>>,
-    /// When the number was kept for which the snapshot is.
+    /// When the value of the snapshot was saved.
     time_ns: u64,
     taken: VecDeque<Rc<Arrival>>,
 }
 
 impl Held {
-    /// They come in the order of time.
+    /// Adds an event; events must arrive in order of time.
     fn push(&mut self, arrival: Arrival) {
         let arrival = Rc::new(arrival);
         if arrival.time_ns <= self.time_ns {
@@ -148,7 +149,8 @@ impl Held {
         }
     }
 
-    /// The table was read at `now_ns` or later, and had kept its number last at `taken`.
+    /// Updates the snapshot. The table was read at `now_ns` or later, and last saved its value at
+    /// `taken`.
     fn look(&mut self, now_ns: u64, taken: Option<u64>) {
         if let Some(time) = taken.filter(|time| *time != self.time_ns) {
             self.time_ns = time;
@@ -157,7 +159,8 @@ impl Held {
             let before: Vec<_> = before.cloned().collect();
             before.into_iter().for_each(|one| self.take(one));
         }
-        // A time that is read later is after `now_ns`: of what was before, only the last can be wanted.
+        // A value read later is newer than `now_ns`, so only the last events before it can be
+        // needed.
         let old = self.last.partition_point(|one| one.time_ns <= now_ns);
         self.last.drain(..old.saturating_sub(self.room));
     }
@@ -187,12 +190,12 @@ mod tests {
         (1..=6).for_each(|time| held.push(at(time)));
         held.look(6, Some(4));
         assert_eq!(times(&held), [2, 3, 4]);
-        // A later time; its last events have not come yet.
+        // A newer value, whose last events have not arrived yet.
         held.look(8, Some(8));
         assert_eq!(times(&held), [4, 5, 6]);
         (7..=10).for_each(|time| held.push(at(time)));
         assert_eq!(times(&held), [6, 7, 8]);
-        // The same time again changes nothing.
+        // An unchanged time changes nothing.
         held.look(10, Some(8));
         assert_eq!(times(&held), [6, 7, 8]);
         assert_eq!(held.last.len(), 3, "no more than a later time can ask for");

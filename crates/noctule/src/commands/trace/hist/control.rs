@@ -1,4 +1,4 @@
-//! Orders to tables that count: lines of a FIFO.
+//! Reads orders for running tables from a FIFO or standard input.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -10,14 +10,14 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use crate::exit::Usage;
 
-/// Where orders come from.
+/// The source of orders.
 pub(super) struct Control {
-    /// `None`: the writer has closed it.
+    /// `None` after the writer closed it.
     file: Option<File>,
     rest: Vec<u8>,
 }
 
-/// What to do with a table.
+/// An order to a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Pause,
@@ -26,14 +26,14 @@ pub(super) enum Order {
 }
 
 impl Control {
-    /// A FIFO, or with `-` standard input.
+    /// Opens a FIFO, or standard input for `-`.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         let file = if path == Path::new("-") {
             let input = rustix::io::dup(std::io::stdin());
             File::from(input.context("reading standard input")?)
         } else {
-            // With both ends open it never ends, whichever writer closes it.
+            // Opened for reading and writing, so it does not end when a writer closes it.
             let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = open(path, flags, Mode::empty());
             File::from(file.with_context(|| format!("--control {shown}"))?)
@@ -50,12 +50,12 @@ impl Control {
         })
     }
 
-    /// Readable when an order has come.
+    /// Returns the descriptor to poll for orders.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(File::as_fd)
     }
 
-    /// The orders that came, each with the name of its table, or for all; lines that are none are said.
+    /// Returns new orders, each with the name of its table or `None` for all. Logs invalid lines.
     pub(super) fn orders(&mut self) -> Result<Vec<(Order, Option<String>)>> {
         let mut bytes = [0; 4096];
         let Some(file) = &mut self.file else {
@@ -64,7 +64,7 @@ impl Control {
         match file.read(&mut bytes) {
             Ok(0) => {
                 self.file = None;
-                // The last line of standard input may have no end.
+                // The last line of standard input may lack a line feed.
                 self.rest.push(b'\n');
             }
             Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
