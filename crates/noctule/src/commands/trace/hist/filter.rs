@@ -1,8 +1,8 @@
 //! Filters in the language of tcpdump.
 //!
-//! tcpdump itself compiles them: its library cannot be loaded by a program that is linked statically, as
-//! noctule is for nodes, and the compilers in Rust that there are know a part of the language. It prints
-//! instructions and sees no packet.
+//! tcpdump compiles them. A statically linked binary, such as noctule's builds for nodes, cannot
+//! load libpcap, and the existing Rust compilers cover only part of the language. tcpdump only
+//! prints instructions; it does not capture packets.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -14,8 +14,8 @@ use noctule_trace::raw::is_classic;
 use crate::commands::trace::attach_point::Target;
 use crate::exit::Usage;
 
-/// The instructions of a filter: its expression, or what `tcpdump -ddd` has printed for it. `event`:
-/// what the user calls the target.
+/// Compiles a filter, or parses the output of `tcpdump -ddd` if that is given instead. `event` is
+/// the user's name for the target.
 pub(super) fn compile(text: &str, event: &str, target: &Target) -> Result<Classic> {
     let interface = event.strip_prefix("socket:").unwrap_or_default();
     let Some(has_ethernet) = target.has_ethernet() else {
@@ -30,12 +30,13 @@ pub(super) fn compile(text: &str, event: &str, target: &Target) -> Result<Classi
     Classic::parse(&printed).with_context(|| format!("what tcpdump makes of {text:?}"))
 }
 
-/// What tcpdump prints. `ethernet`: the interface, if it has Ethernet headers.
+/// Runs tcpdump and returns its output. `ethernet` is the interface, if it has Ethernet headers.
 fn tcpdump(text: &str, ethernet: Option<&str>) -> Result<String> {
     let mut command = Command::new("tcpdump");
     command.args(["-ddd", "-y"]);
     match ethernet {
-        // With the interface it makes use of what the kernel keeps beside the packet: VLAN tags.
+        // With the interface, tcpdump also uses metadata that the kernel keeps outside the packet,
+        // such as VLAN tags.
         Some(interface) => command.args(["EN10MB", "-i", interface]),
         None => command.arg("RAW"),
     };

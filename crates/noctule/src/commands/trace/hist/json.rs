@@ -1,4 +1,4 @@
-//! The answer as JSON (docs/json.md).
+//! The output as JSON (docs/json.md).
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use anyhow::Result;
 use noctule_trace::table::{Cell, Frame, NodeNames, Snapshot, Table};
 use serde_json::{Map, Value, json};
 
-/// One object, without a line feed. `events`: the objects of those before the `snapshot()`.
+/// Returns one object without a line feed. `events` has the objects of the events before the
+/// `snapshot()`.
 pub(super) fn answer(
     event: &str,
     table: &Table,
@@ -79,7 +80,7 @@ fn value(cell: Cell) -> Value {
             fields,
         } => {
             let mut kept = json!({"value": number});
-            // A field may be called value, too.
+            // Saved fields are nested, because one can be called `value`.
             for (name, cell) in fields {
                 kept["saved"][name] = value(cell);
             }

@@ -1,4 +1,4 @@
-//! Triggers that have to do with each other: variables, actions and synthetic events.
+//! Triggers that depend on each other through variables, actions or synthetic events.
 
 use anyhow::{Result, bail};
 use noctule_kernel::TraceEvents;
@@ -17,12 +17,12 @@ use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
-/// Stands in front of the name of a synthetic event.
+/// System name of synthetic events.
 const SYSTEM: &str = "synthetic";
-/// Numbers of synthetic events: no tracepoint and no other probe has them.
+/// First id of synthetic events, above those of tracepoints and other probes.
 const FIRST: u64 = 1 << 40;
 
-/// An event with its trigger, as both were given.
+/// An event with its trigger, as typed by the user.
 pub(super) struct Given<'a> {
     pub(super) events: &'a str,
     pub(super) trigger: &'a str,
@@ -30,7 +30,8 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// It has to do with other events; `matched` are those on whose tables others match.
+    /// Returns whether it depends on other triggers. `matched` lists the events of `onmatch`
+    /// handlers.
     pub(super) fn is_linked(&self, matched: &[EventName]) -> bool {
         let tree = &self.tree;
         !tree.vars.is_empty()
@@ -39,13 +40,13 @@ impl Given<'_> {
             || matched.contains(&event_name(self.events))
     }
 
-    /// The name of the synthetic event.
+    /// Returns the name of the synthetic event, if it is one.
     fn synthetic(&self) -> Option<&str> {
         let (system, event) = self.events.split_once(':')?;
         (system == SYSTEM).then_some(event)
     }
 
-    /// Its table only serves others: it is not shown.
+    /// Returns whether the table has no output of its own, because it only serves other tables.
     fn is_hidden(&self, table: &Table) -> bool {
         let tree = &self.tree;
         let serves = !tree.vars.is_empty() || !tree.actions.is_empty();
@@ -53,7 +54,7 @@ impl Given<'_> {
     }
 }
 
-/// The events on whose tables these match.
+/// Returns the events of all `onmatch` handlers.
 pub(super) fn matched(all: &[Given<'_>]) -> Vec<EventName> {
     let actions = all.iter().flat_map(|given| &given.tree.actions);
     actions
@@ -64,7 +65,7 @@ pub(super) fn matched(all: &[Given<'_>]) -> Vec<EventName> {
         .collect()
 }
 
-/// The definitions of synthetic events.
+/// Parses the definitions of synthetic events.
 pub(super) fn synthetic(texts: &[String]) -> Result<Vec<Synthetic>> {
     let mut all: Vec<Synthetic> = Vec::new();
     for (text, number) in texts.iter().zip(FIRST..) {
@@ -82,7 +83,7 @@ pub(super) fn synthetic(texts: &[String]) -> Result<Vec<Synthetic>> {
     Ok(all)
 }
 
-/// Where the programs of a trigger run.
+/// The targets of a trigger's programs.
 struct Opened {
     event: EventName,
     target: Option<Target>,
@@ -138,7 +139,7 @@ fn no_such(name: &str, synthetic: &[Synthetic]) -> Usage {
     })
 }
 
-/// As variables and actions have it: `sched.sched_switch`.
+/// Parses an event name, which variables and actions write as `sched.sched_switch`.
 fn event_name(text: &str) -> EventName {
     let (system, event) = text.split_once(':').unwrap_or(("", text));
     EventName {
@@ -147,7 +148,7 @@ fn event_name(text: &str) -> EventName {
     }
 }
 
-/// The tables of these triggers, in this order.
+/// Creates the tables of these triggers, in this order.
 pub(super) fn jobs(
     all: &[Given<'_>],
     synthetic: &[Synthetic],

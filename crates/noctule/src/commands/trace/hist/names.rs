@@ -1,4 +1,4 @@
-//! Names that only the node knows: functions of the kernel, threads, system calls.
+//! Names that depend on the node: kernel functions, threads, system calls and cgroups.
 
 use std::borrow::Cow;
 use std::fs;
@@ -11,7 +11,7 @@ use noctule_trace::table::NodeNames;
 use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
 
-/// What the node knows of the rows that were counted.
+/// Resolves values in the counted rows to names.
 pub(super) struct Names<'a> {
     symbols: &'a Kallsyms,
     groups: &'a Groups,
@@ -29,7 +29,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// For a format that escapes control characters by itself.
+    /// Keeps the names unescaped, for formats that escape control characters themselves.
     pub(super) fn lossless(self) -> Self {
         Self {
             escape: noctule_text::lossless,
@@ -54,7 +54,7 @@ impl NodeNames for Names<'_> {
     fn syscall(&self, number: u64) -> Option<Cow<'_, str>> {
         let number = usize::try_from(number).ok()?;
         let name = syscalls::Sysno::new(number)?.name();
-        // The kernel's own names, where its functions are not called as the calls are.
+        // A few system calls have a different name in the kernel.
         let name = match name {
             "uname" | "stat" | "lstat" | "fstat" => format!("new{name}"),
             "sendfile" => "sendfile64".to_owned(),

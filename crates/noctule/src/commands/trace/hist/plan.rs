@@ -1,4 +1,4 @@
-//! Which tables there are, and which programs count into each.
+//! Plans the tables, and the programs that count into each.
 
 use anyhow::{Result, bail};
 use noctule_kernel::TraceEvents;
@@ -18,31 +18,31 @@ use crate::commands::trace::kallsyms::Kallsyms;
 use crate::commands::trace::tracepoints::Skipped;
 use crate::exit::Usage;
 
-/// A table with its programs, each of which has its target.
+/// A table with its programs and the target of each program.
 pub(super) struct Job {
-    /// The events, as they were given.
+    /// The events as typed by the user.
     pub(super) events: String,
-    /// The trigger of the first of them.
+    /// The trigger of the first event.
     pub(super) trigger: String,
-    /// Of `name=`.
+    /// The value of `name=`.
     pub(super) name: Option<String>,
-    /// What this trigger says.
+    /// The parsed trigger.
     pub(super) tree: Hist,
     pub(super) table: Table,
-    /// The first one made the table; the second of a pair comes before its first.
+    /// The first program defines the table. In a pair, the program of the second event comes first.
     pub(super) programs: Vec<Program>,
     pub(super) targets: Vec<Target>,
-    /// It begins paused.
+    /// Whether counting starts paused.
     pub(super) paused: bool,
-    /// Its programs have to do with those of others: all of these are started at once, and this is its
-    /// number among them.
+    /// Position among the tables that depend on each other, which are started together; `None` if
+    /// it is independent.
     pub(super) number: Option<usize>,
-    /// It only serves others.
+    /// Whether the table has no output of its own, because it only serves other tables.
     pub(super) is_hidden: bool,
 }
 
-/// The tables of these events and triggers. Those of one name count into one table. `synth`: definitions
-/// of synthetic events.
+/// Plans the tables of these events and triggers. Triggers with one name share a table. `synth`
+/// defines synthetic events.
 pub(super) fn of(
     pairs: &[[String; 2]],
     synth: &[String],
@@ -67,7 +67,7 @@ pub(super) fn of(
             tree,
         });
     }
-    // An event can pause them as well as the user.
+    // Both the user and an event can pause tables.
     let pausable = pausable || !switches.is_empty();
     let matched = linked::matched(&all);
     let (of_others, alone): (Vec<_>, Vec<_>) = all
@@ -86,7 +86,7 @@ pub(super) fn of(
         };
         let known = jobs.iter_mut().find(|(_, known)| is_named(known));
         if let Some((_, known)) = &known {
-            // What it does not say itself is as in the first.
+            // Clauses that it lacks are copied from the first trigger of this name.
             given.tree.fill_from(&known.tree);
         }
         let Some(job) = skipped.pass(job(given, symbols, groups))? else {
@@ -114,8 +114,9 @@ pub(super) fn of(
     Ok(jobs)
 }
 
-/// Programs of several events count in one window. One alone needs no gate: its window is that in which it is
-/// attached, and the first event of a pair counts nothing itself.
+/// Gates the programs if there are several, so that all count in one window. A single program does
+/// not need a gate, because its window is the time it is attached. The first program of a pair does
+/// not count.
 fn gate(jobs: &mut [Job]) {
     let all = || jobs.iter().flat_map(|job| &job.programs);
     let counting = all().filter(|program| !matches!(program.pair, Pair::First(_)));
@@ -125,7 +126,7 @@ fn gate(jobs: &mut [Job]) {
 }
 
 impl Job {
-    /// Counts the events of another trigger of the same name into this table.
+    /// Counts the events of another trigger with this name into the table.
     fn join(&mut self, other: Self, name: Span) -> Result<()> {
         let is_pair = |job: &Self| job.programs.iter().any(|one| one.pair != Pair::None);
         let rows = |why| Mismatch {
@@ -143,7 +144,7 @@ impl Job {
             _ => Ok(()),
         };
         if let Err(differs) = fits {
-            // The kernel's own words.
+            // The error message of the kernel.
             let text = "Named hist trigger doesn't match existing named hist trigger (includes \
                         variables)";
             let place = |tree: &Hist| clause(tree, differs.clause);
@@ -169,7 +170,7 @@ impl Job {
     }
 }
 
-/// Where a trigger has its order or its size.
+/// Returns where the trigger sets its sort order or size.
 fn clause(tree: &Hist, clause: Clause) -> Option<Span> {
     match clause {
         Clause::Rows => None,
@@ -208,7 +209,7 @@ fn job(given: Given<'_>, symbols: &Kallsyms, groups: &Groups) -> Result<Job> {
     })
 }
 
-/// The programs of one event, or of all that a pattern matches, and their table.
+/// Creates the programs and the table for one event, or for all that a pattern matches.
 fn one_table(
     events: &str,
     trigger: &str,
@@ -257,7 +258,7 @@ pub(super) fn with_scope<T>(
     })
 }
 
-/// What is wrong with a trigger; `event`: the one of several that it is wrong for.
+/// Returns the usage error for a trigger. `event` names the affected event, if there are several.
 pub(super) fn refused(event: Option<&str>, problems: &[Problem], trigger: &str) -> Usage {
     let shown: Vec<_> = problems
         .iter()

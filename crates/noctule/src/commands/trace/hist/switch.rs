@@ -1,4 +1,4 @@
-//! `enable_hist` and `disable_hist`: an event that lets the tables of another one count, or not.
+//! `enable_hist` and `disable_hist`: an event that resumes or pauses the tables of another event.
 
 use anyhow::{Result, bail};
 use noctule_trace::parse;
@@ -13,17 +13,17 @@ use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
-/// An event with its `enable_hist` or `disable_hist`.
+/// An event with its `enable_hist` or `disable_hist` trigger.
 pub(super) struct Given<'a> {
     event: &'a str,
     trigger: &'a str,
     tree: Trigger,
-    /// Whose tables are switched.
+    /// The event whose tables are switched.
     of: EventName,
     on: bool,
 }
 
-/// Whether the trigger switches tables; `None`: it makes one.
+/// Parses a trigger that switches tables; `None` if the trigger defines one.
 pub(super) fn given<'a>(event: &'a str, trigger: &'a str) -> Result<Option<Given<'a>>> {
     let is_switch = ["enable_hist", "disable_hist"]
         .iter()
@@ -49,8 +49,8 @@ pub(super) fn given<'a>(event: &'a str, trigger: &'a str) -> Result<Option<Given
     }))
 }
 
-/// Adds the programs that switch. They and the tables of which they speak are started with those that
-/// have to do with each other.
+/// Adds the switching programs. They and their target tables join the group of tables that are
+/// started together.
 pub(super) fn add(
     jobs: &mut Vec<Job>,
     all: &[Given<'_>],
@@ -90,7 +90,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Whether these are tables of that event.
+/// Returns whether a table counts this event.
 fn is_of(events: &str, of: &EventName) -> bool {
     let name = format!("{}:{}", of.system, of.event);
     let counted = |event: &str| event.rsplit("..").next() == Some(name.as_str());
