@@ -1,5 +1,5 @@
-//! `noctule load`: loads an object that is not ours, attaches its programs, shows what they print and
-//! what they leave in their maps, and detaches everything.
+//! `noctule load`: loads a third-party BPF object, attaches its programs, prints their output and
+//! maps, and detaches everything.
 
 mod errors;
 mod jobs;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<u8> {
     };
     let fail = |error| explained(error, &file, &lines, args.verbose);
     let jobs = jobs::of(&object.programs(), object.tail_calls(), args)?;
-    // Before anything can print.
+    // Opened before a program can print.
     let mut printed = follow_printed(args);
     let mut loaded = object.load(&jobs).map_err(fail)?;
     let mut running = Running::default();
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// The object in a file.
+/// Parses the object in a file.
 fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
     let context = || match bytes.starts_with(b"\x7fELF") {
         true => file.to_owned(),
@@ -94,7 +94,7 @@ fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
     })
 }
 
-/// The name of the object in the kernel: that of the file up to its first dot.
+/// Returns the object's name in the kernel, which is the file name up to the first dot.
 fn name(args: &LoadArgs) -> String {
     let stem = args
         .object
@@ -104,7 +104,7 @@ fn name(args: &LoadArgs) -> String {
     stem.split('.').next().unwrap_or("object").to_owned()
 }
 
-/// What programs print; without tracefs it is not shown, and the rest works.
+/// Follows the output of the programs. Without tracefs it is unavailable, but the rest works.
 fn follow_printed(args: &LoadArgs) -> Option<Printed> {
     if args.no_attach {
         return None;
@@ -119,7 +119,7 @@ fn follow_printed(args: &LoadArgs) -> Option<Printed> {
     }
 }
 
-/// What is attached.
+/// The attached programs and function tables.
 #[derive(Default)]
 struct Running {
     programs: Vec<(Job, Option<Attachment>)>,
@@ -127,8 +127,8 @@ struct Running {
 }
 
 impl Running {
-    /// Whether there is nothing to wait for: nothing is attached, or iterators only, which run when
-    /// they are read.
+    /// Returns whether there is nothing to wait for. This is so if only iterators are attached,
+    /// because they run when they are read.
     fn is_done(&self) -> bool {
         let waits = |(job, attached): &(Job, Option<Attachment>)| {
             attached.is_some() && job.target != Target::Iterator
@@ -136,7 +136,7 @@ impl Running {
         self.tables.is_empty() && !self.programs.iter().any(waits)
     }
 
-    /// Shows what is printed until the time has come, a signal, or nobody reads.
+    /// Prints output until the time is over, a signal arrives, or the reader is gone.
     fn watch(
         &self,
         args: &LoadArgs,
@@ -172,7 +172,7 @@ impl Running {
         Ok(())
     }
 
-    /// Detaches everything, after a last look at the sockets.
+    /// Detaches everything, after reading the packet counts of sockets.
     fn detach(&mut self, show: &mut Show<'_>) -> Result<()> {
         for (job, attached) in &mut self.programs {
             let passed = attached

@@ -1,4 +1,4 @@
-//! Why an object does not load, in words.
+//! Explains why an object could not be loaded.
 
 use std::io::Write as _;
 
@@ -9,11 +9,11 @@ use noctule_trace::verifier;
 use super::raw::Lines;
 use crate::exit::Explained;
 
-/// So much of what libbpf said is shown: the last lines name the reason.
+/// Number of libbpf's log lines that are printed; the last ones contain the reason.
 const LINES: usize = 3;
 
-/// The error with its reason. `lines`: the text of plain instructions; `verbose`: the log goes to standard
-/// error before.
+/// Returns the error with its reason. `lines` maps plain instructions to their source. With
+/// `verbose`, the verifier's log is printed first.
 pub(super) fn explained(
     error: ObjectError,
     file: &str,
@@ -23,7 +23,7 @@ pub(super) fn explained(
     if let Some(rejected) = &error.refused {
         if verbose {
             let lines = rejected.log.lines().map(|line| escape(line) + "\n");
-            // Standard error may be closed: the error cannot be printed.
+            // Standard error may be closed; then the log cannot be printed.
             let _ = std::io::stderr().write_all(lines.collect::<String>().as_bytes());
         }
         let mut why = verifier::explain(&rejected.log, rejected.errno);
@@ -47,7 +47,7 @@ pub(super) fn explained(
         .map(|line| escape(line))
         .collect();
     let from = said.len().saturating_sub(LINES);
-    // An error without a cause below it has words of its own.
+    // An error without a cause has its own message.
     let own_words = std::error::Error::source(&error.error).is_none();
     let error = anyhow::Error::new(error.error);
     if said.is_empty() || own_words {

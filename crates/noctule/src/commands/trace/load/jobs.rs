@@ -1,4 +1,4 @@
-//! Which programs are loaded, and what each is attached to.
+//! Selects the programs to load and their targets.
 
 use anyhow::{Context as _, Result, bail};
 use noctule_kernel::{ForeignProgram, NoTarget, Places, SECTIONS, Target};
@@ -7,18 +7,18 @@ use crate::args::LoadArgs;
 use crate::commands::trace::attach_point::code;
 use crate::exit::Usage;
 
-/// A program that is to be loaded.
+/// A program to be loaded.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) program: ForeignProgram,
     pub(super) target: Target,
-    /// What BTF is asked for in place of what the section says.
+    /// The function to look up in BTF, in place of the one in the section name.
     pub(super) function: Option<String>,
     pub(super) places: Places,
 }
 
-/// The programs that were asked for. Everything that can be said about them without the kernel is
-/// said here, so that nothing is loaded in vain. `tail_calls`: programs that others call.
+/// Returns the selected programs. Usage errors that do not need the kernel are reported here,
+/// before anything is loaded. `tail_calls` lists the targets of tail calls.
 pub(super) fn of(
     programs: &[ForeignProgram],
     tail_calls: &[String],
@@ -34,7 +34,7 @@ pub(super) fn of(
             continue;
         }
         let other = attach.iter().find(|(name, _)| *name == program.name);
-        // Such a section says that the program is only loaded when it is asked for.
+        // A leading `?` means that libbpf does not load the program by default.
         let waits = program.section.starts_with('?') || tail_calls.contains(&program.name);
         if other.is_none() && args.program.is_empty() && waits {
             continue;
@@ -61,7 +61,7 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
     let section = other.unwrap_or(&program.section);
     let mut target = match Target::of_section(section) {
         Ok(target) => target,
-        // It is only verified.
+        // Without an attachment, the program is only verified.
         Err(_) if args.no_attach => Target::Elsewhere("is only verified"),
         Err(NoTarget::Incomplete(form)) => bail!(Usage(format!(
             "{shown}: its section does not say what to attach to: --attach {shown}={form}"
@@ -93,8 +93,8 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
     })
 }
 
-/// Looks up where the code of a function lies in its file, as the other commands do: libbpf knows neither the
-/// default of several versions nor indirect functions.
+/// Resolves the function to offsets in its file, as the other commands do. libbpf does not support
+/// default symbol versions and indirect functions.
 fn find_code(target: &mut Target) -> Result<()> {
     if let Target::Uprobe {
         file,
@@ -122,7 +122,7 @@ fn places(args: &LoadArgs) -> Places {
     }
 }
 
-/// The sections that were given for programs.
+/// Parses the sections given with `--attach`.
 fn attach<'a>(programs: &[ForeignProgram], args: &'a LoadArgs) -> Result<Vec<(&'a str, &'a str)>> {
     let mut all = Vec::new();
     for text in &args.attach {

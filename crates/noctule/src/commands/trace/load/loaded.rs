@@ -1,4 +1,4 @@
-//! What is in the kernel: an object of libbpf's, or plain instructions with their maps.
+//! Objects in the kernel: those loaded by libbpf, and plain instructions with their maps.
 
 use noctule_kernel::{
     Attachment, BareKind, BareMap, BareObject, BareProgram, ClassicInsn, ForeignObject,
@@ -8,17 +8,17 @@ use noctule_trace::elf::LegacyObject;
 
 use super::jobs::Job;
 
-/// Programs that were read, and are not loaded yet.
+/// Programs that were parsed, but not loaded yet.
 pub(super) enum Object {
-    /// With the names of the programs that other programs call.
+    /// A libbpf object, and the names of the programs that are tail-called.
     Libbpf(Box<ForeignObject>, Vec<String>),
     Bare(Vec<BareMap>, Vec<(ForeignProgram, BareProgram)>),
-    /// The filter of a socket, which the kernel checks when it is attached.
+    /// A classic socket filter, which the kernel checks when it is attached.
     Classic(ForeignProgram, Vec<ClassicInsn>),
 }
 
 impl Object {
-    /// An object of before libbpf 1.0.
+    /// Converts an object for libbpf versions before 1.0.
     pub(super) fn of_legacy(read: &LegacyObject) -> Self {
         let map = |map: &noctule_trace::elf::LegacyMap| BareMap {
             name: map.name.clone(),
@@ -60,7 +60,7 @@ impl Object {
         }
     }
 
-    /// Names of the programs that others call: the maps of the object hold them from the beginning.
+    /// Returns the names of tail-called programs, which the object's maps contain initially.
     pub(super) fn tail_calls(&self) -> &[String] {
         match self {
             Self::Libbpf(_, tail_calls) => tail_calls,
@@ -68,7 +68,7 @@ impl Object {
         }
     }
 
-    /// Loads the programs of these jobs, and those that they may call.
+    /// Loads the programs of these jobs and those they can tail-call.
     pub(super) fn load(self, jobs: &[Job]) -> Result<Loaded, ObjectError> {
         let mut wanted: Vec<_> = jobs.iter().map(|job| job.program.name.clone()).collect();
         match self {
@@ -119,7 +119,7 @@ impl Loaded {
         }
     }
 
-    /// Registers the tables of functions that the object declares.
+    /// Registers the function tables (struct_ops) that the object declares.
     pub(super) fn register_tables(&mut self) -> Result<Vec<(String, Attachment)>, ObjectError> {
         match self {
             Self::Libbpf(object) => object.register_tables(),

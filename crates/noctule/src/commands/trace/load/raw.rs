@@ -1,4 +1,4 @@
-//! `noctule load --raw`: programs as plain instructions, without an object.
+//! `noctule load --raw`: plain instructions without an object file.
 
 use anyhow::{Result, anyhow, bail};
 use noctule_kernel::{ClassicInsn, ForeignProgram, Target};
@@ -11,17 +11,17 @@ use super::loaded::Object;
 use crate::args::LoadArgs;
 use crate::exit::Usage;
 
-/// The lines that instructions were made of.
+/// Maps instructions to source lines.
 #[derive(Default)]
 pub(super) struct Lines {
     file: String,
     text: Vec<String>,
-    /// Of each instruction, from 1.
+    /// Line number of each instruction, starting at 1.
     of: Vec<u32>,
 }
 
 impl Lines {
-    /// The line of an instruction; `None`: the instructions came as bytes.
+    /// Returns the source line of an instruction; `None` if the instructions were binary.
     pub(super) fn source(&self, instruction: u32) -> Option<Source> {
         let number = *self.of.get(instruction as usize)?;
         let text = self.text.get(number.checked_sub(1)? as usize)?;
@@ -32,7 +32,7 @@ impl Lines {
     }
 }
 
-/// The program in a file, under this name.
+/// Parses the program in a file and gives it this name.
 pub(super) fn object(
     args: &LoadArgs,
     file: &str,
@@ -40,7 +40,7 @@ pub(super) fn object(
     bytes: &[u8],
 ) -> Result<(Object, Lines)> {
     let read = raw::read(bytes).map_err(|error| match error {
-        // With its line, which is what the user typed.
+        // The error includes the line number in the user's text.
         error @ raw::RawError::Line { .. } => {
             anyhow!(Usage(format!("{}: {error}", noctule_text::escape(file))))
         }
@@ -124,7 +124,7 @@ fn extended(args: &LoadArgs, name: &str, read: Instructions) -> Result<Object> {
     Ok(Object::of_legacy(&object))
 }
 
-/// The version of this kernel.
+/// Returns the version of the running kernel.
 fn running() -> u32 {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy().into_owned();
@@ -132,11 +132,11 @@ fn running() -> u32 {
     version(&release[..end.unwrap_or(release.len())]).unwrap_or(0)
 }
 
-/// `LINUX_VERSION_CODE` of `4.14.0`; the last number may be missing.
+/// Returns the `LINUX_VERSION_CODE` of a version such as `4.14.0`; the patch level is optional.
 fn version(text: &str) -> Option<u32> {
     let mut parts = text.split('.').map(|part| part.parse::<u32>().ok());
     let (major, minor) = (parts.next()??, parts.next()??);
-    // The kernel's own code has eight bits for it.
+    // The kernel's version code has eight bits for the patch level.
     let patch = parts.next().map_or(Some(0), |patch| patch)?.min(255);
     let fits = parts.next().is_none() && major < 1 << 16 && minor < 256;
     fits.then_some(major << 16 | minor << 8 | patch)

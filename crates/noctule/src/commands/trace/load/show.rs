@@ -1,4 +1,4 @@
-//! What `noctule load` shows: lines for people, or lines of JSON.
+//! The output of `noctule load`, as text or JSON lines.
 
 use anyhow::Result;
 use noctule_kernel::{Attachment, MapContents, MapEntry};
@@ -10,7 +10,7 @@ use super::jobs::Job;
 use crate::commands::shared::watch::{Output, Reader};
 use crate::patient;
 
-/// Where it goes.
+/// Writes the output.
 pub(super) struct Show<'a> {
     output: Output<'a>,
     json: bool,
@@ -26,7 +26,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Nobody reads any more.
+    /// Returns whether the reader is gone.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
@@ -42,7 +42,7 @@ impl<'a> Show<'a> {
         self.write(&format!("{object}\n"))
     }
 
-    /// A program is loaded, and perhaps attached. The message for people goes beside the answer.
+    /// Reports a loaded and possibly attached program. As text, the message goes to standard error.
     pub(super) fn program(&mut self, job: &Job, attached: Option<&Attachment>) -> Result<()> {
         let place = attached.map(|attached| attached.place.as_str());
         if self.json {
@@ -65,7 +65,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Lines that programs have printed.
+    /// Prints lines printed by programs.
     pub(super) fn printed(&mut self, lines: &[String]) -> Result<()> {
         for line in lines {
             if self.json {
@@ -77,7 +77,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// What an iterator has printed.
+    /// Prints the output of an iterator.
     pub(super) fn iterator(&mut self, program: &str, text: &str) -> Result<()> {
         if self.json {
             return self.object(&json!({"kind": "iterator", "program": program, "text": text}));
@@ -88,7 +88,7 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Packets that the program of a socket let pass.
+    /// Prints the number of packets accepted by a socket filter.
     pub(super) fn packets(&mut self, program: &str, passed: u64) -> Result<()> {
         if self.json {
             return self.object(&json!({"kind": "packets", "program": program, "passed": passed}));
@@ -96,7 +96,7 @@ impl<'a> Show<'a> {
         self.write(&format!("{}: {passed} packets passed\n", escape(program)))
     }
 
-    /// The maps with their entries.
+    /// Prints the maps with their entries.
     pub(super) fn maps(&mut self, maps: &[MapContents]) -> Result<()> {
         for map in maps {
             if self.json {
@@ -127,7 +127,8 @@ fn as_text(map: &MapContents) -> String {
     text
 }
 
-/// The value; of one for each CPU those that are not zero, and the sum where they are numbers.
+/// Formats a value. For a per-CPU map it lists the CPUs whose value is not zero, and the sum if
+/// values are numbers.
 fn value(map: &MapContents, entry: &MapEntry) -> String {
     let values: Vec<_> = entry
         .values
@@ -203,7 +204,7 @@ fn of(value: &Value) -> serde_json::Value {
     }
 }
 
-/// Numbers of more than 64 bits are text: readers of JSON would round them.
+/// Integers outside the 64-bit range become strings, because JSON readers would round them.
 fn whole(number: i128) -> serde_json::Value {
     match (u64::try_from(number), i64::try_from(number)) {
         (Ok(number), _) => json!(number),
