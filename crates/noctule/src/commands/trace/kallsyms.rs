@@ -1,4 +1,4 @@
-//! The functions of the kernel by address and by name.
+//! Kernel functions by address and by name.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -7,11 +7,11 @@ use std::fs;
 use noctule_trace::print::{Symbol, Symbols};
 use noctule_trace::resolve;
 
-/// The functions of the kernel and its modules, read when the first one is asked for.
+/// Functions of the kernel and its modules, read at first use.
 #[derive(Default)]
 pub(super) struct Kallsyms(OnceCell<Functions>);
 
-/// Functions in the order of their addresses, with their names behind each other.
+/// Functions sorted by address; their names are slices of one text.
 #[derive(Default)]
 struct Functions {
     all: Vec<Function>,
@@ -21,13 +21,13 @@ struct Functions {
 struct Function {
     address: u64,
     name: std::ops::Range<usize>,
-    /// Empty for the kernel itself.
+    /// Empty if the function belongs to the kernel itself.
     module: std::ops::Range<usize>,
 }
 
 impl Functions {
-    /// Reads lines such as `ffffffff81000000 T _stext` and `... t name [module]`. Where addresses are
-    /// hidden (`kptr_restrict`) they are all 0, and nothing is known.
+    /// Parses lines such as `ffffffff81000000 T _stext` and `... t name [module]`. If addresses are
+    /// hidden (`kptr_restrict`), all are 0 and the result is empty.
     fn parse(text: String) -> Self {
         let mut all = Vec::new();
         let mut at = 0;
@@ -62,7 +62,7 @@ impl Functions {
         &self.text[function.name.clone()]
     }
 
-    /// Up to the next function that begins elsewhere.
+    /// Returns the distance to the next function with a higher address.
     fn size(&self, at: usize) -> u64 {
         let start = self.all[at].address;
         let next = self.all[at..].iter().map(|function| function.address);
@@ -71,7 +71,7 @@ impl Functions {
             .map_or(0, |next| next - start)
     }
 
-    /// Start and size of a function.
+    /// Returns the address and size of a function.
     fn range(&self, wanted: resolve::Function<'_>) -> Option<(u64, u64)> {
         match wanted {
             resolve::Function::Named(name) => {
@@ -91,7 +91,7 @@ impl Functions {
             .all
             .partition_point(|function| function.address <= address);
         let last = behind.checked_sub(1)?;
-        // Of several names of one function the first is taken.
+        // Returns the first of several names for one address.
         let start = self.all[last].address;
         let at = self
             .all
@@ -132,13 +132,14 @@ impl Kallsyms {
         })
     }
 
-    /// Start and size of a function.
+    /// Returns the address and size of a function.
     pub(super) fn function(&self, wanted: resolve::Function<'_>) -> Option<(u64, u64)> {
         self.functions().range(wanted)
     }
 }
 
-/// Why no function is known; `None`: some are. `restrict`: the value of `kernel.kptr_restrict`.
+/// Explains why no function is known; `None` if functions are known. `restrict` is the value of
+/// `kernel.kptr_restrict`.
 fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
     if !functions.all.is_empty() {
         return None;
@@ -154,7 +155,7 @@ fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
 }
 
 impl Kallsyms {
-    /// The function whose name is nearest; `None`: none is known.
+    /// Returns the function with the most similar name; `None` if no function is known.
     pub(super) fn nearest(&self, name: &str) -> Option<&str> {
         let functions = self.functions();
         let all = functions.all.iter().map(|one| functions.name(one));

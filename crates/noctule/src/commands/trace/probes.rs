@@ -1,4 +1,4 @@
-//! `noctule probes`: the events that can be traced and counted, and what their records have.
+//! `noctule probes`: lists traceable events and the fields of their records.
 
 use std::fmt::Write as _;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ProbesArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// The lines of a text, those that do not fit folded below where they begin.
+/// Folds lines that are too long, indenting the continuation.
 fn folded(text: &str, paint: Paint) -> String {
     let line = |line: &str| {
         let hang = line.len() - line.trim_start().len();
@@ -53,12 +53,12 @@ fn folded(text: &str, paint: Paint) -> String {
     text.lines().map(line).collect()
 }
 
-/// An event, with what was asked about it.
+/// An event with the requested details.
 struct Probe {
     name: String,
-    /// How a kprobe, uprobe or another dynamic event was registered.
+    /// The definition of a dynamic event, such as a kprobe or uprobe.
     definition: Option<String>,
-    /// With `-v`; the text says why there is none.
+    /// The layout, with `-v` only. The text explains why it is missing.
     layout: Option<Result<(EventFormat, Vec<FieldTable>), String>>,
 }
 
@@ -71,7 +71,7 @@ fn layout(
     let text = events.format(system, event)?;
     drop(reading);
     let Some(text) = text else {
-        // It was removed after the list was read.
+        // The event was removed after the list was read.
         return Ok(Err("no format".to_owned()));
     };
     let format = EventFormat::parse_of(system, &text).map_err(|error| error.to_string());
@@ -88,7 +88,7 @@ impl Probe {
         let Some(layout) = &self.layout else {
             return out;
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         if let Some(definition) = &self.definition {
             let _ = writeln!(out, "  registered as {}", escape(definition));
         }
@@ -137,7 +137,7 @@ impl Probe {
     }
 }
 
-/// The names of a field's values, in a line.
+/// Lists the names of a field's values in one line.
 fn names(table: &FieldTable) -> String {
     let mut out = match &table.kind {
         TableKind::Flags { .. } => "    flags: ".to_owned(),

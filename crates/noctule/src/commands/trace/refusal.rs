@@ -1,4 +1,4 @@
-//! A program of ours that does not run, in words.
+//! Explains why one of noctule's own programs could not be started.
 
 use noctule_text::escape;
 use noctule_trace::session::SessionError;
@@ -7,8 +7,8 @@ use noctule_trace::verifier;
 
 use crate::exit::Explained;
 
-/// The error of the programs of this name, with the place in what the user typed (`source`) where the
-/// verifier says one.
+/// Returns the error for the programs of `name`. If the verifier reports a position, the error
+/// points to it in the user's text (`source`).
 pub(super) fn not_started(name: &str, source: Option<&str>, error: SessionError) -> anyhow::Error {
     let SessionError::Refused {
         errno, origin, log, ..

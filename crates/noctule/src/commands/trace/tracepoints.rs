@@ -1,4 +1,4 @@
-//! Tracepoints by name and by pattern.
+//! Finds tracepoints by name and by pattern.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use noctule_trace::glob::Glob;
 use crate::exit::{NotForPrograms, Usage};
 use crate::rights::Reading;
 
-/// The most events of one command: each has a program of its own.
+/// Maximum number of events per command. Each event needs its own program.
 const MOST_EVENTS: usize = 512;
 
-/// Opens tracefs, with the right to read it where it is held back (`rights.rs`).
+/// Opens tracefs, temporarily using the capability to read it (see `rights.rs`).
 pub(super) fn open() -> Result<TraceEvents> {
     let _reading = Reading::begin();
     Ok(TraceEvents::open()?)
 }
 
-/// The definitions of the events that somebody registered (kprobes, uprobes, synthetic events and others), by the
-/// names of the events: `p:kprobes/open do_sys_openat2 dfd=%di`.
+/// Definitions of dynamic events (kprobes, uprobes, synthetic events and others) by event name,
+/// such as `p:kprobes/open do_sys_openat2 dfd=%di`.
 pub(super) struct Registered(HashMap<String, String>);
 
 impl Registered {
@@ -38,12 +38,12 @@ impl Registered {
         Self(text.lines().filter_map(split).collect())
     }
 
-    /// How an event was registered; `None`: it is one of the kernel's own.
+    /// Returns the definition of a dynamic event; `None` if the event is built into the kernel.
     pub(super) fn definition(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// What sort of event was registered; `None`: it is one of the kernel's own.
+    /// Returns the sort of a dynamic event; `None` if the event is built into the kernel.
     pub(super) fn sort(&self, name: &str) -> Option<Sort> {
         let mut words = self.definition(name)?.split_whitespace();
         let (kind, place) = (words.next()?, words.next().unwrap_or(""));
@@ -62,7 +62,7 @@ impl Registered {
 }
 
 impl Sort {
-    /// Refuses the event for commands that read its record.
+    /// Returns the error of commands that need the event's record.
     pub(super) fn refuse(self, name: &str) -> NotForPrograms {
         let name = noctule_text::escape(name);
         NotForPrograms(match self {
@@ -79,25 +79,24 @@ impl Sort {
     }
 }
 
-/// A sort of registered events.
+/// A sort of dynamic event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// A kprobe or uprobe.
     Function {
-        /// It is a uprobe.
+        /// Whether it is a uprobe.
         is_of_file: bool,
         at_return: bool,
     },
-    /// The kernel attaches no program to such an event.
+    /// An event to which the kernel cannot attach programs.
     Other(&'static str),
 }
 
-/// The events that a command leaves out because no program can be attached to them.
+/// Events that a command omits because no program can be attached to them.
 #[derive(Default)]
 pub(super) struct Skipped(Vec<anyhow::Error>);
 
 impl Skipped {
-    /// The result; `None`: it is the refusal of such an event.
+    /// Returns the result, or `None` if the event was refused and recorded here.
     pub(super) fn pass<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Err(error) if error.is::<NotForPrograms>() => {
@@ -108,7 +107,8 @@ impl Skipped {
         }
     }
 
-    /// Warns of them, or fails with one of them if nothing else is left.
+    /// Warns of the omitted events. If no other event remains (`is_all`), returns one of the
+    /// errors.
     pub(super) fn finish(mut self, is_all: bool) -> Result<()> {
         if is_all && let Some(error) = self.0.pop() {
             return Err(error);
@@ -120,7 +120,7 @@ impl Skipped {
     }
 }
 
-/// Refuses more events than one command can have.
+/// Returns an error if one command has too many events.
 pub(super) fn not_too_many(count: usize) -> Result<()> {
     if count > MOST_EVENTS {
         bail!(Usage(format!(
@@ -130,7 +130,7 @@ pub(super) fn not_too_many(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// The layout of an event that is given as `SYSTEM:EVENT`.
+/// Reads the format of an event given as `SYSTEM:EVENT`.
 pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
     let Some((system, event)) = text.split_once(':').or_else(|| text.split_once('/')) else {
         bail!(Usage(format!(
@@ -156,8 +156,8 @@ pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
     EventFormat::parse_of(system, &format).map_err(|error| anyhow!("{text}: {error}"))
 }
 
-/// System and name of the events that a pattern matches, in the order of the alphabet: it stands for
-/// `SYSTEM:EVENT`, for the event alone, or for the system alone.
+/// Returns system and name of matching events, sorted. A pattern can match `SYSTEM:EVENT`, the
+/// event name or the system name.
 pub(super) fn matching(events: &TraceEvents, pattern: &str) -> Result<Vec<(String, String)>> {
     let glob = Glob::parse(pattern.as_bytes()).map_err(|_| {
         let shown = noctule_text::escape(pattern);
@@ -179,7 +179,7 @@ pub(super) fn matching(events: &TraceEvents, pattern: &str) -> Result<Vec<(Strin
     Ok(all)
 }
 
-/// The words for an event that the kernel does not have, with the nearest that it has.
+/// Returns the message for an unknown event, with the most similar existing event.
 fn unknown(events: &TraceEvents, system: &str, event: &str) -> String {
     let shown = match system {
         "" => noctule_text::escape(event),
@@ -192,8 +192,8 @@ fn unknown(events: &TraceEvents, system: &str, event: &str) -> String {
     }
 }
 
-/// The event whose name is nearest: of the same system if there is that system, else of the system
-/// whose name is nearest; of any system where none was given.
+/// Returns the event with the most similar name. It is searched in the given system, or in the
+/// system with the most similar name. Without a system, all events are searched.
 fn nearest(all: &[(String, String)], system: &str, event: &str) -> Option<String> {
     let distance = strsim::damerau_levenshtein;
     let systems = all.iter().map(|(system, _)| system);

@@ -1,4 +1,4 @@
-//! `noctule trigger`: the kernel's event triggers, run by programs of our own.
+//! `noctule trigger`: the kernel's event triggers, implemented by noctule's own programs.
 
 mod setup;
 
@@ -67,14 +67,14 @@ pub(crate) fn run(args: &TriggerArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// What has come, and what is kept for a snapshot.
+/// Prints arriving records and holds events for a snapshot.
 struct Show<'a> {
     setup: &'a Setup,
     lines: &'a Lines<'a>,
-    /// The lines of the last events, if there is a trigger that shows them.
+    /// Lines of the last events, if there is a snapshot trigger.
     kept: Option<VecDeque<String>>,
     room: usize,
-    /// How often each trigger did what it does.
+    /// Number of times that each trigger acted.
     done: Vec<u64>,
     left: u64,
 }
@@ -126,7 +126,7 @@ impl<'a> Show<'a> {
             return;
         };
         self.done[number] += 1;
-        // On several CPUs at once a count can be passed by some; these were too many.
+        // Several CPUs can pass the count simultaneously; their extra actions are dropped.
         if self.left == 0 || trigger.count.is_some_and(|count| self.done[number] > count) {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a command's triggers mean for its events.
+//! Translates a command's triggers to watched events.
 
 use anyhow::{Result, bail};
 use noctule_kernel::TraceEvents;
@@ -9,39 +9,39 @@ use noctule_trace::watch::{Action, Shown, Trigger, Watch};
 use crate::commands::trace::event_stream::{self, Node, WatchedEvents, either};
 use crate::exit::Usage;
 
-/// The events of a command, with their triggers.
+/// The events of a command with their triggers.
 pub(super) struct Setup {
     pub(super) events: WatchedEvents,
-    /// In the order of their numbers.
+    /// Triggers in the order of their numbers.
     pub(super) triggers: Vec<Given>,
-    /// How each switch stands at first; the first is that of tracing as a whole.
+    /// Initial state of each switch; the first one switches all tracing.
     pub(super) switches: Vec<bool>,
-    /// By the place of the event.
+    /// Actions by the index of the event.
     places: Vec<Place>,
-    /// Some trigger turns tracing on or off.
+    /// Whether a trigger turns tracing on or off.
     has_tracing_switch: bool,
 }
 
-/// A trigger as it was given.
+/// A trigger as typed by the user.
 pub(super) struct Given {
     pub(super) command: Command,
     pub(super) count: Option<u64>,
-    /// As it is shown, without its filter.
+    /// Its text without the filter.
     pub(super) label: String,
 }
 
-/// What happens at an event.
+/// The actions at an event.
 #[derive(Default)]
 struct Place {
     shown: Option<Shown>,
-    /// The switch that shows it, if some trigger enables or disables it.
+    /// The switch that controls whether it is printed, if a trigger enables or disables the event.
     switch: Option<u32>,
     triggers: Vec<Trigger>,
-    /// The commands that it has, with their targets.
+    /// Commands of the event, including their targets.
     commands: Vec<Command>,
 }
 
-/// The switch of tracing as a whole.
+/// Number of the switch of all tracing.
 const TRACING: u32 = 0;
 
 impl Setup {
@@ -86,7 +86,7 @@ impl Setup {
             parsed.push((event, text, tree));
         }
         setup.check(&parsed, off)?;
-        // First what is enabled, so that what is disabled can be found.
+        // Enabled events come first, because a disabled event must already be traced.
         for (_, _, tree) in &parsed {
             if let Command::EnableEvent(target) = &tree.command.node {
                 setup.enabled(kernel, target)?;
@@ -98,7 +98,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// What happens at each event, with its number in the kernel.
+    /// Returns the actions at each event, with the event's id in the kernel.
     pub(super) fn watches(&self) -> Vec<(u64, Watch)> {
         let one = |(event, place): (&event_stream::Watched, &Place)| {
             let tracing = self.has_tracing_switch.then_some(TRACING);
@@ -121,7 +121,7 @@ impl Setup {
             .collect()
     }
 
-    /// The places of the events, with room for what happens there.
+    /// Finds events and reserves a place for their actions.
     fn find(&mut self, kernel: &TraceEvents, name: &str) -> Result<Vec<usize>> {
         let places = self.events.find(kernel, name)?;
         let count = self.events.all().len();
@@ -129,7 +129,7 @@ impl Setup {
         Ok(places)
     }
 
-    /// What could never do anything is an error.
+    /// Returns an error for triggers that can never have an effect.
     fn check(&mut self, parsed: &[(&String, &String, tree::Trigger)], off: bool) -> Result<()> {
         let has = |command: Command| {
             parsed
@@ -162,7 +162,7 @@ impl Setup {
         Ok(())
     }
 
-    /// The event is shown when its switch is on, which begins off unless it is traced anyway.
+    /// Adds a switch for the event. It starts off, unless the event is traced anyway.
     fn enabled(&mut self, kernel: &TraceEvents, target: &EventName) -> Result<()> {
         let name = format!("{}:{}", target.system, target.event);
         for place in self.find(kernel, &name)? {
@@ -247,7 +247,7 @@ impl Setup {
         })
     }
 
-    /// Shows another event or hides it.
+    /// Returns the action that shows or hides another event.
     fn switching(&mut self, kernel: &TraceEvents, target: &EventName, on: bool) -> Result<Action> {
         let name = format!("{}:{}", target.system, target.event);
         let &[place] = &self.find(kernel, &name)?[..] else {
@@ -273,7 +273,7 @@ impl Setup {
     }
 }
 
-/// `enable_event:sched:sched_switch:3`, as it is shown.
+/// Formats a trigger without its filter, such as `enable_event:sched:sched_switch:3`.
 fn label(tree: &tree::Trigger) -> String {
     let plain = tree::Trigger {
         filter: None,
