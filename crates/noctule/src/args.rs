@@ -1,4 +1,4 @@
-//! The command line as it is typed. Help, man page and completions come from here.
+//! The command line. Help, manual pages and completions are generated from it.
 
 mod diff;
 mod export;
@@ -31,11 +31,11 @@ use crate::config::MetricNames;
 
 /// Who uses the CPU of this node, for every process, container, pod and unit.
 ///
-/// Watches the kernel with eBPF programs that were compiled once and adapt themselves to the kernel
-/// they find. Needs root, or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH.
+/// Watches the kernel with precompiled eBPF programs that adapt to the running kernel. Needs root,
+/// or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH.
 ///
-/// Exit status: 0 done; 1 failed; 2 wrong arguments or configuration; 3 the privileges or the kernel
-/// do not allow it. With a COMMAND, its own status; 127 where there is no such command, 126 where it
+/// Exit status: 0 success; 1 failure; 2 wrong arguments or configuration; 3 missing privileges or
+/// kernel support. With a COMMAND, its own status; 127 if the command does not exist, 126 if it
 /// cannot be executed.
 #[derive(Debug, Parser)]
 #[command(
@@ -45,10 +45,10 @@ use crate::config::MetricNames;
     propagate_version = true
 )]
 pub(crate) struct Args {
-    /// Configuration file (TOML); options given here win over it
+    /// Configuration file (TOML); options given here take precedence
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How much to say on standard error
+    /// Level of messages on standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log: LogLevel,
     #[command(subcommand)]
@@ -96,57 +96,59 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// Collect all the time and serve /metrics
+/// Collect continuously and serve /metrics
 ///
-/// The agent: collects everything that this kernel can give and serves a page, a JSON API, /metrics, /livez
-/// and /readyz on http://127.0.0.1:9470. Prints where it listens, and what is off and why. Ends cleanly on
-/// SIGINT and SIGTERM. Of a recording (--from) it serves the page, the API and /metrics of its end.
+/// The agent: collects everything that this kernel can provide and serves a web page, a JSON API,
+/// /metrics, /livez and /readyz on http://127.0.0.1:9470. Prints its address, and which features
+/// are off and why. Ends cleanly on SIGINT and SIGTERM. For a recording (--from) it serves the
+/// page, the API, and /metrics as of its end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
     /// Address and port to listen on; :PORT is on 127.0.0.1 [default: 127.0.0.1:9470]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Allow plain HTTP on an address other than loopback, readable by everybody who reaches it
+    /// Allow plain HTTP on an address other than loopback, readable by everyone who can reach it
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
-    /// TLS, passwords and client certificates: a file as of Prometheus' exporter-toolkit (web.yml)
+    /// TLS, passwords and client certificates: a file in the format of Prometheus' exporter-toolkit
+    /// (web.yml)
     #[arg(long, value_name = "FILE", value_parser = values::path())]
     pub(crate) web_config: Option<PathBuf>,
     /// Time between two collections [default: 1s]
     #[arg(long, value_name = "DURATION", conflicts_with = "from", value_parser = values::duration)]
     pub(crate) interval: Option<Duration>,
-    /// Whose names metrics have [default: noctule]
+    /// Naming scheme of metrics [default: noctule]
     #[arg(long, value_name = "NAMES")]
     pub(crate) names: Option<MetricNames>,
     /// Also expose each process in /metrics (many series)
     #[arg(long)]
     pub(crate) process_metrics: bool,
-    /// Also record everything in this folder: noctule top, stat, waits, why and events --from look back
+    /// Also record everything in this folder, for noctule top, stat, waits, why and events --from
     #[arg(long, value_name = "DIR", conflicts_with = "from", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
-    /// Also write each event to this file, as lines of JSON (docs/json.md)
+    /// Also write each event to this file, as JSON lines (docs/json.md)
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) events: Option<PathBuf>,
-    /// Begin the next file of events from this size on [default: 64MiB]
+    /// Begin a new file of events when the file reaches this size [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) events_size: Option<u64>,
-    /// Keep this many older files of events: FILE.1 and so on [default: 5]
+    /// Number of older files of events to keep: FILE.1 and so on [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) events_keep: Option<u32>,
     #[command(flatten)]
     pub(crate) recorded: RecordedArgs,
-    /// End by itself after this time; with --from: length of the part [default: 15m]
+    /// End after this time; with --from: length of the part [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
 
-/// Who used the CPU in a window, with every counter there is
+/// Who used the CPU in a window, with all counters
 ///
 /// With a COMMAND: runs it, and reports what it and all its descendants used until it ended. The
-/// command's output is untouched; the table goes to standard error when it has ended.
+/// command's output is left untouched; the table goes to standard error after it has ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StatArgs {
-    /// What a row stands for [default: container; with a COMMAND: process]
+    /// Level of a row [default: container; with a COMMAND: process]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Length of the window [default: 5s; with a COMMAND: until it ends]
@@ -158,7 +160,7 @@ pub(crate) struct StatArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
+    /// Write the output to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -178,12 +180,12 @@ pub(crate) struct StatArgs {
 
 /// Joules for every process, container and pod, with sums that equal the meter
 ///
-/// Divides what the machine's meters of energy counted (RAPL, sensors, a battery) into what each zone
-/// takes when idle and what work costs, and the latter among those who worked. With a COMMAND: runs
-/// it, and reports what it and all its descendants cost until it ended. Fails where there is no meter.
+/// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle power and
+/// the cost of work, and attributes the latter to whoever worked. With a COMMAND: runs it, and
+/// reports what it and all its descendants cost until it ended. Fails if there is no meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
-    /// What a row stands for [default: container; with a COMMAND: process]
+    /// Level of a row [default: container; with a COMMAND: process]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
     /// Length of the window [default: 10s; with a COMMAND: until it ends]
@@ -195,7 +197,7 @@ pub(crate) struct EnergyArgs {
     /// One JSON object, with all rows, instead of the tables (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
+    /// Write the output to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -215,13 +217,13 @@ pub(crate) struct EnergyArgs {
 
 /// Who waited for the CPU, how long, why, and because of whom
 ///
-/// First a sentence for each group that is hurt, the worst first: by whom, how much, and what to try. Then,
-/// for each container, or unit: the distribution of its waits, what kept it from the CPU (its quota,
-/// neighbours, its own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
+/// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
+/// each container or unit it then shows the distribution of its waits, their causes (quota,
+/// neighbours, own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
 /// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
-    /// What a row stands for
+    /// Level of a row
     #[arg(long, value_name = "LEVEL", default_value = "container")]
     pub(crate) by: WaitsBy,
     /// Show where the time of the threads went: running, runnable, and blocked by class
@@ -236,7 +238,7 @@ pub(crate) struct WaitsArgs {
     /// One JSON object, with all rows, instead of the table (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output (standard error with a COMMAND)
+    /// Write the output to this file instead of standard output (standard error with a COMMAND)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -256,11 +258,11 @@ pub(crate) struct WaitsArgs {
 
 /// Why one container, pod, unit, cgroup or process is slow, and what to try
 ///
-/// Watches it for a window: its verdict, its CPU limit, weight, CPUs and pressure beside what it
-/// used, the distribution and the causes of its waits, those behind whom it waited with their
-/// processes and command lines, what each CPU did, and what happened in it. From a recording it
-/// has all that but what only files of the kernel say: limits, weight, CPUs, pressure, command
-/// lines. Of a process the answer is that of its group, and says so first; its own CPU time is
+/// Watches it for a window. Shows its verdict, its CPU limit, weight, CPUs and pressure next to its
+/// usage, and the distribution and causes of its waits. Lists the groups it waited for, with their
+/// processes and command lines, the activity of each CPU, and its events. For a recording, data
+/// that only kernel files have is missing: limits, weight, CPUs, pressure and command lines. For a
+/// process the answer covers its group, and the first line says so; the process's own CPU time is
 /// listed with those of the group's busiest processes.
 ///
 /// Examples:
@@ -272,8 +274,8 @@ pub(crate) struct WaitsArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WhyArgs {
-    /// A container by its name or the beginning of its id, a pod by its name, NAMESPACE/NAME or uid, a
-    /// unit, the path of a cgroup, or a process by its pid
+    /// A container by its name or the beginning of its id; a pod by its name, NAMESPACE/NAME or
+    /// uid; a unit; the path of a cgroup; or a process by its pid
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Length of the window [default: 5s]
@@ -284,75 +286,75 @@ pub(crate) struct WhyArgs {
     /// One JSON object instead of the text (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// One line for each fact, however narrow the terminal is
+    /// One line for each fact, regardless of the width of the terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) wide: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 /// Who uses the CPU, who waits for it, and what it costs, live
 ///
-/// Begins with who uses the CPU; the key w changes to who waits for it, why and because of whom, and e to
-/// what it costs in energy; the same key again goes back. Press ? for the keys. Ends with q. Of a recording
-/// (--from): left and right by batch, `[` and `]` by minute, g to a time, p to play, v to the next moment at
-/// which somebody was hurt.
+/// Starts with who uses the CPU. The key w switches to who waits for it, why and because of whom,
+/// and e to its cost in energy; the same key switches back. Press ? for the keys, q to quit. In a
+/// recording (--from): left and right move by batch, `[` and `]` by minute, g goes to a time, p
+/// plays, and v goes to the next moment at which a group was hurt.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
-    /// What a row stands for at first [default: process; with --waits: container]
+    /// Initial level of a row [default: process; with --waits: container]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) by: Option<By>,
-    /// Begin with who waits for the CPU
+    /// Start with who waits for the CPU
     #[arg(long, conflicts_with = "energy")]
     pub(crate) waits: bool,
     #[command(flatten)]
     pub(crate) names: Names,
-    /// Begin with what it costs in energy
+    /// Start with the cost in energy
     #[arg(long)]
     pub(crate) energy: bool,
-    /// Time between two screens
+    /// Time between two updates of the screen
     #[arg(long, value_name = "DURATION", default_value = "1s", conflicts_with = "from",
           value_parser = values::duration)]
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// End by itself after this time; with --from: length of the part that is shown
+    /// End after this time; with --from: length of the part that is shown
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
 
-/// What happens, as it happens: processes, OOM kills, TCP connections, files
+/// Events as they happen: processes, OOM kills, TCP connections, files
 ///
-/// One line for each event. The filters work in the kernel where they can. With a COMMAND: runs it,
-/// and reports what happens to it and all its descendants until it ends; the command's output is
+/// Prints one line for each event. Filters run in the kernel if possible. With a COMMAND: runs it,
+/// and reports the events of it and all its descendants until it ends. The command's output is left
 /// untouched.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EventsArgs {
-    /// Which kinds [default: process,tcp,oom; file when only files are asked about]; signals, DNS and
-    /// UDP only on request
+    /// Kinds of events [default: process,tcp,oom; file if only files are selected]; signals, DNS
+    /// and UDP only on request
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<AskedKind>,
     /// Only files below this path
     #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
-    /// Also files that are opened for reading only
+    /// Also files that are opened only for reading
     #[arg(long)]
     pub(crate) reads: bool,
-    /// Also what failed: opens of files, changes (not those that a security module denies by their path),
+    /// Also failures: opens of files, changes (except those that a security module denies by path),
     /// and with --kind process executions
     #[arg(long)]
     pub(crate) failures: bool,
-    /// First what is there already: processes, listeners, connections
+    /// First list what already exists: processes, listeners, connections
     #[arg(long)]
     pub(crate) existing: bool,
-    /// End by itself after this time
+    /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// One JSON object for each event, one on a line (docs/json.md)
+    /// One JSON object per line for each event (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Names in full and one line for each event, however narrow the terminal is
+    /// Full names and one line for each event, regardless of the width of the terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) wide: bool,
     /// Write the events to this file instead of standard output (standard error with a COMMAND)
@@ -373,14 +375,14 @@ pub(crate) struct EventsArgs {
 
 /// Count the hits of any tracepoint by key, with the kernel's histogram triggers
 ///
-/// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), compiled
-/// to BPF here: it works on kernels without CONFIG_HIST_TRIGGERS, and needs no compiler. Beyond
-/// the kernel's: any number of keys and values, field against field and arithmetic in filters, `x
-/// in {1, 2}`, values with .min, .max, .avg and percentiles such as .p99, keys with .flags for
-/// the event's own names.
+/// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), which
+/// noctule compiles to BPF. It works on kernels without CONFIG_HIST_TRIGGERS, and needs no
+/// compiler. Extensions: any number of keys and values, comparisons of fields and arithmetic in
+/// filters, `x in {1, 2}`, values with .min, .max, .avg and percentiles such as .p99, keys with
+/// .flags for the event's own names.
 ///
-/// On a terminal the table is drawn again and again until Ctrl-C; then, and at once where the
-/// output is no terminal, the answer is in the kernel's format.
+/// On a terminal the table is redrawn until Ctrl-C, and then printed in the kernel's format. If the
+/// output is not a terminal, it is printed only at the end.
 ///
 /// Examples:
 ///   noctule hist sched:sched_switch 'keys=prev_comm:sort=hitcount.descending' --for 5s
@@ -398,48 +400,49 @@ pub(crate) struct EventsArgs {
 ///   noctule hist 'sched:sched_process_*' 'keys=event,common_comm' --for 5s
 ///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm
 ///
-/// Beside tracepoints: socket:INTERFACE counts packets, socket:any those of all interfaces;
-/// profile:HZ, interval:TIME, software:EVENT and hardware:EVENT, the last two with :PERIOD if
-/// wanted, count samples; kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and
-/// uretprobe:FILE:FUNCTION count calls. Their fields are in docs/probes.md.
+/// Besides tracepoints: socket:INTERFACE counts packets, and socket:any those of all interfaces.
+/// profile:HZ, interval:TIME, software:EVENT and hardware:EVENT count samples; the last two accept
+/// :PERIOD. kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and uretprobe:FILE:FUNCTION
+/// count calls. Their fields are in docs/probes.md.
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HistArgs {
-    /// An event and what is counted of it, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'.
-    /// An event is SYSTEM:EVENT, a pattern of such, socket:INTERFACE, profile:HZ, interval:TIME,
-    /// software:EVENT, hardware:EVENT, kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for the time
-    /// between: FIRST..SECOND
+    /// An event and its trigger, such as sched:sched_switch 'keys=prev_comm if prev_pid > 0'. An
+    /// event is SYSTEM:EVENT, a pattern of these, socket:INTERFACE, profile:HZ, interval:TIME,
+    /// software:EVENT, hardware:EVENT, kprobe:FUNCTION, uprobe:FILE:FUNCTION, or two of them for
+    /// the time between: FIRST..SECOND
     #[arg(value_names = ["EVENT", "TRIGGER"], required = true, num_args = 2..)]
     pub(crate) pairs: Vec<String>,
-    /// Of packets: count those that pass this filter in tcpdump's language, or in what `tcpdump -ddd`
-    /// has printed for it
+    /// Count only packets that pass this filter, in tcpdump's language or as printed by `tcpdump
+    /// -ddd`
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
-    /// Take the orders pause, cont and clear from this FIFO, one on a line, each with the name= of a
-    /// table if it is not for all; `-`: from standard input
+    /// Read the orders pause, cont and clear from this FIFO, one per line, optionally followed by
+    /// the name= of a table; `-` means standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
-    /// Define a synthetic event, as the kernel's synthetic_events does: 'wakeup_latency u64 lat; pid_t
-    /// pid'. Actions of triggers make it; count it as synthetic:NAME. Can be given several times
+    /// Define a synthetic event, as the kernel's synthetic_events does: 'wakeup_latency u64 lat;
+    /// pid_t pid'. Actions of triggers generate it; count it as synthetic:NAME. Can be given
+    /// several times
     #[arg(long, value_name = "DEFINITION")]
     pub(crate) synth: Vec<String>,
-    /// What the snapshot() of a trigger shows: this event, with or without a filter; can be given several
+    /// Event that the snapshot() of a trigger shows, with or without a filter; can be given several
     /// times
     #[arg(long, value_name = "EVENT")]
     pub(crate) trace: Vec<String>,
-    /// Events that are kept for a snapshot()
+    /// Number of events kept for a snapshot()
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keep: usize,
     /// Size of the buffer between the kernel and noctule, for --trace
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     pub(crate) buffer: u64,
-    /// Print the instructions, those of --filter as classic BPF too, and count nothing
+    /// Print the instructions, including --filter as classic BPF, and count nothing
     #[arg(long)]
     pub(crate) dump: bool,
-    /// End by itself after this time [default: when it is interrupted]
+    /// End after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Time between two drawings on a terminal
+    /// Time between two updates on a terminal
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
     pub(crate) interval: Duration,
     /// One JSON object instead of the table (docs/json.md)
@@ -448,24 +451,24 @@ pub(crate) struct HistArgs {
     /// Draw the distribution of a key with .log2 or .buckets, or of a percentile
     #[arg(long)]
     pub(crate) graph: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Do something at an event: the kernel's event triggers
+/// Act at an event: the kernel's event triggers
 ///
 /// Each EVENT has an ACTION in the kernel's own language
 /// (docs.kernel.org/trace/events.html#event-triggers): stacktrace, snapshot, traceon, traceoff,
-/// enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each with or without a count (:N) and
-/// a filter (if FILTER). The actions are programs of this command: they work on kernels without
-/// the triggers, and nothing of them is left when it ends. They switch what this command traces
-/// (--trace, and the targets of enable_event), in the kernel, at that event. A count is used up
-/// only when the action changed something.
+/// enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each optionally with a count (:N) and a
+/// filter (if FILTER). The actions are programs of this command. They work on kernels without
+/// triggers, and nothing of them remains after it ends. They control what this command traces
+/// (--trace, and the targets of enable_event), in the kernel, at that event. A count decreases only
+/// if the action changed something.
 ///
 /// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events
-/// (--keep), which are not shown before. traceon and traceoff turn all on and off, stacks too. The
-/// event that turns tracing on is shown itself, also where the kernel leaves it out.
+/// (--keep), which are otherwise not shown. traceon and traceoff switch everything, including
+/// stacks. The event that turns tracing on is itself shown, even if the kernel would omit it.
 ///
 /// Examples:
 ///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
@@ -484,33 +487,33 @@ pub(crate) struct TriggerArgs {
     /// Begin with tracing off, until a traceon trigger
     #[arg(long)]
     pub(crate) off: bool,
-    /// Events that are kept for a snapshot
+    /// Number of events kept for a snapshot
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keep: usize,
-    /// End by itself after this time [default: when it is interrupted]
+    /// End after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// End after this many events and actions were shown
+    /// End after showing this many events and actions
     #[arg(long, value_name = "N")]
     pub(crate) max: Option<u64>,
     /// Size of the buffer between the kernel and noctule
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     pub(crate) buffer: u64,
-    /// One JSON object for each event and action, one on a line (docs/json.md)
+    /// One JSON object per line for each event and action (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Print every event that matches, with all its fields
+/// Print every matching event with all fields
 ///
-/// Each EVENT is SYSTEM:EVENT or a pattern, with or without a filter in the language of the
+/// Each EVENT is SYSTEM:EVENT or a pattern, optionally with a filter in the language of the
 /// kernel's event filters (docs.kernel.org/trace/events.html#event-filtering). The filter runs in
-/// the kernel. A line has the time, the CPU, the thread, the event, and its fields as the event's
-/// own print format shows them. Several events come in the order of time. What the buffer had no
-/// room for is counted, and stands as a gap where it is missing.
+/// the kernel. A line has the time, the CPU, the thread, the event, and its fields in the event's
+/// own print format. Events are sorted by time. Events that did not fit into the buffer are
+/// counted, and shown as a gap in their place.
 ///
 /// Examples:
 ///   noctule trace sched:sched_process_exec --for 10s
@@ -523,7 +526,7 @@ pub(crate) struct TraceArgs {
     /// An event, such as 'sched:sched_switch if prev_pid > 0'; a pattern stands for several
     #[arg(value_name = "EVENT", required = true)]
     pub(crate) events: Vec<String>,
-    /// End by itself after this time [default: when it is interrupted]
+    /// End after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
     /// End after this many events
@@ -532,7 +535,7 @@ pub(crate) struct TraceArgs {
     /// Size of the buffer between the kernel and noctule
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     pub(crate) buffer: u64,
-    /// One JSON object for each event, one on a line (docs/json.md)
+    /// One JSON object per line for each event (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
     /// Write the events to this file instead of standard output
@@ -540,12 +543,11 @@ pub(crate) struct TraceArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// The events that can be traced and counted, with their fields
+/// List the events that can be traced and counted, with their fields
 ///
-/// One line for each event, as `noctule hist` takes it: tracepoints of the kernel and its
-/// modules, and the kprobes, uprobes and other dynamic events that are registered. With -v also
-/// the fields with their types and places, and the names that the event's print format has for
-/// their values.
+/// One line for each event, in the form that `noctule hist` accepts: tracepoints of the kernel and
+/// its modules, and registered dynamic events such as kprobes and uprobes. With -v also the fields
+/// with their types and offsets, and the names of their values in the event's print format.
 ///
 /// Examples:
 ///   noctule probes 'sched:*exec*'
@@ -554,7 +556,7 @@ pub(crate) struct TraceArgs {
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProbesArgs {
-    /// Only those that match: a pattern as in a shell, for SYSTEM:EVENT, the event or the system
+    /// Only events that match this shell pattern: SYSTEM:EVENT, the event or the system
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
     /// Also the fields
@@ -563,16 +565,16 @@ pub(crate) struct ProbesArgs {
     /// One JSON object instead of the list (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 /// What this kernel, these privileges and these files allow
 ///
-/// Feature by feature: on, degraded or off, the reason, and how to change it. Loads and attaches
-/// everything for a moment, because only loading shows it. With `[otlp]` it sends the receiver empty requests,
-/// and shows what it answers; with --json it sends none.
+/// Lists each feature as on, degraded or off, with the reason and how to change it. Loads and
+/// attaches everything for a moment, because only loading shows what works. With `[otlp]` it sends
+/// empty requests to the receiver and shows its answers; with --json it sends none.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
     /// One JSON object instead of the table
@@ -587,7 +589,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Print the manual page, or write all of them into a folder
+/// Print the manual page, or write all pages into a folder
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ManArgs {
     /// Folder for noctule.1 and one page for each command
@@ -603,7 +605,7 @@ pub(crate) enum By {
     Cgroup,
 }
 
-/// Waits are kept for each cgroup, not for each process.
+/// Waits are kept per cgroup, not per process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitsBy {
     Container,
