@@ -7,13 +7,12 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::values;
 
-/// Write a recording in the format of another program
+/// Convert a recording for another program
 ///
 /// parquet and csv: a folder with a folder for each table (docs/tape.md), for DuckDB, Polars,
-/// pandas and lakes. openmetrics: the series of /metrics with their times, for `promtool tsdb
-/// create-blocks-from openmetrics`: then Prometheus and Grafana show the past. perfetto: a trace
-/// for the page ui.perfetto.dev with CPU use, waits, who hurts whom, verdicts and events on one
-/// time line.
+/// pandas and data lakes. openmetrics: the series of /metrics with timestamps, for `promtool tsdb
+/// create-blocks-from openmetrics`, so that Prometheus and Grafana show the past. perfetto: a trace
+/// for ui.perfetto.dev with CPU usage, waits, culprits, verdicts and events on one time line.
 ///
 /// Examples:
 ///   noctule tape export incident --to parquet -o lake --partition-by date,host
@@ -28,17 +27,17 @@ pub(crate) struct TapeExportArgs {
     /// Format
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: ExportFormat,
-    /// Where it is written: a folder that is empty or new for parquet and csv, else a file
+    /// Output: a new or empty folder for parquet and csv, otherwise a file
     #[arg(short, long, value_name = "PATH", value_parser = values::path())]
     pub(crate) output: PathBuf,
-    /// Begin of the part: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds since 1970
-    /// [default: the whole recording; with --for alone its end]
+    /// Start of the part: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds since 1970
+    /// [default: the whole recording; its end if only --for is given]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<String>,
     /// Length of the part [default: to the end]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Folders of parquet and csv: one for each date=, host= or both
+    /// Split parquet and csv into folders by date=, host= or both
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     pub(crate) partition_by: Vec<ExportPart>,
     /// Time between two samples of openmetrics [default: 15s]

@@ -7,15 +7,15 @@ use clap::Args as ClapArgs;
 
 use super::values::duration;
 
-/// Load a BPF object that is not ours, attach its programs, and show what they leave
+/// Load any BPF object, attach its programs, and show their output and maps
 ///
-/// The object's sections say what its programs are attached to, as libbpf reads them: kprobe/,
+/// The object's section names determine what its programs are attached to, as in libbpf: kprobe/,
 /// tp/, raw_tp/, tp_btf/, fentry/, uprobe/, usdt/, perf_event, socket, iter/, xdp, tc, cgroup and
-/// others. Objects of before libbpf 1.0 (a section `maps`, `socket1`, `version`) are loaded too.
-/// What the programs print (bpf_trace_printk) is shown as it comes; everything is detached at the
-/// end.
+/// others. Objects for libbpf versions before 1.0 (a section `maps`, `socket1`, `version`) are
+/// loaded, too. Output of the programs (bpf_trace_printk) is shown as it arrives; everything is
+/// detached at the end.
 ///
-/// Where the verifier refuses a program, the reason, the line of source and what to do are shown.
+/// If the verifier rejects a program, shows the reason, the source line and what to do.
 ///
 /// Examples:
 ///   noctule load counts.bpf.o --for 10s --dump
@@ -28,59 +28,60 @@ use super::values::duration;
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArgs {
-    /// The object, as clang -target bpf -c writes it; with --raw the instructions
+    /// The object, as written by clang -target bpf -c; with --raw the instructions
     #[arg(value_name = "FILE")]
     pub(crate) object: PathBuf,
-    /// The file holds plain instructions (docs/load.md): classic ones as `tcpdump -ddd` and bpf_asm
-    /// print them, extended ones as text or bytes
+    /// The file contains plain instructions (docs/load.md): classic ones as printed by `tcpdump
+    /// -ddd` and bpf_asm, extended ones as text or binary
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Kind of the instructions, as a section of an object says it [default of classic ones: socket]
+    /// Program type of the instructions, as a section name [default of classic ones: socket]
     #[arg(long = "type", value_name = "SECTION", requires = "raw")]
     pub(crate) kind: Option<String>,
-    /// Licence of the instructions; some functions of the kernel are for GPL programs only
+    /// Licence of the instructions; some kernel functions are for GPL programs only
     #[arg(long, value_name = "LICENCE", requires = "raw", default_value = "")]
     pub(crate) license: String,
-    /// Kernel that the instructions say they are for; compared before Linux 5.0 [default: this one]
+    /// Kernel version declared by the instructions; checked before Linux 5.0 [default: the running
+    /// kernel]
     #[arg(long, value_name = "VERSION", requires = "raw")]
     pub(crate) kernel_version: Option<String>,
     /// Only this program of the object; can be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) program: Vec<String>,
-    /// Attach a program as if its section was this one, such as count=tracepoint/sched/sched_switch
+    /// Attach a program as if it was in this section, such as count=tracepoint/sched/sched_switch
     #[arg(long, value_name = "PROGRAM=SECTION")]
     pub(crate) attach: Vec<String>,
-    /// Network interface of sockets, XDP and traffic control; for sockets also `any`
+    /// Network interface for sockets, XDP and traffic control; sockets also accept `any`
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
-    /// Cgroup of version 2 for programs of cgroups: its folder
+    /// Folder of the cgroup (version 2) for cgroup programs
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
-    /// Network namespace for programs of namespaces: its file
+    /// File of the network namespace for programs attached to one
     #[arg(long, value_name = "FILE")]
     pub(crate) netns: Option<PathBuf>,
     /// Only this process, for uprobes, USDT probes and samples
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
-    /// Samples per second and CPU, for programs of perf events
+    /// Samples per second and CPU, for perf_event programs
     #[arg(long, value_name = "HERTZ", default_value_t = 99, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) frequency: u64,
-    /// Only load and verify
+    /// Only load and verify the programs
     #[arg(long)]
     pub(crate) no_attach: bool,
-    /// Show the maps at the end, with the names that the object's BTF has
+    /// Show the maps at the end, with names from the object's BTF
     #[arg(long)]
     pub(crate) dump: bool,
-    /// Show the verifier's whole log when it refuses a program
+    /// Show the verifier's whole log if it rejects a program
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// End by itself after this time [default: when it is interrupted]
+    /// End after this time [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
-    /// One JSON object for each thing that is shown, one on a line (docs/json.md)
+    /// One JSON object per line for each item shown (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -1,8 +1,8 @@
-//! The options that choose whose figures are shown.
+//! Options that select rows by name.
 
 use clap::Args as ClapArgs;
 
-/// Patterns as in a shell. Options of one kind are alternatives; each kind that is given must fit.
+/// Shell patterns. Options of one kind are alternatives; each given kind must match.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Choose by name (patterns as in a shell: *, ?, [...])")]
 pub(crate) struct Names {
@@ -12,22 +12,23 @@ pub(crate) struct Names {
     /// Only this pod: name, namespace/name, or UID
     #[arg(long, value_name = "GLOB")]
     pub(crate) pod: Vec<String>,
-    /// Only this container: name, namespace/pod/name, id, or four or more characters of its begin
+    /// Only this container: name, namespace/pod/name, id, or at least the first four characters of
+    /// its id
     #[arg(long, value_name = "GLOB")]
     pub(crate) container: Vec<String>,
-    /// Only this systemd unit; .service can be left out
+    /// Only this systemd unit; .service is optional
     #[arg(long, value_name = "GLOB")]
     pub(crate) unit: Vec<String>,
-    /// Only this cgroup and those below it: its path in the hierarchy, or below /sys/fs/cgroup
+    /// Only this cgroup and its descendants: its path in the hierarchy, or below /sys/fs/cgroup
     #[arg(long, value_name = "GLOB")]
     pub(crate) cgroup: Vec<String>,
-    /// Only this process and its descendants; of waits, those of its group
+    /// Only this process and its descendants; for waits, its group
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
 }
 
 impl Names {
-    /// Whether anything but processes is chosen.
+    /// Returns whether anything other than pids is selected.
     pub(crate) fn has_names(&self) -> bool {
         let Self {
             namespace,

@@ -1,13 +1,13 @@
-//! The options that shape a table.
+//! Options for the columns of a table.
 
 use clap::Args as ClapArgs;
 
-/// Which columns a table has, and what sorts it.
+/// Columns and sort order of a table.
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Shape of the table")]
 pub(crate) struct Shape {
-    /// These columns, in this order, such as `name,cpu`; with `+` before each they are added to the usual ones
-    /// (docs/tables.md has their names)
+    /// These columns, in this order, such as `name,cpu`; with a `+` before each name they are added
+    /// to the default ones (names are in docs/tables.md)
     #[arg(
         short,
         long,
@@ -16,10 +16,10 @@ pub(crate) struct Shape {
         conflicts_with = "json"
     )]
     pub(crate) columns: Vec<String>,
-    /// Sort by this column: the largest at the top, or names from A to Z
+    /// Sort by this column: largest values first, or names from A to Z
     #[arg(long, value_name = "COLUMN", conflicts_with = "json")]
     pub(crate) sort: Option<String>,
-    /// All columns and names in full, however narrow the terminal is
+    /// All columns and full names, regardless of the width of the terminal
     #[arg(long, conflicts_with = "json")]
     pub(crate) wide: bool,
 }

@@ -1,6 +1,6 @@
-//! Sizes as people type them.
+//! Parses sizes.
 
-/// Units, with the number of bytes: powers of 1024 have an `i`, as in IEC 80000-13.
+/// Units in bytes. Powers of 1024 have an `i`, as in IEC 80000-13.
 const UNITS: &[(&str, u64)] = &[
     ("", 1),
     ("B", 1),
@@ -12,7 +12,7 @@ const UNITS: &[(&str, u64)] = &[
     ("GiB", 1 << 30),
 ];
 
-/// `64MiB`, `1GB`, `4096`: a number of bytes.
+/// Parses a number of bytes such as `64MiB`, `1GB` or `4096`.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));

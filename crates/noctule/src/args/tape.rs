@@ -9,12 +9,11 @@ use clap::{Args as ClapArgs, Subcommand};
 use super::export::TapeExportArgs;
 use super::values;
 
-/// Record everything that happens, to look at it later
+/// Record everything that happens, for later analysis
 ///
-/// Keeps all figures of each second, and each event, in a folder: processes, groups, waits and
-/// who caused them, energy, connections. Every reading command answers from it with --from. With
-/// a COMMAND: runs it, and ends with it; the events are those of the command. The format is
-/// Arrow: docs/tape.md.
+/// Stores all counters of each second, and each event, in a folder: processes, groups, waits and
+/// their causes, energy, connections. Commands that measure can read it with --from. With a
+/// COMMAND: runs it, ends with it, and records only its events. The format is Arrow (docs/tape.md).
 ///
 /// Examples:
 ///   noctule record -o incident --for 5m
@@ -22,13 +21,13 @@ use super::values;
 #[derive(Debug, ClapArgs)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RecordArgs {
-    /// Folder of the recording; one that is there already goes on
+    /// Folder of the recording; an existing recording is continued
     #[arg(short, long, value_name = "DIR", value_parser = values::path())]
     pub(crate) output: PathBuf,
-    /// End by itself after this time [default: when it is interrupted; with a COMMAND: when it ends]
+    /// End after this time [default: when interrupted; with a COMMAND: when it ends]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
-    /// Length of a segment, which can be read alone and is removed as a whole
+    /// Length of a segment, which is readable on its own and removed as a whole
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub(crate) segment: Duration,
     /// Command to run and follow
@@ -49,11 +48,11 @@ pub(crate) enum TapeCommand {
     Export(TapeExportArgs),
 }
 
-/// Times, sizes, tables, and what is damaged
+/// Times, sizes, tables and damage
 ///
-/// One line for each start of the program that was recorded. `missing` are batches that the disk was
-/// too slow for. All of it is read, and the checksums are compared: the exit status is 1 when something is
-/// damaged.
+/// Prints one line for each start of the recorder. `missing` counts batches that were dropped
+/// because the disk was too slow. Reads everything and compares the checksums: the exit status is 1
+/// if something is damaged.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TapeInfoArgs {
     /// Folder of the recording, or of one segment of it
@@ -62,19 +61,20 @@ pub(crate) struct TapeInfoArgs {
     /// One JSON object instead of the tables (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to this file instead of standard output
+    /// Write the output to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// A recording in the place of the live node. What does not go with one says so itself.
+/// Options to read a recording instead of the live node. Conflicting options are marked as such.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RecordedArgs {
     /// Answer from this recording (noctule record) instead of the live node
     #[arg(long, value_name = "DIR")]
     pub(crate) from: Option<PathBuf>,
-    /// With --from: where the window begins: 03:10, 2026-11-24T03:10:30, -10m before the end, or seconds
-    /// since 1970 [default: the whole recording, with --for its end; run: the last 15 minutes; top: the end]
+    /// With --from: start of the window: 03:10, 2026-11-24T03:10:30, -10m before the end, or
+    /// seconds since 1970 [default: the whole recording, with --for its end; run: the last 15
+    /// minutes; top: the end]
     #[arg(
         long,
         value_name = "TIME",
@@ -84,12 +84,12 @@ pub(crate) struct RecordedArgs {
     pub(crate) at: Option<String>,
 }
 
-/// A recording in the place of the live node, or beside it.
+/// Options to read a recording instead of the live node, or to record the live node.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     pub(crate) recorded: RecordedArgs,
-    /// Also keep all that the answer is made from in this folder: --from gives it again
+    /// Also record the data of the output in this folder, for --from
     #[arg(long, value_name = "DIR", conflicts_with = "from", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Values of options as people type them.
+//! Parses the values of options.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-/// The longest time that an option takes: the clocks can be moved ahead by it.
+/// The longest accepted duration. Adding it to a clock does not overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// `10s`, `1h30m`; a plain number is seconds.
+/// Parses a duration such as `10s` or `1h30m`; a plain number means seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let duration = match text.parse::<f64>() {
@@ -24,7 +24,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// `ADDRESS:PORT`; `:9470` and `localhost:9470` are on 127.0.0.1.
+/// Parses `ADDRESS:PORT`; `:9470` and `localhost:9470` mean 127.0.0.1.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
     match (host, port.parse()) {
@@ -35,7 +35,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A path; one that is relative begins at the current directory.
+/// Parses a path and makes it absolute.
 pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.is_absolute() {
         true => Ok(path),
@@ -43,7 +43,7 @@ pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Without `.` and `..`, as the kernel names files.
+/// Joins the paths and removes `.` and `..`.
 fn below(current: &Path, path: &Path) -> PathBuf {
     let mut whole = current.to_owned();
     for part in path.components() {
