@@ -1,4 +1,4 @@
-//! The configuration as it is meant: the file, and the command line over it.
+//! The effective configuration: the file, overridden by the command line.
 
 mod energy;
 mod events;
@@ -29,7 +29,7 @@ pub(crate) use otlp::{Otlp, OtlpEvents};
 pub(crate) use rings::RingSize;
 use tape::Tape;
 
-/// Everything that can be configured. `deploy/noctule.toml` shows each option with its default.
+/// All settings. `deploy/noctule.toml` lists each option with its default.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -82,7 +82,7 @@ impl Default for Collect {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProgramCost {
-    /// Where no CPU is isolated.
+    /// Measured unless a CPU is isolated.
     Auto,
     On,
     Off,
@@ -119,7 +119,7 @@ impl Default for Verdicts {
 }
 
 impl Verdicts {
-    /// For verdicts all the time.
+    /// Returns the options for continuous verdicts.
     pub(crate) fn judge(&self) -> JudgeOptions {
         JudgeOptions {
             level: Level::Container,
@@ -151,11 +151,11 @@ pub(crate) struct Web {
     pub(crate) processes: ShownProcesses,
 }
 
-/// Whether the port shows processes: their names, command lines and events.
+/// Whether the port exposes processes: their names, command lines and events.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ShownProcesses {
-    /// As /proc does: not where it hides them from other users.
+    /// Like /proc: not if it hides processes from other users.
     #[default]
     Auto,
     Show,
@@ -163,7 +163,7 @@ pub(crate) enum ShownProcesses {
 }
 
 impl ShownProcesses {
-    /// `hidepid`: /proc hides them.
+    /// Returns whether processes are exposed. `hidepid` is set if /proc hides them.
     pub(crate) fn are_shown(self, hidepid: bool) -> bool {
         match self {
             Self::Auto => !hidepid,
@@ -179,7 +179,7 @@ fn address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<SocketAddr, D::E
 }
 
 impl Web {
-    /// The web configuration, if there is to be one.
+    /// Returns the path of the web configuration, if there is one.
     pub(crate) fn config(&self) -> Option<&Path> {
         (!self.config.as_os_str().is_empty()).then_some(&self.config)
     }
@@ -199,7 +199,7 @@ impl Default for Web {
 }
 
 impl Config {
-    /// Reads the file, if one is named.
+    /// Reads the file, if one is given.
     pub(crate) fn load(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else {
             return Ok(Self::default());
@@ -219,7 +219,7 @@ impl Config {
         })
     }
 
-    /// Puts the command line over it.
+    /// Overrides settings with the command line.
     pub(crate) fn with(mut self, args: &RunArgs) -> Result<Self> {
         if let Some(listen) = args.listen {
             self.web.listen = listen;
@@ -273,11 +273,11 @@ impl Config {
         self.tape.check()?;
         self.otlp.check()?;
         self.metrics.choice()?;
-        // Whether there will be TLS is known when the web configuration is read.
+        // Whether TLS is on is known only after the web configuration was read.
         self.may_serve(self.web.listen, self.web.config().is_some())
     }
 
-    /// Whether the figures may be served there.
+    /// Returns an error if the data must not be served on this address.
     pub(crate) fn may_serve(&self, address: SocketAddr, tls: bool) -> Result<(), Usage> {
         if address.ip().is_loopback() || self.web.plain_http || tls {
             return Ok(());
@@ -370,7 +370,7 @@ impl Config {
     }
 }
 
-/// A whole number: its name, its value, the least and the most that it may be.
+/// An integer setting: its name, value, minimum and maximum.
 type Count = (&'static str, u64, u64, u64);
 
 fn within<T: Copy + PartialOrd + std::fmt::Display>(
@@ -387,7 +387,7 @@ fn within<T: Copy + PartialOrd + std::fmt::Display>(
     )))
 }
 
-/// The expected word that is nearest to the unknown one, both taken from serde's message:
+/// Returns the expected word most similar to the unknown one. Both come from serde's message:
 /// "unknown field `x`, expected one of `a`, `b`".
 fn nearest(message: &str) -> Option<&str> {
     let mut quoted = message.split('`').skip(1).step_by(2);
@@ -399,7 +399,8 @@ fn nearest(message: &str) -> Option<&str> {
         .map(|(_, word)| word)
 }
 
-/// Longer lines of a message are cut: it quotes a line of the file, which can be megabytes long.
+/// Length at which lines of a message are cut. A message quotes a line of the file, which can have
+/// megabytes.
 const LINE_CHARS: usize = 200;
 
 fn shortened(message: &str) -> String {

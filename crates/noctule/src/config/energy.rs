@@ -1,4 +1,4 @@
-//! The sections about the host's files and about energy.
+//! The sections of the host's files and of energy.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::within;
 use crate::exit::Usage;
 
-/// Bytes of the longest name that DNS has.
+/// Maximum length of a DNS name, in bytes.
 const LONGEST_NAME: usize = 253;
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -42,12 +42,14 @@ impl Host {
         }
     }
 
-    /// Whether the folders are those that the agent names itself. The name of the node opens no file.
+    /// Returns whether the folders are the default ones. The node's name does not matter, because
+    /// it opens no file.
     pub(crate) fn has_usual_roots(&self) -> bool {
         self.roots() == HostRoots::default()
     }
 
-    /// Name of the node. In a container the machine's name can be that of the container.
+    /// Returns the name of the node. In a container, the kernel's host name can be that of the
+    /// container.
     pub(crate) fn name(&self) -> String {
         if !self.name.is_empty() {
             return self.name.clone();
@@ -56,9 +58,9 @@ impl Host {
         name.nodename().to_string_lossy().into_owned()
     }
 
-    /// Where a mount is not what it should be, everything would be absent without a reason.
+    /// Returns an error if a mount is wrong. Otherwise all data would be missing without a reason.
     pub(super) fn check(&self) -> Result<(), Usage> {
-        // Recordings have it, and take longer ones for a damage.
+        // Readers of recordings treat a longer name as damage.
         if self.name.len() > LONGEST_NAME {
             let bytes = self.name.len();
             return Err(Usage(format!(
@@ -90,27 +92,27 @@ pub(crate) struct EnergyConfig {
     pub(crate) model: Model,
 }
 
-/// What idle power is taken for that was never observed.
+/// The assumed idle power of a zone whose idle power was never observed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum IdlePower {
     /// The middle of its bounds.
     #[default]
     Bounded,
-    /// The share of full power that is published for the processor.
+    /// The published share of full power for the processor.
     Published,
 }
 
-/// No zone takes more when idle.
+/// Upper limit of any zone's idle power.
 const MOST_IDLE_WATTS: f64 = 50_000.0;
 
 impl EnergyConfig {
-    /// Whether the published share of idle power is wanted.
+    /// Returns whether the published idle power is used.
     pub(crate) fn wants_published_idle(&self) -> bool {
         self.idle_power == IdlePower::Published
     }
 
-    /// Idle power of zones, by their kind.
+    /// Returns the configured idle power of zones, by kind.
     pub(crate) fn given_idle(&self) -> Vec<(ZoneKind, f64)> {
         let given = self.idle_watts.iter();
         given
@@ -136,7 +138,7 @@ fn kind_of(name: &str) -> Option<ZoneKind> {
     ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// What the CPUs of a machine without a meter use.
+/// Power of the CPUs of a machine without a meter.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Model {
@@ -145,7 +147,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// `None`: the operator gave none.
+    /// Returns `None` if the section is not set.
     pub(crate) fn watts(&self) -> Option<CpuWatts> {
         let given = self.idle_watts > 0.0 || self.busy_watts > 0.0;
         given.then_some(CpuWatts {
@@ -154,7 +156,7 @@ impl Model {
         })
     }
 
-    /// A busy CPU uses no less than an idle one.
+    /// Returns an error if a busy CPU would use less than an idle one.
     fn check(&self) -> Result<(), Usage> {
         if self.busy_watts < self.idle_watts {
             return Err(Usage(format!(
@@ -165,7 +167,7 @@ impl Model {
         Ok(())
     }
 
-    /// With the least and the most that each may be.
+    /// Returns the settings with their minimum and maximum.
     pub(super) fn numbers(&self) -> [(&'static str, f64, f64, f64); 2] {
         [
             ("energy.model.idle_watts", self.idle_watts, 0.0, 1000.0),
@@ -174,7 +176,7 @@ impl Model {
     }
 }
 
-/// Who gets the energy that is taken when nothing runs.
+/// Recipient of idle energy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Idle {

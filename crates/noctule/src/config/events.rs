@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{Count, RingSize};
 use crate::event_file::Place;
 
-/// What is looked at while the agent runs, and where single events go.
+/// Which events the agent watches, and where it writes them.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Events {
@@ -23,7 +23,7 @@ pub(crate) struct Events {
     pub(crate) dns: bool,
     pub(crate) udp: bool,
     pub(crate) args: Arguments,
-    /// Empty: none.
+    /// Empty if events are not written to a file.
     pub(crate) file: PathBuf,
     pub(crate) file_bytes: u64,
     pub(crate) file_keep: u32,
@@ -33,18 +33,18 @@ pub(crate) struct Events {
     pub(crate) destinations: u32,
 }
 
-/// What events and command lines show of the arguments of programs.
+/// How much of the arguments of programs appears in events and command lines.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arguments {
     Off,
-    /// All but well-known secrets.
+    /// All except well-known secrets.
     Redacted,
     Full,
 }
 
 impl Arguments {
-    /// Takes away of an event what is not to be shown.
+    /// Removes arguments from an event that must not appear.
     pub(crate) fn limit(self, what: &mut What) {
         let What::ProcessExec {
             args,
@@ -57,7 +57,8 @@ impl Arguments {
         *args_truncated |= self.limit_words(args);
     }
 
-    /// Takes away of a command line what is not to be shown. Whether words are missing.
+    /// Removes arguments from a command line that must not appear. Returns whether words are
+    /// missing.
     pub(crate) fn limit_words(self, words: &mut Vec<Vec<u8>>) -> bool {
         match self {
             Self::Full => false,
@@ -99,7 +100,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// The kinds that are switched on. OOM kills are switched on with processes.
+    /// Returns the enabled kinds. OOM kills are enabled together with processes.
     pub(crate) fn kinds(&self) -> EventKinds {
         let switches = [
             (self.processes, EventKind::Process),
@@ -114,7 +115,7 @@ impl Events {
         on.map(|(_, kind)| kind).collect()
     }
 
-    /// The file that `run` writes events to, if there is to be one.
+    /// Returns the file to which `run` writes events, if one is configured.
     pub(crate) fn place(&self) -> Option<Place> {
         (!self.file.as_os_str().is_empty()).then(|| Place {
             path: self.file.clone(),

@@ -1,4 +1,4 @@
-//! What `/metrics` has.
+//! Settings of `/metrics`.
 
 use std::sync::Arc;
 
@@ -25,34 +25,33 @@ pub(crate) struct Metrics {
     pub(crate) names: MetricNames,
 }
 
-/// How much rows below the node have.
+/// Level of detail for rows below the node.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Detail {
-    /// No details, and half of the buckets.
+    /// No details, and half of the histogram buckets.
     #[default]
     Usual,
-    /// Everything.
     Full,
 }
 
-/// Whose names metrics have.
+/// Naming schemes of metrics.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MetricNames {
-    /// Ours alone
+    /// noctule's names only
     #[default]
     Noctule,
-    /// Kepler's as well (docs/kepler.md)
+    /// Kepler's names, too (docs/kepler.md)
     Kepler,
-    /// cAdvisor's as well (docs/cadvisor.md)
+    /// cAdvisor's names, too (docs/cadvisor.md)
     Cadvisor,
-    /// Coroot's as well (docs/coroot.md)
+    /// Coroot's names, too (docs/coroot.md)
     Coroot,
 }
 
 impl MetricNames {
-    /// Whose names are wanted beside ours, but Kepler's.
+    /// Returns the exporter whose names are added, except for Kepler.
     pub(crate) fn foreign(self) -> Option<ForeignExporter> {
         match self {
             Self::Noctule | Self::Kepler => None,
@@ -80,7 +79,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The metrics that rows below the node have.
+    /// Returns the metrics of rows below the node.
     pub(crate) fn choice(&self) -> Result<Arc<Choice>, Usage> {
         let mut choice = match self.detail {
             Detail::Usual => Choice::default(),

@@ -1,4 +1,4 @@
-//! The section `[otlp]`: an OpenTelemetry receiver.
+//! The section `[otlp]`: settings of an OpenTelemetry receiver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,13 @@ use crate::private::{self, Readers};
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Otlp {
-    /// Empty: none.
+    /// Empty if there is no receiver.
     pub(crate) endpoint: String,
     pub(crate) protocol: OtlpProtocol,
     pub(crate) headers: BTreeMap<String, String>,
-    /// Of the authorities of the receiver's certificate; empty: those that the system trusts.
+    /// Certificate authorities of the receiver; empty to trust the system's.
     pub(crate) ca_file: String,
-    /// Our own certificate; empty: none.
+    /// The client certificate; empty if there is none.
     pub(crate) cert_file: String,
     pub(crate) key_file: String,
     pub(crate) compression: Compression,
@@ -33,7 +33,7 @@ pub(crate) struct Otlp {
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
-/// By the names that OpenTelemetry's own variables have.
+/// Named like the values of OpenTelemetry's environment variables.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(crate) enum OtlpProtocol {
     #[default]
@@ -56,10 +56,10 @@ pub(crate) enum Compression {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OtlpEvents {
     Off,
-    /// Those of processes that went wrong, OOM kills, changed verdicts.
+    /// Abnormal exits of processes, OOM kills and changed verdicts.
     #[default]
     Warnings,
-    /// Each that `[events]` looks at.
+    /// Every event that `[events]` enables.
     All,
 }
 
@@ -84,12 +84,12 @@ impl Default for Otlp {
 }
 
 impl Otlp {
-    /// Whether there is a receiver.
+    /// Returns whether a receiver is configured.
     pub(crate) fn is_on(&self) -> bool {
         !self.endpoint.is_empty()
     }
 
-    /// The events that are sent.
+    /// Returns which events are sent.
     pub(crate) fn wanted_events(&self) -> OtlpEvents {
         match self.is_on() {
             true => self.events,
@@ -97,7 +97,7 @@ impl Otlp {
         }
     }
 
-    /// How requests are sent. The files of certificates are read now.
+    /// Returns the settings of requests. Reads the certificate files.
     pub(crate) fn settings(&self) -> Result<Settings, Usage> {
         let endpoint = self.endpoint()?;
         let tls = endpoint.is_tls().then(|| self.tls()).transpose()?;
@@ -107,11 +107,11 @@ impl Otlp {
         })
     }
 
-    /// The settings without TLS.
+    /// Returns the settings without TLS.
     fn untrusting(&self, endpoint: Endpoint) -> Result<Settings, Usage> {
         let header = |(name, value): (&String, &String)| {
             Settings::header(name, value).ok_or_else(|| {
-                // The value may be a credential.
+                // The value may be a credential, so the message omits it.
                 Usage(format!(
                     "otlp.headers: {name:?} is no header, or its value is none"
                 ))
@@ -160,7 +160,7 @@ impl Otlp {
         self.untrusting(endpoint).map(|_| ())
     }
 
-    /// The files of TLS as they are now.
+    /// Returns the current versions of the TLS files.
     pub(crate) fn files(&self) -> Files {
         let mut files = Files::default();
         for path in [&self.ca_file, &self.cert_file, &self.key_file] {
@@ -171,7 +171,7 @@ impl Otlp {
         files
     }
 
-    /// Reads the files.
+    /// Reads the TLS files.
     pub(crate) fn tls(&self) -> Result<Tls, Usage> {
         let read = |key: &str, path: &str, readers| {
             if path.is_empty() {
@@ -191,7 +191,7 @@ impl Otlp {
         };
         Tls::new(&wish).map_err(|error| {
             let (key, path) = match error.part {
-                // Versions and suites are not chosen here.
+                // Versions and cipher suites are not configurable here.
                 TlsPart::Authorities | TlsPart::Choice => ("ca_file", &self.ca_file),
                 TlsPart::Certificate => ("cert_file", &self.cert_file),
                 TlsPart::Key => ("key_file", &self.key_file),

@@ -1,8 +1,8 @@
-//! Sizes of the kernel side's rings where the configuration names none.
+//! Default sizes of ring buffers.
 
-/// A ring holds what the CPUs write until its reader has had its turn, so machines with more of them
-/// have larger ones. Its memory is there whether or not anything is in it, and counts against the limit
-/// of the agent's unit or pod: so none grows without end.
+/// Size of a ring buffer, depending on the number of CPUs. A ring holds the CPUs' records until its
+/// reader runs, so more CPUs need a larger ring. Its memory is always allocated and charged to the
+/// agent's unit or pod, so the size is limited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSize {
     of_a_cpu: u32,
@@ -11,17 +11,18 @@ pub(crate) struct RingSize {
 }
 
 impl RingSize {
-    /// Ended processes. That of cgroups has a quarter.
+    /// Exited processes. The ring of cgroup events has a quarter of this size.
     pub(crate) const ENDED: Self = Self::kibibytes(512, 1 << 10, 4 << 10);
-    /// Processes, OOM kills and TCP.
+    /// Process, OOM and TCP events.
     pub(crate) const EVENTS: Self = Self::kibibytes(1 << 10, 2 << 10, 8 << 10);
-    /// Files, DNS and UDP: each has one of its own.
+    /// File events, and DNS and UDP events; each has a ring of its own.
     pub(crate) const BULK: Self = Self::kibibytes(4 << 10, 8 << 10, 16 << 10);
 
-    /// The least that can be configured.
+    /// Minimum configurable size.
     pub(crate) const LEAST: u64 = 4096;
 
-    /// What was configured, to be compared with [`Self::LEAST`]: 0 asks for no size.
+    /// Returns the configured size for a comparison with [`Self::LEAST`]; 0 means the default and
+    /// always passes.
     pub(crate) fn asked(configured: u32) -> u64 {
         match configured {
             0 => Self::LEAST,
@@ -37,7 +38,7 @@ impl RingSize {
         }
     }
 
-    /// Bytes on a machine of so many CPUs; what was configured wins over that, unless it is 0.
+    /// Returns the size in bytes for this number of CPUs, or the configured size unless that is 0.
     pub(crate) fn bytes(self, configured: u32, cpus: usize) -> u32 {
         let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
         match configured {

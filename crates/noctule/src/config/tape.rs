@@ -1,4 +1,4 @@
-//! The section `[tape]`: the flight recorder of the agent.
+//! The section `[tape]`: the agent's flight recorder.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::exit::Usage;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tape {
-    /// Empty: none.
+    /// Empty if nothing is recorded.
     pub(crate) folder: PathBuf,
     #[serde(deserialize_with = "a_duration")]
     pub(crate) keep: Duration,
@@ -34,7 +34,7 @@ impl Default for Tape {
 }
 
 impl Tape {
-    /// The folder, if there is to be a tape.
+    /// Returns the folder, if the agent records.
     pub(crate) fn folder(&self) -> Option<&PathBuf> {
         (!self.folder.as_os_str().is_empty()).then_some(&self.folder)
     }
@@ -46,7 +46,8 @@ impl Tape {
         }
     }
 
-    /// The oldest segment is removed as a whole: several must fit.
+    /// Returns an error if not enough segments fit. Whole segments are removed, so there must be
+    /// several.
     pub(super) fn check(&self) -> Result<(), Usage> {
         let least = Duration::from_secs(10);
         if self.segment < least || self.segment * 2 > self.keep {
