@@ -1,7 +1,7 @@
-//! The way of the data, wired: the only place that names concrete parts.
+//! Assembles the data pipeline. Only this module names the concrete components.
 //!
-//! kernel side -> source -> identity -> attribution -> rollup -> a batch. Every command drives this pipeline and
-//! hands the batches to its sink.
+//! kernel side -> source -> identity -> attribution -> rollup -> a batch. Every command drives this
+//! pipeline and passes its batches to a sink.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -43,77 +43,80 @@ use events::EventStream;
 pub(crate) use events::Scope;
 use groups::{cgroup_life, mount, quotas, rooms};
 
-/// How often a name is looked for.
+/// Maximum number of lookups of a name, and the time between them.
 const NAME_LOOKS: u32 = 20;
 const NAME_STEP: Duration = Duration::from_millis(50);
 
-/// A group whose directory was removed counts as released after that time: page cache that is charged
-/// to it can keep the kernel from letting go of it for hours, while no thread can be in it.
+/// Delay after which a group with a removed directory counts as released. Charged page cache can
+/// keep the kernel's group alive for hours, although no thread can enter it.
 const REMOVED_NS: u64 = 5_000_000_000;
 
-/// How long the last batch of a command that answers once may wait for the names of new groups.
+/// Maximum time that the last batch of a one-shot command waits for the names of new groups.
 const CATCH_UP: Duration = Duration::from_millis(100);
-/// Between two searches for names while those before them have not been answered.
+/// Interval between lookups of names while earlier ones are still unanswered.
 const NAMES_STEP: Duration = Duration::from_millis(10);
 
-/// Counters of energy that a virtual machine makes of others have something new once in a second.
+/// Time to wait for an energy counter to change. Virtual machines that derive these counters from
+/// others update them once per second.
 pub(crate) const SLOWEST_COUNTER: Duration = Duration::from_millis(1200);
 
-/// How often memory that is free is given back.
+/// Interval at which free memory is returned to the kernel.
 const TRIM_NS: u64 = 10_000_000_000;
 
-/// What of everything a command shows. The rest is not loaded, and its features have no status.
+/// The parts of the pipeline that a command needs. Other parts are not loaded, and their features
+/// have no status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Everything that the configuration switches on.
+    /// Everything that the configuration enables.
     All,
-    /// No events.
+    /// Everything except events.
     Use,
-    /// CPU time and waits alone.
+    /// CPU time and waits only.
     Waits,
 }
 
-/// Sources, identity and rollup together.
+/// Sources, identity and rollup.
 pub(crate) struct Pipeline {
     cpu: CpuSource,
     life: Option<CgroupLife>,
     meters: Meters,
     zone_warnings: ZoneWarnings,
     registry: Registry,
-    /// CPU quotas; `None` where waits are not measured.
+    /// CPU quotas; `None` if waits are not measured.
     quotas: Option<Quotas>,
-    /// Threads of groups that wait, and their CPUs; `None` where waits are not measured.
+    /// Threads of waiting groups and their CPUs; `None` if waits are not measured.
     rooms: Option<Rooms>,
     attribution: Attribution,
     rollup: Rollup,
     released: Vec<CgroupId>,
-    /// Groups of which the directory was removed, and when; the oldest first.
+    /// Groups whose directory was removed, with the time, oldest first.
     removed: VecDeque<(u64, CgroupId)>,
     events: Option<EventStream>,
     arguments: Arguments,
-    /// Where the counted hierarchy is mounted.
+    /// Mount point of the counted hierarchy.
     cgroup_mount: PathBuf,
-    /// Where the host's procfs is mounted.
+    /// Mount point of the host's procfs.
     proc: PathBuf,
-    /// Processes that ended before a tick that failed, and who had each CPU.
+    /// Exited processes of a tick that failed. `held` has its holders of CPUs.
     exited: Vec<ProcessRow>,
     held: Batch,
-    /// When memory was given back last.
+    /// Time at which memory was last returned to the kernel.
     trimmed_ns: u64,
 }
 
-/// What the page shows of processes.
+/// Kinds of events that the web page shows.
 const OF_PROCESSES: EventKinds = EventKinds::of(&[EventKind::Process, EventKind::Oom]);
 
 impl Pipeline {
-    /// Loads and attaches what works here of what is shown.
+    /// Loads and attaches the programs that `shown` needs and this kernel supports.
     pub(crate) fn start(config: &Config, shown: Shown) -> Result<Self> {
         let mut this = Self::load(config, &Scope::default(), shown)?;
         this.narrow(&Scope::default())?;
         Ok(this)
     }
 
-    /// The same of everything, with the events that are kept on disk, sent, or shown by the page.
+    /// Starts everything for the agent, with the events that are recorded, sent or shown by the web
+    /// page.
     pub(crate) fn start_agent(config: &Config) -> Result<Self> {
         let (events, for_page) = (&config.events, config.web.events);
         let sent = config.otlp.wanted_events();
@@ -138,8 +141,8 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// Starts everything, and lists what is there: for a recording. With a command its events are
-    /// wanted alone.
+    /// Starts everything for a recording, and lists existing objects. With a command, only its
+    /// events are recorded.
     pub(crate) fn start_recorded(config: &Config, command: bool) -> Result<Self> {
         let scope = Scope {
             kinds: config.events.kinds(),
@@ -152,7 +155,7 @@ impl Pipeline {
         Ok(this)
     }
 
-    /// Starts with the events that `scope` names and no more of the rest than they need.
+    /// Starts the events that `scope` selects, with only those other parts that they need.
     pub(crate) fn start_events(config: &Config, scope: &Scope) -> Result<Self> {
         let mut config = config.clone();
         config.collect.waits = false;
@@ -185,15 +188,16 @@ impl Pipeline {
         let cpus = CpuSlots::new(&facts)?;
         let events = (shown == Shown::All).then(|| events_wanted(config, scope, &facts));
         let load = || {
-            // It waits for meters that have not counted yet, which takes no CPU from the others.
+            // Waits for meters that have not counted yet. The wait takes no CPU time from the other
+            // thread.
             let meters = meters(config);
             let wanted = events.as_ref().filter(|_| counts_events(config));
             let loaded = wanted.map(|wanted| LoadedEvents::load(&facts, wanted, &cpus));
             (meters, loaded)
         };
         let ((meters, loaded), (life, names, registry, kernel)) = beside(load, || {
-            // The events come first: a group that is made during the walk is in at least one of
-            // both.
+            // Cgroup events start first. A group created during the walk then appears in at least
+            // one of them.
             let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
             let registry = Registry::new(noctule_identity::Config {
                 root: "/".into(),
@@ -226,7 +230,7 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
-        // The user may have named their folder.
+        // Released, because the folder of the meters may be chosen by the user.
         drop(reading);
         others.push(features::energy(meters.zones(), meters.unread(), &[]));
         let grace = grace(config);
@@ -257,53 +261,54 @@ impl Pipeline {
         })
     }
 
-    /// Meters of energy that exist and are not read.
+    /// Returns energy meters that exist but are not read.
     pub(crate) fn unread_zones(&self) -> &[UnreadZone] {
         self.meters.unread()
     }
 
-    /// What has been learned of the zones of energy.
+    /// Returns the state learned about the energy zones.
     pub(crate) fn attribution(&self) -> &Attribution {
         &self.attribution
     }
 
-    /// Idle power of the zones that were nearly idle.
+    /// Returns the idle power of zones that were nearly idle.
     pub(crate) fn observed_idle(&self) -> Vec<LearnedIdle> {
         self.attribution.observed_idle(self.meters.zones())
     }
 
-    /// Whether there is a meter of energy, or a model. One that begins to count is waited for.
+    /// Returns whether there is an energy meter or model. Waits for a meter that has just begun to
+    /// count.
     pub(crate) fn has_meter(&mut self) -> bool {
         self.meters.listen(SLOWEST_COUNTER);
         !self.meters.zones().is_empty()
     }
 
-    /// The owners of all groups that are known.
+    /// Returns the owners of all known groups.
     pub(crate) fn owners(&self) -> Vec<Arc<Owner>> {
         self.registry.owners().cloned().collect()
     }
 
-    /// The path of a group in the hierarchy, of one that is given as a path there or of a directory.
+    /// Returns a group's path in the hierarchy, given that path or a directory below the mount.
     pub(crate) fn group_path(&self, given: &str) -> String {
         let mount = self.cgroup_mount.to_string_lossy();
         let path = given.strip_prefix(mount.as_ref()).unwrap_or(given);
         format!("/{}", path.trim_matches('/'))
     }
 
-    /// The files in which the kernel has what groups are allowed.
+    /// Returns access to the kernel's files with the settings of groups.
     pub(crate) fn setting_files(&self) -> SettingFiles {
         SettingFiles::new(Path::new("/"), &self.cgroup_mount)
     }
 
-    /// Fails where the feature is off, with why.
+    /// Returns an error with the reason if the feature is off.
     pub(crate) fn need(&self, feature: FeatureId) -> Result<()> {
         let needed = features::need_one(&self.cpu.features(), &[feature], When::Live);
         needed.map_err(|words| Error::new(ErrorKind::Kernel, words))?;
         Ok(())
     }
 
-    /// Lets only those through that the scope names, and makes their sockets known. What has a name that is not
-    /// there yet is waited for.
+    /// Restricts events to the scope and lists the matching sockets. Names that do not exist yet
+    /// are waited for.
     fn narrow(&mut self, scope: &Scope) -> Result<()> {
         let selection = select::selection(&scope.names, &self.cgroup_mount, &self.proc)?;
         if let Some(missing) = self.missing(&selection)? {
@@ -325,8 +330,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// What was chosen by name. A name that nothing has now is an error with those that there are,
-    /// but with a command, which may make it.
+    /// Resolves the selected names. A name without a match is an error that lists existing names.
+    /// With a command there is no error, because the command may create the match.
     pub(crate) fn select(&mut self, names: &Names, command: &[OsString]) -> Result<Selection> {
         let selection = select::selection(names, &self.cgroup_mount, &self.proc)?;
         if command.is_empty()
@@ -337,12 +342,12 @@ impl Pipeline {
         Ok(selection)
     }
 
-    /// Names that nothing has, if there are any.
+    /// Returns the names without a match, if there are any.
     fn missing(&mut self, selection: &Selection) -> Result<Option<Missing>> {
         if !selection.has_names() {
             return Ok(None);
         }
-        // The names of containers are read by another thread.
+        // Another thread reads the names of containers.
         for look in 0.. {
             self.tick()?;
             let owners: Vec<&Owner> = self.registry.owners().map(|owner| &**owner).collect();
@@ -357,7 +362,7 @@ impl Pipeline {
         Ok(None)
     }
 
-    /// What is there is taken note of, and listed if that is wanted.
+    /// Registers existing objects, and reports them as events if `wanted`.
     fn list_existing(&mut self, wanted: bool) -> Result<()> {
         let batch = self.tick()?;
         if let Some(stream) = &mut self.events {
@@ -366,26 +371,26 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Names the owner of an event again: its name may be known by now.
+    /// Looks up the owner of an event again, because its name may be known by now.
     pub(crate) fn name_again(&mut self, event: &mut Event) {
         if let Some(process) = &mut event.process {
             process.owner = Some(self.owner(process.cgroup));
         }
     }
 
-    /// The groups that get no rows for more destinations since the last batch.
+    /// Returns groups that have reached their limit of destinations since the last batch.
     pub(crate) fn newly_bounded(&mut self) -> Vec<Arc<Owner>> {
         let stream = self.events.as_ref();
         let bounded = stream.map_or(&[][..], |stream| stream.source.newly_bounded());
         bounded.iter().map(|id| self.registry.owner(*id)).collect()
     }
 
-    /// What is known of a group now.
+    /// Returns the currently known owner of a group.
     pub(crate) fn owner(&mut self, cgroup: CgroupId) -> Arc<Owner> {
         self.registry.owner(cgroup)
     }
 
-    /// Takes the events that are there, named, in order.
+    /// Returns the pending events in order, with the names of their owners.
     pub(crate) fn events(&mut self) -> Result<Vec<Event>> {
         self.drain_events()?;
         let Some(stream) = &mut self.events else {
@@ -395,7 +400,7 @@ impl Pipeline {
         for event in &mut events {
             self.arguments.limit(&mut event.what);
         }
-        // Groups that were made while the ring was read.
+        // Groups that were created while the ring was read.
         self.drain_events()?;
         let Some(stream) = &self.events else {
             return Ok(events);
@@ -407,7 +412,8 @@ impl Pipeline {
         Ok(events)
     }
 
-    /// The same for the last time: with what would be reported only when it has ended.
+    /// Returns the last events, including those that are normally reported only at the end of their
+    /// object.
     pub(crate) fn last_events(&mut self) -> Result<Vec<Event>> {
         if let Some(stream) = &mut self.events {
             stream.source.end()?;
@@ -415,7 +421,7 @@ impl Pipeline {
         self.events()
     }
 
-    /// From now on the children of this process are followed.
+    /// Follows the children of this process from now on.
     pub(crate) fn follow_own_children(&mut self) {
         self.cpu.follow_children_of(std::process::id());
         if let Some(stream) = &mut self.events {
@@ -423,7 +429,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes a batch, with names.
+    /// Takes a batch with names.
     pub(crate) fn tick(&mut self) -> Result<Batch> {
         self.drain_events()?;
         let mut losses: Vec<_> = self.life.iter().map(CgroupLife::loss).collect();
@@ -449,7 +455,7 @@ impl Pipeline {
         batch.exited.splice(0..0, self.exited.drain(..));
         batch.add_holders(&std::mem::take(&mut self.held));
         if let Err(error) = self.complete(&mut batch) {
-            // These are in no other batch.
+            // No later batch contains these again.
             self.held = batch.holders_since(&Batch::default());
             self.exited = batch.exited;
             return Err(error);
@@ -461,11 +467,12 @@ impl Pipeline {
         Ok(batch)
     }
 
-    /// Takes the first batch of an agent, from which on nothing is loaded any more, and gives up every
-    /// capability of this thread without which that works. Measuring the cost of BPF programs needs
-    /// CAP_SYS_ADMIN at each window, and so does entering a network namespace, with CAP_SYS_PTRACE for those of
-    /// others. Where the kernel wants CAP_BPF for each look into a map (before
-    /// Linux 5.19, if unprivileged BPF is off), the batch fails without, and it is kept.
+    /// Takes the first batch of an agent, after which nothing else is loaded, and drops every
+    /// capability that this thread no longer needs.
+    /// Measuring the cost of BPF programs needs CAP_SYS_ADMIN in each window. Entering network
+    /// namespaces needs it too, plus CAP_SYS_PTRACE for those of other users. Some kernels require
+    /// CAP_BPF for each map lookup (before Linux 5.19, if unprivileged BPF is off). There the batch
+    /// fails without it, so it is kept.
     pub(crate) fn tick_without_rights(&mut self) -> Result<Batch> {
         use FeatureId::{CacheMisses, Cycles, Instructions, ReferenceCycles};
         let features = self.cpu.features();
@@ -477,13 +484,13 @@ impl Pipeline {
         if on(FeatureId::SelfCost) {
             kept |= CapabilitySet::SYS_ADMIN;
         }
-        // Sockets are looked for in each network namespace where the kernel refuses the better way.
+        // If the kernel refuses the socket iterators, sockets are read in each network namespace.
         let walks =
             |it: &Feature| it.id == FeatureId::TcpSockets && it.state == FeatureState::Degraded;
         if features.iter().any(walks) {
             kept |= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
         }
-        // A CPU that comes online gets counters of its own.
+        // A CPU that comes online later needs its own counters.
         if [Cycles, ReferenceCycles, Instructions, CacheMisses]
             .into_iter()
             .any(on)
@@ -505,21 +512,22 @@ impl Pipeline {
         Ok(batch)
     }
 
-    /// The last batch of a command that answers once: nobody can correct its names later.
+    /// Takes the last batch of a one-shot command, after waiting for names that could not be
+    /// corrected later.
     pub(crate) fn last_tick(&mut self) -> Result<Batch> {
         self.drain_events()?;
         self.registry.catch_up(CATCH_UP);
         self.tick()
     }
 
-    /// Adds what happened, and the names.
+    /// Adds events, names and derived values to a batch.
     fn complete(&mut self, batch: &mut Batch) -> Result<()> {
         self.make_room()?;
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
         }
         self.released.clear();
-        // Groups that were made while the batch was taken.
+        // Groups that were created while the batch was taken.
         self.drain_events()?;
         self.registry.join(batch);
         if let Some(stream) = &mut self.events {
@@ -527,7 +535,7 @@ impl Pipeline {
             stream.reconcile(batch, &mut self.registry)?;
         }
         self.make_room()?;
-        // These remember what the batch has: nothing that can fail comes after them.
+        // These remember values of the batch, so nothing after them may fail.
         if let Some(rooms) = &mut self.rooms {
             rooms.read(batch);
         }
@@ -539,8 +547,8 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Waits until `deadline`, a signal, or until events are to be read, and empties the other rings
-    /// when they ask for it.
+    /// Waits until `deadline`, a signal, or until events can be read. Meanwhile drains the other
+    /// rings when they need it.
     pub(crate) fn wait(&mut self, signals: &Signals, deadline: Instant) -> Result<Woken> {
         loop {
             let due = self.events.as_ref().and_then(EventStream::due);
@@ -568,7 +576,7 @@ impl Pipeline {
                     }
                 }
                 Woken::Time if due == Some(until) => return Ok(Woken::Data),
-                // The search for names, or a counter that wraps.
+                // A lookup of names is due, or a counter may wrap.
                 Woken::Time if until < deadline => {
                     self.meters.poll();
                     self.drain_events()?;
@@ -578,8 +586,8 @@ impl Pipeline {
         }
     }
 
-    /// Empties the ring of ended processes into the next batch. Thousands of them can end while a step of a tick
-    /// goes through a large machine.
+    /// Drains the ring of exited processes into the next batch. On large machines, thousands can
+    /// exit during one step of a tick.
     fn make_room(&mut self) -> Result<()> {
         Ok(self.cpu.drain()?)
     }
@@ -605,7 +613,7 @@ impl Pipeline {
         }
         self.registry.apply(&events, now);
         if let Some(stream) = &mut self.events {
-            // First what makes room.
+            // Removals first, because they free entries.
             stream.want_no_more(&self.released);
             if self.registry.take_changed() {
                 stream.want_more(&self.registry);
@@ -615,13 +623,13 @@ impl Pipeline {
     }
 }
 
-/// `CLOCK_MONOTONIC`, the clock of the batches.
+/// Returns `CLOCK_MONOTONIC`, the clock of batches.
 pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The same, and how long the machine was suspended.
+/// Returns `CLOCK_MONOTONIC` and the time spent suspended.
 fn moment() -> Moment {
     let at_ns = now_ns();
     let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -632,12 +640,12 @@ fn moment() -> Moment {
     }
 }
 
-/// The right to read everything, where no path is of the user's choice.
+/// Acquires the capability to read everything, if no path is chosen by the user.
 fn reading(config: &Config) -> Option<Reading> {
     config.host.has_usual_roots().then(Reading::begin)
 }
 
-/// The meters of energy.
+/// Probes the energy meters.
 pub(crate) fn meters(config: &Config) -> Meters {
     let _reading = reading(config);
     Meters::probe(
@@ -647,21 +655,23 @@ pub(crate) fn meters(config: &Config) -> Meters {
     )
 }
 
-/// What this kernel, these privileges and these files allow; nothing stays loaded.
+/// Returns the status of all features for this kernel, its privileges and its files; nothing
+/// remains loaded.
 pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     let reading = reading(config);
     let facts = Facts::probe(&config.host.roots());
     drop(reading);
     let mut features = features::machine(&facts);
-    // The second look shows which processes the kernel hides.
+    // The second tick shows which processes the kernel hides.
     let look = |mut pipeline: Pipeline| pipeline.tick().and_then(|_| pipeline.tick());
-    // As for a recording: some programs are loaded only where something keeps what they see. All are tried: advice to
-    // switch one on is given where it works.
+    // Starts as for a recording, because some programs are loaded only if their events are kept.
+    // All optional features are tried, so that advice to enable one is given only if it works.
     let mut trial = config.clone();
     let unasked = on_request::ask_for_all(&mut trial.events);
     match Pipeline::start_recorded(&trial, false).and_then(look) {
         Ok(batch) => {
-            // What came of confining threads is said in the place of what the kernel has for it.
+            // The actual result of confining threads replaces the status derived from the kernel's
+            // features.
             let tried = |id| batch.features.iter().any(|it| it.id == id);
             features.retain(|feature| !tried(feature.id));
             features.extend(batch.features.iter().cloned());
@@ -697,7 +707,8 @@ fn subject_grace(config: &Config) -> Duration {
     Duration::from_secs_f64(config.metrics.grace_seconds)
 }
 
-/// Charges groups to subjects. A subject stays from when the last of its groups is no longer listed.
+/// Creates the rollup of groups to subjects. A subject remains for this time after its last group
+/// is no longer listed.
 pub(crate) fn rollup(config: &Config) -> Rollup {
     let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
     Rollup::new(stays.as_nanos() as u64)
@@ -707,11 +718,12 @@ fn grace(config: &Config) -> Grace {
     Grace::at_most(subject_grace(config))
 }
 
-/// How long the owners of removed groups are remembered: what is listed has a name to the end.
+/// Returns how long owners of removed groups are remembered, so that every listed group keeps its
+/// name.
 fn remembered(config: &Config) -> Duration {
     let wanted = Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds);
     let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
-    // And some ticks.
+    // Plus a margin of some ticks.
     wanted.max(listed + 3 * config.interval())
 }
 
@@ -733,8 +745,8 @@ fn events_wanted(config: &Config, scope: &Scope, facts: &Facts) -> EventsWanted 
     }
 }
 
-/// The objects that watch what happens; without them everything else goes on. `attached` is `None`
-/// where they are not wanted.
+/// Starts the event stream. If that fails, everything else still works. `attached` is `None` if
+/// events are not needed.
 fn event_stream(
     facts: &Facts,
     config: &Config,
@@ -767,7 +779,7 @@ fn event_stream(
     }
 }
 
-/// The error with its causes, on one line.
+/// Formats the error with its causes on one line.
 fn chain(error: &Error) -> String {
     let mut words = error.to_string();
     let mut source = std::error::Error::source(error);
