@@ -1,5 +1,5 @@
-//! The events of the pipeline: whose are wanted, when they are read, and what a look at the machine
-//! adds to them.
+//! The events of the pipeline: their filters, when they are read, and their reconciliation with
+//! snapshots.
 
 use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
@@ -20,10 +20,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::args::Names;
 use crate::select;
 
-/// How often a tree of processes is looked through until nothing new is in it.
+/// Maximum number of searches through a process tree until no new member is found.
 const TREE_LOOKS: u32 = 16;
 
-/// Which events are wanted.
+/// Selects events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub(crate) kinds: EventKinds,
@@ -32,9 +32,9 @@ pub(crate) struct Scope {
     pub(crate) reads: bool,
     pub(crate) failures: bool,
     pub(crate) existing: bool,
-    /// Those of a command that is going to be started.
+    /// Whether only events of a command to be started are selected.
     pub(crate) command: bool,
-    /// The kinds are those that the user named, and not the usual ones.
+    /// Whether the user named the kinds; otherwise they are the default ones.
     pub(crate) named: bool,
 }
 
@@ -47,7 +47,7 @@ impl Scope {
         self.names.has_names()
     }
 
-    /// What tells the events that it names.
+    /// Returns the features that provide the selected events.
     pub(crate) fn features(&self) -> Vec<FeatureId> {
         const FEATURES: [(&[EventKind], FeatureId); 7] = [
             (
@@ -68,29 +68,30 @@ impl Scope {
     }
 }
 
-/// Whose events are wanted.
+/// The processes whose events are selected.
 enum Whose {
     All,
     Tree,
-    /// With their owners.
+    /// Groups with their owners.
     Groups(IdMap<CgroupId, Arc<Owner>>),
 }
 
-/// The source, with what the stream needs beside it.
+/// The event source, with its filter and timing.
 pub(super) struct EventStream {
     pub(super) source: EventSource,
     whose: Whose,
-    /// Which groups are wanted.
+    /// Selects the groups.
     selection: Selection,
-    /// More groups are wanted than there is room for.
+    /// Whether more groups are selected than the kernel's table can hold.
     full: bool,
     latency: Duration,
-    /// There is something in the ring, or something waits for its order; and then it is read.
+    /// When the ring will be read; `None` if neither the ring nor the reordering buffer contains
+    /// events.
     due: Option<Instant>,
 }
 
 impl EventStream {
-    /// The programs of all events.
+    /// Returns the programs of all event sources.
     pub(super) fn programs(&self) -> Vec<ProgramHandle> {
         let files = self.source.files().map(FileEvents::programs);
         let udp = self.source.udp().map(UdpEvents::programs);
@@ -110,7 +111,7 @@ impl EventStream {
         }
     }
 
-    /// The rings, unless it is known that there is something in them.
+    /// Returns the rings to poll; empty if a read is already scheduled.
     pub(super) fn wake_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let rings = self.due.is_none().then(|| self.rings());
         rings.into_iter().flatten()
@@ -123,12 +124,13 @@ impl EventStream {
         std::iter::once(self.source.kernel().wake_fd()).chain(others)
     }
 
-    /// When the ring is to be read.
+    /// Returns when the ring must be read.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Notes whether there is something in a ring. What comes until it is read is read with it.
+    /// Schedules a read if a ring contains events. Events that arrive until then are read with
+    /// them.
     pub(super) fn look(&mut self) {
         let rings = self.rings();
         let mut fds: Vec<_> = rings
@@ -145,7 +147,7 @@ impl EventStream {
         }
     }
 
-    /// Takes what is there.
+    /// Returns the pending events.
     pub(super) fn drain(&mut self) -> Result<Vec<Event>> {
         self.due = None;
         let events = self.source.collect()?;
@@ -153,19 +155,19 @@ impl EventStream {
         Ok(events)
     }
 
-    /// What waits for its order is taken soon.
+    /// Schedules a read for events that are held back to be reordered.
     fn wait_for_order(&mut self) {
         if let Some(waits) = self.source.waits() {
             self.due = Some(Instant::now() + waits.max(self.latency));
         }
     }
 
-    /// Finds out what a gap has swallowed.
+    /// Determines what changed during a gap.
     pub(super) fn reconcile(&mut self, batch: &Batch, names: &mut Registry) -> Result<()> {
         self.look_at(batch, names, EventSource::reconcile)
     }
 
-    /// Takes note of what was there before, and lists it if that is wanted.
+    /// Registers existing objects, and reports them if `reported`.
     pub(super) fn list_existing(
         &mut self,
         batch: &Batch,
@@ -188,7 +190,7 @@ impl EventStream {
         ) -> Result<(), noctule_kernel::Error>,
     ) -> Result<()> {
         let Self { source, whose, .. } = self;
-        // Of a tree only the kernel side knows who is in it.
+        // Only the kernel side knows the members of a tree.
         let followed: Vec<ProcessId> = match whose {
             Whose::Tree => {
                 let all = batch.processes.iter().map(|row| row.id);
@@ -197,7 +199,7 @@ impl EventStream {
             Whose::All | Whose::Groups(_) => Vec::new(),
         };
         let groups: Vec<String> = match whose {
-            // The batch has a group only if something runs in it, not only below it.
+            // A batch contains only groups with processes of their own, not parents of such groups.
             Whose::Groups(wanted) => {
                 let paths = wanted.keys().map(|id| names.owner(*id).path.clone());
                 paths.collect()
@@ -217,14 +219,14 @@ impl EventStream {
         Ok(())
     }
 
-    /// From now on only the events of the groups that fit are reported.
+    /// Restricts events to groups that match the selection.
     pub(super) fn want_groups(&mut self, selection: Selection, names: &Registry) -> Result<()> {
         self.whose = Whose::Groups(IdMap::default());
         self.selection = selection;
         self.want_fitting(names)
     }
 
-    /// Groups that fit and were made, or became known by name, in the meantime.
+    /// Adds matching groups that were created or got their name in the meantime.
     pub(super) fn want_more(&mut self, names: &Registry) {
         let wanted = self.want_fitting(names);
         let full = wanted.is_err();
@@ -246,7 +248,7 @@ impl EventStream {
         else {
             return Ok(());
         };
-        // One that is gone would take its place in the kernel side's table for good.
+        // A removed group would occupy an entry of the kernel's table forever.
         let owners = names.living_owners();
         for owner in tops(owners.filter(|owner| selection.fits(owner))) {
             if let Entry::Vacant(place) = wanted.entry(owner.cgroup) {
@@ -257,7 +259,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Whether the event is of a group that fits.
+    /// Returns whether the event belongs to a matching group.
     pub(super) fn is_of_wanted(&self, event: &Event) -> bool {
         let owner = event.process.as_ref().and_then(|it| it.owner.as_ref());
         match (&self.whose, owner) {
@@ -268,7 +270,7 @@ impl EventStream {
         }
     }
 
-    /// Groups that are gone make room in the kernel side's table.
+    /// Removes groups that are gone from the kernel's table.
     pub(super) fn want_no_more(&mut self, gone: &[CgroupId]) {
         if let Whose::Groups(wanted) = &mut self.whose {
             let kernel = self.source.kernel();
@@ -278,8 +280,8 @@ impl EventStream {
         }
     }
 
-    /// From now on only the events of this process and its descendants are reported. `look` takes a
-    /// batch: what the tree starts while one is taken is in the next.
+    /// Restricts events to a process and its descendants. `look` takes a batch; children started
+    /// meanwhile appear in the next one.
     pub(super) fn want_tree(
         &mut self,
         root: u32,
@@ -300,16 +302,17 @@ impl EventStream {
         Ok(())
     }
 
-    /// From now on only the events of a command that the agent starts are reported.
+    /// Restricts events to a command that noctule starts.
     pub(super) fn want_children(&mut self) {
         self.whose = Whose::Tree;
         self.source.follow_children_of(std::process::id());
     }
 }
 
-/// Whether a group of which the kernel side lets events through, because it is below one that is wanted, may only
-/// not be known yet: nothing but its id, or the container that a wanted one has, whose name comes later than its id. Other
-/// containers and units are what they are.
+/// Returns whether a group's names may still be missing. The kernel passes events of groups below a
+/// selected one. Such a group counts as unnamed if only its id is known, or if it has the container
+/// id of a selected group, whose name arrives later. Other containers and units have their final
+/// names.
 fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner>>) -> bool {
     let Some(own) = &owner.container else {
         return !owner.is_known();
@@ -317,8 +320,8 @@ fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner
     wanted.any(|of| of.container.as_ref().is_some_and(|it| it.id == own.id))
 }
 
-/// The groups that are below none of the others: the kernel side looks at the groups above, too. A
-/// group that is gone can have the path of one that was made again, which is not below it.
+/// Returns the groups that are not below another one, because the kernel also checks ancestors. A
+/// removed group can have the path of a newly created one, which is not below it.
 fn tops<'a>(groups: impl Iterator<Item = &'a Arc<Owner>>) -> Vec<&'a Arc<Owner>> {
     let mut groups: Vec<&Arc<Owner>> = groups.collect();
     groups.sort_unstable_by_key(|owner| owner.path.len());
@@ -332,7 +335,7 @@ fn tops<'a>(groups: impl Iterator<Item = &'a Arc<Owner>>) -> Vec<&'a Arc<Owner>>
     tops
 }
 
-/// Whether a group is `top` or below it.
+/// Returns whether a path equals `top` or is below it.
 fn is_below(path: &str, top: &str) -> bool {
     let rest = path.strip_prefix(top.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,4 +1,4 @@
-//! Sources of what is known of cgroups: their paths, quotas and CPUs.
+//! Sources of information about cgroups: paths, quotas and CPUs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use noctule_model::{Feature, FeatureId};
 use super::chain;
 
 pub(super) fn mount(hierarchy: &Hierarchy) -> PathBuf {
-    // A place where nothing is: ids then stay without paths, and the feature says why.
+    // A path that does not exist. Ids then have no paths, and the feature status gives the reason.
     hierarchy
         .mount
         .clone()
         .unwrap_or_else(|| PathBuf::from("/nonexistent"))
 }
 
-/// CPU quotas of the groups that are there.
+/// Returns the CPU quotas of existing groups.
 pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     let mut quotas = Quotas::new(mount(&facts.hierarchy));
     quotas.look(registry.owners().map(|owner| owner.path.as_str()));
     quotas
 }
 
-/// Threads of groups that wait, and their CPUs.
+/// Returns the source of waiting threads' CPUs.
 pub(super) fn rooms(facts: &Facts) -> Rooms {
     Rooms::new(SettingFiles::new(Path::new("/"), &mount(&facts.hierarchy)))
 }

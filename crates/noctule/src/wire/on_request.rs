@@ -1,4 +1,4 @@
-//! The objects that are loaded only when they are asked for, and something keeps what they see.
+//! Programs that are loaded only if the user enabled them and their events are kept.
 
 use noctule_kernel::{Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
 use noctule_model::{EventKind, Feature, FeatureId};
@@ -8,7 +8,7 @@ use super::events::Scope;
 use crate::config::{Config, EventSettings, RingSize};
 use crate::features::not_asked_for;
 
-/// Asks for everything, and returns what was not asked for.
+/// Enables everything, and returns the features that were not enabled before.
 pub(super) fn ask_for_all(events: &mut EventSettings) -> Vec<FeatureId> {
     let asked = [
         (FeatureId::ExecFailures, events.exec_failures),
@@ -21,7 +21,7 @@ pub(super) fn ask_for_all(events: &mut EventSettings) -> Vec<FeatureId> {
     unasked.map(|(id, _)| id).collect()
 }
 
-/// Watching files is on only when it is asked for: some kernels have nothing better for it than
+/// Loads the programs that watch files. They are off by default, because some kernels only offer
 /// tracepoints that slow down every system call.
 pub(super) fn load_files(
     facts: &Facts,
@@ -59,7 +59,8 @@ pub(super) fn load_files(
     }
 }
 
-/// The same of UDP: its programs run for each packet that a process sends or takes.
+/// Loads the programs for UDP and DNS. They are off by default, because they run for each packet
+/// that a process sends or receives.
 pub(super) fn load_udp(
     facts: &Facts,
     config: &Config,
