@@ -1,7 +1,7 @@
-//! What the API answers from: the last batches, the last minutes, the last events.
+//! The data of the API: the last batches, the history of some minutes, and the last events.
 //!
-//! The thread of the pipeline publishes; the thread of the web server answers. Between them is a lock
-//! that each holds only to exchange pointers.
+//! The pipeline's thread publishes, and the web server's thread answers. They share a lock that
+//! each holds only to exchange pointers.
 
 mod looked_at;
 mod query;
@@ -23,22 +23,22 @@ use crate::wire;
 use looked_at::{LookedAt, Reader};
 use query::{HistoryQuery, events_query, pid_query, table_query};
 
-/// The resources that show names of processes.
+/// Resources that reveal names of processes.
 const OF_PROCESSES: [&str; 3] = ["processes", "process", "events"];
 
-/// Most rows of a table that one answer has.
+/// Maximum number of table rows in a response.
 const MOST_ROWS: usize = 10_000;
 
-/// What is kept of the past.
+/// Limits of the history.
 type Limits = (TimelineLimits, EventLogLimits);
 
-/// Of the live node.
+/// Limits for a live node.
 const RECENT: Limits = (TimelineLimits::RECENT, EventLogLimits::RECENT);
 
-/// Points of a recording at most. A longer part has one for several batches.
+/// Maximum number of points of a recording. In a longer part, a point covers several batches.
 pub(crate) const RECORDED_POINTS: usize = 3600;
 
-/// Of a recording: an hour, and all of its verdicts.
+/// Limits for a recording: an hour, with all of its verdicts.
 const RECORDED: Limits = (
     TimelineLimits {
         points: RECORDED_POINTS,
@@ -51,14 +51,14 @@ const RECORDED: Limits = (
     },
 );
 
-/// How long the pipeline may give no batch.
+/// Maximum time without a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     ns: u64,
 }
 
 impl Patience {
-    /// Batches that may be missed before the agent no longer counts as ready.
+    /// Number of batches that may be missed before the agent counts as not ready.
     const TICKS: u32 = 5;
     const LEAST_NS: u64 = 1_000_000_000;
 
@@ -68,30 +68,30 @@ impl Patience {
         }
     }
 
-    /// Whether a last batch of that age says that the pipeline stands still.
+    /// Returns whether the pipeline is stalled, given the age of the last batch.
     pub(crate) fn ends_at(self, age_ns: u64) -> bool {
         age_ns > self.ns
     }
 }
 
-/// The agent's end of the API.
+/// The agent's side of the API.
 pub(crate) struct Feed {
     state: Mutex<State>,
     ticks: Ticks,
     host: String,
     unread: Vec<UnreadZone>,
     idle: noctule_analysis::IdleEnergy,
-    /// Whether events are shown to whoever reaches the address.
+    /// Whether the port shows events.
     events: bool,
-    /// Whether processes are.
+    /// Whether the port shows processes.
     processes: bool,
     /// Reads what the kernel says of a process; `None`: what is served is recorded.
     reader: Option<Reader>,
-    /// The part of a recording that is served.
+    /// The served part of a recording.
     recorded: Option<Recorded>,
-    /// `None`: nothing is to come.
+    /// `None` if no more batches will come.
     patience: Option<Patience>,
-    /// Length of a window that is judged.
+    /// Length of the windows for verdicts.
     verdict_window_seconds: f64,
 }
 
@@ -103,7 +103,6 @@ struct State {
     looked_at: LookedAt,
 }
 
-/// The last two batches.
 #[derive(Clone)]
 struct Window {
     first: Arc<Batch>,
@@ -116,7 +115,7 @@ impl State {
         let before = self.last.take();
         let mut before = before.map_or_else(|| batch.clone(), |it| it.last);
         let point = self.timeline.observe(&batch);
-        // An answer that is being made may have it still.
+        // A response in progress may still hold a reference.
         if let Some(before) = Arc::get_mut(&mut before) {
             let all = std::mem::take(before);
             *before = Batch {
@@ -135,7 +134,7 @@ impl State {
         point
     }
 
-    /// Provisional reports are left out: each window is judged once.
+    /// Omits provisional reports, so that each window is judged once.
     fn judge(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         if !report.provisional {
             self.timeline.judge(report, Level::Container, time_unix_ns);
@@ -149,7 +148,7 @@ impl Feed {
         Arc::new(Self {
             unread: unread.to_vec(),
             reader: Some(Reader::new(
-                // A command line is a part of an event, too.
+                // Command lines are part of events, so both settings apply.
                 (config.web.events && config.web.processes != ShownProcesses::Hide)
                     .then_some(config.events.args),
             )),
@@ -158,7 +157,7 @@ impl Feed {
         })
     }
 
-    /// For a part of a recording, all of which is kept.
+    /// Creates a feed for a part of a recording, all of which is kept.
     pub(crate) fn of_recording(config: &Config, host: &str, recorded: Recorded) -> Arc<Self> {
         Arc::new(Self {
             recorded: Some(recorded),
@@ -188,7 +187,7 @@ impl Feed {
         }
     }
 
-    /// For the server.
+    /// Returns the handle for the server.
     pub(crate) fn api(self: &Arc<Self>, config: &Config) -> Api {
         Api {
             agent: self.clone(),
@@ -198,7 +197,7 @@ impl Feed {
         }
     }
 
-    /// Takes a batch, and the report of the window that it ends, if it ends one.
+    /// Adds a batch, and the report of the window that it ends, if any.
     pub(crate) fn publish(&self, batch: Batch, judged: Option<&Arc<WaitReport>>) {
         let time_unix_ns = batch.time_unix_ns;
         self.look_at(&batch);
@@ -215,7 +214,7 @@ impl Feed {
         }
     }
 
-    /// Reads the files of the processes that clients look at.
+    /// Reads the files of the processes that clients are viewing.
     fn look_at(&self, batch: &Batch) {
         let Some(reader) = &self.reader else { return };
         let ids = self.state().looked_at.of(batch);
@@ -225,12 +224,12 @@ impl Feed {
         }
     }
 
-    /// Takes the report of a window that ended at a moment, of which the batch was left out.
+    /// Adds the report of a window whose last batch was omitted.
     pub(crate) fn judge(&self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         self.state().judge(report, time_unix_ns);
     }
 
-    /// Takes events, in order; none where `web.events` is off.
+    /// Adds events, in order. Ignored if `web.events` is off.
     pub(crate) fn log(&self, events: Vec<Event>) {
         if self.events && !events.is_empty() {
             self.state().log.add(events);
@@ -242,7 +241,8 @@ impl Feed {
         self.ticks.close();
     }
 
-    /// Nobody panics with the lock, and what is in it is whole at any time.
+    /// Ignores poisoning: no code panics while it holds the lock, and the state is always
+    /// consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +252,7 @@ impl Feed {
         window.ok_or_else(|| Refusal::NotYet("no figures yet".into()))
     }
 
-    /// A report without rows.
+    /// Returns a report of the node without rows.
     fn node_report(&self) -> Result<Report, Refusal> {
         let Window { first, last } = self.window()?;
         let mut builder = ReportBuilder::new(of_node(&first));
@@ -274,21 +274,22 @@ impl Feed {
         Ok(json::stat_json(&report, level))
     }
 
-    /// Whether nothing came after that batch for too long, at a moment of `CLOCK_MONOTONIC`.
+    /// Returns whether no batch followed `last` for too long, at this time of `CLOCK_MONOTONIC`.
     fn is_stalled(&self, last: &Batch, now_ns: u64) -> bool {
         let age_ns = now_ns.saturating_sub(last.taken_ns);
         self.patience.is_some_and(|it| it.ends_at(age_ns))
     }
 
-    /// The number of the answers, at a moment of `CLOCK_MONOTONIC`.
+    /// Returns the version of the responses at this time of `CLOCK_MONOTONIC`.
     fn published_at(&self, now_ns: u64) -> Option<u64> {
         let Window { first, last } = self.window().ok()?;
-        // The first batch has no growth. Of a pipeline that stands still the answers are others.
+        // The first batch has no deltas. Responses change when the pipeline stalls, so that changes
+        // the version.
         let stalled = u64::from(self.is_stalled(&last, now_ns));
         (first.sequence < last.sequence).then_some(2 * last.sequence + stalled)
     }
 
-    /// As of a moment of `CLOCK_MONOTONIC`.
+    /// Returns the node as of this time of `CLOCK_MONOTONIC`.
     fn node(&self, now_ns: u64) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
         let stalled = self.is_stalled(&last, now_ns);
@@ -305,7 +306,7 @@ impl Feed {
         Ok(json::node_json(&self.node_report()?, &facts))
     }
 
-    /// Of one process what is no figure. Its files are read at the next batch.
+    /// Returns the properties of a process. Its files are read at the next batch.
     fn process(&self, query: &Query) -> Result<String, Refusal> {
         let pid = pid_query(query)?;
         let Window { last, .. } = self.window()?;
@@ -327,7 +328,8 @@ impl Feed {
         Ok(json::energy_json(&report, Level::Container, self.idle))
     }
 
-    /// Refuses what rests on a feature that is off, with why: no figures look like good ones.
+    /// Returns an error with the reason if the feature is off, so that missing data is not mistaken
+    /// for zeros.
     fn need(&self, feature: FeatureId) -> Result<(), Refusal> {
         let Window { last, .. } = self.window()?;
         let when = match self.recorded {
@@ -357,7 +359,7 @@ impl Feed {
 
     fn features(&self) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
-        // By now some can be read.
+        // Some meters may have become readable since the start.
         let same = |one: &Zone, two: &Zone| {
             (&one.path, &one.name, one.socket) == (&two.path, &two.name, two.socket)
         };
@@ -377,7 +379,7 @@ impl Feed {
         let state = self.state();
         let inside = state.log.within(wanted.from_ns, wanted.to_ns);
         let forgotten = state.log.forgotten();
-        // A filter looks at the whole line of each: nobody is to wait for that.
+        // The filter formats every event, so the lock is released first.
         drop(state);
         let fits: Vec<_> = inside.into_iter().filter(|it| wanted.fits(it)).collect();
         let all = fits.len();
@@ -444,8 +446,8 @@ impl Agent for Feed {
     }
 }
 
-/// What a batch says of the node alone: copies of a thousand processes and their groups' distributions were most of
-/// what an open page cost.
+/// Returns the node's part of a batch. Copies of a thousand processes and of their groups'
+/// histograms were the main cost of an open page.
 fn of_node(batch: &Batch) -> Batch {
     Batch {
         sequence: batch.sequence,
@@ -458,7 +460,7 @@ fn of_node(batch: &Batch) -> Batch {
     }
 }
 
-/// The part of a batch that tables are made of: the rest of a thousand groups is as large.
+/// Returns the part of a batch that tables need; the rest is about as large for a thousand groups.
 fn of_tables(batch: &Batch) -> Batch {
     Batch {
         packages: batch.packages.clone(),
@@ -593,7 +595,7 @@ mod tests {
             assert_eq!(since, node.contains("stalled"), "{node}");
             (since, feed.published_at(at * SECOND))
         };
-        // Five intervals of a second, and one more second.
+        // Five intervals of a second, and one second in addition.
         let feed = Feed::new(&Config::default(), &[]);
         feed.publish(batch(1), None);
         feed.publish(batch(2), None);

@@ -1,20 +1,20 @@
-//! Processes that a client looks at: their users and command lines.
+//! Users and command lines of processes that clients are viewing.
 //!
-//! The thread that answers opens no file. It notes which process was asked for, and the thread of the pipeline reads
-//! its files at the next batch.
+//! The web server's thread opens no files. It notes the requested process, and the pipeline's
+//! thread reads the files at the next batch.
 
 use noctule_model::{Batch, ProcessId};
 
 use crate::config::Arguments;
 use crate::users::{CommandLines, Users};
 
-/// Processes that are looked at, at most; one more takes the place of the one that was asked for least recently.
+/// Maximum number of viewed processes; a new one replaces the least recently requested one.
 const MOST: usize = 16;
 
-/// A process that nobody asked for in so many batches is no longer looked at.
+/// Number of batches without a request after which a process is no longer read.
 const PATIENCE: u64 = 10;
 
-/// What is read of a process. `None`: not yet, or it cannot be known.
+/// Details of a process. `None` if a value was not read yet or is unavailable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) user: Option<String>,
@@ -24,17 +24,17 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct Looked {
     id: ProcessId,
-    /// The batch at which it was asked for last.
+    /// Sequence number of the batch at which it was last requested.
     asked: u64,
     told: Told,
 }
 
-/// The processes that are looked at.
+/// The processes that clients are viewing.
 #[derive(Debug, Default)]
 pub(super) struct LookedAt(Vec<Looked>);
 
 impl LookedAt {
-    /// Takes note of a question, and answers with what is known.
+    /// Notes a request and returns the known details.
     pub(super) fn ask(&mut self, id: ProcessId, sequence: u64) -> Told {
         if let Some(looked) = self.0.iter_mut().find(|it| it.id == id) {
             looked.asked = sequence;
@@ -52,7 +52,7 @@ impl LookedAt {
         Told::default()
     }
 
-    /// The processes of a batch that are looked at.
+    /// Returns the viewed processes that exist in this batch.
     pub(super) fn of(&mut self, batch: &Batch) -> Vec<ProcessId> {
         self.0
             .retain(|it| it.asked.saturating_add(PATIENCE) >= batch.sequence);
@@ -61,7 +61,7 @@ impl LookedAt {
         ids.filter(|id| lives(*id)).collect()
     }
 
-    /// Keeps what was read of a process.
+    /// Stores the details of a process.
     pub(super) fn tell(&mut self, id: ProcessId, told: Told) {
         if let Some(looked) = self.0.iter_mut().find(|it| it.id == id) {
             looked.told = told;
@@ -69,10 +69,10 @@ impl LookedAt {
     }
 }
 
-/// Reads the files of processes, as much of them as may be shown.
+/// Reads those details of processes that may be shown.
 pub(super) struct Reader {
     users: Users,
-    /// `None`: command lines are for nobody who reaches the address.
+    /// `None` if the port must not show command lines.
     commands: Option<CommandLines>,
 }
 
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// Of a process that was there a moment ago.
+    /// Reads the details of a process that existed a moment ago.
     pub(super) fn read(&self, id: ProcessId) -> Told {
         Told {
             user: self.users.of(id.pid),
@@ -144,7 +144,7 @@ mod tests {
             .map(|it| it.pid)
             .collect();
         kept.sort_unstable();
-        // Of those that were kept the last ones are still asked for.
+        // The most recently requested processes were kept.
         assert_eq!(kept, (989..1000).collect::<Vec<u32>>());
         assert!(looked.0.len() <= MOST);
     }

@@ -1,4 +1,4 @@
-//! The values of the API's parameters.
+//! Parses the parameters of API requests.
 
 use std::cmp::Reverse;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ use noctule_web::{Query, Refusal};
 
 use super::MOST_ROWS;
 
-/// Most steps of a history.
+/// Maximum number of steps in a history.
 const MOST_STEPS: usize = 1000;
-/// Most CPUs that are shown one by one.
+/// Maximum number of CPUs shown individually.
 const MOST_STRIPS: usize = 256;
-/// Most owners and pairs of a history.
+/// Maximum number of owners and pairs in a history.
 const MOST_OWNERS: usize = 500;
-/// Most events of one answer.
+/// Maximum number of events in a response.
 const MOST_EVENTS: usize = 2000;
 
 const SECOND: f64 = 1e9;
 
-/// The value of a parameter, or what it is when it is not given.
+/// Parses a parameter, or returns the default if it is missing.
 fn value<T: FromStr>(query: &Query, name: &str, usual: T, is: &str) -> Result<T, Refusal> {
     match query.get(name) {
         None => Ok(usual),
@@ -32,7 +32,7 @@ fn value<T: FromStr>(query: &Query, name: &str, usual: T, is: &str) -> Result<T,
     }
 }
 
-/// A whole number of at least 1 and at most `most`.
+/// Parses an integer between 1 and `most`.
 fn number(query: &Query, name: &str, usual: usize, most: usize) -> Result<usize, Refusal> {
     let is = format!("a whole number from 1 to {most}");
     let number = value(query, name, usual, &is)?;
@@ -42,7 +42,7 @@ fn number(query: &Query, name: &str, usual: usize, most: usize) -> Result<usize,
     }
 }
 
-/// Seconds since 1970, as nanoseconds.
+/// Parses seconds since 1970 into nanoseconds.
 fn moment(query: &Query, name: &str, usual_ns: u64) -> Result<u64, Refusal> {
     const IS: &str = "seconds since 1970";
     if query.get(name).is_none() {
@@ -55,7 +55,7 @@ fn moment(query: &Query, name: &str, usual_ns: u64) -> Result<u64, Refusal> {
     }
 }
 
-/// One of some words.
+/// Parses one of several words; the first one is the default.
 fn one_of<T: Copy>(query: &Query, name: &str, words: &[(&str, T)]) -> Result<T, Refusal> {
     let given = query.get(name).unwrap_or(words[0].0);
     let found = words.iter().find(|(word, _)| *word == given);
@@ -65,7 +65,7 @@ fn one_of<T: Copy>(query: &Query, name: &str, words: &[(&str, T)]) -> Result<T, 
     })
 }
 
-/// The number of a process; the agent's own where none is given.
+/// Parses a pid; the default is the agent's own.
 pub(super) fn pid_query(query: &Query) -> Result<u32, Refusal> {
     value(query, "pid", std::process::id(), "the number of a process")
 }
@@ -74,7 +74,7 @@ fn filter(query: &Query) -> String {
     query.get("filter").unwrap_or_default().to_lowercase()
 }
 
-/// Which rows of a table, and in which order.
+/// Selection and order of the rows of a table.
 pub(super) struct TableQuery {
     sort: TableSort,
     limit: usize,
@@ -127,7 +127,7 @@ fn waited(row: &Row, measured: Measured) -> u64 {
         .sum()
 }
 
-/// Whether the row's name, owner, pid, container id or path contains the filter, which is in lower case.
+/// Returns whether the row's name, owner, pid, container id or path contains the lowercase filter.
 fn matches(row: &Row, level: Level, filter: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(filter);
     let container = row.owner.container.as_ref();
@@ -139,7 +139,7 @@ fn matches(row: &Row, level: Level, filter: &str) -> bool {
         || (row.process.as_ref()).is_some_and(|it| it.id.pid.to_string().contains(filter))
 }
 
-/// Which events.
+/// Selection of events.
 pub(super) struct EventsQuery {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
@@ -163,7 +163,7 @@ pub(super) fn events_query(query: &Query) -> Result<EventsQuery, Refusal> {
     })
 }
 
-/// Names of events or their beginnings.
+/// Parses names of events or their prefixes.
 fn kinds(query: &Query) -> Result<Vec<String>, Refusal> {
     let given = query.get("kind").unwrap_or_default().split(',');
     let kinds: Vec<String> = given
@@ -180,7 +180,8 @@ fn kinds(query: &Query) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// Whether an event of that name is of the kind, which is a name or its beginning: `process`, `oom.kill`.
+/// Returns whether an event name equals the kind or begins with it, such as `process` or
+/// `oom.kill`.
 fn is_kind(name: &str, kind: &str) -> bool {
     let rest = name.strip_prefix(kind);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -204,7 +205,7 @@ impl EventsQuery {
     }
 }
 
-/// Which part of the history.
+/// Selection of a part of the history.
 pub(super) struct HistoryQuery {
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
@@ -216,7 +217,7 @@ pub(super) struct HistoryQuery {
 }
 
 impl HistoryQuery {
-    /// `now_ns`: the last batch, nanoseconds since 1970.
+    /// Parses the parameters. `now_ns` is the time of the last batch, in nanoseconds since 1970.
     pub(super) fn parse(query: &Query, now_ns: u64) -> Result<Self, Refusal> {
         let seconds = number(query, "seconds", 300, 86_400)?;
         let to_ns = moment(query, "to", now_ns)?;
