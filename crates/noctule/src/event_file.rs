@@ -1,7 +1,7 @@
-//! The file of `noctule run --events`: one JSON object on each line, rotated by size.
+//! The file of `noctule run --events`: JSON lines, rotated by size.
 //!
-//! A thread of its own writes it, behind a bounded queue: a disk that is slow or full costs events,
-//! which are counted and reported in the file itself, and never holds up the agent.
+//! A separate thread writes it from a bounded queue. If the disk is slow or full, events are lost,
+//! counted and reported in the file, but the agent is never delayed.
 
 mod lines;
 mod queue;
@@ -25,21 +25,21 @@ pub(crate) use queue::event_bytes;
 use rotation::Rotation;
 use writer::Writer;
 
-/// How long the end of the agent waits for what is in the queue.
+/// Maximum time to wait for the queue at the end.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// Where the file is and how large it may become.
+/// Path and limits of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file that is written; `PATH.1` and so on are the older ones.
+    /// The current file; `PATH.1` and so on are older ones.
     pub(crate) path: PathBuf,
-    /// Size from which the next one is begun, in bytes.
+    /// Size at which the next file is started, in bytes.
     pub(crate) bytes: u64,
-    /// How many older ones are kept.
+    /// Number of older files to keep.
     pub(crate) keep: u32,
 }
 
-/// The agent's end: it hands over events and never waits.
+/// The agent's side, which never blocks.
 pub(crate) struct EventFile {
     path: PathBuf,
     queue: Arc<Queue>,
@@ -47,7 +47,7 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// Opens the file, mends what a crash left in it, and starts the thread.
+    /// Opens the file, repairs damage by a crash, and starts the thread.
     pub(crate) fn open(place: Place) -> Result<Self> {
         let path = place.path.clone();
         let rotation = Rotation::open(place).with_context(|| help(&path))?;
@@ -65,17 +65,17 @@ impl EventFile {
         Ok(Self { path, queue, ended })
     }
 
-    /// Hands over events, in order. What finds no room is counted.
+    /// Queues events, in order. Events that do not fit are counted.
     pub(crate) fn write(&self, events: Vec<Event>) {
         self.queue.put(events);
     }
 
-    /// Opens the file anew before the next line: somebody moved it.
+    /// Reopens the file before the next line, after an external rotation.
     pub(crate) fn reopen(&self) {
         self.queue.ask_reopen();
     }
 
-    /// What did not reach the file since the agent started.
+    /// Returns the number of events lost since the agent started.
     pub(crate) fn loss(&self) -> Loss {
         Loss {
             kind: "event_file",
@@ -84,7 +84,7 @@ impl EventFile {
         }
     }
 
-    /// Waits until everything is written, for a while.
+    /// Waits a limited time until everything is written.
     pub(crate) fn close(self) {
         self.queue.close();
         if let Err(mpsc::RecvTimeoutError::Timeout) = self.ended.recv_timeout(LAST_WRITES) {

@@ -1,8 +1,8 @@
-//! What the agent sends to an OpenTelemetry receiver.
+//! Sends data to an OpenTelemetry receiver.
 //!
-//! The main thread hands over what it has: the last figures, events, judged windows. A thread of its own makes
-//! requests of them and sends these. Between the two is a bounded inbox: who is slow costs items, which are
-//! counted, and never holds up a batch.
+//! The main thread passes snapshots, events and judged windows to a bounded inbox. A separate
+//! thread turns them into requests and sends these. A slow receiver causes counted losses, but
+//! never delays a batch.
 
 mod identity;
 mod inbox;
@@ -30,28 +30,28 @@ use crate::{rights, wire};
 use inbox::{Inbox, Message};
 use verdicts::{Verdicts, Window};
 
-/// How long the end of the agent waits for what is in the queues.
+/// Maximum time to wait for the queues at the end.
 const LAST_SENDS: Duration = Duration::from_secs(5);
 
-/// How long an event or a verdict waits for the name of a container, as series do.
+/// Maximum time that an event or a verdict waits for the name of a container; series wait as long.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Between two looks for changes of the files of TLS.
+/// Interval between checks of the TLS files for changes.
 const LOOKS: Duration = Duration::from_secs(1);
 
-/// Events that wait for names, at most.
+/// Maximum number of events that wait for names.
 const UNNAMED: usize = 10_000;
 
-/// The agent's end: it hands over and never waits.
+/// The main thread's side, which never blocks.
 pub(crate) struct Otlp {
     inbox: Arc<Inbox>,
     queues: [Arc<Queue>; 2],
     metrics: bool,
     events: OtlpEvents,
     interval_ns: u64,
-    /// When figures are due, `CLOCK_MONOTONIC`.
+    /// `CLOCK_MONOTONIC` at which the next metrics are due.
     next_ns: u64,
-    /// Events that wait for names, with when they came.
+    /// Events that wait for names, with the time of their arrival.
     unnamed: VecDeque<(u64, Event)>,
     /// Windows that wait for names.
     verdicts: Verdicts,
@@ -59,7 +59,7 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// Starts the thread, if there is a receiver.
+    /// Starts the sending thread, if a receiver is configured.
     pub(crate) fn start(config: &Config) -> Result<Option<Self>> {
         let otlp = &config.otlp;
         if !otlp.is_on() {
@@ -89,7 +89,7 @@ impl Otlp {
             .spawn(move || {
                 rights::none();
                 sender.run(&runtime);
-                // A name that is being looked up holds up nobody.
+                // Shuts down without waiting for a pending DNS lookup.
                 runtime.shutdown_background();
                 let _ = end.send(());
             })
@@ -107,11 +107,11 @@ impl Otlp {
         }))
     }
 
-    /// Hands over the figures, if they are due.
+    /// Passes on the snapshot, if metrics are due.
     pub(crate) fn figures(&mut self, last: &Arc<Published>) {
         let now = last.taken_ns();
         if self.metrics && now >= self.next_ns {
-            // After a stop what was missed is not made up for.
+            // Intervals missed during a suspend are skipped.
             let next = self.next_ns + self.interval_ns;
             self.next_ns = if next > now {
                 next
@@ -122,7 +122,7 @@ impl Otlp {
         }
     }
 
-    /// Takes the report of a window that ended at that time; [`Otlp::name_verdicts`] hands it over.
+    /// Adds the report of a window that ended at this time; [`Otlp::name_verdicts`] passes it on.
     pub(crate) fn judged(&mut self, report: &Arc<WaitReport>, time_unix_ns: u64) {
         if self.events != OtlpEvents::Off && !report.provisional {
             self.verdicts
@@ -130,7 +130,7 @@ impl Otlp {
         }
     }
 
-    /// Hands over the windows whose names are settled by now.
+    /// Passes on the windows whose names are final.
     pub(crate) fn name_verdicts(&mut self, owner: impl FnMut(CgroupId) -> Arc<Owner>) {
         let settled = self.verdicts.settled(wire::now_ns(), owner);
         self.hand_over(settled);
@@ -143,8 +143,8 @@ impl Otlp {
         }
     }
 
-    /// Hands over events, in order. One of a container without a name waits for that a while, and those
-    /// behind it wait, too; `rename` looks for it.
+    /// Passes on events, in order. An event of an unnamed container waits for the name, and later
+    /// events wait behind it. `rename` looks up the name.
     pub(crate) fn events(&mut self, events: &[Event], rename: impl FnMut(&mut Event)) {
         let least = match self.events {
             OtlpEvents::Off => return,
@@ -158,7 +158,7 @@ impl Otlp {
         self.name(rename);
     }
 
-    /// Hands over the events whose names are settled by now.
+    /// Passes on the events whose names are final.
     pub(crate) fn name(&mut self, mut rename: impl FnMut(&mut Event)) {
         let now = wire::now_ns();
         let mut named = Vec::new();
@@ -178,7 +178,7 @@ impl Otlp {
         }
     }
 
-    /// What has become of everything so far.
+    /// Returns the numbers of sent and lost items so far.
     pub(crate) fn sendings(&self) -> Vec<Sending> {
         let sending = |signal: Signal| {
             let counts = self.queues[signal as usize].counts();
@@ -196,7 +196,7 @@ impl Otlp {
         Signal::ALL.map(sending).to_vec()
     }
 
-    /// Sends the last figures, and waits until everything is sent, for a while.
+    /// Sends the last snapshot, and waits a limited time until everything is sent.
     pub(crate) fn close(mut self, last: Option<&Arc<Published>>) {
         if let Some(last) = last.filter(|_| self.metrics) {
             self.inbox.put(Message::Figures(last.clone()));
@@ -215,7 +215,7 @@ impl Otlp {
     }
 }
 
-/// Sends a request without items for each signal, if there is a receiver: what it answers.
+/// Sends an empty request for each signal and returns the receiver's answers.
 pub(crate) fn probe(config: &Config) -> Result<Vec<(Signal, Outcome)>> {
     if !config.otlp.is_on() {
         return Ok(Vec::new());
@@ -246,12 +246,13 @@ fn is_named(event: &Event) -> bool {
     owner.is_none_or(is_settled)
 }
 
-/// A container has its names, and what is none needs none.
+/// Returns whether the owner's names are final: it has no container, or the container's names are
+/// known.
 fn is_settled(owner: &Owner) -> bool {
     owner.container.is_none() || has_names(owner)
 }
 
-/// Where to, for who starts the agent.
+/// Returns the startup message with the receiver's address.
 pub(crate) fn announcement(config: &Config) -> Option<String> {
     let otlp = &config.otlp;
     let every = otlp.interval_seconds;
@@ -259,7 +260,7 @@ pub(crate) fn announcement(config: &Config) -> Option<String> {
         .then(|| format!("otlp: {}, metrics each {every} s\n", otlp.endpoint))
 }
 
-/// What the thread owns.
+/// State of the sending thread.
 struct Sender {
     inbox: Arc<Inbox>,
     queues: [Arc<Queue>; 2],
@@ -271,7 +272,7 @@ struct Sender {
 impl Sender {
     fn run(mut self, runtime: &Runtime) {
         runtime.block_on(async {
-            // It ends with the runtime.
+            // This task ends with the runtime.
             self.renewal.take().map(|it| tokio::spawn(it.run()));
             let workers = Signal::ALL.map(|signal| {
                 let queue = self.queues[signal as usize].clone();
@@ -288,18 +289,18 @@ impl Sender {
                     let queue = &self.queues[Signal::Logs as usize];
                     queue.push(&self.settings, &request.body, request.items);
                 }
-                // Between two requests the workers have their turn.
+                // Lets the workers run between two requests.
                 tokio::task::yield_now().await;
             }
             self.queues.iter().for_each(|queue| queue.close());
             for worker in workers {
-                // It ends when its queue is empty.
+                // A worker ends when its queue is closed and empty.
                 let _ = worker.await;
             }
         });
     }
 
-    /// `seen_ns`: when the figures were taken that were packed last.
+    /// Packs a message into requests. `seen_ns` is the time of the last packed snapshot.
     fn pack(&self, message: Message, records: &mut EventRecords, seen_ns: &mut u64) {
         let now_ns = wire::now_ns();
         let mut push = |request: Request| {
@@ -321,7 +322,7 @@ impl Sender {
     }
 }
 
-/// Reads the files of TLS again when they have changed: a certificate is renewed without a restart.
+/// Reloads changed TLS files, so that certificates can be renewed without a restart.
 struct Renewal {
     otlp: config::Otlp,
     files: Files,
@@ -339,7 +340,8 @@ impl Renewal {
     }
 
     fn read(&mut self) {
-        // A file may be half written, or a key newer than its certificate: the next change is looked at.
+        // A file can be half written, or a key newer than its certificate; the next change triggers
+        // another read.
         self.files = self.otlp.files();
         match self.otlp.tls() {
             Ok(tls) => {
@@ -353,7 +355,7 @@ impl Renewal {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 pub(crate) fn now_unix_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)

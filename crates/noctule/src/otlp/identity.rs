@@ -1,4 +1,4 @@
-//! What describes this node and this agent.
+//! Resource attributes that describe this node and this agent.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::{env, fs};
@@ -7,7 +7,8 @@ use noctule_sinks::otlp::{Identity, agent_instance};
 
 use crate::config::Config;
 
-/// What is in the resources: what is found, then OpenTelemetry's own variable, then the configuration.
+/// Returns the resource attributes. Detected values are overridden by OpenTelemetry's environment
+/// variable, and that by the configuration.
 pub(super) fn of(config: &Config) -> Identity {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let name = config.host.name();
@@ -42,8 +43,8 @@ pub(super) fn of(config: &Config) -> Identity {
     }
 }
 
-/// What identifies the node across starts. In a container neither the id nor the name need be that of the node:
-/// there Kubernetes' name of it is given.
+/// Returns the key of the node, which is stable across restarts. In a container, neither the id nor
+/// the host name may be the node's, so Kubernetes' node name wins.
 fn node_key<'a>(node: &'a [(String, String)], id: &'a str, name: &'a str) -> &'a str {
     let given = node.iter().rfind(|(key, _)| key == "k8s.node.name");
     match given {
@@ -53,7 +54,7 @@ fn node_key<'a>(node: &'a [(String, String)], id: &'a str, name: &'a str) -> &'a
     }
 }
 
-/// `key=value,key=value`, values percent-encoded.
+/// Parses `key=value,key=value` with percent-encoded values.
 fn from_variable(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let pairs = pairs.map(|(key, value)| (key.trim().to_owned(), decoded(value.trim())));
@@ -73,7 +74,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The names that the semantic conventions have.
+/// Returns the architecture's name in the semantic conventions.
 fn arch(machine: &str) -> &str {
     match machine {
         "x86_64" => "amd64",
@@ -82,7 +83,7 @@ fn arch(machine: &str) -> &str {
     }
 }
 
-/// Of all records of this start of the agent.
+/// Returns an id for all records of this run of the agent.
 pub(super) fn run(identity: &Identity, now_unix_ns: u64) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     for (_, value) in identity.node.iter().chain(&identity.agent) {

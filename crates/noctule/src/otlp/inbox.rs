@@ -1,4 +1,4 @@
-//! The bounded inbox before the thread that sends.
+//! The bounded inbox of the sending thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use crate::event_file::event_bytes;
 use crate::published::Published;
 
-/// Memory that events may take which are in no request yet.
+/// Memory limit of events that are not in a request yet.
 const ROOM: usize = 8 << 20;
 
-/// Judged windows that wait, at most: one ends in ten seconds.
+/// Maximum number of queued windows; one ends every ten seconds.
 const WINDOWS: usize = 8;
 
-/// What the main thread hands over.
+/// A message of the main thread.
 pub(super) enum Message {
     Figures(Arc<Published>),
     Events(Vec<Event>),
@@ -45,7 +45,7 @@ impl Default for State {
 }
 
 impl Inbox {
-    /// Figures and windows that were not taken when others come give way to them.
+    /// Adds a message. A new snapshot replaces a queued one, and the oldest windows are dropped.
     pub(super) fn put(&self, message: Message) {
         let mut state = self.state();
         let messages = &mut state.messages;
@@ -68,7 +68,7 @@ impl Inbox {
         self.filled.notify_one();
     }
 
-    /// Events that find no room are lost: how many.
+    /// Adds events, and returns how many were lost for lack of memory.
     pub(super) fn put_events(&self, mut events: Vec<Event>) -> u64 {
         if events.is_empty() {
             return 0;
@@ -83,7 +83,7 @@ impl Inbox {
         lost as u64
     }
 
-    /// Takes everything, as soon as there is something. `None` once it is closed and empty.
+    /// Waits for messages and takes all of them. Returns `None` once the inbox is closed and empty.
     pub(super) async fn take(&self) -> Option<Vec<Message>> {
         loop {
             {
@@ -100,7 +100,7 @@ impl Inbox {
         }
     }
 
-    /// Nothing will be put any more.
+    /// Closes the inbox; nothing may be added afterwards.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.filled.notify_one();

@@ -1,6 +1,6 @@
-//! Windows whose verdicts name a container that has no name yet.
+//! Windows whose verdicts name a container without a name.
 //!
-//! A record of a verdict is sent once, and nobody corrects it: so it waits for the names, as events do.
+//! A verdict is sent once and cannot be corrected, so it waits for the names, as events do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use noctule_model::{CgroupId, Owner};
 
 use super::{SETTLE, is_settled};
 
-/// Judged windows that wait, in order.
+/// Queued windows, in order.
 #[derive(Default)]
 pub(super) struct Verdicts(VecDeque<Window>);
 
 pub(super) struct Window {
     pub(super) report: Arc<WaitReport>,
-    /// When it ended, nanoseconds since 1970.
+    /// Time at which it ended, in nanoseconds since 1970.
     pub(super) time_unix_ns: u64,
-    /// The same by the clock of the batches.
+    /// `CLOCK_MONOTONIC` at which it was added.
     came_ns: u64,
 }
 
@@ -31,8 +31,8 @@ impl Verdicts {
         });
     }
 
-    /// The windows whose names are settled by now, in order: each has all of them, or has waited long enough.
-    /// `owner` says what is known of a group now.
+    /// Returns the first windows that have all names or have waited long enough, in order. `owner`
+    /// returns the current owner of a group.
     pub(super) fn settled(
         &mut self,
         now_ns: u64,
@@ -50,13 +50,13 @@ impl Verdicts {
         settled
     }
 
-    /// All of them, for the end.
+    /// Returns all windows.
     pub(super) fn rest(&mut self) -> Vec<Window> {
         self.0.drain(..).collect()
     }
 }
 
-/// Looks for the names that are missing. Whether there are all.
+/// Looks up missing names, and returns whether all are known.
 fn name(report: &mut Arc<WaitReport>, mut owner: impl FnMut(CgroupId) -> Arc<Owner>) -> bool {
     let is_unnamed = |party: &Party| matches!(party, Party::Group(owner) if !is_settled(owner));
     if !report.blamed().any(is_unnamed) {
@@ -101,7 +101,7 @@ mod tests {
         })
     }
 
-    /// A group without a container waits for one that has no name yet.
+    /// Returns a window in which a group without a container waited for an unnamed container.
     fn window(kind: VerdictKind) -> Arc<WaitReport> {
         let culprit = Party::Group(container(None));
         let row = WaitReportRow {
@@ -150,7 +150,7 @@ mod tests {
         let mut verdicts = Verdicts::default();
         verdicts.push(window(VerdictKind::HurtByNeighbour), 5, SECOND);
         verdicts.push(window(VerdictKind::Quiet), 6, SECOND);
-        // Those behind it wait, too: they are compared one with the next.
+        // Later windows wait, too, because each is compared with the previous one.
         assert!(verdicts.settled(SECOND, |_| container(None)).is_empty());
         let settled = verdicts.settled(2 * SECOND, |id| {
             assert_eq!(id, CONTAINER);
