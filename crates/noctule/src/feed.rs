@@ -85,7 +85,7 @@ pub(crate) struct Feed {
     events: bool,
     /// Whether the port shows processes.
     processes: bool,
-    /// Reads what the kernel says of a process; `None`: what is served is recorded.
+    /// Reads details of a process from /proc; `None` for a recording.
     reader: Option<Reader>,
     /// The served part of a recording.
     recorded: Option<Recorded>,

@@ -1,16 +1,16 @@
-//! Where the last whole line of a file ends.
+//! Finds the end of the last complete line of a file.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// How every line begins. It distinguishes half a line of ours from the end of another file, which must not
-/// be cut.
+/// The beginning of every line. It distinguishes a partial line of an event file from the end of
+/// another file, which must not be truncated.
 const BEGIN: &[u8] = b"{\"time_unix_nano\":";
-/// How much is looked at in one step, from the end.
+/// Number of bytes read in one step, from the end.
 const STEP: u64 = 64 * 1024;
 
-/// What a file consists of.
+/// The sizes of the complete and the partial lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Bytes up to the end of the last whole line.
@@ -19,14 +19,15 @@ pub(super) struct Found {
     pub(super) half: u64,
 }
 
-/// Looks for the end of the last whole line. What follows it must be half a line of ours.
+/// Finds the end of the last complete line. Returns an error if the rest is not a partial event
+/// line.
 pub(super) fn whole(file: &File) -> io::Result<Found> {
     let length = file.metadata()?.len();
     let whole = last_end(file, length)?;
     let half = length - whole;
     let mut begin = vec![0; half.min(BEGIN.len() as u64) as usize];
     file.read_exact_at(&mut begin, whole)?;
-    // After a loss of power blocks that were not written read as zeros.
+    // After a power failure, blocks that were not written read as zeros.
     let ours = begin.iter().zip(BEGIN).all(|(a, b)| a == b || *a == 0);
     if !ours {
         let error = "is there already and does not end like a file of events: name another one";
@@ -35,9 +36,9 @@ pub(super) fn whole(file: &File) -> io::Result<Found> {
     Ok(Found { whole, half })
 }
 
-/// The time of the last whole line; `None` when there is none.
+/// Returns the time of the last complete line; `None` if there is no line.
 pub(super) fn last_unix_ns(file: &File, whole: u64) -> Option<u64> {
-    // A number of 64 bits has 20 digits at most.
+    // A 64-bit number has at most 20 digits.
     let mut begin = [0; BEGIN.len() + 21];
     let start = last_end(file, whole.checked_sub(1)?).ok()?;
     let length = begin.len().min((whole - start) as usize);
@@ -47,7 +48,7 @@ pub(super) fn last_unix_ns(file: &File, whole: u64) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The place behind the last newline, 0 if there is none.
+/// Returns the offset after the last newline, or 0 if there is none.
 fn last_end(file: &File, length: u64) -> io::Result<u64> {
     let mut end = length;
     while end > 0 {

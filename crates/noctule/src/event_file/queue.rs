@@ -1,4 +1,4 @@
-//! The bounded queue before the thread that writes.
+//! The bounded queue of the writing thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,11 @@ use noctule_model::{Event, EventRoom, What};
 
 use super::tally::Tally;
 
-/// Memory that waiting events may take; as much again is with the writer. Some 50,000 of them.
+/// Memory limit of queued events, about 50,000 events. The writer holds at most another such
+/// amount.
 const ROOM: usize = 16 << 20;
 
-/// Events that wait, and what found no room behind them.
+/// Queued events, and the count of those that did not fit.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -36,7 +37,7 @@ impl Default for State {
     }
 }
 
-/// What the writer takes at once: the events, and then what is missing after them.
+/// A snapshot of the queue: events, followed by a count of missing ones.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) events: Vec<Event>,
@@ -50,7 +51,7 @@ impl Waiting {
 }
 
 impl Queue {
-    /// Puts events behind those that wait; [`EventRoom`] says which of them find room until the writer comes.
+    /// Appends events. [`EventRoom`] decides which of them fit until the writer takes them.
     pub(super) fn put(&self, events: Vec<Event>) {
         if events.is_empty() {
             return;
@@ -69,8 +70,8 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Takes everything, as soon as there is something; nothing after `timeout`. `None` once the
-    /// queue is closed and empty.
+    /// Waits for events and takes all of them; returns an empty result after `timeout`. Returns
+    /// `None` once the queue is closed and empty.
     pub(super) fn take(&self, timeout: Duration) -> Option<Waiting> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
         let (mut state, _) = self
@@ -84,28 +85,28 @@ impl Queue {
         Some(std::mem::take(&mut state.waiting))
     }
 
-    /// The file is to be opened anew.
+    /// Requests that the file is reopened.
     pub(super) fn ask_reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was asked for since the last time.
+    /// Returns whether a reopen was requested since the last call.
     pub(super) fn reopen_asked(&self) -> bool {
         self.reopen.swap(false, Ordering::Relaxed)
     }
 
-    /// Nothing will be put any more.
+    /// Closes the queue; nothing may be added afterwards.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.filled.notify_one();
     }
 
-    /// Counts events that do not reach the file.
+    /// Counts events that did not reach the file.
     pub(super) fn lose(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How many did not reach the file so far.
+    /// Returns the number of events lost so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -115,7 +116,7 @@ impl Queue {
     }
 }
 
-/// About what an event takes in memory.
+/// Estimates the memory of an event.
 pub(crate) fn event_bytes(event: &Event) -> usize {
     let more = match &event.what {
         What::ProcessExec {

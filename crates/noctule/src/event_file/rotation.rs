@@ -1,4 +1,4 @@
-//! A file of whole lines, and the older ones beside it.
+//! The current event file, consisting of complete lines, and its rotation.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,30 +14,31 @@ use super::Place;
 use super::lines;
 use crate::private;
 
-/// The file that is written now.
+/// The current file.
 pub(super) struct Rotation {
     place: Place,
-    /// `None` after a rotation or a repair that did not succeed; the next write tries again.
+    /// `None` after a failed rotation or repair; the next write tries again.
     open: Option<Open>,
 }
 
 struct Open {
     file: File,
-    /// Its length: all of it whole lines.
+    /// Its length, all of it complete lines.
     bytes: u64,
-    /// Devices and pipes have no length, cannot be cut, and are not to be renamed.
+    /// Whether it is a regular file. Devices and pipes have no length, and cannot be truncated or
+    /// renamed.
     regular: bool,
-    /// It ends within a line.
+    /// Whether it ends within a line.
     torn: bool,
-    /// It was full for so long that nobody seems to read it: it is waited for no more until there is
-    /// room.
+    /// Whether a pipe stayed full for too long. Writes then no longer wait, until there is room
+    /// again.
     full: bool,
 }
 
-/// What a pipe takes as a whole or not at all.
+/// Maximum size of an atomic write to a pipe.
 const PIPE_BYTES: u64 = rustix::pipe::PIPE_BUF as u64;
 
-/// How long a reader of a pipe may leave it full.
+/// Maximum time to wait for a full pipe.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
@@ -53,8 +54,8 @@ impl Rotation {
         self.place.path.display()
     }
 
-    /// When the last event was that is there, in this file or, if that is empty, the one before, in
-    /// nanoseconds since 1970.
+    /// Returns the time of the last event in this file, or in the previous one if this is empty. It
+    /// is in nanoseconds since 1970.
     pub(super) fn last_unix_ns(&self) -> Option<u64> {
         let open = self.open.as_ref().filter(|open| open.regular)?;
         if open.bytes > 0 {
@@ -65,7 +66,7 @@ impl Rotation {
         lines::last_unix_ns(&before, found.whole)
     }
 
-    /// How much the present file has room for.
+    /// Returns the number of bytes that fit into the current file.
     pub(super) fn room(&self) -> u64 {
         match &self.open {
             Some(open) if open.regular => self.place.bytes.saturating_sub(open.bytes),
@@ -74,13 +75,13 @@ impl Rotation {
         }
     }
 
-    /// Lets go of the file: the next write opens it by its name.
+    /// Closes the file; the next write reopens it by name.
     pub(super) fn close(&mut self) {
         self.open = None;
     }
 
-    /// Lets go of the file where its name is another's by now, or nobody's: `rm` and logrotate leave the old
-    /// one to be written, and nobody would find what is in it.
+    /// Closes the file if its name now refers to another file or to none, as after `rm` or
+    /// logrotate. Lines written to the old file would not be found.
     pub(super) fn follow(&mut self) {
         let Some(open) = self.open.as_ref().filter(|open| open.regular) else {
             return;
@@ -100,36 +101,36 @@ impl Rotation {
         }
     }
 
-    /// Begins the next file, unless nothing is in this one.
+    /// Starts the next file, unless this one is empty.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         match &self.open {
             Some(open) if open.bytes == 0 || !open.regular => return Ok(()),
             Some(_) => self.shift()?,
             None => {}
         }
-        // Until the new one is open there is none: the old one has another name.
+        // Until the new file is open there is none, because the old one was renamed.
         self.open = None;
         self.open = Some(Open::new(&self.place)?);
         Ok(())
     }
 
-    /// Appends whole lines with one write(2). When it fails, nothing of them is in the file; a pipe can
-    /// have the beginning of one that is longer than it takes at once.
+    /// Appends complete lines with one write(2). On failure nothing of them remains in the file. A
+    /// pipe can keep the beginning of lines longer than its atomic write size.
     pub(super) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => Open::new(&self.place)?,
         };
         let written = open.append(lines);
-        // A file that could not be cut is opened anew, and repaired then.
+        // A file that could not be truncated is reopened, which repairs it.
         if written.is_ok() || open.cut().is_ok() {
             self.open = Some(open);
         }
         written
     }
 
-    /// Gives each file the next number, up to the first that is missing; without one the oldest is
-    /// overwritten. So a rotation that is tried again and again drops nothing.
+    /// Renames each file to the next number, up to the first free one. If none is free, the oldest
+    /// file is overwritten. So a rotation that is retried loses no file.
     fn shift(&self) -> io::Result<()> {
         let there = |moved: io::Result<()>| match moved {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -157,7 +158,7 @@ impl Rotation {
 }
 
 impl Open {
-    /// Opens the file to append to it, makes it if it is missing, and cuts off half a line.
+    /// Opens or creates the file for appending, and truncates a partial line.
     fn new(place: &Place) -> io::Result<Self> {
         let file = private::append(&place.path)?;
         let mut open = Self {
@@ -184,7 +185,7 @@ impl Open {
         if !self.regular {
             return self.append_to_pipe(lines);
         }
-        // One call, unless the disk becomes full in the middle; then the second returns the error.
+        // This is one write, unless the disk becomes full; then a second write returns the error.
         (&self.file).write_all(lines)?;
         self.bytes += lines.len() as u64;
         Ok(())
@@ -199,8 +200,8 @@ impl Open {
         taken.map_err(|(_, error)| error)
     }
 
-    /// Waits for a reader that is slower, but not for one that does not read. With an error, how many
-    /// bytes were taken before it.
+    /// Waits for a slow reader of the pipe, but not for one that never reads. An error includes the
+    /// number of bytes written before it.
     fn hand_over(&mut self, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
         let mut taken = 0;
         while taken < bytes.len() {
@@ -223,7 +224,7 @@ impl Open {
         Ok(())
     }
 
-    /// Takes away what is behind the last whole line.
+    /// Truncates the file to its last complete line.
     fn cut(&self) -> io::Result<()> {
         if self.regular {
             self.file.set_len(self.bytes)?;
@@ -232,14 +233,14 @@ impl Open {
     }
 }
 
-/// Takes the file, which nobody else may write meanwhile: each line would be there twice, and one that the other has
-/// begun would be cut off.
+/// Locks the file exclusively. A second writer would duplicate lines, and could truncate a line
+/// that the first is writing.
 fn lock(file: &File) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(io::Error::other(
             "another noctule writes to it: end that, or name another file",
         )),
-        // Not every file system has locks.
+        // Not every file system supports locks.
         _ => Ok(()),
     }
 }

@@ -1,20 +1,20 @@
-//! How many events were lost, by name.
+//! Counts lost events by name.
 
 use std::collections::BTreeMap;
 
 use noctule_model::{Event, What};
 
-/// Counts by name of the event.
+/// Numbers of lost events by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     counts: BTreeMap<&'static str, u64>,
     here: u64,
-    /// The agent did not run from then on, up to the first event of this run.
+    /// Time since which the agent did not run, until the first event of this run.
     since_unix_ns: Option<u64>,
 }
 
 impl Tally {
-    /// What a file lacks that ends at that time, when it is opened again.
+    /// Creates the gap after the last event of a reopened file.
     pub(super) fn since(unix_ns: Option<u64>) -> Self {
         Self {
             since_unix_ns: unix_ns,
@@ -22,13 +22,13 @@ impl Tally {
         }
     }
 
-    /// Whether it has a time in which nobody watched.
+    /// Returns whether the gap includes time in which the agent did not run.
     pub(super) fn has_time(&self) -> bool {
         self.since_unix_ns.is_some()
     }
 
-    /// Counts an event that does not reach the file. A gap is no event: the losses that it reports are passed
-    /// on, and was counted where it was lost.
+    /// Counts an event that did not reach the file. A gap record is not counted itself. Its losses
+    /// are added, but they do not count as lost here.
     pub(super) fn add(&mut self, event: &Event) {
         match &event.what {
             What::Gap {
@@ -59,12 +59,12 @@ impl Tally {
         self.counts.is_empty() && self.since_unix_ns.is_none()
     }
 
-    /// Events that were lost on the way to the file, and not before.
+    /// Returns the number of events lost on the way to the file.
     pub(super) fn here(&self) -> u64 {
         self.here
     }
 
-    /// The gap record that reports them.
+    /// Returns the gap record that reports the losses.
     pub(super) fn gap(&self) -> What {
         What::Gap {
             lost: self.counts.iter().map(|(name, n)| (*name, *n)).collect(),

@@ -12,7 +12,7 @@ use super::*;
 
 const LARGE: u64 = 1 << 30;
 
-/// An event of which the line has this many bytes, its newline included.
+/// Returns an event whose line has this many bytes, including the newline.
 fn event(bytes: usize) -> Event {
     let of = |path: usize| Event {
         time_unix_ns: 1_700_000_000_000_000_000,
@@ -45,7 +45,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A file that was there before.
+/// Creates a file before the writer starts.
 fn lay(path: &Path, text: &str) {
     fs::write(path, text).expect("written");
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("our file");
@@ -68,7 +68,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     PathBuf::from(format!("{}.{number}", path.display()))
 }
 
-/// Each line of a file, as JSON.
+/// Parses each line of a file as JSON.
 fn lines(path: &Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(path).expect("a file of events");
     assert!(text.is_empty() || text.ends_with('\n'), "half a line");
@@ -98,7 +98,7 @@ fn a_file_has_one_writer() {
         assert!(said.starts_with("another noctule writes to it"), "{said}");
     };
     refused();
-    // The next file is its own, too.
+    // The next file is locked, too.
     for _ in 0..3 {
         first.write(&of(vec![event(200)]));
     }
@@ -110,7 +110,7 @@ fn a_file_has_one_writer() {
 
 #[test]
 fn a_file_is_full_exactly_at_its_size() {
-    // Lines of 200 bytes; size of the file, how many lines fit.
+    // Lines have 200 bytes. Each case is a file size and the number of lines that fit.
     for (size, fit) in [(1000, 5), (999, 4), (1001, 5), (200, 1), (150, 1)] {
         let (_folder, path) = folder();
         let (mut writer, queue) = writer(place(&path, size, 2));
@@ -173,7 +173,7 @@ fn half_a_line_is_cut_off_and_whole_ones_are_kept() {
         assert_eq!(lines(&path).len(), whole, "{text:.80}");
         writer.write(&of(vec![event(200)]));
         let all = lines(&path);
-        // A gap record in between covers the time since the last whole line.
+        // A gap record covers the time since the last complete line.
         let gap = usize::from(whole > 0);
         assert_eq!(all.len(), whole + gap + 1, "{text:.80}");
         let since = all
@@ -223,7 +223,7 @@ fn a_full_disk_is_counted_and_ends_nothing() {
     assert!(!Path::new("/dev/full.1").exists());
 }
 
-/// A folder in the place of the next file keeps the rotation from succeeding, for root as well.
+/// A folder with the name of the next file makes the rotation fail, even for root.
 #[test]
 fn what_could_not_be_written_is_told_as_soon_as_it_can() {
     let (_folder, path) = folder();
@@ -238,7 +238,7 @@ fn what_could_not_be_written_is_told_as_soon_as_it_can() {
     assert_eq!((lines(&path).len(), queue.lost()), (5, 6));
 
     fs::remove_dir(&blocked).expect("removed");
-    // Nothing happens, and the gap is written all the same.
+    // No event arrives, but the gap is still written.
     writer.write(&of(vec![]));
     writer.write(&of(vec![event(200)]));
     assert_eq!(lines(&blocked).len(), 5);
@@ -286,7 +286,7 @@ fn the_queue_is_bounded_and_refuses_in_one_place() {
         },
         ..event(200)
     };
-    // Two of three large ones find room, and the small one behind them does not pass; a process does.
+    // Two of three large events fit. The small one behind them is not admitted; a process event is.
     queue.put(vec![event(5 << 20), event(5 << 20)]);
     queue.put(vec![event(5 << 20), event(200), start]);
     assert_eq!(queue.lost(), 2);
@@ -311,7 +311,7 @@ fn a_pipe_that_is_read_late_has_whole_lines_and_says_what_it_lacks() {
     let (mut writer, _queue) = writer(place(&path, LARGE, 1));
     let events: Vec<Event> = (0..COUNT).map(|_| event(1000)).collect();
     writer.write(&of(events));
-    // More than a pipe holds: some are lost. Then there is room again.
+    // This exceeds the capacity of a pipe, so some are lost. Then there is room again.
     let mut text = vec![0; 1 << 20];
     let mut read = reader.read(&mut text).expect("lines");
     writer.write(&of(vec![event(1000)]));
@@ -339,7 +339,7 @@ fn a_line_that_a_pipe_takes_in_part_is_ended() {
     let reader = OpenOptions::new().read(true).write(true).open(&path);
     let mut reader = reader.expect("it can be opened");
     let (mut writer, _queue) = writer(place(&path, LARGE, 1));
-    // 64 KiB are no multiple of it.
+    // 64 KiB is not a multiple of this length.
     writer.write(&of((0..20).map(|_| event(5000)).collect()));
     let mut text = vec![0; 1 << 20];
     let mut read = reader.read(&mut text).expect("lines");

@@ -1,4 +1,4 @@
-//! The thread that writes: lines from the queue into the file, and gaps where some are missing.
+//! The writing thread: writes queued events as lines, and gap records for lost ones.
 
 use std::io;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use super::queue::{Queue, Waiting};
 use super::rotation::Rotation;
 use super::tally::Tally;
 
-/// Most that is handed to the kernel at once, unless a single line is longer.
+/// Maximum size of one write, unless a single line is longer.
 const CHUNK: u64 = 64 * 1024;
-/// How often a gap is tried to be written while no event comes.
+/// Interval at which a gap record is retried while no event arrives.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What the thread owns.
+/// State of the writing thread.
 pub(super) struct Writer {
     file: Rotation,
     queue: Arc<Queue>,
-    /// Lines that were not handed to the kernel yet, and the events in them.
+    /// Lines that were not written yet. `reported` counts the events in them.
     lines: Vec<u8>,
     reported: Tally,
-    /// What the file lacks and does not say yet: at first the time since its last event.
+    /// Losses that the file does not report yet; initially the time since its last event.
     missing: Tally,
-    /// Something has come: from then on the agent watches.
+    /// Whether the first event has arrived, which ends the gap of the restart.
     begun: bool,
-    /// The last write failed, and that was said.
+    /// Whether the last write failed and was logged.
     failing: bool,
-    /// The queue was full at the last turn, and that was said.
+    /// Whether the queue overflowed at the last turn and this was logged.
     slow: bool,
 }
 
@@ -58,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Writes events, and gaps before and after them where something is missing.
+    /// Writes events, with gap records where events are missing.
     pub(super) fn write(&mut self, waiting: &Waiting) {
         for event in &waiting.events {
             self.add(event);
@@ -91,7 +91,7 @@ impl Writer {
         self.reported.add(event);
     }
 
-    /// Hands over what would not go together with the line.
+    /// Writes the buffered lines if `line` does not fit into the same write.
     fn make_room(&mut self, line: &str) {
         let after = (self.lines.len() + line.len()) as u64;
         if after > CHUNK.min(self.file.room()) {
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Writes a gap record for the missing events, at this place, and up to this time.
+    /// Writes a gap record for the missing events, up to this time.
     fn gap(&mut self, time_unix_ns: u64) {
         if !self.missing.is_empty() {
             let gap = Event {
@@ -115,8 +115,8 @@ impl Writer {
         }
     }
 
-    /// Hands the lines to the kernel. Those that it does not take are missing from now on, a gap
-    /// among them with all losses that it reported.
+    /// Writes the buffered lines. If that fails, their events count as missing, including the
+    /// losses of gap records among them.
     fn flush(&mut self) {
         if self.lines.is_empty() {
             return;
