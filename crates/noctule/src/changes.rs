@@ -1,11 +1,11 @@
-//! Whether files have changed since they were read.
+//! Detects changes of files since they were read.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files with their versions; one that is not there has none. Each is noted before it is read: what is written
-/// meanwhile is a change.
+/// Files with their versions; a missing file has none. A file must be noted before it is read, so
+/// that a write during the read counts as a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Files(Vec<(PathBuf, Option<[i64; 6]>)>);
 

@@ -1,4 +1,4 @@
-//! Exit codes, and the one place where an error becomes words on a terminal.
+//! Exit codes, and the formatting of errors for the terminal.
 
 use std::process::ExitCode;
 
@@ -6,21 +6,19 @@ use noctule_kernel::ErrorKind;
 
 use crate::patient;
 
-/// It is done.
 pub(crate) const DONE: u8 = 0;
-/// It failed.
 pub(crate) const FAILED: u8 = 1;
-/// The arguments or the configuration are wrong.
+/// Wrong arguments or configuration.
 pub(crate) const USAGE: u8 = 2;
-/// The privileges or the kernel do not allow it.
+/// Missing privileges or kernel support.
 pub(crate) const NOT_ALLOWED: u8 = 3;
 
-/// The command that is to be followed cannot be executed: as a shell's.
+/// The followed command exists but cannot be executed, as in a shell.
 pub(crate) const NO_PROGRAM: u8 = 126;
-/// There is no such command: as a shell's.
+/// The followed command does not exist, as in a shell.
 pub(crate) const NO_COMMAND: u8 = 127;
 
-/// The command that is to be followed could not be started.
+/// The followed command could not be started.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) code: u8,
@@ -35,7 +33,7 @@ impl std::fmt::Display for NotStarted {
 
 impl std::error::Error for NotStarted {}
 
-/// The arguments or the configuration are wrong; the words name the place.
+/// Wrong arguments or configuration; the message names the place.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -47,7 +45,8 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An event that the kernel attaches no program of this command to. Other events of the command are not concerned.
+/// An event to which this command's programs cannot be attached. Other events of the command are
+/// unaffected.
 #[derive(Debug)]
 pub(crate) struct NotForPrograms(pub(crate) String);
 
@@ -59,11 +58,11 @@ impl std::fmt::Display for NotForPrograms {
 
 impl std::error::Error for NotForPrograms {}
 
-/// A failure whose words have lines of their own. What strangers chose in them is escaped already.
+/// A failure with a message of several lines. Untrusted text in it is already escaped.
 #[derive(Debug)]
 pub(crate) struct Explained {
     pub(crate) text: String,
-    /// The privileges or the kernel are the reason.
+    /// Whether the cause is missing privileges or kernel support.
     pub(crate) not_allowed: bool,
 }
 
@@ -75,8 +74,8 @@ impl std::fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// Prints the error with its causes and finds the code for it. A broken pipe is a success: the
-/// reader has seen enough.
+/// Prints the error with its causes and returns its exit code. A broken pipe counts as success,
+/// because the reader has seen enough.
 pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     let broken_pipe = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
     if error
@@ -90,7 +89,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// What helps where the reason alone does not say it: EAGAIN is how the kernel refuses one more thread.
+/// Returns advice for errors that need it: the kernel returns EAGAIN if it refuses another thread.
 fn mend(error: &anyhow::Error) -> &'static str {
     let again = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
     match error.chain().any(|e| e.downcast_ref().is_some_and(again)) {
@@ -102,9 +101,9 @@ fn mend(error: &anyhow::Error) -> &'static str {
     }
 }
 
-/// The error with its causes, safe for a terminal: names of files, cgroups and processes are chosen
-/// by strangers. Only a usage error, which shows what the user typed, and an explanation have lines of
-/// their own.
+/// Formats the error with its causes, escaped for a terminal. Names of files, cgroups and processes
+/// are untrusted. Only usage errors, which show the user's input, and explanations may contain line
+/// breaks.
 fn words(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     if !error.is::<Usage>() && !error.is::<Explained>() {

@@ -1,5 +1,4 @@
-//! The status of features that follows from facts alone: about the machine, and about where the
-//! agent runs.
+//! Feature statuses that follow from facts about the machine and the agent's environment.
 
 use std::collections::BTreeSet;
 use std::io::Error;
@@ -16,15 +15,16 @@ mod energy;
 
 pub(crate) use energy::{ZoneWarnings, energy};
 
-/// Of which time the status of features is.
+/// Whether a feature status describes the live node or a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Live,
     Recorded,
 }
 
-/// Says of what is wanted what is off, with why: an answer lacks it. Where all of it is off there is no answer, and the
-/// words for the first are the error: it is what the others need, if they need one another.
+/// Returns the reasons of the wanted features that are off. If all are off, returns the first
+/// feature's reason as an error. Wanted features are listed in dependency order, so the first is
+/// the one that the others need.
 pub(crate) fn need_one(
     features: &[Feature],
     wanted: &[FeatureId],
@@ -48,11 +48,11 @@ pub(crate) fn need_one(
     }
 }
 
-/// Fails where all of the kinds of events that are wanted are off. Of some that are off, those that the user named
-/// are a warning, and the usual ones a note: who asked for nothing else gets what there is.
+/// Returns an error if all wanted kinds of events are off. If only some are, logs a warning for
+/// kinds that the user named, and an info message for default kinds.
 pub(crate) fn need_kinds(features: &[Feature], scope: &Scope, when: When) -> Result<(), String> {
     for words in need_one(features, &scope.features(), when)? {
-        // Those of a recording are from a file.
+        // The reasons in a recording come from a file, so they are escaped.
         let words = escape(&words);
         match scope.named {
             true => tracing::warn!("{words}"),
@@ -75,8 +75,8 @@ pub(crate) fn hierarchy(facts: &Facts) -> Feature {
         )
         .mended_by("mount it, or give the container the host's /sys/fs/cgroup read-only");
     };
-    // Paths are taken from the mount and from the kernel's events. In a namespace they are those of the
-    // host all the same, if the mount is.
+    // Paths come from the mount and from the kernel's events. In a cgroup namespace they are still
+    // host paths if the mount is the host's.
     let part = noctule_identity::mount_note(mount);
     let namespace = || noctule_identity::namespace_note(Path::new("/"));
     if let Some(note) = part.map(|part| namespace().unwrap_or(part)) {
@@ -113,7 +113,8 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     )
 }
 
-/// Says at the start that processes are missing of which the sums of the machine have the CPU time.
+/// Warns at startup of processes that the kernel hides. Their CPU time is only in the machine's
+/// totals.
 pub(crate) fn warn_of_hidden(facts: &Facts) {
     let processes = processes(facts);
     if processes.state != FeatureState::On {
@@ -121,8 +122,8 @@ pub(crate) fn warn_of_hidden(facts: &Facts) {
     }
 }
 
-/// The status of a feature that is on only when it is asked for: its programs run at each system call, or for each
-/// packet.
+/// Returns the status of a feature that is off by default, because its programs run at each system
+/// call or packet.
 pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
     let (switch, watch) = match id {
         FeatureId::UdpEvents => ("dns or udp", "--kind dns,udp"),
@@ -134,11 +135,11 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
     ))
 }
 
-/// The reason of a feature that works and is off.
+/// The reason of a feature that works, but was not enabled.
 pub(crate) const NOT_ASKED_FOR: &str = "not asked for";
 
-/// What was asked for in a trial only, and worked there, becomes off, with advice. What failed keeps its reason: there
-/// is nothing to advise.
+/// Sets features that were enabled only for a trial, and worked, to off with advice. A feature that
+/// failed keeps its reason.
 pub(crate) fn withdraw(features: &mut [Feature], asked: &[FeatureId]) {
     let works = |feature: &Feature| feature.state != FeatureState::Off;
     let withdrawn: Vec<FeatureId> = features
@@ -160,7 +161,7 @@ fn needs(id: FeatureId, needed: FeatureId) -> Feature {
     Feature::off(id, format!("needs {needed}, which is off"))
 }
 
-/// The status of what nobody tried: each feature has one, whatever else is off.
+/// Returns a status for each feature that was not tried, because a feature it needs is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let status = |id: FeatureId| tried.iter().find(|feature| feature.id == id);
     let works = |id| status(id).is_some_and(|feature| feature.state != FeatureState::Off);
@@ -171,7 +172,7 @@ pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     FeatureId::ALL.iter().filter_map(untried).collect()
 }
 
-/// The status of each feature where CPU time cannot be counted at all, for this reason.
+/// Returns the status of all features if CPU time cannot be counted, for this reason.
 pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> {
     let mut features = vec![
         Feature::off(FeatureId::CpuTime, reason),
@@ -183,7 +184,7 @@ pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> 
     features
 }
 
-/// Why the cost of the programs is not to be measured; `None` where it is.
+/// Returns why the cost of the programs is not measured; `None` if it is measured.
 pub(crate) fn programs_unmeasured(
     wanted: ProgramCost,
     isolated: &BTreeSet<u32>,
@@ -258,7 +259,7 @@ fn privileges(facts: &Facts) -> Feature {
     }
 }
 
-/// What confines the threads of `run`.
+/// Returns the status of the confinement of `run`'s threads.
 fn sandbox(found: Sandbox) -> Feature {
     let id = FeatureId::Sandbox;
     let what =
@@ -294,7 +295,7 @@ fn sandbox(found: Sandbox) -> Feature {
     }
 }
 
-/// Facts about the machine that explain the status of others.
+/// Returns facts about the machine that explain other statuses.
 pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
     let status = |id, good: bool, bad_state, reason: String, mend: &str| Feature {
         id,
@@ -423,7 +424,7 @@ mod tests {
         assert_eq!(need_one(&both, &[], When::Live), Ok(Vec::new()));
     }
 
-    /// What is logged at the usual level, and at that of notes.
+    /// Returns the log at the levels warn and info.
     fn said(run: impl Fn()) -> [String; 2] {
         [tracing::Level::WARN, tracing::Level::INFO].map(|level| {
             let log = tempfile::NamedTempFile::new().expect("a file");
@@ -462,7 +463,7 @@ mod tests {
                 warned.contains("WARN") && warned.contains(words),
                 "{warned}"
             );
-            // Without any of what was wanted there is no answer, whoever named it.
+            // If all wanted kinds are off, it is an error, whether the user named them or not.
             for named in [false, true] {
                 let scope = Scope {
                     kinds: EventKinds::of(&[EventKind::Oom]),

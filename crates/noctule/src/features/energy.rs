@@ -1,4 +1,4 @@
-//! The status of the meters of energy.
+//! The status of the energy meters.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,15 @@ const MEND_REFUSED: &str = "powercap is readable for root alone: run as root or 
 
 const MEND_BROKEN: &str = "the driver of that meter fails: the kernel's log (dmesg) may say why";
 
-/// Whether there are meters, from what is read and what is not. `readings`: the last of each zone, if there was one.
+/// Returns the status of energy from the meters that are read and those that are not. `readings`
+/// has the last reading of each zone, if any.
 pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneReading]) -> Feature {
     let id = FeatureId::Energy;
     let refused: Vec<String> = unread
         .iter()
         .filter_map(|it| match &it.why {
             Unread::Refused(why) if why == NOT_DISCHARGED => None,
-            // Many servers have a zone that is no meter beside those that are.
+            // Many servers have one zone that never counts, next to working ones.
             Unread::Refused(why) if why == NOTHING_COUNTED && !zones.is_empty() => None,
             Unread::Refused(why) => Some(format!("{} at {}: {why}", it.zone.name, it.zone.path)),
             Unread::Covered(_) => None,
@@ -59,17 +60,17 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneRead
     }
 }
 
-/// What is wrong with a zone that was read before. A battery that is charged is in order.
+/// Returns the problem of a zone that was read before. A charged battery is not a problem.
 fn failure((zone, reading): (&Zone, &ZoneReading)) -> Option<String> {
     let failing = reading.state != FeatureState::On;
     let why = reading.reason.as_deref().unwrap_or("unknown");
     (failing && why != NOT_DISCHARGED).then(|| format!("{} at {}: {why}", zone.name, zone.path))
 }
 
-/// How long nothing more is said of a zone after a warning: some meters fail every few seconds.
+/// Minimum time between warnings about one zone, because some meters fail every few seconds.
 const QUIET_NS: u64 = 600_000_000_000;
 
-/// Says when a zone stops being read, and when it is read again.
+/// Logs when a zone stops being readable, and when it recovers.
 #[derive(Debug, Default)]
 pub(crate) struct ZoneWarnings(Vec<Warned>);
 
@@ -82,7 +83,7 @@ struct Warned {
 }
 
 impl ZoneWarnings {
-    /// Logs the warnings of a batch. Returns the status of the feature where it has changed.
+    /// Logs the warnings of a batch. Returns the status of the feature if it changed.
     pub(crate) fn follow(&mut self, meters: &mut Meters, batch: &Batch) -> Option<Feature> {
         let energy = batch.energy.as_ref();
         let readings = energy.map_or(&[][..], |energy| &energy.readings);
@@ -93,7 +94,7 @@ impl ZoneWarnings {
         changed.then(|| self::energy(meters.zones(), meters.unread(), readings))
     }
 
-    /// The warnings that these readings give rise to.
+    /// Returns the warnings for these readings.
     fn of(&mut self, zones: &[Zone], readings: &[ZoneReading], now_ns: u64) -> Vec<String> {
         self.0.resize(zones.len(), Warned::default());
         let zones = zones.iter().zip(readings).zip(&mut self.0);
@@ -111,7 +112,7 @@ impl Warned {
         match failure {
             Some(words) if !failed_before => {
                 if self.warned_ns.is_some_and(quiet) {
-                    // Its end is not said either.
+                    // Its recovery is not logged either.
                     self.failing = false;
                     return None;
                 }
@@ -132,7 +133,7 @@ impl Warned {
     }
 }
 
-/// `powercap: package-0, dram; battery: BAT0`.
+/// Formats the zones by source, as in `powercap: package-0, dram; battery: BAT0`.
 fn by_source(zones: &[Zone]) -> String {
     let mut sources: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for zone in zones {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_has_the_mend_for_its_reason() {
-        // Whether another zone is read, why this one is not, and the status.
+        // Whether another zone is read, why this one is not, the status and the advice.
         let cases = [
             (false, "Permission denied", FeatureState::Off, MEND_REFUSED),
             (
@@ -222,13 +223,13 @@ mod tests {
         assert_eq!(energy(&zones, &[], &[charged]).state, FeatureState::On);
         let mut warnings = ZoneWarnings::default();
         let still = Some("the counter has not moved for 10 s");
-        // The second, the reading, the status, and whether something is said.
+        // The second, the reading, the status, and whether a warning is logged.
         let steps = [
             (1, reading(None, 0), FeatureState::On, false),
             (11, reading(still, 10), FeatureState::Degraded, true),
             (12, reading(still, 11), FeatureState::Degraded, false),
             (23, reading(None, 22), FeatureState::On, true),
-            // It does so again soon.
+            // It fails again too soon for another warning.
             (33, reading(still, 32), FeatureState::Degraded, false),
             (34, reading(None, 33), FeatureState::On, false),
             (700, reading(still, 43), FeatureState::Degraded, true),
