@@ -1,4 +1,4 @@
-//! What is known of idle power before the first batch: learned before a restart, given, or published.
+//! Idle power known before the first batch: learned in earlier runs, configured or published.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,20 +10,21 @@ use noctule_analysis::{IdleKnowledge, LearnedIdle};
 
 use crate::config::{Config, Host};
 
-/// The folder that systemd makes for the agent (`StateDirectory=`), and its name in the environment. Commands read there
-/// too, where they may.
+/// The agent's state folder, created by systemd (`StateDirectory=`), and its environment variable.
+/// Other commands read it, too, if they can.
 const FOLDER: &str = "/var/lib/noctule";
 const VARIABLE: &str = "STATE_DIRECTORY";
-/// The machine, then a line for each zone: seconds since 1970, watts, half-width, path.
+/// File name. The first line identifies the machine; each further line has seconds since 1970,
+/// watts, half-width and path of a zone.
 const FILE: &str = "idle-power";
-/// How often it is written.
+/// Time between two writes.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// A file with more is none of ours.
+/// A larger file was not written by noctule.
 const MOST_BYTES: u64 = 1 << 16;
-/// No zone takes more.
+/// Upper limit of any zone's power.
 const MOST_WATTS: f64 = 50_000.0;
 
-/// What is known on this machine.
+/// Returns the known idle power on this machine.
 pub(crate) fn knowledge(config: &Config) -> IdleKnowledge {
     let folder = state_folder().unwrap_or_else(|| FOLDER.into());
     IdleKnowledge {
@@ -32,7 +33,7 @@ pub(crate) fn knowledge(config: &Config) -> IdleKnowledge {
     }
 }
 
-/// What the configuration says, without what was learned on this machine.
+/// Returns the configured idle power, without values learned on this machine.
 pub(crate) fn configured(config: &Config) -> IdleKnowledge {
     let energy = &config.energy;
     let published = energy.wants_published_idle().then(|| {
@@ -52,7 +53,7 @@ pub(crate) fn configured(config: &Config) -> IdleKnowledge {
     }
 }
 
-/// The agent's own folder, if it has one.
+/// Returns the agent's state folder, if it has one.
 fn state_folder() -> Option<PathBuf> {
     let folders = std::env::var_os(VARIABLE)?;
     std::env::split_paths(&folders).next()
@@ -63,8 +64,8 @@ fn unix_seconds() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// What distinguishes this machine from one that runs a copy of its disk: the id of the system, that of the board, which
-/// a virtual machine has as well, and the processor.
+/// Identifies the machine, to distinguish it from one with a copy of its disk. It consists of the
+/// system's id, the board's id (virtual machines have one, too), and the processor.
 fn machine(host: &Host) -> String {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read(host.proc.join("cpuinfo"));
@@ -80,7 +81,7 @@ fn machine(host: &Host) -> String {
     known.join(" ")
 }
 
-/// Nothing where another machine learned it.
+/// Reads the file; empty if another machine wrote it.
 fn read(path: &Path, machine: &str) -> io::Result<Vec<LearnedIdle>> {
     if fs::metadata(path)?.len() > MOST_BYTES {
         return Err(io::ErrorKind::FileTooLarge.into());
@@ -97,7 +98,7 @@ fn read(path: &Path, machine: &str) -> io::Result<Vec<LearnedIdle>> {
     Ok(parse(learned, unix_seconds()))
 }
 
-/// What cannot be is left out.
+/// Parses the lines, omitting invalid ones.
 fn parse(text: &str, now: u64) -> Vec<LearnedIdle> {
     let line = |line: &str| {
         let mut words = line.splitn(4, ' ');
@@ -126,7 +127,7 @@ fn text(learned: &[LearnedIdle], now: u64) -> String {
     lines.collect()
 }
 
-/// A new file takes the place of the old one, so that a reader never finds half of one.
+/// Replaces the file by renaming a new one, so that no reader sees a partial file.
 fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()> {
     let new = folder.join(format!("{FILE}.new"));
     match fs::remove_file(&new) {
@@ -140,7 +141,7 @@ fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()
     fs::rename(&new, folder.join(FILE))
 }
 
-/// Keeps what the agent learns, where it has a folder.
+/// Saves learned idle power, if there is a folder.
 #[derive(Debug)]
 pub(crate) struct IdleFile {
     folder: Option<PathBuf>,
@@ -157,14 +158,14 @@ impl IdleFile {
         }
     }
 
-    /// Writes what was learned, if it is time.
+    /// Saves the learned values if they are due.
     pub(crate) fn keep(&mut self, learned: impl FnOnce() -> Vec<LearnedIdle>) {
         if self.folder.is_some() && self.written.elapsed() >= INTERVAL {
             self.write(&learned());
         }
     }
 
-    /// Writes what was learned.
+    /// Saves the learned values.
     pub(crate) fn write(&mut self, learned: &[LearnedIdle]) {
         self.written = Instant::now();
         let Some(folder) = self.folder.take_if(|_| !learned.is_empty()) else {
@@ -180,23 +181,25 @@ impl IdleFile {
     }
 }
 
-/// Idle power as a share of full power, by processor, from SPECpower_ssj2008 as collected by Cloud Carbon Footprint
-/// (minimum and maximum watts of a thread). Of whole servers: a package alone can have less.
+/// Idle power as a share of full power, by processor. From SPECpower_ssj2008 as collected by Cloud
+/// Carbon Footprint (minimum and maximum watts per thread). The values are of whole servers; a
+/// package alone can have a lower share.
 const PUBLISHED: [(&str, u32, &[u32], f64); 9] = [
     ("GenuineIntel", 6, &[0x2a, 0x2d], 2.17 / 8.58),
     ("GenuineIntel", 6, &[0x3a, 0x3e], 3.04 / 8.25),
     ("GenuineIntel", 6, &[0x3c, 0x3f, 0x45, 0x46], 1.90 / 6.01),
     ("GenuineIntel", 6, &[0x3d, 0x47, 0x4f, 0x56], 0.71 / 3.69),
-    // Cascade Lake has the number of Skylake's servers, and nearly the same share (0.64 of 3.97 W).
+    // Cascade Lake has the model number of Skylake servers, and nearly the same share (0.64 of 3.97
+    // W).
     ("GenuineIntel", 6, &[0x4e, 0x55, 0x5e], 0.64 / 4.19),
     ("GenuineIntel", 6, &[0x8e, 0x9e], 1.14 / 5.42),
-    // EPYC of the first, second and third generation.
+    // First, second and third generation EPYC.
     ("AuthenticAMD", 0x17, &[0x01], 0.82 / 2.55),
     ("AuthenticAMD", 0x17, &[0x31], 0.47 / 1.69),
     ("AuthenticAMD", 0x19, &[0x01], 0.45 / 1.87),
 ];
 
-/// The published share of the processor that `/proc/cpuinfo` describes.
+/// Returns the published share of the processor in `/proc/cpuinfo`.
 fn published_share(cpuinfo: &str) -> Option<f64> {
     let field = |name| field(cpuinfo, name);
     let vendor = field("vendor_id")?;
@@ -207,7 +210,7 @@ fn published_share(cpuinfo: &str) -> Option<f64> {
     Some(row.3)
 }
 
-/// The first value of this name in `/proc/cpuinfo`.
+/// Returns the first value with this name in `/proc/cpuinfo`.
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(key, _)| key.trim() == name)?;
@@ -240,7 +243,7 @@ mod tests {
         let odd = parse(odd, 105);
         assert_eq!((odd.len(), odd[0].age_seconds), (1, 100));
         assert_eq!(odd[0].path, "/d e");
-        // The age is kept when it is written again.
+        // The age is preserved when the value is written again.
         assert_eq!(text(&odd, 200), "100 1.000 1.000 /d e\n");
     }
 

@@ -1,7 +1,8 @@
-//! How many files may be open.
+//! The limit of open files.
 //!
-//! Hardware counters take four for each CPU, and every program, link and map one. Services and shells
-//! are given 1,024, with leave for many more: a program that does not use select(2) may take it.
+//! Hardware counters need four descriptors per CPU, and every program, link and map needs one.
+//! Services and shells have a soft limit of 1,024 and a much higher hard limit. A program that does
+//! not use select(2) may raise the soft limit.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -13,16 +14,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exit::Explained;
 
-/// Descriptors that connections leave to the work of each tick: files of the kernel, of runtimes and of the agent.
+/// Descriptors reserved for the work of each tick: files of the kernel, of runtimes and of the
+/// agent.
 const RESERVED: u64 = 64;
 
-/// With fewer connections a page and a scraper would close each other's.
+/// With fewer connections, a web page and a scraper would evict each other's.
 const LEAST_CONNECTIONS: usize = 8;
 
-/// What the process was started with.
+/// The limit at startup.
 static STARTED: OnceLock<Rlimit> = OnceLock::new();
 
-/// Takes what is allowed; once, at the start.
+/// Raises the soft limit to the hard limit. Called once at startup.
 pub(crate) fn raise() {
     let started = STARTED.get_or_init(|| getrlimit(Resource::Nofile));
     set(Rlimit {
@@ -31,7 +33,7 @@ pub(crate) fn raise() {
     });
 }
 
-/// Does it with the limit as it was at the start: what a command of the user inherits.
+/// Calls `act` with the limit at startup, which a command of the user then inherits.
 pub(crate) fn as_started<T>(act: impl FnOnce() -> T) -> T {
     let Some(&started) = STARTED.get() else {
         return act();
@@ -42,14 +44,14 @@ pub(crate) fn as_started<T>(act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// How many connections the HTTP server may have when everything is loaded: no client takes a descriptor that a tick
-/// needs.
+/// Returns the number of connections that the HTTP server may have after everything is loaded.
+/// Clients must not take descriptors that a tick needs.
 ///
 /// # Errors
 ///
-/// Too few files may be open.
+/// The limit of open files is too low.
 pub(crate) fn connections() -> Result<usize> {
-    // Without procfs it is not known how many are open.
+    // Without procfs, the number of open descriptors is unknown.
     if !Path::new("/proc/self/fd").exists() {
         return Ok(usize::MAX);
     }

@@ -1,7 +1,7 @@
-//! noctule: who uses the CPU of a Linux node, what it costs, and what happens.
+//! noctule: CPU usage of a Linux node, its cost and its events.
 //!
-//! The way through this crate: `args` (as typed) -> `config` (as meant) -> `wire` (the only place
-//! that names concrete parts) -> `commands`.
+//! Control flow of this crate: `args` (command line) -> `config` (effective settings) -> `wire`
+//! (the only module that names concrete components) -> `commands`.
 
 mod args;
 mod changes;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // clap's own words; --help and --version come this way too, and are a success.
+            // clap's own output; this includes --help and --version, which are a success.
             let printed = error.print();
             return match printed.context("standard output") {
                 _ if error.use_stderr() => ExitCode::from(exit::USAGE),
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Problems and decisions go to standard error; `RUST_LOG` refines what `--log` says.
+/// Sends the log to standard error; `RUST_LOG` refines the level of `--log`.
 fn start_log(args: &args::Args) {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::builder()
