@@ -1,4 +1,5 @@
-//! Messages to readers that may not read them: a pipe that is full must not hold up the agent, nor its end.
+//! Writes to readers that may have stopped reading: a full pipe must not delay the agent or its
+//! exit.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,23 +9,24 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What a pipe that has room takes without waiting.
+/// Number of bytes that a pipe with room accepts without blocking.
 const PART: usize = rustix::pipe::PIPE_BUF;
 
-/// How long a reader may leave it full.
+/// Maximum time to wait for a full pipe.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
 
-/// How often it is looked whether the command is to end, and how long a reader may take nothing then.
+/// Interval between checks whether the command must end, and how long a stalled reader is then
+/// tolerated.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 const GIVEN_UP: Duration = Duration::from_millis(500);
 
-/// Writes as long as there is room; whether all of it was taken.
+/// Writes while there is room, and returns whether everything was written.
 pub(crate) fn offer(to: impl AsFd, bytes: &[u8]) -> bool {
     offer_within(to, bytes, PATIENCE)
 }
@@ -46,8 +48,8 @@ fn offer_within(to: impl AsFd, mut bytes: &[u8], patience: Timespec) -> bool {
     true
 }
 
-/// Writes all of it, however long the reader takes. But once the user has asked the command to end (`ending`), a
-/// reader that takes nothing for a while is given up.
+/// Writes everything, however slow the reader is. Once the user has asked the command to end
+/// (`ending`), a reader that stalls for a while is abandoned.
 pub(crate) fn deliver(
     to: impl AsFd,
     mut bytes: &[u8],
@@ -79,7 +81,8 @@ pub(crate) fn deliver(
     Ok(())
 }
 
-/// Standard error for the log. Once a line was given up, nothing waits until there is room again.
+/// Standard error for the log. After a line was abandoned, writes do not wait until there is room
+/// again.
 pub(crate) struct Log;
 
 static STUCK: AtomicBool = AtomicBool::new(false);

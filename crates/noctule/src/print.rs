@@ -1,4 +1,4 @@
-//! How text goes to a terminal: colours, width, ASCII, and the zone of the machine.
+//! Terminal output: colors, width, ASCII and the local time zone.
 
 use std::env::var_os;
 use std::ffi::{OsStr, OsString};
@@ -8,10 +8,10 @@ use std::os::fd::AsFd;
 use anstyle::{Ansi256Color, AnsiColor, Style};
 use noctule_text::{Span, Tone, cause_colour, fold};
 
-/// Columns of a terminal that does not say how many it has.
+/// Width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
 
-/// Colours when the output is a terminal and NO_COLOR is not set, and the width of the terminal.
+/// Style of an output: colors if it is a terminal and NO_COLOR is not set, and its width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
@@ -34,7 +34,7 @@ impl Paint {
         }
     }
 
-    /// A terminal with colours.
+    /// Creates the style of a terminal with colors.
     #[cfg(test)]
     pub(crate) fn colours(width: usize) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Paint {
         }
     }
 
-    /// A terminal without colours.
+    /// Creates the style of a terminal without colors.
     #[cfg(test)]
     pub(crate) fn plain(width: usize) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Paint {
         }
     }
 
-    /// The same for what is to have its full width.
+    /// Removes the width limit if `wide` is set.
     pub(crate) fn wide(self, wide: bool) -> Self {
         Self {
             width: self.width.filter(|_| !wide),
@@ -60,7 +60,7 @@ impl Paint {
         }
     }
 
-    /// Columns of the terminal; `None` where the output is none, or as wide as it is.
+    /// Returns the width of the terminal; `None` if there is no limit.
     pub(crate) fn width(self) -> Option<usize> {
         self.width
     }
@@ -73,14 +73,14 @@ impl Paint {
         }
     }
 
-    /// A text in a tone.
+    /// Formats a text in a tone.
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         let style = match tone {
             Tone::Plain => return text.to_owned(),
             Tone::Strong => Style::new().bold(),
             Tone::Faint => Style::new().dimmed(),
             Tone::Good => AnsiColor::Green.on_default(),
-            // Yellow is not to be read on white.
+            // Yellow is not readable on white.
             Tone::Own => AnsiColor::Magenta.on_default(),
             Tone::Bad => AnsiColor::Red.on_default(),
             Tone::Cause(cause) => match cause_colour(cause) {
@@ -91,7 +91,7 @@ impl Paint {
         self.wrap(style, text)
     }
 
-    /// A line of parts.
+    /// Formats a line that consists of spans.
     pub(crate) fn line(self, spans: &[Span]) -> String {
         spans
             .iter()
@@ -100,7 +100,7 @@ impl Paint {
             + "\n"
     }
 
-    /// A text in lines that fit, each in the tone. Those after the first begin with `hang` blanks.
+    /// Folds a text into lines in this tone. Lines after the first are indented by `hang`.
     pub(crate) fn folded(self, tone: Tone, text: &str, hang: usize) -> String {
         let lines = fold(text, self.width, hang);
         lines
@@ -126,18 +126,18 @@ impl Paint {
     }
 }
 
-/// Whether the user allows colours, and the terminal has them.
+/// Returns whether the user allows colors and the terminal supports them.
 pub(crate) fn colours() -> bool {
     var_os("NO_COLOR").is_none_or(|it| it.is_empty()) && !is_dumb(var_os("TERM").as_deref())
 }
 
-/// Whether only ASCII can be shown: the locale has another encoding than UTF-8, or the terminal is dumb.
+/// Returns whether output must be ASCII, because the locale is not UTF-8 or the terminal is dumb.
 pub(crate) fn ascii_only() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(var_os);
     !is_utf8(locale) || is_dumb(var_os("TERM").as_deref())
 }
 
-/// Whether the cursor of a terminal can be moved.
+/// Returns whether the terminal supports moving the cursor.
 pub(crate) fn moves() -> bool {
     !is_dumb(var_os("TERM").as_deref())
 }
@@ -146,8 +146,8 @@ fn is_dumb(term: Option<&OsStr>) -> bool {
     term.is_some_and(|term| term == "dumb")
 }
 
-/// By the first variable that is set. Where none is, as in most containers and after `sudo -i`, terminals
-/// show UTF-8 all the same; systemd decides so, too.
+/// Checks the first variable that is set. If none is, as in most containers and after `sudo -i`,
+/// terminals usually support UTF-8. systemd assumes that, too.
 fn is_utf8(locale: [Option<OsString>; 3]) -> bool {
     let set = locale.into_iter().flatten().find(|it| !it.is_empty());
     set.is_none_or(|locale| {
@@ -161,7 +161,7 @@ fn width_of(out: &impl AsFd) -> usize {
     size.ok().filter(|width| *width > 0).unwrap_or(USUAL_WIDTH)
 }
 
-/// Local time less UTC at that moment, in seconds.
+/// Returns the offset of local time from UTC at that moment, in seconds.
 pub(crate) fn utc_offset(unix_ns: u64) -> i32 {
     let time = chrono::DateTime::from_timestamp_nanos(unix_ns.cast_signed());
     let local = time.with_timezone(&chrono::Local);

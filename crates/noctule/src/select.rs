@@ -1,4 +1,4 @@
-//! What was chosen by name, and what is said where nothing has that name.
+//! Resolves the names that the user selected, and reports those without a match.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,18 @@ use noctule_kernel::{Error, ErrorKind};
 use crate::args::Names;
 use crate::exit::Usage;
 
-/// Names that are listed where none fits.
+/// Number of names that an error lists.
 const LISTED: usize = 8;
 
-/// What was asked for. `mount`: where the counted hierarchy is; `proc`: where the host's procfs is.
+/// Returns the selection. `mount` is the mount point of the counted hierarchy, `proc` that of the
+/// host's procfs.
 pub(crate) fn selection(names: &Names, mount: &Path, proc: &Path) -> Result<Selection, Usage> {
     let mut pids = names.pid.iter();
     pids.try_for_each(|pid| check_process(*pid, proc))?;
     patterns(names, mount)
 }
 
-/// The same of a recording, in which there may be processes that have ended.
+/// Returns the selection for a recording, which can contain exited processes.
 pub(crate) fn recorded(names: &Names) -> Result<Selection, Usage> {
     patterns(names, Path::new("/sys/fs/cgroup"))
 }
@@ -41,7 +42,8 @@ fn patterns(names: &Names, mount: &Path) -> Result<Selection, Usage> {
         })
 }
 
-/// The path in the hierarchy, of one below its mount and of one from the current directory too.
+/// Returns the path in the hierarchy. Also accepts a path below its mount, and one relative to the
+/// current directory.
 fn path(text: &str, mount: &Path) -> String {
     let below = |path: &Path| {
         let rest = path.strip_prefix(mount).ok()?;
@@ -59,7 +61,7 @@ fn path(text: &str, mount: &Path) -> String {
     }
 }
 
-/// A wrong number would wait for ever for something to happen.
+/// Returns an error for a wrong pid, which would otherwise wait forever.
 fn check_process(pid: u32, proc: &Path) -> Result<(), Usage> {
     let status = fs::read_to_string(proc.join(format!("{pid}/status")));
     let status = status.map_err(|_| no_process(pid))?;
@@ -77,7 +79,7 @@ fn no_process(pid: u32) -> Usage {
     Usage(format!("--pid {pid}: there is no such process"))
 }
 
-/// The process has ended, or no program in the kernel sees it.
+/// Returns the error for a process that has ended or is hidden from tracing programs.
 pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
     let Ok(name) = fs::read_to_string(proc.join(format!("{pid}/comm"))) else {
         return no_process(pid).into();
@@ -90,7 +92,7 @@ pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
     Error::new(ErrorKind::Kernel, words).into()
 }
 
-/// Which names there are, the nearest first.
+/// Returns the error with the existing names, most similar first.
 pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     let asked = missing.wanted.iter();
     let asked: Vec<String> = asked
@@ -105,7 +107,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     if there.is_empty() {
         return Usage(format!("{asked}: there is no {word} at all"));
     }
-    // A container is mostly asked for by the last part of its name.
+    // Users mostly type the last part of a container's name.
     let near = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);
         let score = |name| strsim::jaro_winkler(wanted, name);

@@ -1,4 +1,4 @@
-//! Signals that end a command, and waiting until one comes.
+//! Signals that end a command, and the wait for them.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-/// A file that may not grow any more is an error of its write, and not the end of the program: without a
-/// handler it is. What is started has the default again.
+/// Turns SIGXFSZ, which would end the program, into an error of the write. Started commands have
+/// the default action again.
 pub(crate) fn survive_limits() {
     let flag = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, flag) {
@@ -20,7 +20,7 @@ pub(crate) fn survive_limits() {
     }
 }
 
-/// Whether the program was started with SIGHUP ignored (`nohup`): that is to stay so.
+/// Returns whether the program was started with SIGHUP ignored (`nohup`), which must remain so.
 fn hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -28,7 +28,7 @@ fn hangup_ignored() -> bool {
     mask.is_some_and(|mask| mask & 1 << (SIGHUP - 1) != 0)
 }
 
-/// A flag that the signals that end a command set, for one that waits for something else.
+/// Returns a flag that is set by ending signals, for code that waits for something else.
 pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let hangup = (!hangup_ignored()).then_some(SIGHUP);
@@ -39,30 +39,31 @@ pub(crate) fn end_flag() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Set by the signals that end a command.
+/// Set by ending signals.
 static ENDING: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Whether a signal has asked the command to end, since signals are caught.
+/// Returns whether an ending signal arrived since signals are caught.
 pub(crate) fn is_asked() -> bool {
     ENDING.load(Ordering::Relaxed)
 }
 
-/// A pipe that becomes readable when a signal arrives.
+/// Pipes that become readable when a signal arrives.
 pub(crate) struct Signals {
     ends: UnixStream,
     children: UnixStream,
-    /// None where SIGHUP is an end, or ignored: a pipe without a writer would be readable for ever.
+    /// `None` if SIGHUP ends the command or is ignored, because a pipe without a writer would
+    /// always be readable.
     reloads: Option<UnixStream>,
 }
 
-/// Why waiting ended.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// The time has come.
+    /// The deadline was reached.
     Time,
-    /// SIGINT or SIGTERM; SIGHUP too, but for the agent.
+    /// SIGINT or SIGTERM arrived, or SIGHUP in commands other than the agent.
     End,
-    /// SIGHUP, of the agent.
+    /// The agent received SIGHUP.
     Reload,
     /// A child changed its state.
     Child,
@@ -71,7 +72,8 @@ pub(crate) enum Woken {
 }
 
 impl Signals {
-    /// Catches SIGINT, SIGTERM, SIGHUP and SIGCHLD from now on. A terminal that is gone (SIGHUP) is the end.
+    /// Catches SIGINT, SIGTERM, SIGHUP and SIGCHLD. SIGHUP, which means that the terminal is gone,
+    /// ends the command.
     pub(crate) fn catch() -> Result<Self> {
         match hangup_ignored() {
             true => Self::catch_these(&[SIGINT, SIGTERM], &[]),
@@ -79,7 +81,7 @@ impl Signals {
         }
     }
 
-    /// The same for the agent, which opens its file anew on SIGHUP.
+    /// Like [`Self::catch`], but for the agent, which reopens its file on SIGHUP.
     pub(crate) fn catch_reload() -> Result<Self> {
         Self::catch_these(&[SIGINT, SIGTERM], &[SIGHUP])
     }
@@ -138,13 +140,13 @@ impl Signals {
         }
     }
 
-    /// Forgets the signals that came so far.
+    /// Discards ending signals that have already arrived.
     pub(crate) fn clear_ends(&self) {
         empty(&self.ends);
     }
 }
 
-/// Reads what is there; whether that was anything.
+/// Drains the pipe, and returns whether it contained anything.
 fn empty(mut pipe: &UnixStream) -> bool {
     let mut bytes = [0; 64];
     let mut any = false;

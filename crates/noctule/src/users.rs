@@ -1,4 +1,4 @@
-//! What the files of the kernel say of a process that runs: its user and its command line.
+//! User and command line of a running process, from the kernel's files.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use noctule_text::escape;
 
 use crate::config::Arguments;
 
-/// So much of a command line is read as words: it can have 2 MiB.
+/// Maximum number of bytes read of a command line, which can have 2 MiB.
 const MOST_BYTES: u64 = 4096;
 
 /// The users of this machine, and the command lines of its processes.
@@ -17,15 +17,15 @@ pub(crate) struct Users {
     commands: Option<CommandLines>,
 }
 
-/// The command lines of processes of this moment, without what is not to be shown of them.
+/// Reads command lines of running processes, and removes arguments that must not appear.
 #[derive(Clone, Copy)]
 pub(crate) struct CommandLines {
     shown: Arguments,
 }
 
 impl Users {
-    /// Of processes of this moment. `None`: of a recording nothing of this is known, its numbers may have
-    /// others now.
+    /// Creates the lookup for running processes. `None` is for a recording, because its pids may
+    /// belong to other processes now.
     pub(crate) fn new(commands: Option<CommandLines>) -> Self {
         let list = fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self {
@@ -34,7 +34,7 @@ impl Users {
         }
     }
 
-    /// The name of the user that a process runs as, or its number where it has none here.
+    /// Returns the name of the user that a process runs as, or the uid if there is no name.
     pub(crate) fn of(&self, pid: u32) -> Option<String> {
         self.commands?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -43,7 +43,7 @@ impl Users {
         Some(name.map_or_else(|| user.to_string(), |name| escape(name)))
     }
 
-    /// Its command line, safe for a terminal.
+    /// Returns the command line, escaped for a terminal.
     pub(crate) fn command(&self, pid: u32) -> Option<String> {
         let commands = self.commands?;
         commands.line_or_name(pid).map(|line| escape(&line))
@@ -51,12 +51,12 @@ impl Users {
 }
 
 impl CommandLines {
-    /// `shown`: what the configuration shows of arguments.
+    /// `shown` is the configured visibility of arguments.
     pub(crate) const fn new(shown: Arguments) -> Self {
         Self { shown }
     }
 
-    /// That of a process. `None` where it has none: a thread of the kernel. Not escaped.
+    /// Returns the unescaped command line of a process; `None` if it has none, as a kernel thread.
     pub(crate) fn line(self, pid: u32) -> Option<String> {
         let mut bytes = Vec::new();
         let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
@@ -64,7 +64,7 @@ impl CommandLines {
         Some(self.words(&bytes)).filter(|line| !line.is_empty())
     }
 
-    /// The same, or its name in brackets where it has none.
+    /// Returns the command line, or the process name in brackets if there is none.
     pub(crate) fn line_or_name(self, pid: u32) -> Option<String> {
         self.line(pid).or_else(|| {
             let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -72,7 +72,7 @@ impl CommandLines {
         })
     }
 
-    /// The words as the kernel has them, with a NUL after each.
+    /// Joins the words of a command line, each of which ends with a NUL.
     fn words(self, bytes: &[u8]) -> String {
         let words = bytes.split(|byte| *byte == 0);
         let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
@@ -82,13 +82,13 @@ impl CommandLines {
     }
 }
 
-/// The second of the four numbers.
+/// Returns the effective uid, the second of the four.
 fn effective_user(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The name of each user number; the first one that has it.
+/// Returns the name of each uid; if several exist, the first.
 fn names(list: &str) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for line in list.lines() {
