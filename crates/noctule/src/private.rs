@@ -1,4 +1,4 @@
-//! Files with what only their owner may read: arguments of programs can be secrets.
+//! Files that only their owner may read, because program arguments can be secrets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write};
@@ -11,12 +11,14 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::TempPath;
 
-/// Bits of the mode that nobody but the owner and readers in the group may have.
+/// Mode bits that a private file must not have: write access for its group, and any access for
+/// others.
 const FOREIGN: u32 = 0o027;
 
-/// Opens a file to append to it, or makes one that only its owner can read. A link, somebody else's file, one
-/// with a second name and one that others can read or write is refused: the user who laid it there would
-/// decide what is written, or read it. Pipes, devices and descriptors are taken as they are, and never waited for.
+/// Opens a file for appending, or creates one that only its owner can read.
+/// It refuses links, files of other users, files with a second name, and files that others can read
+/// or write. Whoever placed such a file could choose where data is written, or read it. Pipes,
+/// devices and descriptors are accepted and never block.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let direct = Direct::of(path);
     let (path, flags) = match &direct {
@@ -61,27 +63,28 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Who else may read a file.
+/// Other users who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
-    /// Everybody: it is no secret.
+    /// Everyone; the file is not secret.
     All,
-    /// Its group.
+    /// Members of its group.
     Group,
 }
 
-/// More than any key, certificate or list of users has.
+/// Larger than any key, certificate or list of users.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A file that was read.
+/// The contents of a file.
 pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
-    /// Every user can read it.
+    /// Whether every user can read it.
     pub(crate) shown: bool,
 }
 
-/// Reads a file that decides who is let in. One that others can write or that belongs to them is refused, and
-/// a secret that they can read. Links are followed: certificates are often renewed by one.
+/// Reads a file that controls access. It refuses files that other users own or can write, and
+/// secrets that they can read. Links are followed, because certificates are often renewed through
+/// one.
 pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
     let file = OpenOptions::new()
         .read(true)
@@ -113,16 +116,16 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
     Ok(Found { bytes, shown })
 }
 
-/// A file for an answer. Until it is kept, what has its name stays.
+/// An output file. An existing file with its name remains until [`Answer::keep`].
 pub(crate) struct Answer {
     file: File,
     path: PathBuf,
     unnamed: Option<TempPath>,
 }
 
-/// Begins an answer that only its owner can read, in a new file beside `path`. A link or a file with this name
-/// is replaced when the answer is kept, and nothing is written through it. Pipes, devices and descriptors are written to
-/// as they are.
+/// Creates an output file that only its owner can read, as a new file in the folder of `path`.
+/// `keep` replaces a link or file with this name, without writing through it. Pipes, devices and
+/// descriptors are written directly.
 pub(crate) fn create(path: &Path) -> io::Result<Answer> {
     if std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return Err(Errno::ISDIR.into());
@@ -152,7 +155,7 @@ pub(crate) fn create(path: &Path) -> io::Result<Answer> {
 }
 
 impl Answer {
-    /// Gives it its name, if it has none yet.
+    /// Gives the file its name, if that has not happened yet.
     pub(crate) fn keep(&mut self) -> io::Result<()> {
         match self.unnamed.take() {
             Some(unnamed) => Ok(unnamed.persist(&self.path)?),
@@ -177,18 +180,19 @@ impl Write for Answer {
     }
 }
 
-/// A pipe, a device or a descriptor, which is written to as it is.
+/// A pipe, device or descriptor that is written directly.
 struct Direct {
     path: PathBuf,
     flags: OFlags,
 }
 
 impl Direct {
-    /// Links that are followed at most.
+    /// Maximum number of links to follow.
     const MOST_LINKS: usize = 8;
 
-    /// What a path names, unless it is a file or a link that somebody else may have made. Only links in the folders of
-    /// devices are followed, where only root makes any: not in `/dev/shm`, where every user does.
+    /// Resolves a path, unless it is a file or a link that another user may have created. Links are
+    /// followed only in device folders, in which only root can create them. `/dev/shm` is excluded,
+    /// because every user can.
     fn of(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         for _ in 0..Self::MOST_LINKS {
@@ -212,13 +216,13 @@ impl Direct {
     }
 }
 
-/// Whether it is `/proc/PID/fd`.
+/// Returns whether the folder is `/proc/PID/fd`.
 fn is_of_descriptors(folder: &Path) -> bool {
     let process = folder.strip_prefix("/proc");
     process.is_ok_and(|process| process.components().count() == 2 && process.ends_with("fd"))
 }
 
-/// Whether only root and this user can make links in a folder.
+/// Returns whether only root and this user can create links in the folder.
 fn is_safe(folder: &Path) -> bool {
     std::fs::metadata(folder).is_ok_and(|found| {
         let owner = found.uid();
@@ -360,7 +364,7 @@ mod tests {
         }
         assert_eq!(read("victim"), "old");
         assert!(!at("nothing").exists());
-        // A command that fails.
+        // Stands for a command that fails.
         drop(create(&at("shown")).expect("our folder"));
         assert_eq!(read("shown"), "newer");
         let left = fs::read_dir(folder.path()).expect("our folder").count();

@@ -1,4 +1,4 @@
-//! The last snapshot, and its pages for all clients.
+//! The last snapshot, with pages shared by all clients.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -6,22 +6,22 @@ use noctule_sinks::openmetrics::{Exposition, Snapshot, View};
 use noctule_sinks::otlp::{Identity, Request};
 use noctule_web::{Packer, Page, Shared, Wish};
 
-/// A snapshot whose pages are compressed once for all clients that ask for them.
+/// A snapshot whose pages are compressed once for all clients that request them.
 pub(crate) struct Published {
     snapshot: Snapshot,
     /// Complete pages, by format.
     complete: [OnceLock<Arc<Shared>>; Exposition::ALL.len()],
-    /// Pages that have new series at 0, the one that was asked for last at the end.
+    /// Pages that contain new series at 0, ordered by their last request.
     partial: Mutex<Vec<Partial>>,
 }
 
-/// Memory of the pages with new series at 0 that are kept, in bytes; the last one is always kept.
+/// Memory limit of cached pages with new series at 0, in bytes; the newest one is always kept.
 const PARTIAL_BYTES: usize = 2 << 20;
 
-/// Pages of this kind that are kept at most.
+/// Maximum number of such pages.
 const MOST_PARTIAL: usize = 16;
 
-/// A page that has new series at 0, once it is made.
+/// A page that contains new series at 0, once it is generated.
 struct Partial {
     exposition: Exposition,
     view: View,
@@ -29,7 +29,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// 0 while it is being made.
+    /// Returns the size, or 0 while the page is being generated.
     fn bytes(&self) -> usize {
         self.page.get().map_or(0, |page| page.bytes())
     }
@@ -44,17 +44,17 @@ impl Published {
         }
     }
 
-    /// `CLOCK_MONOTONIC` at which the figures were taken, in nanoseconds.
+    /// Returns the time of the snapshot, in nanoseconds of `CLOCK_MONOTONIC`.
     pub(crate) fn taken_ns(&self) -> u64 {
         self.snapshot.taken_ns()
     }
 
-    /// When the first figures of the agent were taken.
+    /// Returns the time of the agent's first snapshot.
     pub(crate) fn first_ns(&self) -> u64 {
         self.snapshot.first_ns()
     }
 
-    /// The same figures as requests of OTLP.
+    /// Returns the snapshot as OTLP requests.
     pub(crate) fn otlp(
         &self,
         identity: &Identity,
@@ -65,7 +65,7 @@ impl Published {
         self.snapshot.otlp(identity, view, now_ns, hand_on);
     }
 
-    /// The page of `/metrics`.
+    /// Returns the page of `/metrics`.
     pub(crate) fn page(&self, wish: &Wish, view: View, now_ns: u64) -> Page {
         let exposition = Exposition::negotiate(wish.accept.as_deref());
         let shared = match self.snapshot.least_view(view) {
@@ -85,8 +85,8 @@ impl Published {
         }
     }
 
-    /// A page for readers with this view. It is made once for all who want it meanwhile; pages of other views do not
-    /// wait for it.
+    /// Returns a page for this view. Concurrent requests for one view share its generation; other
+    /// views do not wait for it.
     fn partial(&self, exposition: Exposition, view: View) -> Arc<Shared> {
         let page = self.slot(exposition, view);
         let pack = || Arc::new(self.pack(exposition, view));

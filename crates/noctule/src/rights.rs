@@ -1,8 +1,9 @@
-//! The capabilities of each thread: none is effective where it is not needed.
+//! Capabilities of each thread; none is effective where it is not needed.
 //!
-//! CAP_DAC_READ_SEARCH opens every file. So it must never be effective while a file is opened that the
-//! user names (`--config`, `-o`): with a binary that has it by `setcap`, anybody could read root's files.
-//! Root is left alone at the start: the files are its own without any capability.
+//! CAP_DAC_READ_SEARCH can open every file. It must never be effective while a file named by the
+//! user is opened (`--config`, `-o`). Otherwise anyone could read root's files with a binary that
+//! has it through `setcap`. Root's capabilities are unchanged at startup, because root can open the
+//! files without them.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -18,8 +19,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 const READ: CapabilitySet = CapabilitySet::DAC_READ_SEARCH;
 
-/// Takes the right to read everything back, until it is asked for. Threads inherit that. Fails where it would
-/// stay: nothing that the user names may be opened then.
+/// Disables the capability to read everything until it is needed. Threads inherit that. If it
+/// fails, no file named by the user may be opened.
 pub(crate) fn hold_back() -> Result<()> {
     if geteuid().is_root() {
         return Ok(());
@@ -32,11 +33,11 @@ pub(crate) fn hold_back() -> Result<()> {
         .context("holding CAP_DAC_READ_SEARCH back while files are opened that the user names")
 }
 
-/// While it lives, this thread and those that it starts may read what the agent itself names: tracefs,
+/// While it exists, this thread and threads it starts may read paths chosen by the agent: tracefs,
 /// sysfs and files of container runtimes.
 pub(crate) struct Reading {
     before: Option<CapabilitySets>,
-    /// Capabilities are a thread's own: it must be dropped where it was made.
+    /// Capabilities belong to a thread, so it must be dropped on the thread that created it.
     _here: PhantomData<*const ()>,
 }
 
@@ -44,7 +45,7 @@ impl Reading {
     pub(crate) fn begin() -> Self {
         let before = capabilities(None).ok();
         if before.is_some() {
-            // Without it what it cannot read is named where it is missed.
+            // If this fails, files that cannot be read are reported later.
             let _ = change(|sets| sets.effective |= sets.permitted & READ);
         }
         Self {
@@ -63,22 +64,22 @@ impl Drop for Reading {
     }
 }
 
-/// The thread for names reads files of runtimes and nothing else.
+/// Restricts the thread for names, which only reads files of container runtimes.
 pub(crate) fn read_only() {
     keep(READ);
 }
 
-/// A thread that writes files: a folder of another user needs root's right to write to it.
+/// Restricts a thread that writes files. A folder of another user needs CAP_DAC_OVERRIDE.
 pub(crate) fn write_only() {
     keep(CapabilitySet::DAC_OVERRIDE);
 }
 
-/// This thread needs none.
+/// Drops all capabilities of this thread.
 pub(crate) fn none() {
     keep(CapabilitySet::empty());
 }
 
-/// The thread that answers clients needs none, and no file.
+/// Restricts the thread that answers clients, which needs no capabilities and no files.
 pub(crate) fn only_answer() {
     none();
     for Unconfined { step, error } in noctule_kernel::only_answer() {
@@ -86,13 +87,13 @@ pub(crate) fn only_answer() {
     }
 }
 
-/// Makes these effective and no other, until it is called again.
+/// Makes only these capabilities effective, until the next call.
 pub(crate) fn hold_back_all_but(kept: CapabilitySet) {
     let done = change(|sets| sets.effective = sets.permitted & kept);
     said("capset", done.err(), KEEPS);
 }
 
-/// Gives up all but these, for good, and the right to start programs.
+/// Permanently drops all other capabilities and the ability to start programs.
 pub(crate) fn keep(kept: CapabilitySet) {
     for Unconfined { step, error } in noctule_kernel::no_programs() {
         said(step, Some(error), "it can start programs");
@@ -114,13 +115,14 @@ fn change(by: impl FnOnce(&mut CapabilitySets)) -> SystemResult<()> {
     set_capabilities(None, sets)
 }
 
-/// What a failure of capset means.
+/// The consequence of a failed capset.
 const KEEPS: &str = "it keeps capabilities that it does not need";
 
-/// What was to be given up and was not: thread, step, error and what it means, each once.
+/// Steps that failed, as thread, step, error and consequence, without duplicates.
 static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Takes note of a step that failed, and warns: noctule works, but whoever took over this thread could do more.
+/// Records a failed step and warns. noctule still works, but an attacker who controls the thread
+/// could do more.
 fn said(step: &str, error: Option<impl Display>, meaning: &str) {
     let Some(error) = error else { return };
     let thread = thread::current();
@@ -133,7 +135,7 @@ fn said(step: &str, error: Option<impl Display>, meaning: &str) {
     }
 }
 
-/// The status where threads of this process could not give up what they do not need.
+/// Returns the feature status if threads of this process could not drop their capabilities.
 pub(crate) fn not_given_up() -> Option<Feature> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     (!kept.is_empty()).then(|| {

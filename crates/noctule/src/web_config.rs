@@ -1,7 +1,8 @@
 //! `--web-config`: TLS, passwords and headers, in the format of Prometheus' exporter-toolkit.
 //!
-//! The file and those that it names are read with the caller's own rights, and no message quotes anything of
-//! them. A thread looks for changes each second: a certificate is renewed without a restart.
+//! The file and those that it names are read with the caller's own rights, and no message quotes
+//! their contents. A thread checks for changes every second, so that certificates can be renewed
+//! without a restart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,11 +22,11 @@ use crate::exit::Usage;
 use crate::private::{self, Readers};
 use crate::rights;
 
-/// Between two looks for changes.
+/// Interval between checks for changes.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The file, with the keys of exporter-toolkit. What is not here is refused: something that was meant to
-/// protect must not be passed over.
+/// The file, with the keys of exporter-toolkit. Unknown keys are refused, because ignoring a
+/// protection would be unsafe.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WebFile {
@@ -45,7 +46,7 @@ struct TlsFile {
     max_version: Option<Version>,
     cipher_suites: Vec<String>,
     curve_preferences: Vec<String>,
-    /// It has no effect in exporter-toolkit either.
+    /// Without effect, as in exporter-toolkit.
     #[serde(rename = "prefer_server_cipher_suites")]
     _prefer_ours: bool,
 }
@@ -53,7 +54,7 @@ struct TlsFile {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct HttpFile {
-    /// HTTP/1.1 is spoken in any case.
+    /// Without effect; the server only supports HTTP/1.1.
     #[serde(rename = "http2")]
     _http2: bool,
     headers: Option<BTreeMap<String, String>>,
@@ -86,16 +87,16 @@ impl Version {
     }
 }
 
-/// A web configuration that was read, and what it was read from.
+/// A parsed web configuration, and the files it was read from.
 struct Loaded {
     security: Security,
     files: Files,
 }
 
-/// What the server asks for, kept as the files say.
+/// The security settings of the server, updated when the files change.
 pub(crate) struct WebConfig {
     pub(crate) secured: Arc<Secured>,
-    /// Whether TLS is spoken.
+    /// Whether TLS is enabled.
     pub(crate) tls: bool,
     valid: Arc<AtomicBool>,
     stop: Option<mpsc::Sender<()>>,
@@ -103,7 +104,7 @@ pub(crate) struct WebConfig {
 }
 
 impl WebConfig {
-    /// Reads it, and begins to look for changes.
+    /// Reads the configuration and starts to check for changes.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut files = Files::default();
         let place = || Usage(format!("web configuration {}", path.display()));
@@ -136,7 +137,7 @@ impl WebConfig {
         })
     }
 
-    /// Says whether the files as they are now are in effect.
+    /// Returns a flag that is set while the current files are in effect.
     pub(crate) fn validity(&self) -> Arc<AtomicBool> {
         self.valid.clone()
     }
@@ -146,7 +147,7 @@ impl Drop for WebConfig {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was reported by the panic hook already.
+            // The panic hook has already reported a panic.
             let _ = thread.join();
         }
     }
@@ -166,14 +167,15 @@ impl Watch {
         }
         let mut files = Files::default();
         let read = read(&self.path, &mut files);
-        // A file may be half written, or a key newer than its certificate: the next change is looked at.
+        // A file can be half written, or a key newer than its certificate; the next change triggers
+        // another read.
         self.loaded.files = files;
         let read = read.and_then(|security| {
             let before = &self.loaded.security;
             if before.tls.is_some() && security.tls.is_none() {
                 bail!("TLS cannot be switched off while the agent runs");
             }
-            // It can be a file that a full disk left empty.
+            // An empty list can be the result of a full disk.
             if !before.users.is_empty() && security.users.is_empty() {
                 bail!("passwords cannot be switched off while the agent runs");
             }
@@ -227,7 +229,7 @@ pub(crate) fn read(path: &Path, files: &mut Files) -> Result<Security> {
 }
 
 impl TlsFile {
-    /// Reads the files, which are named from the folder of the configuration.
+    /// Reads the files, which are relative to the folder of the configuration.
     fn read(&self, folder: &Path, files: &mut Files) -> Result<Tls> {
         let mut take = |key: &str, path: &Option<PathBuf>, readers| {
             let Some(path) = path.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
@@ -278,7 +280,7 @@ impl TlsFile {
     }
 }
 
-/// What serde says of an error, without the words of the file that it quotes: those are hashes.
+/// Returns serde's message without quoted parts of the file, which contain password hashes.
 fn without_quotes(error: &serde_yaml_ng::Error) -> String {
     let words = error.to_string();
     let place = error.location().map_or(String::new(), |place| {
@@ -287,7 +289,7 @@ fn without_quotes(error: &serde_yaml_ng::Error) -> String {
     let end = words.rfind(" at line ").unwrap_or(words.len());
     match words[..end].split_once(", expected ") {
         Some((_, expected)) => {
-            // Names of our own types say nothing to others.
+            // Names of internal types are meaningless to users.
             let expected = match expected.starts_with("struct ") {
                 true => "a map of keys",
                 false => expected,
