@@ -1,4 +1,4 @@
-//! A tape that is being written.
+//! A recording in progress.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,22 +14,22 @@ use noctule_text::count;
 use crate::config::Host;
 use crate::rights;
 
-/// How long the end waits for the disk.
+/// Maximum time to wait for the disk at the end.
 const LAST_WRITES: Duration = Duration::from_secs(30);
 
-/// Length of a segment where none is given.
+/// Default length of a segment.
 pub(crate) const SEGMENT: Duration = Duration::from_secs(300);
 
-/// The recorder with the words for what goes wrong.
+/// The recorder, with messages for its errors.
 pub(crate) struct Recording {
     recorder: Recorder,
     folder: PathBuf,
-    /// Something was not written, and that was said.
+    /// Whether a loss was logged.
     warned: AtomicBool,
 }
 
 impl Recording {
-    /// Takes the folder, which is made, and which no other recording may use meanwhile.
+    /// Creates the folder and locks it against other recorders.
     pub(crate) fn open(
         folder: &Path,
         segment: Duration,
@@ -50,19 +50,18 @@ impl Recording {
         })
     }
 
-    /// Hands over a batch, with what was lost on the way to the tape so far.
+    /// Records a batch, and adds the losses of the recorder to it.
     pub(crate) fn batch(&self, batch: &mut Batch) {
         batch.losses.extend(self.recorder.losses());
         self.recorder.batch(batch);
         self.warn();
     }
 
-    /// Hands over a batch as it is: an answer is made from it.
+    /// Records a batch unchanged, because the output is computed from it.
     pub(crate) fn exact(&self, batch: &Batch) {
         self.recorder.batch(batch);
     }
 
-    /// Hands over events.
     pub(crate) fn events(&self, events: &[Event]) {
         self.recorder.events(events);
     }
@@ -75,7 +74,7 @@ impl Recording {
         }
     }
 
-    /// Waits until everything is written. Fails where something was not, now or before.
+    /// Waits until everything is written. Returns an error if anything was lost, now or before.
     pub(crate) fn close(&self) -> Result<()> {
         let folder = self.folder.display();
         if !self.recorder.close(LAST_WRITES) {
@@ -99,7 +98,7 @@ impl Recording {
     }
 }
 
-/// What did not reach the tape, in words.
+/// Describes the data that was not recorded.
 fn lost(losses: &[Loss]) -> Vec<String> {
     let words = |loss: &Loss| {
         let (one, many) = match loss.kind {
@@ -124,7 +123,7 @@ fn meta(host: &Host, command: &[OsString]) -> Meta {
         .map(|word| word.to_string_lossy().into_owned());
     Meta {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        // The clock since boot and the pid: no other start of the program has both.
+        // No other run has the combination of boot id, time and pid.
         run: format!("{boot_id}-{}-{}", crate::wire::now_ns(), std::process::id()),
         host: host.name(),
         kernel: text(name.release()),

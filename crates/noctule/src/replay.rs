@@ -1,4 +1,4 @@
-//! Batches of a recording on the way to /metrics: what the agent does with each of its own.
+//! Turns the batches of a recording into the snapshots of `/metrics`, as the agent does.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use noctule_sinks::openmetrics::{Exporter, Options, Snapshot, View};
 use crate::config::{Config, MetricNames};
 use crate::wire;
 
-/// Fills the subjects, judges, and decides which series exist. Fed with every batch of a span, in order.
+/// Fills in the subjects, judges windows, and decides which series exist. It must receive every
+/// batch of a span, in order.
 pub(crate) struct Replay {
     rollup: Rollup,
     judge: Judge,
     exporter: Exporter,
-    /// When the batch was taken that the last scrape showed; before the first scrape: the first batch. What a row of
-    /// the first batch has is from before the span.
+    /// Time of the batch that the last scrape showed; before the first scrape, the time of the
+    /// first batch. Counters in the first batch date from before the span.
     scraped_ns: Option<u64>,
 }
 
@@ -34,7 +35,7 @@ impl Replay {
         })
     }
 
-    /// Takes the next batch; what a scrape would show, and the report of the window that it ends.
+    /// Adds the next batch. Returns its snapshot, and the report of the window that it ends.
     pub(crate) fn observe(&mut self, batch: &mut Batch) -> (Snapshot, Option<Arc<WaitReport>>) {
         self.rollup.apply(batch);
         let judged = self.judge.observe(batch);
@@ -43,21 +44,22 @@ impl Replay {
         (self.exporter.observe(batch), judged)
     }
 
-    /// What the next scrape shows of new series.
+    /// Returns the view of the next scrape, which decides how new series are shown.
     pub(crate) fn view(&self) -> View {
         self.scraped_ns.map_or(View::Complete, View::Since)
     }
 
-    /// A scrape has shown the snapshot of the batch that was taken then.
+    /// Notes that a scrape has shown the snapshot taken at this time.
     pub(crate) fn scraped(&mut self, taken_ns: u64) {
         self.scraped_ns = Some(taken_ns);
     }
 }
 
-/// How long a process stays after its end, at most: two scrapes that are a minute apart. Many processes are short.
+/// Maximum time that an exited process remains: two scrapes that are a minute apart. Many processes
+/// are short-lived.
 const MOST_PROCESS_GRACE_NS: u64 = 150_000_000_000;
 
-/// Which series `/metrics` has.
+/// Returns the options of `/metrics`.
 pub(crate) fn options(config: &Config) -> Result<Options> {
     let grace_ns = (config.metrics.grace_seconds * 1e9) as u64;
     Ok(Options {
