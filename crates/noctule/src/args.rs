@@ -181,8 +181,9 @@ pub(crate) struct StatArgs {
 /// Joules for every process, container and pod, with sums that equal the meter
 ///
 /// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle power and
-/// the cost of work, and attributes the latter to whoever worked. With a COMMAND: runs it, and
-/// reports what it and all its descendants cost until it ended. Fails if there is no meter.
+/// the cost of work. Attributes the cost of work to the processes that caused it. With a COMMAND:
+/// runs it, and reports what it and all its descendants cost until it ended. Fails if there is no
+/// meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
     /// Level of a row [default: container; with a COMMAND: process]
@@ -218,9 +219,10 @@ pub(crate) struct EnergyArgs {
 /// Who waited for the CPU, how long, why, and because of whom
 ///
 /// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
-/// each container or unit it then shows the distribution of its waits, their causes (quota,
-/// neighbours, own threads, kernel threads), who had the CPU meanwhile, and a verdict. With a
-/// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
+/// each container or unit it then shows the distribution of its waits and their causes (quota,
+/// neighbours, own threads, kernel threads). It also shows who had the CPU meanwhile, and a
+/// verdict. With a COMMAND: runs it, and reports what it and all its descendants waited for until
+/// it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
     /// Level of a row

@@ -1,4 +1,4 @@
-//! Terminal output: colors, width, ASCII and the local time zone.
+//! Terminal output: colours, width, ASCII and the local time zone.
 
 use std::env::var_os;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use noctule_text::{Span, Tone, cause_colour, fold};
 /// Width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
 
-/// Style of an output: colors if it is a terminal and NO_COLOR is not set, and its width.
+/// Style of an output: colours if it is a terminal and NO_COLOR is not set, and its width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
@@ -34,7 +34,7 @@ impl Paint {
         }
     }
 
-    /// Creates the style of a terminal with colors.
+    /// Creates the style of a terminal with colours.
     #[cfg(test)]
     pub(crate) fn colours(width: usize) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Paint {
         }
     }
 
-    /// Creates the style of a terminal without colors.
+    /// Creates the style of a terminal without colours.
     #[cfg(test)]
     pub(crate) fn plain(width: usize) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Paint {
     }
 }
 
-/// Returns whether the user allows colors and the terminal supports them.
+/// Returns whether the user allows colours and the terminal supports them.
 pub(crate) fn colours() -> bool {
     var_os("NO_COLOR").is_none_or(|it| it.is_empty()) && !is_dumb(var_os("TERM").as_deref())
 }

@@ -16,8 +16,9 @@ use tempfile::TempPath;
 const FOREIGN: u32 = 0o027;
 
 /// Opens a file for appending, or creates one that only its owner can read.
-/// It refuses links, files of other users, files with a second name, and files that others can read
-/// or write. Whoever placed such a file could choose where data is written, or read it. Pipes,
+///
+/// Links, files of other users, files with a second name, and files that others can read or write
+/// are refused. Whoever placed such a file could choose where data is written, or read it. Pipes,
 /// devices and descriptors are accepted and never block.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     let direct = Direct::of(path);

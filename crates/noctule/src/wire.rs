@@ -469,10 +469,11 @@ impl Pipeline {
 
     /// Takes the first batch of an agent, after which nothing else is loaded, and drops every
     /// capability that this thread no longer needs.
+    ///
     /// Measuring the cost of BPF programs needs CAP_SYS_ADMIN in each window. Entering network
-    /// namespaces needs it too, plus CAP_SYS_PTRACE for those of other users. Some kernels require
-    /// CAP_BPF for each map lookup (before Linux 5.19, if unprivileged BPF is off). There the batch
-    /// fails without it, so it is kept.
+    /// namespaces needs it too, plus CAP_SYS_PTRACE for those of other users. Before Linux 5.19,
+    /// the kernel requires CAP_BPF for each map lookup if unprivileged BPF is off. There the batch
+    /// fails without CAP_BPF, so the capability is kept.
     pub(crate) fn tick_without_rights(&mut self) -> Result<Batch> {
         use FeatureId::{CacheMisses, Cycles, Instructions, ReferenceCycles};
         let features = self.cpu.features();

@@ -66,7 +66,7 @@ pub(crate) struct TapeInfoArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Options to read a recording instead of the live node. Conflicting options are marked as such.
+/// Options to read a recording instead of the live node.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RecordedArgs {
     /// Answer from this recording (noctule record) instead of the live node

@@ -1,4 +1,4 @@
-//! Golden tables at four widths, in ASCII and with colors.
+//! Golden tables at four widths, in ASCII and with colours.
 //! `NOCTULE_BLESS=1 cargo test -p noctule --bin noctule golden` rewrites them; read the diff.
 
 use std::path::Path;
@@ -347,7 +347,7 @@ fn tables_are_as_they_were() {
             now.push((format!("{table}-{name}"), text));
         }
     }
-    // No style sets a background, and the colors are readable on light and dark terminals.
+    // No style sets a background, and the colours are readable on light and dark terminals.
     for (look, paint) in [
         ("ascii-80", Paint::plain(80)),
         ("colours-80", Paint::colours(80)),

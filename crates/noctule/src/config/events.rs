@@ -44,7 +44,7 @@ pub(crate) enum Arguments {
 }
 
 impl Arguments {
-    /// Removes arguments from an event that must not appear.
+    /// Removes from an event the arguments that must not appear.
     pub(crate) fn limit(self, what: &mut What) {
         let What::ProcessExec {
             args,
@@ -57,7 +57,7 @@ impl Arguments {
         *args_truncated |= self.limit_words(args);
     }
 
-    /// Removes arguments from a command line that must not appear. Returns whether words are
+    /// Removes from a command line the arguments that must not appear. Returns whether words are
     /// missing.
     pub(crate) fn limit_words(self, words: &mut Vec<Vec<u8>>) -> bool {
         match self {

@@ -39,14 +39,14 @@ pub(crate) enum Detail {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MetricNames {
-    /// noctule's names only
+    /// Names of noctule only
     #[default]
     Noctule,
-    /// Kepler's names, too (docs/kepler.md)
+    /// Also Kepler's names (docs/kepler.md)
     Kepler,
-    /// cAdvisor's names, too (docs/cadvisor.md)
+    /// Also cAdvisor's names (docs/cadvisor.md)
     Cadvisor,
-    /// Coroot's names, too (docs/coroot.md)
+    /// Also Coroot's names (docs/coroot.md)
     Coroot,
 }
 

@@ -13,7 +13,7 @@ const STEP: u64 = 64 * 1024;
 /// The sizes of the complete and the partial lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Bytes up to the end of the last whole line.
+    /// Bytes up to the end of the last complete line.
     pub(super) whole: u64,
     /// Bytes after that.
     pub(super) half: u64,

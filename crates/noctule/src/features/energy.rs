@@ -77,7 +77,7 @@ pub(crate) struct ZoneWarnings(Vec<Warned>);
 #[derive(Clone, Copy, Debug, Default)]
 struct Warned {
     failing: bool,
-    /// How long it had failed when the failure began.
+    /// Total failure time of the zone when the current failure began.
     failed_ns: u64,
     warned_ns: Option<u64>,
 }

@@ -309,10 +309,10 @@ impl EventStream {
     }
 }
 
-/// Returns whether a group's names may still be missing. The kernel passes events of groups below a
-/// selected one. Such a group counts as unnamed if only its id is known, or if it has the container
-/// id of a selected group, whose name arrives later. Other containers and units have their final
-/// names.
+/// Returns whether the names of a group may still be missing. The kernel passes events of groups
+/// below a selected one. Such a group counts as unnamed if only its id is known. It also counts as
+/// unnamed if it has the container id of a selected group, because names of containers arrive later
+/// than ids. Other containers and units have their final names.
 fn lacks_names<'a>(owner: &Owner, mut wanted: impl Iterator<Item = &'a Arc<Owner>>) -> bool {
     let Some(own) = &owner.container else {
         return !owner.is_known();

@@ -119,8 +119,8 @@ impl<'a> Filter<'a> {
         passes && what.kind().is_none_or(|kind| scope.kinds.has(kind))
     }
 
-    /// Returns whether the path equals the prefix or is below it. A truncated path may be, so it
-    /// passes.
+    /// Returns whether the path equals the prefix or is below it. A truncated path passes, because
+    /// its full form is unknown.
     fn is_below(&self, path: &FilePath) -> bool {
         let rest = path.bytes.strip_prefix(self.prefix.as_slice());
         let is_below = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");

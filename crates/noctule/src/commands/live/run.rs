@@ -279,8 +279,8 @@ fn handlers(
     }
 }
 
-/// Prints who uses the machine, once the window is long enough. Returns the builder if it is still
-/// too short. Runs only on a terminal, to give new users a first result.
+/// Prints the busiest containers and processes once, to give new users a first result. Returns the
+/// builder if the window is still too short. Runs only on a terminal.
 fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> {
     builder.add(batch);
     let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());

@@ -200,7 +200,7 @@ fn feed(
 /// absolute, so only exited processes and the holders of CPUs would be lost.
 #[derive(Default)]
 struct Missed {
-    /// A batch in which only these two tables are filled.
+    /// Contains only two tables: exited processes and holders of CPUs.
     batch: Batch,
     /// Number of processes dropped because of the limit.
     lost: u64,

@@ -21,8 +21,8 @@ pub(crate) fn run(args: &StatArgs, config: &Config) -> Result<u8> {
         let level = window::level(args.by, &args.names, followed);
         Choice::new(&args.shape, &stat_table::columns(), level).map(|choice| (level, choice))
     };
-    // Wrong columns are reported before anything is measured. Only after reading a recording is it
-    // known whether it followed a command.
+    // Wrong columns are reported before anything is measured. Whether a recording followed a
+    // command is known only after it was read.
     shape(!args.command.is_empty())?;
     let mut output = Output::beside(args.output.as_deref(), &args.command)?;
     let answer = match Window::open(&args.source.recorded, args.duration, WINDOW)? {

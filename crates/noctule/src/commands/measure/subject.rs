@@ -12,7 +12,7 @@ use crate::commands::shared::window;
 use crate::exit::Usage;
 use crate::wire::Pipeline;
 
-/// Number of names that the error for an unknown name lists.
+/// Maximum number of names listed in the error for an unknown name.
 const LISTED: usize = 8;
 
 /// The resolved container, pod, unit, cgroup or process.
@@ -110,7 +110,7 @@ impl Seen {
     }
 }
 
-/// Resolves a name. `path` is its reading as a cgroup path; `process` looks up a pid.
+/// Resolves a name. `path` is the name interpreted as a cgroup path; `process` looks up a pid.
 fn find_among(
     name: &str,
     path: &str,
@@ -180,8 +180,8 @@ fn levels(name: &str, path: &str, owner: &Owner) -> Vec<Level> {
     levels
 }
 
-/// Ranks the readings of a name. A cgroup path wins; an inner level wins over the levels that
-/// contain it.
+/// Ranks the levels at which a name matches: cgroup paths first, then inner levels before the
+/// levels that contain them.
 const fn rank(level: Level) -> u8 {
     match level {
         Level::Cgroup => 0,

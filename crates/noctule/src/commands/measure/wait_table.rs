@@ -15,8 +15,8 @@ const BAR: usize = 24;
 /// Returns the figure of a row in a column.
 type Of = fn(&WaitReport, Level, &WaitReportRow) -> Option<Figure>;
 
-/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal;
-/// verdict and culprit remain longest.
+/// Returns the columns. Those with higher priority numbers are dropped first on a narrow terminal.
+/// The verdict and the culprit are dropped last.
 pub(crate) fn columns() -> Vec<Column<Of>> {
     vec![
         Column::text("name", 0, 9, |_, level, row| {
@@ -138,7 +138,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     };
     let mut line = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
     // Shares are of the total wait, as with the causes above. They add up to the shares of
-    // neighbors and the kernel.
+    // neighbours and the kernel.
     let culprits: Vec<String> = row
         .culprits
         .iter()
@@ -165,7 +165,7 @@ fn details(row: &WaitReportRow, level: Level, paint: Paint) -> String {
     out
 }
 
-/// Renders each cause's glyph in its color; the number of glyphs is proportional to its share.
+/// Renders each cause's glyph in its colour; the number of glyphs is proportional to its share.
 fn bar(row: &WaitReportRow, paint: Paint) -> String {
     row.bar(BAR)
         .map(|(cause, part)| {

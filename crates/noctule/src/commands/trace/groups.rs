@@ -109,8 +109,8 @@ impl Groups {
         }
     }
 
-    /// Warns of cgroups created after the program, for which its filter is wrong. They are neither
-    /// included by `==` and `~` nor excluded by `!=`.
+    /// Warns of matching cgroups that were created after the program, because its filter lacks
+    /// their ids. They are neither included by `==` and `~` nor excluded by `!=`.
     pub(super) fn warn_of_late(&self, done: &str) {
         let made = match self.late() {
             0 => return,
