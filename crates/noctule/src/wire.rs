@@ -485,7 +485,7 @@ impl Pipeline {
         if on(FeatureId::SelfCost) {
             kept |= CapabilitySet::SYS_ADMIN;
         }
-        // If the kernel refuses the socket iterators, sockets are read in each network namespace.
+        // If the kernel refuses iterators over maps, sockets are read in each network namespace.
         let walks =
             |it: &Feature| it.id == FeatureId::TcpSockets && it.state == FeatureState::Degraded;
         if features.iter().any(walks) {
@@ -708,8 +708,8 @@ fn subject_grace(config: &Config) -> Duration {
     Duration::from_secs_f64(config.metrics.grace_seconds)
 }
 
-/// Creates the rollup of groups to subjects. A subject remains for this time after its last group
-/// is no longer listed.
+/// Creates the rollup of groups to subjects. After its last group is no longer listed, a subject
+/// stays for the rest of its own grace period.
 pub(crate) fn rollup(config: &Config) -> Rollup {
     let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
     Rollup::new(stays.as_nanos() as u64)
