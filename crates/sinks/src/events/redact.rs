@@ -1,4 +1,4 @@
-//! Well-known secrets in the arguments of programs.
+//! Redaction of well-known secrets in the arguments of programs.
 
 mod rules;
 
@@ -7,36 +7,37 @@ use std::sync::LazyLock;
 use regex::bytes::{Captures, Regex};
 use rules::{ENDS, FLAGS, Flag, HARMLESS_ENDS, PARTS, SWITCHES, TOKENS, Value, WORDS};
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 const REDACTED: &[u8] = b"<redacted>";
 
-/// A name, what is between it and its value, and the value: of variables, options, queries, JSON, and connection
-/// strings.
+/// Matches a name, a separator and a value, as in variables, options, query strings, JSON and
+/// connection strings.
 static PAIR: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r#"(?<name>[A-Za-z][\w.-]*)(?<mark>\\?["']?\s*(?:=>|:=|==?|:)\s*)(?:(?<open>\\?["'])(?<quoted>[^"']*?)(?<close>\\?["']|$)|(?<bare>[^\s"'&;,|)}\]\\]+))"#,
     )
 });
 
-/// The password of `scheme://user:password@host`, or a long name that stands for user and password.
+/// Matches the password in `scheme://user:password@host`, or a long user name that is itself a
+/// token.
 static USER_INFO: LazyLock<Regex> = LazyLock::new(|| {
     compile(r#"(?<scheme>[A-Za-z][\w+.-]*://)(?:(?<user>[^\s/?\#:@"']*:)[^\s/?\#"']+|[\w-]{20,})@"#)
 });
 
-/// `Bearer X` and `Basic X`.
+/// Matches `Bearer X`, `Basic X` and `Digest X`.
 static SCHEME: LazyLock<Regex> =
     LazyLock::new(|| compile(r"(?<word>\b(?i:bearer|basic|digest)\s+)[\w.~+/=-]{8,}"));
 
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| compile(&format!(r"\b(?:{})", TOKENS.join("|"))));
 
-/// A private key, up to its end or that of the argument.
+/// Matches a private key up to its end marker, or to the end of the argument if there is none.
 static PRIVATE_KEY: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r"(?s)(?<begin>-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----).*?(?<end>-----END [A-Z ]*-----|$)",
     )
 });
 
-/// The address of a hook is the right to use it.
+/// Matches webhook addresses: the address is the only credential that a webhook has.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r"(?<host>\b(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks)/)[\w/-]+",
@@ -47,9 +48,11 @@ fn compile(expression: &str) -> Regex {
     Regex::new(&format!("(?-u){expression}")).expect("constants, each of which a test uses")
 }
 
-/// Replaces the values of well-known secrets: of options, variables, headers, addresses and JSON by their names
-/// (`rules`), of options of well-known programs (`curl -u user:X`, `mysql -pX`), and tokens that have a form of their
-/// own. A secret without such a mark stays; only "off" for arguments keeps all of them out.
+/// Replaces well-known secrets in the arguments of a program.
+///
+/// It recognizes values by the names of their options, variables, headers or JSON keys (`rules`),
+/// options of well-known programs (`curl -u user:X`, `mysql -pX`), and tokens with a distinctive
+/// format. Other secrets are not found; only recording without arguments keeps those out.
 pub fn redact(args: &mut [Vec<u8>]) {
     let mut line = Line::default();
     for arg in args {
@@ -57,7 +60,7 @@ pub fn redact(args: &mut [Vec<u8>]) {
     }
 }
 
-/// What the words so far say of the next one.
+/// What the previous arguments imply for the next one.
 #[derive(Default)]
 struct Line {
     flags: Vec<&'static Flag>,
@@ -90,21 +93,22 @@ impl Line {
             *arg = hidden;
             return;
         }
-        // A whole command line in one argument.
+        // The argument may be a whole command line.
         if arg.iter().any(u8::is_ascii_whitespace) {
             *arg = words(arg);
         }
         *arg = patterns(arg);
     }
 
-    /// The flags that have secrets from now on, where the argument is the name of a program.
+    /// Adds the secret-carrying flags of a program, if the argument is the name of one.
     fn note_program(&mut self, arg: &[u8]) {
         let base = arg.rsplit(|byte| *byte == b'/').next().unwrap_or(arg);
         let has = |flag: &&Flag| flag.programs.iter().any(|it| it.as_bytes() == base);
         self.flags.extend(FLAGS.iter().filter(has));
     }
 
-    /// The argument without the secret behind its flag; notes one that comes next.
+    /// Returns the argument with the secret after its flag redacted, or `None` if no flag matches.
+    /// If the value is in the next argument, remembers to redact that.
     fn flag(&mut self, arg: &[u8]) -> Option<Vec<u8>> {
         for flag in &self.flags {
             for name in flag.flags.iter().map(|name| name.as_bytes()) {
@@ -139,7 +143,8 @@ fn hide(value: Value, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The argument `NAME=VALUE` with a secret name, without the value. The value may have any characters but blanks.
+/// Redacts the value of `NAME=VALUE` if the name denotes a secret. The value ends at the argument's
+/// end and must not contain white space.
 fn assignment(arg: &[u8]) -> Option<Vec<u8>> {
     let at = arg.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (&arg[..at], &arg[at + 1..]);
@@ -148,7 +153,7 @@ fn assignment(arg: &[u8]) -> Option<Vec<u8>> {
     (is_one && !value.is_empty() && is_secret(name)).then(|| [&arg[..=at], REDACTED].concat())
 }
 
-/// Each word of a text as an argument of its own; blanks stay as they are.
+/// Redacts each word of a text as if it were an argument. White space is preserved.
 fn words(text: &[u8]) -> Vec<u8> {
     let mut line = Line {
         started: true,
@@ -169,7 +174,7 @@ fn words(text: &[u8]) -> Vec<u8> {
 }
 
 impl Line {
-    /// A word of a text. Its quotes stay around what is hidden.
+    /// Redacts a word of a text. Quotes around the secret are preserved.
     fn word(&mut self, word: &mut Vec<u8>) {
         let quote = |byte: &u8| matches!(byte, b'"' | b'\'');
         let begin = word.iter().position(|b| !quote(b)).unwrap_or(word.len());
@@ -196,9 +201,9 @@ impl Line {
     }
 }
 
-/// Replaces what has the form of a secret, wherever it stands.
+/// Replaces secrets that are recognizable by their format, anywhere in the argument.
 fn patterns(arg: &[u8]) -> Vec<u8> {
-    // A header: all of what follows its name.
+    // A header: everything after its name is the secret.
     if let Some(at) = arg.iter().position(|byte| *byte == b':')
         && !arg[..at].iter().any(u8::is_ascii_whitespace)
         && arg.get(at + 1) == Some(&b' ')
@@ -218,7 +223,7 @@ fn pair(found: &Captures<'_>) -> Vec<u8> {
     let part = |name| found.name(name).map_or(&b""[..], |it| it.as_bytes());
     let value = found.name("quoted").or_else(|| found.name("bare"));
     let value = value.map_or(&b""[..], |it| it.as_bytes());
-    // `https://` is no value, and neither is a variable of the shell.
+    // Neither the `//` of `https://` nor a shell variable is a secret value.
     if value.is_empty()
         || value.starts_with(b"//")
         || value.starts_with(b"$")
@@ -236,13 +241,13 @@ fn pair(found: &Captures<'_>) -> Vec<u8> {
     .concat()
 }
 
-/// Whether the next argument is a secret.
+/// Returns whether the argument is an option whose value, a secret, is in the next argument.
 fn is_option(arg: &[u8]) -> bool {
     let ends = |byte: &u8| *byte == b'=' || byte.is_ascii_whitespace();
     arg.starts_with(b"-") && !arg.iter().any(ends) && is_secret(arg)
 }
 
-/// Whether the name says that its value is a secret.
+/// Returns whether the name denotes a secret.
 fn is_secret(name: &[u8]) -> bool {
     if SWITCHES.iter().any(|it| name.starts_with(it.as_bytes())) {
         return false;
@@ -266,7 +271,8 @@ fn is_secret(name: &[u8]) -> bool {
         || WORDS.contains(&last.as_str())
 }
 
-/// The words of a name, in small letters: of `db-pass`, `DB_PASS`, `db.pass` and `dbPass`.
+/// Splits a name into lower-case words. `db-pass`, `DB_PASS`, `db.pass` and `dbPass` give the same
+/// two.
 fn split_name(name: &[u8]) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_small = false;

@@ -1,6 +1,7 @@
-//! What secrets look like: names of values, tokens of well-known services, and options of programs.
+//! The rules for recognizing secrets: names of values, token formats of well-known services, and
+//! options of programs.
 
-/// The last parts of a name whose value is a secret, each a word of its own: `DB_PASS`, `db-pass` and `dbPass`.
+/// Names whose last word is one of these have a secret value: `DB_PASS`, `db-pass`, `dbPass`.
 pub(super) const WORDS: &[&str] = &[
     "pass",
     "passcode",
@@ -16,7 +17,7 @@ pub(super) const WORDS: &[&str] = &[
     "dsn",
 ];
 
-/// Parts of a name that need no mark around them: `PGPASSWORD`, `accesstoken`.
+/// Names that contain one of these anywhere have a secret value: `PGPASSWORD`, `accesstoken`.
 pub(super) const PARTS: &[&str] = &[
     "password",
     "passwd",
@@ -31,7 +32,7 @@ pub(super) const PARTS: &[&str] = &[
     "accesskey",
 ];
 
-/// Ends of a name, without the marks between its words.
+/// Names that end with one of these, once separators are removed, have a secret value.
 pub(super) const ENDS: &[&str] = &[
     "token",
     "accountkey",
@@ -44,18 +45,18 @@ pub(super) const ENDS: &[&str] = &[
     "signingkey",
 ];
 
-/// Names that are about secrets and are none: files, numbers, switches.
+/// Last words of names that refer to a secret but do not hold it: a file, a number, a switch.
 pub(super) const HARMLESS_ENDS: &[&str] = &[
     "file", "path", "dir", "url", "uri", "stdin", "type", "name", "length", "id", "ttl", "timeout",
     "policy", "prompt", "cmd", "command", "env", "fd", "enabled", "required", "count", "limit",
     "size",
 ];
 
-/// Options that ask for a secret, and have none.
+/// Prefixes of options that ask for a secret but do not contain one.
 pub(super) const SWITCHES: &[&str] = &["--no-", "--ask-", "--prompt-", "--with-", "--without-"];
 
-/// Tokens that have a form of their own, as regular expressions of bytes. The forms are those that the services
-/// document for scanners.
+/// Tokens with a distinctive format, as byte regexes. The formats are the ones that the services
+/// document for secret scanners.
 pub(super) const TOKENS: &[&str] = &[
     // JSON Web Tokens.
     r"eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*",
@@ -95,16 +96,16 @@ pub(super) const TOKENS: &[&str] = &[
     r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
 ];
 
-/// What an option says of its value.
+/// Which part of an option's value is secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// All of it is a secret.
+    /// The whole value.
     Secret,
-    /// What follows the first of these bytes is.
+    /// Everything after the first occurrence of this byte.
     After(u8),
 }
 
-/// A short option whose value is a secret for some programs, in the next argument or behind it in the same.
+/// A flag of certain programs whose value is a secret, in the same argument or in the next.
 pub(super) struct Flag {
     pub(super) programs: &'static [&'static str],
     pub(super) flags: &'static [&'static str],
@@ -134,10 +135,10 @@ const BOTH: (bool, bool) = (true, true);
 const SAME: (bool, bool) = (false, true);
 const NEXT: (bool, bool) = (true, false);
 
-/// Programs whose secrets no name marks.
+/// Flags with a secret value that their names do not reveal.
 #[rustfmt::skip]
 pub(super) const FLAGS: &[Flag] = &[
-    // `-p` alone asks for it.
+    // `-p` without a value makes these programs prompt for the password.
     flag(
         &["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck", "mysqlshow", "mysqlsh", "mysqlpump",
           "mariadb", "mariadb-dump", "mariadb-admin", "mariadb-import", "mariadb-check", "xtrabackup"],
@@ -151,7 +152,7 @@ pub(super) const FLAGS: &[Flag] = &[
         &["-p"], Value::Secret, BOTH,
     ),
     flag(&["plink", "pscp", "psftp"], &["-pw"], Value::Secret, NEXT),
-    // `docker login`, `helm registry login`, `az login`: with the name of the subcommand.
+    // `docker login`, `helm registry login` and `az login` are recognized by the subcommand.
     flag(&["login"], &["-p"], Value::Secret, BOTH),
     flag(&["redis-cli", "valkey-cli"], &["-a"], Value::Secret, NEXT),
     flag(

@@ -9,7 +9,7 @@ fn shown(line: &[&str]) -> Vec<String> {
     text.map(Cow::into_owned).collect()
 }
 
-/// Each line has one secret, `{S}`, or a token of this form.
+/// Command lines with one secret each: `{S}`, or a token with a distinctive format.
 const SECRETS: &[&[&str]] = &[
     &["app", "--password", "{S}", "x"],
     &["app", "--password={S}"],
@@ -233,7 +233,7 @@ fn what_is_no_secret_stays() {
     for line in lines {
         assert_eq!(shown(line), *line);
     }
-    // Neither UTF-8 nor an end.
+    // Must not panic on invalid UTF-8, or when the value of the last option is missing.
     redact(&mut [
         b"x".to_vec(),
         b"\xff--password=\xff".to_vec(),
