@@ -1,9 +1,8 @@
-//! What noctule writes for programs: the two text formats of `/metrics`, the JSON of the commands,
-//! Perfetto's traces, requests of OTLP; and events, for programs and for people.
+//! Renders noctule's data: the exposition formats of `/metrics`, the JSON of the commands, Perfetto
+//! traces, OTLP requests, and events as JSON and as lines for people.
 //!
-//! Everything here is a function of what it is given: no file, no socket, no clock. Field and
-//! label names that users see are defined here and nowhere else, apart from the names in the
-//! metric table of the model.
+//! This crate uses no file, socket or clock: its output depends only on its arguments. All field
+//! and label names that users see are defined here, except the names in the model's metric tables.
 
 pub mod events;
 pub mod json;

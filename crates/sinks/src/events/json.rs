@@ -10,26 +10,28 @@ use serde::{Serialize, Serializer};
 use super::line::event_line;
 use crate::json::{OwnerJson, ValueJson, to_string};
 
-/// One event of `noctule events --json` and of the file of `noctule run --events`: a compact JSON
-/// object, without a newline at its end.
+/// Returns one event as `noctule events --json` and the file of `noctule run --events` contain it:
+/// a compact JSON object without a trailing newline.
 ///
-/// An unknown value has no key. Text that strangers chose is written byte by byte: see `docs/json.md`.
+/// Unknown values have no key. `docs/json.md` describes how bytes that are not UTF-8 are escaped.
 pub fn event_json(event: &Event) -> String {
     to_string(&EventJson::new(event))
 }
 
-/// The same as a value, for formats of other types.
+/// Like [`event_json`], but returns the JSON object as a value, for other formats to embed.
 pub(crate) fn event_value(event: &Event) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(EventJson::new(event)) {
         Ok(serde_json::Value::Object(map)) => map,
-        // It is an object, and nothing in it can fail.
+        // Unreachable: `EventJson` serializes to an object, and none of its fields can fail.
         _ => serde_json::Map::new(),
     }
 }
 
-/// The answer of the API to `events`: the objects of [`event_json`], each with the words of its line.
-/// `more`: how many more fit the question. `forgotten`: how many found no room any more, and the moment from which
-/// on none was.
+/// Returns the API's answer to `events`: the objects of [`event_json`], each with the text of its
+/// line.
+///
+/// `more` is the number of further events that match the request. `forgotten` is the number of
+/// events that were evicted, and the time from which the list is complete.
 pub fn events_json(events: &[Arc<Event>], more: usize, forgotten: (u64, u64)) -> String {
     let rows = events.iter().map(|event| {
         let line = event_line(event, 0);
@@ -90,7 +92,7 @@ struct EventJson<'a> {
     fields: Fields<'a>,
 }
 
-/// The fields of the kind of event.
+/// The fields that are specific to the kind of event.
 struct Fields<'a>(&'a What);
 
 impl Serialize for Fields<'_> {
@@ -132,7 +134,7 @@ impl<'a> ProcessJson<'a> {
     }
 }
 
-/// That something was seen when it happened goes without saying.
+/// Returns the origin as JSON shows it. Events that were observed when they happened have no key.
 pub(super) fn origin(origin: Origin) -> Option<&'static str> {
     match origin {
         Origin::Seen => None,

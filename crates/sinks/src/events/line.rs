@@ -1,4 +1,4 @@
-//! One event as people read it: the parts of a line. Widths and colours belong to the terminal.
+//! The parts of an event's line for people. The terminal code chooses widths and colours.
 
 use std::net::SocketAddr;
 
@@ -11,43 +11,44 @@ use noctule_text::{bytes, clock_ms, duration, escape, escape_bytes};
 
 use super::json;
 
-/// Characters of the arguments of a program; the JSON has all of them.
+/// Longest arguments that a line shows, in characters. The JSON contains them in full.
 const ARGUMENTS: usize = 160;
 
-/// The parts of a line. Whatever strangers chose is escaped already.
+/// The parts of a line. Text from untrusted sources is already escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
     /// Local time of the day, to the millisecond.
     pub time: String,
-    /// Kind of event, as `--kind` names it; empty for a gap.
+    /// Kind of event, as `--kind` accepts it; empty for a gap.
     pub kind: &'static str,
-    /// Command name and pid; empty when nobody is known.
+    /// Command name and pid; empty if the process is not known.
     pub who: String,
-    /// Container, unit or cgroup; empty when nobody is known.
+    /// Container, unit or cgroup; empty if the owner is not known.
     pub place: String,
-    /// What happened.
+    /// The description of the event.
     pub what: String,
-    /// How it should catch the eye.
+    /// How prominently the line should be shown.
     pub tone: Tone,
 }
 
-/// How an event should catch the eye.
+/// How prominently an event should be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// One of many.
+    /// An ordinary event.
     Plain,
-    /// It was there before, or was looked up later.
+    /// A process or socket that existed before recording started, or was found later by a
+    /// reconciliation.
     Quiet,
-    /// Something was achieved.
+    /// A success.
     Good,
-    /// Something went wrong that may be nothing.
+    /// A failure that may be harmless.
     Notice,
-    /// Something went wrong.
+    /// A failure.
     Bad,
 }
 
 impl Tone {
-    /// Its name in the API.
+    /// Returns the name of the tone in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -59,8 +60,8 @@ impl Tone {
     }
 }
 
-/// The parts of the line for an event. `utc_offset` is local time less UTC, in seconds, at the time of
-/// the event.
+/// Returns the parts of an event's line. `utc_offset` is local time minus UTC at the time of the
+/// event, in seconds.
 pub fn event_line(event: &Event, utc_offset: i32) -> EventLine {
     let (kind, mut what, tone) = words(&event.what);
     let origin = json::origin(event.origin);
@@ -138,7 +139,8 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             code,
             sender,
         } => {
-            // The kernel's own codes are above 0; who else sends is not known before Linux 5.11.
+            // A code above 0 means that the kernel sent the signal. Before Linux 5.11 no other
+            // sender is known.
             let nobody = if *code > 0 { "the kernel" } else { "a process" };
             let sender = (sender.as_ref()).map_or_else(|| nobody.to_owned(), parent);
             let what = format!("{} from {sender}", names::signal(*signal));
@@ -173,7 +175,7 @@ fn words(what: &What) -> (&'static str, String, Tone) {
     }
 }
 
-/// What was done to a file, or why it was not.
+/// Returns the parts of a line about a file operation, with the error if it failed.
 fn of_file(what: String, error: Option<i32>) -> (&'static str, String, Tone) {
     match error {
         None => ("file", what, Tone::Plain),
@@ -184,7 +186,7 @@ fn of_file(what: String, error: Option<i32>) -> (&'static str, String, Tone) {
     }
 }
 
-/// What a process took until its end.
+/// Returns the resources that a process used in its lifetime.
 fn used(duration_ns: Option<u64>, cpu_ns: Option<u64>, rss_bytes: Option<u64>) -> String {
     let mut used = String::new();
     if let Some(ns) = duration_ns {
@@ -210,12 +212,12 @@ fn oom(rss_bytes: Option<u64>, limit_bytes: Option<u64>) -> String {
     what
 }
 
-/// Name and pid of a parent or a sender.
+/// Returns the name and pid of a parent or sender.
 fn parent(parent: &Parent) -> String {
     format!("{}[{}]", escape(&parent.comm.text()), parent.id.pid)
 }
 
-/// What is missing from a path that is too long is its begin.
+/// Returns the path as text. If the kernel truncated a long path, its beginning is missing.
 fn file(path: &FilePath) -> String {
     let cut = if path.truncated { "…" } else { "" };
     let marks = match (path.deleted, path.unreachable) {
@@ -248,8 +250,8 @@ fn changed(path: &FilePath, change: &FileChange) -> String {
     }
 }
 
-/// The arguments, each after a blank. The first one is the name by which the program was called. It is left out where
-/// it is the last part of the path; programs such as busybox choose by it what they do.
+/// Returns the arguments, each after a space. `argv[0]` is shown only if it differs from the last
+/// component of the path, because programs such as busybox choose their behaviour by it.
 fn arguments(path: &FilePath, args: &[Vec<u8>], truncated: bool) -> String {
     let base = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
     let called = args.first().and_then(|arg| base(arg));
@@ -281,7 +283,7 @@ fn arguments(path: &FilePath, args: &[Vec<u8>], truncated: bool) -> String {
     out
 }
 
-/// In quotes when it would not look like one argument.
+/// Quotes the argument if it would otherwise not look like a single one.
 fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains([' ', '\'', '"']) {
         format!("'{}'", word.replace('\'', r"'\''"))
@@ -422,7 +424,7 @@ fn flow_of(flow: &UdpFlow) -> String {
     )
 }
 
-/// The side that ended a connection, and how, unless this one closed it as usual.
+/// Returns how a connection ended; empty if this side closed it normally.
 fn end_of(reason: Option<CloseReason>, closed_here: Option<bool>) -> &'static str {
     match reason {
         Some(CloseReason::Fin) if closed_here == Some(false) => " by the peer",
@@ -445,13 +447,13 @@ fn failure(reason: ConnectError) -> &'static str {
     }
 }
 
-/// Both ends of a connection; `?` stands for one that is not known.
+/// Returns both ends of a connection, with `?` for an unknown one.
 fn ends(socket: &Socket, arrow: &str) -> String {
     let name = |address: Option<SocketAddr>| address.map_or_else(|| "?".into(), end);
     format!("{} {arrow} {}", name(socket.local), name(socket.peer))
 }
 
-/// An IPv4 address that an IPv6 socket uses is shown as what it is.
+/// Returns an address as text. An IPv4-mapped IPv6 address is shown as IPv4.
 fn end(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }

@@ -1,7 +1,7 @@
-//! Events, as programs read them (one JSON object each) and as people do (the parts of a line).
+//! Events as JSON objects for programs, and as the parts of a line for people.
 //!
-//! Both keep the bytes of strangers without loss: what is not UTF-8 becomes `\xHH`, and a backslash
-//! is doubled, so that the two cannot be taken for each other.
+//! Both forms escape bytes without loss. A byte that is not UTF-8 becomes `\xHH`, and a backslash
+//! in the original is doubled, so the two cannot be confused.
 
 mod json;
 mod line;
