@@ -1,9 +1,9 @@
-//! Counters of one kind, as an object.
+//! Counters of one kind as an object, with one key per counter.
 
 use noctule_model::{Counts, Measurable, Measured};
 use serde::{Serialize, Serializer};
 
-/// The measured ones, in their order; those that are 0 too.
+/// The measured counters in declaration order, including those that are 0.
 #[derive(Default)]
 pub(super) struct ByName(Vec<(&'static str, u64)>);
 

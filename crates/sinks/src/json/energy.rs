@@ -1,4 +1,4 @@
-//! The answer of `noctule energy`, and what of it `stat` has.
+//! The JSON of `noctule energy`, and the energy part of `noctule stat --json`.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::owner::OwnerJson;
 use super::row::ProcessJson;
 use super::{FeatureJson, seconds, to_string};
 
-/// The answer of `noctule energy --json`. `level` must be the level that the report was made for.
-/// Without a meter there are no zones, and no row has energy.
+/// Returns the JSON of `noctule energy --json`. `level` must be the level for which the report was
+/// made. Without a power sensor there are no zones, and rows have no energy.
 pub fn energy_json(report: &Report, level: Level, idle: IdleEnergy) -> String {
     let energy = report.energy.as_ref();
     to_string(&Answer {
@@ -48,7 +48,7 @@ struct Answer<'a> {
     features: Vec<FeatureJson<'a>>,
 }
 
-/// The meters, and what no row has.
+/// The zones, and the energy that could not be charged to any row.
 #[derive(Serialize)]
 pub(super) struct EnergyJson<'a> {
     zones: Vec<ZoneJson<'a>>,
@@ -56,7 +56,7 @@ pub(super) struct EnergyJson<'a> {
     unrecorded_joules: Option<ByKind>,
 }
 
-/// A figure for each kind of zone.
+/// One value for each kind of zone.
 pub(super) type ByKind = BTreeMap<&'static str, f64>;
 
 #[derive(Serialize)]
@@ -176,7 +176,7 @@ impl<'a> EnergyRow<'a> {
     }
 }
 
-/// What a row has of each kind of zone, in joules.
+/// Returns the joules charged to a row, by kind of zone.
 pub(super) fn row_joules(report: &Report, row: &Row) -> Option<ByKind> {
     let energy = report.energy.as_ref()?;
     Some(by_kind(energy, &row.joules, joules))
@@ -189,7 +189,7 @@ fn by_kind(energy: &EnergyReport, of: &Joules, figure: impl Fn(u64) -> f64) -> B
         .collect()
 }
 
-/// Exact: a microjoule is the last digit.
+/// Converts microjoules to joules. The decimal form is exact to the microjoule.
 fn joules(uj: u64) -> f64 {
     uj as f64 / 1e6
 }

@@ -1,11 +1,11 @@
-//! The events of a row of `stat`, or of the node.
+//! The event counters of a `stat` row or of the node.
 
 use noctule_model::{ConnectError, EventCounter, Events, ExitKind, FileMode, Measured};
 use serde::Serialize;
 
 use super::by_name::ByName;
 
-/// Events; `None` is "not measured".
+/// The event counters. `None` means not measured.
 #[derive(Default, Serialize)]
 pub(super) struct EventsJson {
     #[serde(rename = "process.starts", skip_serializing_if = "Option::is_none")]

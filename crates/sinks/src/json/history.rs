@@ -1,4 +1,4 @@
-//! The figures of a span of time, for pictures: columns, one value for each step.
+//! The JSON of a time span for charts: columns with one value per step.
 
 use std::collections::HashMap;
 
@@ -15,35 +15,35 @@ use super::owner::OwnerJson;
 use super::waits::{Named, party_owner};
 use super::{seconds, to_string};
 
-/// How the owners of a span are listed.
+/// How the owners of a time span are sorted, filtered and limited.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryRows {
-    /// What comes first.
+    /// The sort order of the owners.
     pub sort: HistorySort,
-    /// Most rows of owners.
+    /// The maximum number of owners.
     pub owners: usize,
-    /// Most pairs.
+    /// The maximum number of pairs.
     pub pairs: usize,
-    /// Only owners whose name, path or container id contains it; in lower case.
+    /// Keeps only owners whose name, path or container id contains this string. Must be lower case.
     pub filter: String,
 }
 
-/// The order of the owners.
+/// The sort order of the owners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistorySort {
-    /// Most CPU time first.
+    /// By CPU time, largest first.
     #[default]
     Cpu,
-    /// The longest waits first.
+    /// By wait time, largest first.
     Wait,
-    /// Who made others wait most first.
+    /// By the wait time caused to others, largest first.
     Hurts,
     /// By name.
     Name,
 }
 
 impl HistorySort {
-    /// Each with its name.
+    /// Every order, with its name in the API.
     pub const ALL: [(&'static str, Self); 4] = [
         ("cpu", Self::Cpu),
         ("wait", Self::Wait),
@@ -52,10 +52,11 @@ impl HistorySort {
     ];
 }
 
-/// Distributions begin at 2^10 ns (1 µs) and end at 2^33 ns (9 s); each row doubles.
+/// The range of the distributions: from 2^10 ns (1 µs) to 2^33 ns (9 s). Each bucket is twice as
+/// wide as the one before.
 const POWERS: std::ops::RangeInclusive<u32> = 10..=33;
 
-/// The answer of the API to `history`. `zones` are those of the last batch.
+/// Returns the API's answer to `history`. `zones` are the zones of the last batch.
 pub fn history_json(
     view: &TimelineView,
     query: &TimeSpanQuery,
@@ -99,7 +100,7 @@ pub fn history_json(
     })
 }
 
-/// The answer of the API to `now`: who was hurt in the last judged window.
+/// Returns the API's answer to `now`: the groups that were slowed down in the last judged window.
 pub fn now_json(window: Option<&JudgedWindow>) -> String {
     #[derive(Serialize)]
     struct Answer<'a> {
@@ -111,7 +112,7 @@ pub fn now_json(window: Option<&JudgedWindow>) -> String {
     })
 }
 
-/// One value for each step; `null` is a gap.
+/// One value for each step; `null` marks a gap.
 type Steps<T> = Vec<Option<T>>;
 
 #[derive(Serialize)]
@@ -151,7 +152,7 @@ struct HistoryJson<'a> {
     now: Option<NowJson<'a>>,
 }
 
-/// Time of all CPUs, in CPUs.
+/// Time summed over all CPUs, as a number of CPUs.
 #[derive(Serialize)]
 struct NodeSteps {
     used: Steps<f64>,
@@ -165,7 +166,7 @@ struct NodeSteps {
     steal_included: Option<Steps<f64>>,
 }
 
-/// One CPU. Parts of its time.
+/// One CPU's usage over the span, as fractions of its time.
 #[derive(Serialize)]
 struct StripJson {
     cpu: u32,
@@ -208,7 +209,7 @@ struct OwnerRow<'a> {
     verdict: Option<OwnerVerdict>,
 }
 
-/// In the window that was judged last; absent without one.
+/// The verdict on the owner in the last judged window.
 #[derive(Serialize)]
 struct OwnerVerdict {
     kind: &'static str,
@@ -244,7 +245,7 @@ struct ZoneSteps<'a> {
     watts: Steps<f64>,
 }
 
-/// How many in each step; kinds that are not counted are absent.
+/// Number of events in each step. Kinds that are not counted have no key.
 #[derive(Serialize)]
 struct EventSteps {
     #[serde(flatten)]
@@ -288,17 +289,17 @@ fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
     span.buckets.iter().map(of).collect()
 }
 
-/// Seconds in each second, to a tenth of a millisecond; nothing in a gap.
+/// Returns seconds per second, rounded to four decimals; `None` in a gap.
 fn rate(step: &SpanStep, ns: u64) -> Option<f64> {
     part_of(step.covered_ns, ns)
 }
 
-/// The same of what is covered by itself.
+/// Like [`rate`], but for an explicit covered time.
 fn part_of(covered_ns: u64, ns: u64) -> Option<f64> {
     (covered_ns > 0).then(|| (ns as f64 / covered_ns as f64 * 1e4).round() / 1e4)
 }
 
-/// As [`rate`], of something that is measured in each step or in none.
+/// Like [`rate`] for every step; `None` if no step has a measured value.
 fn known(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<u64>) -> Option<Steps<f64>> {
     let steps = each(span, |step| rate(step, of(step)?));
     steps.iter().any(Option::is_some).then_some(steps)
@@ -360,8 +361,8 @@ impl WaitSteps {
     }
 }
 
-/// Waits below each bound and not below the one before; the last has what is longer. Without waits
-/// it is empty.
+/// Returns the number of waits in each bucket; the last bucket holds all longer waits. Empty if
+/// there were no waits.
 fn lengths(waits: &Histogram) -> Vec<u64> {
     if waits.is_empty() {
         return Vec::new();

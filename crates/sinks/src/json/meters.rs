@@ -1,9 +1,9 @@
-//! The meters of energy, as `doctor` lists them.
+//! The power meters, as `noctule doctor` lists them.
 
 use noctule_model::{Unread, UnreadZone, Zone};
 use serde::Serialize;
 
-/// A zone, read or not.
+/// A zone, whether or not it can be read.
 #[derive(Serialize)]
 pub(super) struct MeterJson<'a> {
     zone: &'static str,

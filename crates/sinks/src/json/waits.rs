@@ -1,4 +1,4 @@
-//! The answer of `noctule waits --json`.
+//! The JSON of `noctule waits`.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 use super::owner::OwnerJson;
 use super::{FeatureJson, seconds, to_string};
 
-/// The answer of `noctule waits --json`.
+/// Returns the JSON of `noctule waits --json`.
 ///
-/// Rows keep the report's order. `level` must be the level that the report was made for.
+/// Rows keep the report's order. `level` must be the level for which the report was made.
 pub fn waits_json(report: &WaitReport, level: Level) -> String {
     let waits = Waits {
         window_seconds: seconds(report.window_ns),
@@ -68,7 +68,7 @@ struct WaitJson {
     distribution: Option<DistributionJson>,
 }
 
-/// The waits that go on at the end of the window.
+/// Waits that have not ended at the end of the window.
 #[derive(Serialize)]
 struct WaitingJson {
     threads: u64,
@@ -92,7 +92,7 @@ pub(super) struct CulpritJson<'a> {
     share: f64,
 }
 
-/// What the row does to others.
+/// The waits that the row causes to others.
 #[derive(Serialize)]
 struct HurtsJson {
     seconds: f64,
@@ -142,7 +142,7 @@ struct QuotaJson {
     gain: f64,
 }
 
-/// An object whose keys come from the model.
+/// An object whose keys are names from the model.
 pub(super) struct Named<T>(pub(super) Vec<(&'static str, T)>);
 
 impl<T: Serialize> Serialize for Named<T> {
@@ -157,7 +157,7 @@ impl<'a> RowJson<'a> {
         let others = row.others_ns();
         let causes = Cause::ALL
             .into_iter()
-            // Where a cause cannot be measured, 0 seconds would be wrong.
+            // A cause that cannot be measured is left out, because 0 seconds would be wrong.
             .filter(|cause| measured.has(Counter::Wait(*cause)))
             .map(|cause| (cause.name(), seconds(row.wait_ns[cause as usize])));
         let preemptions =
@@ -188,7 +188,7 @@ impl<'a> RowJson<'a> {
     }
 }
 
-/// Blocked time by class, in seconds.
+/// Returns blocked time by class, in seconds.
 fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
     let part = |class: BlockClass| (class.name(), seconds(ns[class as usize]));
     Named(BlockClass::ALL.map(part).to_vec())
@@ -256,7 +256,8 @@ pub(super) fn party_owner(party: &Party, level: Level) -> OwnerJson<'_> {
     }
 }
 
-/// The answer of the API to `pairs`: who had the CPU while whom waited in the window, the longest first.
+/// Returns the API's answer to `pairs`: victims, and the culprits that had the CPU while the
+/// victims waited. The longest waits come first.
 pub fn pairs_json(report: &WaitReport, level: Level) -> String {
     let pair = |row: &WaitReportRow, culprit: &Culprit| PairJson {
         victim: row.party.name(level),

@@ -1,4 +1,4 @@
-//! The answer of `noctule why --json`.
+//! The JSON of `noctule why`.
 
 use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
 use noctule_model::{AsleepThreads, CpuWeight, Level};
@@ -8,7 +8,7 @@ use super::events::EventsJson;
 use super::waits::{CulpritJson, RowJson};
 use super::{seconds, to_string};
 
-/// The answer of `noctule why --json`; `null` where the group neither ran nor waited.
+/// Returns the JSON of `noctule why --json`, which is `null` if the group neither ran nor waited.
 pub fn why_json(why: &Why) -> String {
     let answer = why.row().map(|row| {
         let others = row.others_ns();
@@ -46,8 +46,8 @@ pub fn why_json(why: &Why) -> String {
     to_string(&answer)
 }
 
-/// The answer for a group that neither ran nor wanted a CPU: `threads` are what its threads are in. `name` is that of
-/// the group.
+/// Returns the JSON for the group `name`, if it neither ran nor waited for a CPU. `threads` are its
+/// threads by what they sleep in.
 pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
     let asleep = |it: &AsleepThreads| AsleepJson {
         kind: it.kind.name(),
@@ -91,7 +91,7 @@ struct AsleepJson {
     wchan: Option<String>,
 }
 
-/// The weight, if it is of that kind.
+/// Returns the value of the group's weight, if `kind` accepts it.
 fn weight(why: &Why, kind: fn(&CpuWeight) -> bool) -> Option<u64> {
     why.weight.filter(kind).map(CpuWeight::value)
 }
@@ -151,7 +151,7 @@ struct ProcessJson<'a> {
     exited: bool,
 }
 
-/// A part of the window.
+/// One step of the window.
 #[derive(Serialize)]
 struct StepJson {
     time_unix_nano: u64,
@@ -188,7 +188,7 @@ struct CpuJson {
     holders: Vec<HolderJson>,
 }
 
-/// Who had a CPU.
+/// A task or group that held a CPU.
 #[derive(Serialize)]
 struct HolderJson {
     name: String,
