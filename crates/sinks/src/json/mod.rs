@@ -1,8 +1,8 @@
 //! The JSON of the commands: one compact object, with OpenTelemetry's attribute names where they
 //! exist.
 //!
-//! The types here are counterparts of the model's: a key that users see changes only when it is
-//! changed here. A figure that is not measured has no key; it is never 0 or null.
+//! The types here mirror those of the model, so a key that users see changes only if it is changed
+//! here. A value that is not measured has no key; it is never reported as 0 or null.
 
 mod by_name;
 mod energy;
@@ -36,10 +36,10 @@ pub(crate) use value::ValueJson;
 pub use waits::{pairs_json, waits_json};
 pub use why::{asleep_json, why_json};
 
-/// The answer of `noctule stat --json`, and of `noctule top`'s recording.
+/// Returns the JSON of `noctule stat --json`, which `noctule top` also records.
 ///
-/// Rows keep the report's order. `level` must be the level that the report was made for: it says
-/// which keys a row may have. A row that stands for several groups names the outermost one.
+/// Rows keep the report's order. `level` must be the level for which the report was made, because
+/// it determines the keys of a row. A row that covers several groups names the outermost one.
 pub fn stat_json(report: &Report, level: Level) -> String {
     let node = &report.node;
     let events = Events {
@@ -76,10 +76,11 @@ pub fn stat_json(report: &Report, level: Level) -> String {
     to_string(&stat)
 }
 
-/// The answer of `noctule doctor --json`: `{"features": [{"name", "state", "reason", "mend"}]}`.
-/// `mend` says how to change the state; it is absent where there is nothing to do.
+/// Returns the JSON of `noctule doctor --json`: `{"features": [{"name", "state", "reason",
+/// "mend"}]}`. `mend` says how to change the state; it is absent if nothing has to be done.
 ///
-/// `meters` are the zones of energy, in the order of a batch, then those that exist and are not read.
+/// `meters` lists the energy zones in the order of a batch, then the zones that exist but are not
+/// read.
 pub fn doctor_json(features: &[Feature], zones: &[Zone], unread: &[UnreadZone]) -> String {
     let read = zones.iter().map(MeterJson::read);
     let doctor = Doctor {
@@ -89,7 +90,8 @@ pub fn doctor_json(features: &[Feature], zones: &[Zone], unread: &[UnreadZone]) 
     to_string(&doctor)
 }
 
-/// The answer of the API to `node`: the machine in the window, and the agent itself.
+/// Returns the API's answer to `node`: the machine's usage in the window, and the state of the
+/// agent.
 pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
     let node = &report.node;
     let events = Events {
@@ -121,44 +123,44 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
     })
 }
 
-/// What the agent says of itself.
+/// The agent's state, as the API reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentFacts<'a> {
     /// Number of the last batch.
     pub sequence: u64,
-    /// When that batch came, nanoseconds since 1970, where none came after it for too long; `None`: the next one is
-    /// on its way, or nothing is to come.
+    /// Time of the last batch in nanoseconds since 1970, if the next batch is overdue. `None` if it
+    /// is still on time, or if no more batches will come.
     pub stalled_since: Option<u64>,
     /// Name of the machine.
     pub host: &'a str,
     /// Version of the agent.
     pub version: &'a str,
-    /// The part of a recording that is served in the place of the live node.
+    /// The time span of the recording, if the agent serves a recording instead of the live node.
     pub recorded: Option<Recorded>,
-    /// Length of a window that is judged, seconds.
+    /// Length of the window for verdicts, in seconds.
     pub verdict_window_seconds: f64,
-    /// What it cost since it started.
+    /// The agent's cost since its start.
     pub cost: &'a AgentCost,
-    /// What was lost since it started.
+    /// Losses since the agent's start.
     pub losses: &'a [Loss],
 }
 
-/// What is known of a process beside its figures.
+/// Properties of a process that are not measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct LookedAtProcess<'a> {
-    /// Its number.
+    /// The process id.
     #[serde(rename = "process.pid")]
     pub pid: u32,
-    /// When it started, nanoseconds since 1970; `None`: the last batch has no such process.
+    /// Start time in nanoseconds since 1970; `None` if the last batch does not contain the process.
     #[serde(
         rename = "process.creation.time_unix_nano",
         skip_serializing_if = "Option::is_none"
     )]
     pub created: Option<u64>,
-    /// The user that it runs as.
+    /// Name of the user whose process it is.
     #[serde(rename = "process.owner", skip_serializing_if = "Option::is_none")]
     pub owner: Option<&'a str>,
-    /// Its command line.
+    /// The command line.
     #[serde(
         rename = "process.command_line",
         skip_serializing_if = "Option::is_none"
@@ -166,17 +168,17 @@ pub struct LookedAtProcess<'a> {
     pub command_line: Option<&'a str>,
 }
 
-/// The answer for one process.
+/// Returns the API's answer for one process.
 pub fn process_json(process: &LookedAtProcess<'_>) -> String {
     to_string(process)
 }
 
-/// A part of a recording.
+/// The time span of a recording.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Recorded {
-    /// Where it begins, nanoseconds since 1970.
+    /// Start, nanoseconds since 1970.
     pub from_unix_nano: u64,
-    /// Where it ends, nanoseconds since 1970.
+    /// End, nanoseconds since 1970.
     pub to_unix_nano: u64,
 }
 
@@ -271,7 +273,7 @@ impl<'a> FeatureJson<'a> {
         }
     }
 
-    /// Beside figures the state is enough; what to do about it is the business of `doctor`.
+    /// Returns the feature without its remedy, which only `doctor` shows.
     fn short(feature: &'a Feature) -> Self {
         Self {
             mend: "",
@@ -284,15 +286,17 @@ pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Maps here have string keys and no type refuses to be written, so nothing can fail; a program
-/// that reads an empty answer fails loudly.
+/// Serializes `value`. Serialization cannot fail here: all maps have string keys, and no
+/// `Serialize` implementation returns an error. If it failed after all, readers would reject the
+/// empty text.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     escape_unseen(serde_json::to_string(value).unwrap_or_default())
 }
 
-/// JSON itself asks for escapes below U+0020 only. The answer may be shown on a terminal, which obeys
-/// other control characters too, and characters that turn the direction of a line. They stand in
-/// strings only, where their escape means the same.
+/// Escapes control characters above U+007E and characters that change the text direction.
+///
+/// JSON requires escapes only below U+0020, but a terminal acts on the other characters too. They
+/// occur only inside strings, where an escape has the same meaning.
 fn escape_unseen(json: String) -> String {
     let escapes = |c: char| c >= '\u{7f}' && is_unseen(c);
     if !json.contains(escapes) {
@@ -301,7 +305,7 @@ fn escape_unseen(json: String) -> String {
     let mut out = String::with_capacity(json.len() + 64);
     for c in json.chars() {
         if escapes(c) {
-            // Writing to a string cannot fail, and none of them is beyond the first plane.
+            // Writing to a string cannot fail. None of the characters needs a surrogate pair.
             let _ = write!(out, "\\u{:04x}", u32::from(c));
         } else {
             out.push(c);

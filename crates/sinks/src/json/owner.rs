@@ -1,9 +1,9 @@
-//! The keys that name a container, pod, unit or cgroup.
+//! The keys that identify a container, pod, unit or cgroup.
 
 use noctule_model::{CgroupId, Container, ContainerRole, Level, Owner, Subject};
 use serde::Serialize;
 
-/// Whose the figures of a row are.
+/// The owner of a row's figures.
 #[derive(Default, Serialize)]
 pub(crate) struct OwnerJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,8 +35,8 @@ pub(crate) struct OwnerJson<'a> {
 }
 
 impl<'a> OwnerJson<'a> {
-    /// Only what is true of the whole row: at the levels of pods and units a row may stand for
-    /// several containers, and then none of them is named.
+    /// Returns the keys that hold for the whole row. At the levels of pods and units a row can
+    /// cover several containers, so it names none of them.
     pub(crate) fn new(owner: &'a Owner, level: Level) -> Self {
         match (level, &owner.pod, &owner.unit) {
             (Level::Pod, Some(_), _) => Self::default().with_pod(owner),
@@ -56,7 +56,7 @@ impl<'a> OwnerJson<'a> {
         }
     }
 
-    /// With the name for people, of rows that stand for no process.
+    /// Like [`OwnerJson::new`], with the display name unless the row is a process.
     pub(crate) fn named(owner: &'a Owner, level: Level) -> Self {
         Self {
             name: Some(owner.name(level)).filter(|_| level != Level::Process),
@@ -64,7 +64,8 @@ impl<'a> OwnerJson<'a> {
         }
     }
 
-    /// A group of which nothing but the number is known; the kernel numbers from 1.
+    /// Returns the keys for a cgroup that is known only by its id. The id 0 is left out, because
+    /// the kernel starts at 1.
     pub(crate) fn unnamed(cgroup: CgroupId) -> Self {
         Self {
             cgroup: Some(cgroup.0).filter(|id| *id != 0),
@@ -74,14 +75,15 @@ impl<'a> OwnerJson<'a> {
 
     fn with_group(self, owner: &'a Owner) -> Self {
         Self {
-            // An owner of which only the id is known has `#id` for a path.
+            // The path of an owner that is known only by its id is `#id`, which is not a path.
             path: Some(owner.path.as_str()).filter(|path| path.starts_with('/')),
             cgroup: Some(owner.cgroup.0),
             ..self
         }
     }
 
-    /// The helpers of a runtime serve a container and are not in it.
+    /// Adds the container. A runtime's helper processes serve a container but do not run in it, so
+    /// they get no container keys.
     fn with_container(self, owner: &'a Owner) -> Self {
         let container: Option<&Container> = owner.container.as_ref();
         match container.filter(|c| c.role != ContainerRole::Helper) {

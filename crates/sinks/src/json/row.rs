@@ -1,4 +1,4 @@
-//! One row of `stat`.
+//! One row of `noctule stat --json`.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) struct ProcessJson {
     name: String,
 }
 
-/// The fields of [`noctule_schema::usage`]; what is not measured is absent.
+/// The fields of [`noctule_schema::usage`]. Fields that are not measured are absent.
 #[derive(Default)]
 struct UsageJson(Usage);
 
@@ -88,7 +88,7 @@ impl ProcessJson {
     }
 }
 
-/// CPU time of the row on each package, on a machine with several.
+/// Returns the row's CPU time on each package; empty if the machine has only one.
 fn by_package(report: &Report, row: &Row) -> Vec<(i32, u64)> {
     let packages = report.packages.iter().enumerate();
     let parts = packages.map(|(place, package)| {

@@ -1,10 +1,10 @@
-//! Values of described fields.
+//! Values of the fields that the schema describes.
 
 use noctule_schema::Value;
 use noctule_text::lossless;
 use serde::{Serialize, Serializer};
 
-/// A value in JSON. Bytes that are not UTF-8 are escaped without loss.
+/// A field's value in JSON. Bytes that are not UTF-8 are escaped without loss.
 pub(crate) struct ValueJson<'a>(pub(crate) &'a Value<'a>);
 
 impl Serialize for ValueJson<'_> {
