@@ -1,4 +1,4 @@
-//! Which rows of a level have series of their own.
+//! Decides which rows of a level get series of their own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -8,17 +8,17 @@ use noctule_model::{Counter, Counters, Measured, Sockets, VerdictKind, Waiting};
 use super::figures::Figures;
 use super::view::{Born, YOUNG_NS};
 
-/// Whether a row that has no series yet gets its own.
+/// The decision about a row that has no series yet.
 pub(super) enum Admission {
-    /// Its labels are not settled.
+    /// Not yet: the row's labels are not final.
     Wait,
-    /// It may never have series of its own.
+    /// The row may never have series of its own.
     Overflow,
-    /// These are its labels.
+    /// The row gets series with these labels.
     Show(Arc<str>),
 }
 
-/// One set of series.
+/// The series of one row.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     /// Identity labels, escaped.
@@ -26,25 +26,26 @@ pub(super) struct Line {
     pub(super) born: Born,
     pub(super) figures: Arc<Figures>,
     pub(super) frequency_hertz: Option<f64>,
-    /// What is the matter with its waits; `None` where that was not judged.
+    /// The verdict on the row, with earlier ones; `None` if it was not judged.
     pub(super) verdict: Option<Verdicts>,
-    /// What it has open now: not a figure, because it goes up and down.
+    /// Sockets open now. Not part of `figures`, because the number can fall.
     pub(super) sockets: Sockets,
-    /// Its threads that wait now.
+    /// Threads that are waiting now.
     pub(super) waiting: Waiting,
-    /// The row has other labels by now. These series keep what they had and have no gauges.
+    /// The row has new labels. The series with the old ones keep their last values and have no
+    /// gauges.
     pub(super) ended: bool,
 }
 
-/// The series that a row had before it got its name.
+/// The series that a row had before its name was known.
 #[derive(Clone, Debug)]
 pub(super) struct Unnamed {
     /// Identity labels, escaped.
     pub(super) labels: Arc<str>,
     pub(super) born: Born,
-    /// What they had at their end. The series with the name do not have it.
+    /// The final values of these series. The series with the name do not include them.
     figures: Arc<Figures>,
-    /// When the batch with the name was taken.
+    /// Time of the batch in which the name became known.
     ended_ns: u64,
 }
 
@@ -55,23 +56,23 @@ pub(super) struct Shown<'a> {
     pub(super) labels: &'a Arc<str>,
     /// When the series with these labels began.
     pub(super) born: Born,
-    /// The row's figures, and the part of them that is in the overflow.
+    /// The row's figures, and the part of them that is counted in the overflow.
     pub(super) figures: [&'a Figures; 2],
     unnamed: Option<&'a Unnamed>,
 }
 
 impl<'a> Shown<'a> {
-    /// When the row got its first series.
+    /// Returns when the row's first series began.
     pub(super) fn first_born(&self) -> Born {
         self.unnamed.map_or(self.born, |unnamed| unnamed.born)
     }
 
-    /// The series without a name, while scrapers may still want their last values.
+    /// Returns the series without a name, as long as scrapers may not have read their last values.
     pub(super) fn unnamed(&self, at: u64) -> Option<&'a Unnamed> {
         self.unnamed.filter(|it| it.is_kept(at))
     }
 
-    /// The row under the labels that it had until the batch taken at that moment gave it a name.
+    /// If the row got its name in the batch taken at `at`, returns it with its previous labels.
     pub(super) fn before_named(&self, at: u64) -> Option<Self> {
         let unnamed = self.unnamed.filter(|it| it.ended_ns == at)?;
         Some(Self {
@@ -88,7 +89,8 @@ impl Unnamed {
     }
 }
 
-/// The verdict on a row, and those that it had before: each has a series from then on.
+/// The current verdict on a row, and all kinds of verdict that it has had. Each kind keeps its
+/// series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdicts {
     pub(super) now: VerdictKind,
@@ -101,7 +103,7 @@ impl Verdicts {
         Self { now, had }
     }
 
-    /// Every kind that it had.
+    /// Returns every kind of verdict that the row has had, including the current one.
     pub(super) fn had(self) -> impl Iterator<Item = VerdictKind> {
         let kinds = VerdictKind::ALL.into_iter();
         kinds.filter(move |kind| self.had & bit(*kind) != 0)
@@ -113,53 +115,54 @@ fn bit(kind: VerdictKind) -> u16 {
     place.map_or(0, |place| 1 << place)
 }
 
-/// The rows of one level, by their identity.
+/// The rows of one level, by identity.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     room: usize,
     grace_ns: u64,
-    /// Boxed: the nodes of a tree that is filled in order are half empty.
+    /// Boxed, because nodes of a `BTreeMap` that is filled in key order stay half empty.
     rows: BTreeMap<K, Box<Entry>>,
     shown: usize,
-    /// What the rows without room used while they had none. `None` until there is one.
+    /// The growth of rows while they had no series of their own. `None` until there is such a row.
     overflow: Option<Figures>,
     overflow_born: Born,
-    /// When the batch before this one was taken, nanoseconds since 1970.
+    /// Time of the previous batch, nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
-    /// When its series began, and had nothing: the row was not there, or all it had was in the overflow.
+    /// When the row's series began at 0: the row was new, or all its figures were in the overflow.
     born: Born,
     seen_ns: u64,
     /// Before the last batch in which it was.
     before: Pace,
-    /// The figures in that batch. The lines of rows that did nothing since share them.
+    /// Figures in the last batch that contains the row. If they do not change, lines share them.
     now: Arc<Figures>,
-    /// As the batch has it.
+    /// The frequency from the batch, if it has one.
     frequency_hertz: Option<f64>,
     verdict: Option<Verdicts>,
     sockets: Sockets,
     waiting: Waiting,
-    /// The part that is in the overflow. Few rows have one, and figures are large.
+    /// The part of the figures that is counted in the overflow. Boxed because few rows have one.
     charged: Option<Box<Figures>>,
-    /// What its series had when its place was taken. They go on from there when it gets one again.
+    /// Values of the row's series when another row took its place. If the row gets a place again,
+    /// the series continue from there.
     kept: Option<Arc<Figures>>,
     overflowed: bool,
     labels: Option<Arc<str>>,
-    /// When it got its series.
+    /// When the row got its series.
     shown_ns: u64,
     /// Its labels have a name, and so never change again.
     named: bool,
-    /// Its series before it had a name, if it had any.
+    /// The row's series from before its name was known, if it had any.
     unnamed: Option<Box<Unnamed>>,
-    /// With whom it shares the places: processes of a cgroup.
+    /// The group whose rows share places fairly with other groups: the cgroup of a process.
     group: u64,
 }
 
-/// The counters from which a frequency is made: a row keeps no others of the batch before.
+/// The counters from which the frequency is computed. Only these are kept from the previous batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace([u64; 3]);
 
@@ -170,7 +173,7 @@ impl Pace {
         Self(Self::COUNTERS.map(|counter| counters[counter]))
     }
 
-    /// What was added since then; the other counters are 0.
+    /// Returns the growth of these counters. All others are 0.
     fn until(self, counters: &Counters) -> Counters {
         let mut growth = Counters::default();
         for (counter, before) in Self::COUNTERS.into_iter().zip(self.0) {
@@ -180,7 +183,7 @@ impl Pace {
     }
 }
 
-/// What a row has in the overflow that was never there.
+/// The overflow part of a row that was never in the overflow.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -188,14 +191,16 @@ impl Entry {
         self.charged.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// What its series have: what is neither in the overflow nor in the series without a name.
+    /// Returns the values of the row's series: its figures without the parts in the overflow and in
+    /// the series without a name.
     fn own(&self) -> Arc<Figures> {
         let unnamed = self.unnamed.as_ref().map(|it| &*it.figures);
         let elsewhere = self.charged.as_deref().into_iter().chain(unnamed);
         elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
-    /// Puts what it has by now into the overflow, but for what its series had: what was not there before.
+    /// Moves into the overflow what the row has added since, except what its series had shown.
+    /// Returns the amount.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {
@@ -205,8 +210,10 @@ impl Entry {
         growth
     }
 
-    /// Gives it series. What is in the overflow by now stays there: they count from the batch before, when that
-    /// was the last of it, or go on where they were.
+    /// Gives the row series. Its part in the overflow stays there.
+    ///
+    /// The series start at the previous batch, which is the last one that the overflow counted.
+    /// Series that existed before continue from their last value.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
         let was_overflowed = std::mem::take(&mut self.overflowed);
         if self.kept.is_none() {
@@ -221,7 +228,7 @@ impl Entry {
 }
 
 impl<K: Ord + Clone> Table<K> {
-    /// `grace_ns`: how long a row stays after the last batch that has it.
+    /// Creates a table. `grace_ns` is how long a row stays after the last batch that contains it.
     pub(super) fn new(room: usize, grace_ns: u64) -> Self {
         Self {
             room,
@@ -234,13 +241,13 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// When the batch before was taken, nanoseconds since 1970: rows that it has not count from then on. The
-    /// first time: when counting began.
+    /// Starts a batch. `before_unix_ns` is the time of the previous batch, nanoseconds since 1970,
+    /// from which new rows count. For the first batch it is the time at which counting began.
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// Takes the figures of a row. First step of a batch, for every row.
+    /// Records the figures of a row. This is the first step of a batch, called for every row.
     pub(super) fn see(&mut self, key: &K, at: u64, figures: &Figures, hertz: Option<f64>) {
         if !self.rows.contains_key(key) {
             let entry = Entry {
@@ -260,7 +267,8 @@ impl<K: Ord + Clone> Table<K> {
             entry.before = Pace::of(&entry.now.counters);
             entry.seen_ns = at;
         }
-        // The last figures of a dead process are final; what procfs says of the zombie is not.
+        // After a process has died, its recorded figures are final. Values that procfs shows for
+        // the zombie may be lower.
         let growth = figures.since(&entry.now);
         if !growth.is_zero() {
             *Arc::make_mut(&mut entry.now) += &growth;
@@ -268,7 +276,7 @@ impl<K: Ord + Clone> Table<K> {
         entry.frequency_hertz = hertz;
     }
 
-    /// Notes what is the matter with a row that was seen, what it has open, and who waits.
+    /// Records the verdict, the open sockets and the waiting threads of a row.
     pub(super) fn note(
         &mut self,
         key: &K,
@@ -285,8 +293,8 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Forgets the rows that are gone and frees their places; what they have in the overflow stays
-    /// there. Second step of a batch.
+    /// Removes rows that are gone and frees their places. Their part in the overflow stays there.
+    /// This is the second step of a batch.
     pub(super) fn sweep(&mut self, at: u64) {
         let grace_ns = self.grace_ns;
         self.rows
@@ -294,8 +302,8 @@ impl<K: Ord + Clone> Table<K> {
         self.shown = self.rows.values().filter(|e| e.labels.is_some()).count();
     }
 
-    /// Gives a row a place, if it has none and may have one. Third step, for every row, in the
-    /// order in which places are given away. `verdict` gets the row's age in nanoseconds.
+    /// Gives a row a place if it has none and may have one. This is the third step, called for
+    /// every row in order of priority. `admission` gets the row's age in nanoseconds.
     pub(super) fn place(&mut self, key: &K, admission: impl FnOnce(u64) -> Admission) {
         let full = self.shown >= self.room;
         let Some(entry) = self.rows.get_mut(key) else {
@@ -314,8 +322,10 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Gives a row the labels with its name, which arrived after it got its series. The series without the name keep
-    /// what they have by now. Those with the name begin at 0, so that each increase is in one of them.
+    /// Gives a row labels with its name, which became known after its series began.
+    ///
+    /// The series without the name keep their values, and those with the name begin at 0. Each
+    /// increase is thus in exactly one of them.
     pub(super) fn name(&mut self, key: &K, labels: impl FnOnce() -> Option<Arc<str>>) {
         let Some(entry) = self.rows.get_mut(key) else {
             return;
@@ -344,16 +354,18 @@ impl<K: Ord + Clone> Table<K> {
         entry.labels = Some(labels);
     }
 
-    /// Notes with whom a row shares the places.
+    /// Sets the group with which the row shares places.
     pub(super) fn belongs(&mut self, key: &K, group: u64) {
         if let Some(entry) = self.rows.get_mut(key) {
             entry.group = group;
         }
     }
 
-    /// Takes places from the groups that have most for rows of groups that have less and wait, until they
-    /// have as many: nobody can have all places. A row that ended gives way before one that lives, the newest
-    /// first. What it does from then on is in the overflow.
+    /// Takes places from the groups with the most and gives them to waiting rows of groups with
+    /// fewer, until the numbers are equal. No group can thus hold all places.
+    ///
+    /// Rows that have ended lose their places first, then the newest. From then on their growth is
+    /// counted in the overflow.
     pub(super) fn balance(&mut self, at: u64, mut admission: impl FnMut(&K) -> Admission) {
         let waits =
             |entry: &Entry| entry.overflowed && entry.labels.is_none() && entry.seen_ns == at;
@@ -399,7 +411,7 @@ impl<K: Ord + Clone> Table<K> {
                 places.insert(group, after);
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
-                // What its series have shown is not counted again.
+                // Keeps what the series have shown, so that it is not counted again.
                 entry.kept = Some(entry.own());
                 entry.labels = None;
                 entry.overflowed = true;
@@ -410,7 +422,7 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// The lines as of now, the overflow last. Last step of a batch.
+    /// Returns the lines as of this batch, the overflow last. This is the last step of a batch.
     pub(super) fn lines(
         &mut self,
         at: u64,
@@ -480,8 +492,8 @@ impl<K: Ord + Clone> Table<K> {
         lines
     }
 
-    /// The figures of a row, and the part of them that is in the overflow; `None` when it has no series of
-    /// its own.
+    /// Returns a row's figures, and the part of them that is counted in the overflow; `None` if the
+    /// row has no series of its own.
     pub(super) fn figures(&self, key: &K) -> Option<[&Figures; 2]> {
         let entry = self.rows.get(key)?;
         entry
@@ -490,13 +502,13 @@ impl<K: Ord + Clone> Table<K> {
             .map(|_| [&*entry.now, entry.charged()])
     }
 
-    /// Whether the labels of a row are settled.
+    /// Returns whether it is decided if the row has series of its own.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);
         entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)
     }
 
-    /// The rows that have series of their own.
+    /// Returns the rows that have series of their own.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&K, Shown<'_>)> {
         self.rows.iter().filter_map(|(key, entry)| {
             let shown = Shown {
@@ -509,13 +521,13 @@ impl<K: Ord + Clone> Table<K> {
         })
     }
 
-    /// The figures of the overflow row, if there is one, and when its series began.
+    /// Returns the figures of the overflow row, if there is one, and when its series began.
     pub(super) fn overflow(&self) -> Option<(&Figures, Born)> {
         let figures = self.overflow.as_ref()?;
         Some((figures, self.overflow_born))
     }
 
-    /// How many rows are in the overflow now.
+    /// Returns the number of rows that are in the overflow now.
     pub(super) fn overflowed(&self) -> usize {
         self.rows.values().filter(|entry| entry.overflowed).count()
     }

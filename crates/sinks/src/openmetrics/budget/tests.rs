@@ -2,7 +2,7 @@ use noctule_model::{Counter, Histogram};
 
 use super::*;
 
-/// When the series of a row began.
+/// Returns when the series of a row began.
 fn start<K: Ord + Clone>(table: &Table<K>, key: &K) -> u64 {
     let row = table.shown().find(|(shown, _)| *shown == key);
     row.expect("a row with series").1.born.start_unix_ns
@@ -14,7 +14,7 @@ fn cpu(ns: u64) -> Figures {
     figures
 }
 
-/// One batch: every row may be shown under its own name.
+/// Runs one batch in which every row may have series under its key.
 fn step(table: &mut Table<&'static str>, at: u64, rows: &[(&'static str, u64)]) -> String {
     for (key, ns) in rows {
         table.see(key, at, &cpu(*ns), None);
@@ -67,14 +67,14 @@ fn a_row_that_gets_its_place_late_counts_from_then() {
     table.begin(200);
     step(&mut table, 2, &[("a", 11), ("b", 23)]);
     table.begin(300);
-    // The 3 that it has more than the overflow came after the batch before.
+    // The growth of 3 since the last batch is not in the overflow.
     assert_eq!(step(&mut table, 3, &[("b", 26)]), "b=3 rest=23");
     assert_eq!(
         starts(&mut table, 3),
         expected(&[("b", 300), ("rest", 100)])
     );
     assert_eq!(start(&table, &"b"), 300);
-    // A row that is new has all it has since the batch before.
+    // All that a new row has was counted since the previous batch.
     table.begin(400);
     step(&mut table, 4, &[("c", 1)]);
     assert_eq!(
@@ -83,7 +83,7 @@ fn a_row_that_gets_its_place_late_counts_from_then() {
     );
 }
 
-/// One batch of rows that share the places by their groups.
+/// Runs one batch of rows whose groups share the places.
 fn share(table: &mut Table<u32>, at: u64, rows: &[(u32, u64, u64)]) -> String {
     for (key, group, ns) in rows {
         table.see(key, at, &cpu(*ns), None);
@@ -116,7 +116,7 @@ fn a_series_that_lost_its_place_goes_on_where_it_was() {
         step(3, &[(1, 1, 10), (2, 1, 20), (3, 2, 5)]),
         "1=10 3=5 rest=6"
     );
-    // Less than the 14 that it had would be a counter that starts anew.
+    // Below the previous value of 14, a scraper would see a counter reset.
     assert_eq!(step(4, &[(1, 1, 10), (2, 1, 25)]), "1=10 2=19 rest=6");
     assert_eq!(start(&table, &2), 100);
 }
@@ -125,11 +125,12 @@ fn a_series_that_lost_its_place_goes_on_where_it_was() {
 fn a_group_that_has_all_places_gives_some_to_another() {
     let mut table: Table<u32> = Table::new(4, 60);
     let mut step = |at: u64, rows: &[(u32, u64, u64)]| share(&mut table, at, rows);
-    // Those of a flood end at once, and would keep their places for a minute.
+    // The rows of the flood end at once. Without balancing they would keep their places for a
+    // minute.
     let flood = [(1, 1, 10), (2, 1, 10), (3, 1, 10), (4, 1, 10), (5, 1, 10)];
     assert_eq!(step(1, &flood), "1=10 2=10 3=10 4=10 rest=10");
     let late = [(3, 1, 11), (8, 2, 7), (9, 2, 5), (10, 2, 3)];
-    // Two places each.
+    // Each group has two places.
     assert_eq!(step(2, &late), "1=10 3=11 8=7 9=5 rest=13");
     let late = [(3, 1, 12), (8, 2, 8), (9, 2, 9), (10, 2, 4)];
     assert_eq!(step(3, &late), "1=10 3=12 8=8 9=9 rest=14");
@@ -177,7 +178,7 @@ fn the_overflow_never_goes_down() {
     let mut table = Table::new(0, 0);
     assert_eq!(step(&mut table, 1, &[("a", 10)]), "rest=10");
     assert_eq!(step(&mut table, 2, &[]), "rest=10");
-    // The same name again is somebody else.
+    // The name was reused by a different row.
     assert_eq!(step(&mut table, 3, &[("a", 4)]), "rest=14");
 }
 
