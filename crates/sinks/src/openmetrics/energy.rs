@@ -1,4 +1,4 @@
-//! Joules of the zones and of the rows.
+//! Energy of the zones and of the rows, in joules.
 
 use noctule_analysis::{KindReport, charged_kinds};
 use noctule_model::{Batch, Metric, Zone, ZoneAccount};
@@ -7,21 +7,22 @@ use super::snapshot::Rows;
 use super::text::Value;
 use super::writer::Writer;
 
-/// What a scrape shows of the meters; nothing without one.
+/// The energy that a scrape shows; empty if the machine has no power sensor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Energy {
-    /// The kinds of zone that rows have.
+    /// The kinds of zone that are charged to rows.
     pub(super) kinds: Vec<KindReport>,
-    /// What the meters counted. The dies of a socket are together: labels do not distinguish them.
+    /// The energy of each zone. The dies of a socket are summed, because labels do not distinguish
+    /// them.
     pub(super) zones: Vec<ZoneLine>,
 }
 
-/// Zones of one kind, socket and meter.
+/// The zones of one kind, socket and source.
 #[derive(Clone, Debug)]
 pub(super) struct ZoneLine {
     /// Values of the labels `zone`, `socket` and `source`.
     pub(super) labels: [String; 3],
-    /// Microjoules by where they went.
+    /// Microjoules by the account to which they were charged.
     pub(super) parts: [(&'static str, u64); 5],
     pub(super) error_ratio: Option<f64>,
 }
@@ -69,7 +70,7 @@ impl ZoneLine {
     }
 }
 
-/// What the rows of a level were charged.
+/// Writes the energy that was charged to the rows of a level.
 pub(super) fn rows(text: &mut Writer, level: &Rows<'_>, metric: &Metric, energy: &Energy) {
     if energy.kinds.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! From batches to the series that a scrape shows.
+//! Turns batches into the series that a scrape shows.
 
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -25,38 +25,40 @@ use super::view::{Born, View};
 use super::writer::Writer;
 use super::{levels, own};
 
-/// What the operator may choose.
+/// The exporter's options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Expose every process. Off by default: the number of series has no natural bound.
+    /// Exports every process. Off by default, because the number of series is unbounded.
     pub process_level: bool,
-    /// Containers that have series of their own; also units, and cgroups, each counted alone.
+    /// Maximum number of containers with series of their own. Units and cgroups have the same limit
+    /// each.
     pub max_subjects: usize,
-    /// Processes that have series of their own.
+    /// Maximum number of processes with series of their own.
     pub max_processes: usize,
-    /// Pairs of a victim and a culprit that have series of their own.
+    /// Maximum number of victim and culprit pairs with series of their own.
     pub blame_pairs: usize,
-    /// Destinations of connections that have series of their own, over all subjects.
+    /// Maximum number of destinations with series of their own, over all subjects.
     pub destinations: usize,
-    /// How long such a pair or destination keeps its series without growing when others want its place, in
-    /// nanoseconds.
+    /// How long such a pair or destination keeps its series without growth if another one needs the
+    /// place, in nanoseconds.
     pub blame_grace_ns: u64,
     /// The metrics of the levels below the node.
     pub choice: Arc<Choice>,
-    /// How long a container waits for its name before it is exposed without, in nanoseconds.
+    /// How long a container may wait for its name before it is exported without one, in
+    /// nanoseconds.
     pub settle_ns: u64,
     /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
     /// decides.
     pub process_grace_ns: u64,
     /// When counting began, nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// The batches are of a recording: how old they are says nothing of an agent.
+    /// The batches come from a recording, so their age says nothing about the agent.
     pub recorded: bool,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
-    /// Name of the node, where Kepler's names are wanted beside ours.
+    /// The node's name for Kepler-compatible metrics; `None` turns these metrics off.
     pub kepler_node: Option<String>,
-    /// Whose names are wanted beside ours.
+    /// The other exporter whose metric names are exported too, if any.
     pub foreign: Option<ForeignExporter>,
 }
 
@@ -81,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// Decides which series exist. Fed with every batch, once, in order.
+/// Decides which series exist. Must be given every batch once, in order.
 #[derive(Debug)]
 pub struct Exporter {
     options: Options,
@@ -93,17 +95,17 @@ pub struct Exporter {
     destinations: Pairs<Destinations>,
     kepler: Option<Kepler>,
     foreign: Option<Foreign>,
-    /// The node's counters in the batch before.
+    /// The node's counters in the previous batch.
     before: Counters,
     served: Served,
-    /// When the first batch was taken.
+    /// Time of the first batch.
     first_ns: Option<u64>,
-    /// When the batch before was taken, or counting began: nanoseconds since 1970.
+    /// Time of the previous batch, or of the start of counting: nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
 impl Exporter {
-    /// An exporter that has seen nothing.
+    /// Creates an exporter without any series.
     pub fn new(options: Options) -> Self {
         let subjects = || Table::new(options.max_subjects, 0);
         Self {
@@ -123,13 +125,15 @@ impl Exporter {
         }
     }
 
-    /// What the agent's own server has done so far: snapshots show it from the next batch on.
+    /// Sets the counters of the agent's HTTP server, which snapshots contain from the next batch
+    /// on.
     pub fn served(&mut self, served: Served) {
         self.served = served;
     }
 
-    /// Takes the next batch, whose subjects must be filled, and returns what scrapes show from now
-    /// on. A batch that is left out costs resolution, and the processes that ended in it.
+    /// Takes the next batch, whose subjects must be filled, and returns the series that scrapes
+    /// show until the one after. If a batch is skipped, time resolution is lost, and so are the
+    /// processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {
         self.begin(batch);
         self.observe_subjects(batch);
@@ -201,7 +205,7 @@ impl Exporter {
         }
     }
 
-    /// Rows and pairs that are new in this batch count from the one before on.
+    /// Rows and pairs that are new in this batch count from the previous batch.
     fn begin(&mut self, batch: &Batch) {
         let before = self.before_unix_ns;
         for table in [&mut self.containers, &mut self.units, &mut self.cgroups] {
@@ -244,7 +248,7 @@ impl Exporter {
         }
     }
 
-    /// When it is settled which subjects have series.
+    /// Must run after the subjects of the batch have got their series.
     fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
         let shown = |subject: &Subject| match subject {
             Subject::Container(_) => self.containers.figures(subject),
@@ -343,7 +347,7 @@ fn overflow_labels(identity: &str) -> Arc<str> {
     format!("{identity}=\"{OVERFLOW}\"").into()
 }
 
-/// The threads of all groups that wait now.
+/// Returns the waiting threads of all groups.
 fn waiting_on_node(batch: &Batch) -> Waiting {
     let mut waiting = Waiting::default();
     for row in &batch.cgroups {
@@ -352,7 +356,7 @@ fn waiting_on_node(batch: &Batch) -> Waiting {
     waiting
 }
 
-/// Ids of the containers that have a group.
+/// Returns the ids of the containers that still have a cgroup.
 fn living_containers(batch: &Batch) -> HashSet<&str> {
     let owners = batch.cgroups.iter().filter_map(|row| row.owner.as_ref());
     owners
@@ -361,20 +365,21 @@ fn living_containers(batch: &Batch) -> HashSet<&str> {
 }
 
 impl Snapshot {
-    /// `CLOCK_MONOTONIC` at which the figures were taken, in nanoseconds.
+    /// Returns the time at which the figures were taken, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn taken_ns(&self) -> u64 {
         self.taken_ns
     }
 
-    /// The text in the given format; empty for [`Exposition::Protobuf`], which is none. `now_ns` is
-    /// `CLOCK_MONOTONIC` at the moment of the scrape, in nanoseconds, for the age of the figures.
+    /// Renders the text formats; returns an empty string for [`Exposition::Protobuf`], which is
+    /// binary. `now_ns` is the time of the scrape in nanoseconds of `CLOCK_MONOTONIC`, from which
+    /// the age of the figures is computed.
     ///
-    /// A metric that is not measured, or of which no series exists, is absent altogether.
+    /// Metrics that are not measured or have no series are left out.
     pub fn render(&self, exposition: Exposition, now_ns: u64) -> String {
         self.render_for(View::Complete, exposition, now_ns)
     }
 
-    /// The same as a reader with this view sees it.
+    /// Like [`Snapshot::render`], but for a reader with this view.
     pub fn render_for(&self, view: View, exposition: Exposition, now_ns: u64) -> String {
         let mut bytes = Vec::new();
         self.render_levels(exposition, view, &mut |part| bytes.extend(part));
@@ -382,8 +387,8 @@ impl Snapshot {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The first and by far the larger part, which is the same at every moment: `part` gets it
-    /// family by family, so that it need not be there as a whole.
+    /// Renders the levels, which are by far the largest part and do not depend on the time. `part`
+    /// gets one family at a time, so the whole text is never in memory.
     pub fn render_levels(&self, exposition: Exposition, view: View, part: &mut dyn FnMut(Vec<u8>)) {
         let mut writer = Writer::new(exposition, view, self.taken_ns);
         for level in &self.levels {
@@ -398,7 +403,7 @@ impl Snapshot {
         part(writer.take_all());
     }
 
-    /// The rest: the agent itself, and how old the figures are.
+    /// Renders the rest: the agent's own metrics, and the age of the figures.
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
         let mut writer = Writer::new(exposition, View::Complete, self.taken_ns);
         own::write(&mut writer, self, now_ns);

@@ -1,25 +1,25 @@
-//! The figures of a row.
+//! The cumulative figures of a row.
 
 use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, Joules, SubjectRow};
 
-/// Everything of a row that only goes up.
+/// All values of a row that only increase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) counters: Counters,
-    /// 0 where there is no meter.
+    /// Zero if the machine has no power sensor.
     pub(super) joules: Joules,
-    /// How long waits were, in nanoseconds; empty where there is no such metric.
+    /// Run-queue latencies in nanoseconds; empty if the level has no such metric.
     pub(super) waits: Histogram,
-    /// 0 where there are no such metrics.
+    /// Zero if the level has no such metrics.
     pub(super) events: EventCounters,
-    /// How long it took to connect, in nanoseconds.
+    /// Connect times in nanoseconds.
     pub(super) connects: Histogram,
-    /// All destinations together.
+    /// Sums over all destinations.
     pub(super) destinations: DestinationCounters,
 }
 
 impl Figures {
-    /// Those of a subject.
+    /// Returns the figures of a subject.
     pub(super) fn of_subject(row: &SubjectRow) -> Self {
         Self {
             counters: row.counters,
@@ -31,7 +31,7 @@ impl Figures {
         }
     }
 
-    /// What was added since `earlier`.
+    /// Returns the growth since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             counters: self.counters.since(&earlier.counters),
@@ -43,7 +43,7 @@ impl Figures {
         }
     }
 
-    /// Whether nothing of it was ever counted.
+    /// Returns whether all values are 0.
     pub(super) fn is_zero(&self) -> bool {
         let Self {
             counters,
