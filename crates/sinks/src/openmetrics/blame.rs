@@ -1,4 +1,4 @@
-//! Who made a subject wait.
+//! Blame: the time for which one subject made another wait.
 
 use std::sync::Arc;
 
@@ -8,15 +8,16 @@ use super::figures::Figures;
 use super::pairs::{Named, Relation};
 use super::text::push_label;
 
-/// A pair with less blame in total has no series: most pairs met once, by chance.
+/// A pair gets no series until it has this much blame in total. Most pairs meet only once, by
+/// chance.
 const FLOOR_NS: u64 = 10_000_000;
 
-/// Victims and culprits; the amount is what the victim waited, in nanoseconds.
+/// Victims and culprits. The amount is the time that the victim waited, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Blame;
 
 impl Relation for Blame {
-    /// Most pairs met once, by chance: a pair has a series once it has gone on.
+    /// Most pairs meet only once, by chance, so a pair gets a series only if it continues.
     const WHOLE: bool = false;
     const OTHER: &'static str = "culprit=\"_other\",culprit_kind=\"other\"";
     type Partner = Blamed;
@@ -49,14 +50,15 @@ impl Relation for Blame {
         (*wait_ns >= FLOOR_NS).then_some(*wait_ns)
     }
 
-    /// What it waited for others: the blame of pairs is part of that.
+    /// Returns the time that the subject waited for others. It includes the blame of all pairs.
     fn all(figures: &Figures) -> u64 {
         let others = [Cause::Neighbour, Cause::Kernel].map(Counter::Wait);
         others.map(|cause| figures.counters[cause]).iter().sum()
     }
 }
 
-/// The labels of a culprit, those of its own series with a prefix, so that queries join on them.
+/// Returns the labels of a culprit: the labels of its own series with a prefix, so that queries can
+/// join on them.
 pub(super) fn culprit_labels(subject: &Subject, owner: &Owner) -> Arc<str> {
     let (kind, name) = match subject {
         Subject::Container(id) => ("container", id.as_str()),

@@ -1,23 +1,24 @@
-//! Which metrics the rows below the node have, and how fine their histograms are.
+//! Which metrics are exported below the node level, and how fine their histograms are.
 
 use std::collections::BTreeSet;
 
 use noctule_model::{DETAILS, METRICS, Metric};
 
-/// The metrics that are exported at the levels below the node. The node has them all.
+/// The metrics to export at the levels below the node. The node always has all metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     left_out: BTreeSet<&'static str>,
-    /// A bucket for each power of two.
+    /// Whether histograms have one bucket per power of two.
     fine: bool,
 }
 
-/// No metric of the levels has this name.
+/// No metric below the node level has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMetric(pub String);
 
 impl Default for Choice {
-    /// What most questions need: no details, and histograms with a bucket for each second power of two.
+    /// Leaves out the detail metrics, and gives histograms one bucket for every second power of
+    /// two.
     fn default() -> Self {
         Self {
             left_out: DETAILS.iter().copied().collect(),
@@ -27,7 +28,7 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Everything.
+    /// Exports all metrics, with one bucket per power of two.
     pub fn full() -> Self {
         Self {
             left_out: BTreeSet::new(),
@@ -35,25 +36,25 @@ impl Choice {
         }
     }
 
-    /// The same, with this metric.
+    /// Returns the choice with this metric added.
     pub fn with(mut self, name: &str) -> Result<Self, UnknownMetric> {
         self.left_out.remove(known(name)?);
         Ok(self)
     }
 
-    /// The same, without this metric.
+    /// Returns the choice with this metric removed.
     pub fn without(mut self, name: &str) -> Result<Self, UnknownMetric> {
         self.left_out.insert(known(name)?);
         Ok(self)
     }
 
-    /// Whether the level has series of it.
+    /// Returns whether the level has series of the metric.
     pub(super) fn has(&self, level: &str, metric: &Metric) -> bool {
         let there = metric.source.levels().contains(&level);
         there && (level == "node" || !self.left_out.contains(metric.name))
     }
 
-    /// The powers of two of nanoseconds at which the buckets of a level end.
+    /// Returns the exponents of the bucket bounds of a level, as powers of two of nanoseconds.
     pub(super) fn powers(&self, level: &str, bounds: Bounds) -> impl Iterator<Item = u32> + Clone {
         let Bounds { fine, usual } = bounds;
         match self.fine || level == "node" {
@@ -63,27 +64,29 @@ impl Choice {
     }
 }
 
-/// First and last power of two of nanoseconds at which buckets end: every one, or every second one.
+/// The range of bucket bounds, as powers of two of nanoseconds. Fine histograms use each power,
+/// others every second one.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     fine: std::ops::RangeInclusive<u32>,
     usual: std::ops::RangeInclusive<u32>,
 }
 
-/// Waits for a CPU: 1 us to 17 s, or 16 us to 4 s.
+/// Run-queue latency: 1 µs to 17 s, or 16 µs to 4 s.
 pub(super) const WAITS: Bounds = Bounds {
     fine: 10..=34,
     usual: 14..=32,
 };
 
-/// Connects: 16 us, faster than the loopback, to 275 s, longer than a SYN is repeated by default (127 s);
-/// or 65 us to 4 s, which is after the second repetition.
+/// Connect times. The fine range begins at 16 µs, below a loopback connect, and ends at 275 s,
+/// because SYN retries take 127 s by default. The usual range is 65 µs to 4 s, which is after the
+/// second retry.
 pub(super) const CONNECTS: Bounds = Bounds {
     fine: 14..=38,
     usual: 16..=32,
 };
 
-/// The table's own copy of a name; `_total` can be there.
+/// Returns the metric's name from the table. `name` may end in `_total`.
 fn known(name: &str) -> Result<&'static str, UnknownMetric> {
     let bare = name.strip_suffix("_total").unwrap_or(name);
     let found = METRICS.iter().find(|metric| metric.name == bare);

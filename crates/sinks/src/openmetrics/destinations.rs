@@ -1,4 +1,4 @@
-//! Where the connections of a subject go.
+//! The destinations of a subject's connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use super::figures::Figures;
 use super::pairs::{Named, Relation};
 use super::text::push_label;
 
-/// Subjects and the addresses that they connect to.
+/// Subjects and the addresses to which they connect.
 #[derive(Debug)]
 pub(super) struct Destinations;
 
 impl Relation for Destinations {
-    /// A pool connects once, and then no more.
+    /// A connection pool connects once and then only sends.
     const WHOLE: bool = true;
     const OTHER: &'static str = "destination=\"_other\"";
     type Partner = SocketAddr;
     type Amount = DestinationCounters;
-    /// Attempts, then bytes: a service that is called often or fails is seen before one that sends
-    /// much through one connection.
+    /// Attempts, then bytes. A service that is called often or fails ranks above one that transfers
+    /// much through a single connection.
     type Rank = (u64, u64);
 
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&SocketAddr, DestinationCounters)> {

@@ -1,15 +1,17 @@
-//! Text from strangers inside label values.
+//! Escapes text from untrusted sources for label values.
 
 use std::fmt::Write as _;
 
-/// Appends `text` as the inside of a quoted label value. Both text formats escape alike.
+/// Appends `text` as the inside of a quoted label value. Both text formats use the same escapes.
 ///
-/// Backslash, quote and line feed get the escapes of the format, so the scraper stores them as
-/// they are. Other control characters, and the two Unicode line breaks, are legal in a label
-/// value; but parsers that split lines in other ways than at line feeds choke on them, and so do
-/// terminals. They are replaced by the visible text `\u{1b}`. A backslash that stands before `u{`
-/// in the original becomes `\u{5c}`, which keeps the replacement reversible: two names that differ
-/// never get the same label value, so nobody can make a scrape invalid by a clash of series.
+/// Backslash, quote and line feed are escaped as the format defines, so the scraper stores the
+/// original characters. Other control characters and the two Unicode line breaks are legal in a
+/// label value, but some parsers split lines at them and terminals act on them. They are replaced
+/// by visible text such as `\u{1b}`.
+///
+/// A backslash before `u{` in the original becomes `\u{5c}`, which makes the replacement
+/// reversible. Different names therefore never get the same label value, and no name can invalidate
+/// a scrape with a duplicate series.
 pub(super) fn push_label_value(out: &mut String, text: &str) {
     let plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'\\' && b != b'"';
     if text.bytes().all(plain) {
@@ -31,7 +33,7 @@ pub(super) fn push_label_value(out: &mut String, text: &str) {
     }
 }
 
-/// Appends a help text. The classic format leaves quotes alone.
+/// Appends a help text. The classic format does not escape quotes.
 pub(super) fn push_help(out: &mut String, text: &str, quotes: bool) {
     for c in text.chars() {
         match c {
