@@ -136,7 +136,7 @@ struct Entry {
     /// When the row's series began at 0: the row was new, or all its figures were in the overflow.
     born: Born,
     seen_ns: u64,
-    /// Before the last batch in which it was.
+    /// Counters in the batch before the last one that contains the row.
     before: Pace,
     /// Figures in the last batch that contains the row. If they do not change, lines share them.
     now: Arc<Figures>,
@@ -154,7 +154,7 @@ struct Entry {
     labels: Option<Arc<str>>,
     /// When the row got its series.
     shown_ns: u64,
-    /// Its labels have a name, and so never change again.
+    /// The labels include the name, so they never change again.
     named: bool,
     /// The row's series from before its name was known, if it had any.
     unnamed: Option<Box<Unnamed>>,
@@ -199,8 +199,8 @@ impl Entry {
         elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
-    /// Moves into the overflow what the row has added since, except what its series had shown.
-    /// Returns the amount.
+    /// Charges to the overflow what is not yet there and was not shown by the row's series. Returns
+    /// that amount.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {

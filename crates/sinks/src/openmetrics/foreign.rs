@@ -1,8 +1,9 @@
-//! Names of cAdvisor or of Coroot beside ours (docs/cadvisor.md, docs/coroot.md).
+//! Metrics under the names of cAdvisor or Coroot, in addition to noctule's own (docs/cadvisor.md,
+//! docs/coroot.md).
 //!
-//! The rows are those that have series of their own anyway: their labels are translated once, when they
-//! are first shown. Rows with equal labels share a series, which has the sum of what they used: a container that is
-//! started again has another id and the same name.
+//! Only rows with series of their own are exported. Their labels are translated once, when they are
+//! first shown. Rows with equal translated labels share a series, which has the sum of their
+//! values. This happens when a container is restarted: its id changes, but not its name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,20 +22,21 @@ use super::text::Value;
 use super::view::Born;
 use super::writer::Writer;
 
-/// What is remembered from one batch to the next.
+/// State that is kept between batches.
 #[derive(Debug)]
 pub(super) struct Foreign {
     exporter: ForeignExporter,
     known: HashMap<Subject, Known>,
-    /// Of destinations of our rows, by the labels of both, and the batch that had them last.
+    /// Values of our destination series, by the labels of the row and of the destination, with the
+    /// last batch that contained them.
     amounts: HashMap<[Arc<str>; 2], (DestinationCounters, u64)>,
     sums: Arc<Sums>,
-    /// By path, the quotas that ran before the first batch, with their periods in it.
+    /// The quotas that existed in the first batch, by cgroup path, with their periods at that time.
     first_periods: HashMap<String, Periods>,
     sequence: u64,
 }
 
-/// Periods of a CPU quota: how many there were, and in how many the quota ran out.
+/// Periods of a CPU quota: their number, and the number of those in which the quota ran out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Periods {
     all: u64,
@@ -42,7 +44,7 @@ struct Periods {
 }
 
 impl Periods {
-    /// Adds the growth from `before` to `now`. A smaller value means that the quota was set anew.
+    /// Adds the growth from `before` to `now`. A smaller value means that the quota was set again.
     fn add_growth(&mut self, now: Self, before: Self) {
         let growth = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         self.all += growth(now.all, before.all);
@@ -59,24 +61,25 @@ impl From<&QuotaRow> for Periods {
     }
 }
 
-/// A row of ours.
+/// One of our rows.
 #[derive(Debug)]
 struct Known {
-    /// Labels of the other exporter; empty where it has no such rows.
+    /// Labels in the other exporter's scheme; empty if that exporter has no such rows.
     theirs: Arc<str>,
-    /// As of the last batch.
+    /// Values in the last batch.
     counters: Counters,
     events: EventCounters,
-    /// `None` until a quota was seen.
+    /// `None` until the row has had a quota.
     periods: Option<Periods>,
     sequence: u64,
 }
 
-/// The series of the other exporter. A sum keeps what rows had that are gone, as long as another row has its labels.
+/// The series of the other exporter. A sum includes rows that are gone, as long as another row has
+/// the same labels.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     rows: BTreeMap<Arc<str>, Row>,
-    /// By the labels of the row and those of the destination.
+    /// Keyed by the labels of the row and those of the destination.
     destinations: BTreeMap<[Arc<str>; 2], Destination>,
 }
 
@@ -85,7 +88,7 @@ struct Row {
     born: Born,
     counters: Counters,
     events: EventCounters,
-    /// With the birth of their own series: a quota can be set later.
+    /// Quota periods, and when their series began: a quota can be set after the row began.
     periods: Option<(Born, Periods)>,
 }
 
@@ -95,7 +98,7 @@ struct Destination {
     counters: DestinationCounters,
 }
 
-/// What a scrape shows of them.
+/// The other exporter's series as a scrape shows them.
 #[derive(Clone, Debug)]
 pub(super) struct ForeignNames {
     exporter: ForeignExporter,
@@ -103,7 +106,7 @@ pub(super) struct ForeignNames {
 }
 
 impl ForeignNames {
-    /// When each of the series began.
+    /// Returns when each of the series began.
     pub(super) fn born(&self) -> impl Iterator<Item = Born> {
         let destinations = self.sums.destinations.values().map(|it| it.born);
         let rows = self.sums.rows.values();
@@ -124,7 +127,7 @@ impl Foreign {
         }
     }
 
-    /// Takes a batch when it is settled which rows have series.
+    /// Takes a batch. Must run after it is decided which rows have series.
     pub(super) fn observe(
         &mut self,
         batch: &Batch,
@@ -158,7 +161,7 @@ impl Foreign {
         }
     }
 
-    /// Returns the labels of the other exporter by ours.
+    /// Adds up the rows. Returns the other exporter's labels, keyed by ours.
     fn add_rows(
         &mut self,
         batch: &Batch,
@@ -254,7 +257,7 @@ impl Known {
         }
     }
 
-    /// Adds the periods since the last batch, or since `first` if there were none in it.
+    /// Adds the periods since the last batch that had any, or else since `first`.
     fn add_periods(&mut self, now: Periods, first: Periods, taken_ns: u64, sum: &mut Row) {
         let before = self.periods.replace(now).unwrap_or(first);
         let born = Born {
@@ -265,8 +268,8 @@ impl Known {
         periods.add_growth(now, before);
     }
 
-    /// Adds what the row has more than in the last batch. `figures`: those so far, and the part of them that is in the
-    /// overflow.
+    /// Adds the row's growth since the last batch. The array contains the current figures, and the
+    /// part of them that is counted in the overflow.
     fn add_growth(&mut self, [now, charged]: [&Figures; 2], sum: &mut Row) {
         let counters = now.counters.since(&charged.counters);
         let events = now.events.since(&charged.events);
@@ -276,8 +279,8 @@ impl Known {
     }
 }
 
-/// The quota of a container: that of its group, or of the group around the one that a runtime makes for its processes
-/// (`libpod-ID.scope/container`).
+/// Returns the quota of a container: of its cgroup, or of the parent if the runtime makes a child
+/// cgroup for the processes (`libpod-ID.scope/container`).
 fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&'a QuotaRow> {
     let id = &owner.container.as_ref()?.id;
     let parent = owner.path.rsplit_once('/').map(|(parent, _)| parent);
@@ -289,7 +292,7 @@ fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&
         .find_map(|path| quotas.get(path).copied())
 }
 
-/// The labels of a row; empty where the other exporter has no such rows.
+/// Returns a row's labels in the other exporter's scheme; empty if that exporter has no such rows.
 fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
     let container = owner.container.as_ref();
     let pod = owner.pod.as_ref();
@@ -324,14 +327,14 @@ fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> Str
     }
 }
 
-/// Docker's name; `None` where cAdvisor has the id.
+/// Returns the name that Docker gave the container; `None` if cAdvisor shows the id instead.
 fn name_in_cadvisor(owner: &Owner) -> Option<&str> {
     let container = owner.container.as_ref()?;
     let is_dockers = container.runtime == Runtime::Docker && owner.pod.is_none();
     container.name.as_deref().filter(|_| is_dockers)
 }
 
-/// Writes every family that has samples; `part` gets each when it is written.
+/// Writes all families that have samples, and passes each one to `part`.
 pub(super) fn write(
     writer: &mut Writer,
     names: &ForeignNames,
@@ -366,7 +369,7 @@ pub(super) fn write(
 type Own<'a> = (&'a [&'a str], &'a [&'a str]);
 const NO_LABELS: Own<'static> = (&[], &[]);
 
-/// A family whose head is written before its first sample.
+/// A family whose header is written with its first sample.
 struct Family<'a> {
     writer: &'a mut Writer,
     metric: &'static ForeignMetric,

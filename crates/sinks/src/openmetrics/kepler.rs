@@ -1,7 +1,8 @@
-//! Kepler's names beside ours, for dashboards that have them (docs/kepler.md).
+//! Metrics under Kepler's names, in addition to noctule's own, for existing dashboards
+//! (docs/kepler.md).
 //!
-//! The rows are those that have series of their own anyway, under labels that are frozen at the same
-//! moment; pods are the sums of their containers.
+//! Only rows with series of their own are exported, and their labels are frozen at the same time.
+//! Pods are the sums of their containers.
 
 mod rows;
 
@@ -22,11 +23,11 @@ use super::writer::Writer;
 pub(super) use rows::joined;
 use rows::{Row, Rows};
 
-/// Every series is that of a workload that runs, until it is gone: with another state it would be
-/// another series, and the growth between the two would be in neither.
+/// The value of the label `state`. It never changes, because another state would be another series,
+/// and the growth between the two would be lost.
 const STATE: &str = "running";
 
-/// What is remembered from one batch to the next.
+/// State that is kept between batches.
 #[derive(Debug)]
 pub(super) struct Kepler {
     node_name: Arc<str>,
@@ -41,11 +42,11 @@ struct Before {
     zones: Vec<Zone>,
 }
 
-/// What a scrape shows under Kepler's names.
+/// The values that a scrape shows under Kepler's names.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     node_name: Arc<str>,
-    /// Length of the tick; `None` in the first batch.
+    /// Time since the previous batch; `None` in the first batch.
     tick_seconds: Option<f64>,
     usage: Option<f64>,
     zones: Vec<Zone>,
@@ -54,13 +55,13 @@ pub(super) struct Names {
     processes: Vec<Row>,
 }
 
-/// All zones of a kind together.
+/// The sum of all zones of a kind.
 #[derive(Clone, Debug)]
 struct Zone {
     kind: ZoneKind,
     path: String,
     source: &'static str,
-    /// Total, active, idle: microjoules so far, and in the tick.
+    /// Total, active and idle energy in microjoules, since the start.
     sums: [u64; 3],
     tick: [u64; 3],
 }
@@ -82,7 +83,7 @@ impl Kepler {
         }
     }
 
-    /// Takes a batch when it is settled who has series.
+    /// Takes a batch. Must run after it is decided which rows have series.
     pub(super) fn observe(
         &mut self,
         batch: &Batch,
@@ -126,7 +127,7 @@ fn usage(before: &Node, now: &Node) -> Option<f64> {
     (elapsed > 0).then(|| 1.0 - (idle as f64 / elapsed as f64).min(1.0))
 }
 
-/// The zones by kind; those within others of their kind are in these.
+/// Returns the zones, summed by kind. A zone inside another zone of its kind is not counted again.
 fn zones(batch: &Batch) -> Vec<Zone> {
     let Some(energy) = &batch.energy else {
         return Vec::new();
@@ -167,7 +168,7 @@ const fn place(part: KeplerPart) -> usize {
     }
 }
 
-/// Writes every family that has samples; `part` gets each when it is written.
+/// Writes all families that have samples, and passes each one to `part`.
 pub(super) fn write(
     text: &mut Writer,
     names: &Names,
@@ -195,7 +196,7 @@ pub(super) fn write(
     }
 }
 
-/// A family whose head is written before its first sample.
+/// A family whose header is written with its first sample.
 struct Family<'a> {
     text: &'a mut Writer,
     metric: &'static KeplerMetric,
@@ -241,7 +242,7 @@ impl Family<'_> {
         }
     }
 
-    /// By socket and mode, as 0.7 has it.
+    /// Writes a zone by socket and mode, as Kepler 0.7 does.
     fn zones_of(&mut self, kind: ZoneKind, names: &Names, energy: &Energy, born: Born) {
         for zone in energy.zones.iter().filter(|z| z.labels[0] == kind.name()) {
             let [_, socket, source] = &zone.labels;
@@ -308,7 +309,8 @@ impl Family<'_> {
         }
     }
 
-    /// The identity of a process has no state: 0.11 leaves it out where there is no zone.
+    /// Writes the energy of a process. Kepler 0.11 identifies a process without `state`, and adds
+    /// that label only to metrics with a zone.
     fn put_zone(&mut self, born: Born, identity: &str, [zone, source]: [&str; 2], value: Value) {
         let names = ["state", "zone", "source"];
         let values = [STATE, zone, source];
@@ -339,7 +341,7 @@ fn counted(source: KeplerSource, row: &Row, measured: Measured) -> Option<Value>
     })
 }
 
-/// Values of `zone`, `path` and `source`.
+/// Values of the labels `zone`, `path` and `source`.
 struct ZoneLabels<'a>([&'a str; 3]);
 
 impl ZoneLabels<'_> {
@@ -358,7 +360,7 @@ fn watts(uj: u64, seconds: f64) -> Value {
     Value::Float(uj as f64 / 1e6 / seconds)
 }
 
-/// The unit with which the name ends, if it is a word of OpenMetrics.
+/// Returns the unit at the end of a metric's name, if OpenMetrics knows that unit.
 fn unit(name: &str) -> &'static str {
     ["joules", "watts", "seconds", "ratio"]
         .into_iter()

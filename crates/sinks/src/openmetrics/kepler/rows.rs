@@ -1,4 +1,4 @@
-//! The rows below the node under Kepler's labels.
+//! The rows below the node level, with Kepler's labels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -12,24 +12,24 @@ use super::super::labels::OVERFLOW;
 use super::super::view::Born;
 use super::push_label;
 
-/// Identity labels by the names of 0.11 and of 0.7.
+/// Identity labels in the schemes of Kepler 0.11 and 0.7.
 type Labels = [Arc<str>; 2];
 
-/// One set of series.
+/// The series of one row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) labels: Labels,
     pub(super) born: Born,
     pub(super) counters: Counters,
     pub(super) joules: Joules,
-    /// Growth in the last tick; `None` in the first batch that shows the row.
+    /// Energy in the last interval; `None` in the first batch that shows the row.
     pub(super) tick: Option<Joules>,
 }
 
-/// What is remembered of rows from one batch to the next.
+/// State of the rows that is kept between batches.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// Without a subject: what found no room.
+    /// The key `None` is the overflow row.
     containers: HashMap<Option<Subject>, Known>,
     pods: BTreeMap<String, Row>,
     processes: HashMap<ProcessId, Known>,
@@ -39,14 +39,14 @@ pub(super) struct Rows {
 #[derive(Debug)]
 struct Known {
     labels: Labels,
-    /// As of the last batch.
+    /// Value in the last batch.
     joules: Joules,
     pod: Option<Arc<Owner>>,
     sequence: u64,
 }
 
 impl Rows {
-    /// Containers and their pods.
+    /// Returns the rows of the containers and of their pods.
     pub(super) fn containers(
         &mut self,
         node_name: &str,
@@ -77,7 +77,7 @@ impl Rows {
                 continue;
             };
             if let Some(pod) = owner.as_ref().and_then(|owner| owner.pod.as_ref()) {
-                // It keeps what containers had that are gone: its series only goes up.
+                // A pod's sum includes containers that are gone, so it never decreases.
                 let known = self.pods.get(&pod.uid);
                 let sum = pods.entry(pod.uid.clone()).or_insert_with(|| Row {
                     tick: known.map(|_| Joules::default()),
@@ -112,7 +112,8 @@ impl Rows {
         [rows, self.pods.values().cloned().collect()]
     }
 
-    /// Processes; called after [`Rows::containers`].
+    /// Returns the rows of the processes. Must run after [`Rows::containers`], which counts the
+    /// batches.
     pub(super) fn processes(
         &mut self,
         node_name: &str,
@@ -138,16 +139,16 @@ impl Rows {
     }
 }
 
-/// What a batch has of a row.
+/// A row's values in one batch.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     sequence: u64,
     born: Born,
-    /// Those so far, and the part of them that is in the overflow.
+    /// The current figures, and the part of them that is counted in the overflow.
     figures: [&'a Figures; 2],
 }
 
-/// The row of a batch, what it grew by, and whose it is.
+/// Returns the row as of this batch, its growth, and its owner.
 fn step<K: Eq + Hash + Clone>(
     known: &mut HashMap<K, Known>,
     key: &K,
@@ -251,7 +252,7 @@ fn process_labels(node_name: &str, row: &ProcessRow, batch: &Batch) -> Labels {
     [new.into(), old.into()]
 }
 
-/// The words of 0.11.
+/// Returns the runtime's name in Kepler 0.11.
 const fn runtime(runtime: Runtime) -> &'static str {
     match runtime {
         Runtime::Docker => "docker",
@@ -262,7 +263,8 @@ const fn runtime(runtime: Runtime) -> &'static str {
     }
 }
 
-/// Labels with their values; an empty one is the same as none, to every scraper.
+/// Joins labels and values. Empty values are left out, because scrapers treat an empty label as
+/// absent.
 pub(in super::super) fn joined(labels: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (name, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
