@@ -1,14 +1,14 @@
-//! What identifies a series, and when that is settled.
+//! The labels that identify a series, and when they become final.
 
 use noctule_model::{Batch, Owner, ProcessId, ProcessRow, Subject, SubjectRow};
 
 use super::budget::Admission;
 use super::text::push_label;
 
-/// Identity of the row in which everything is added up that found no room.
+/// The identity label's value for the row that collects everything beyond the budget.
 pub(super) const OVERFLOW: &str = "_overflow";
 
-/// The label that identifies a subject, and its value.
+/// Returns the label that identifies a subject, and its value.
 fn identity(subject: &Subject) -> (&'static str, &str) {
     match subject {
         Subject::Container(id) => ("container_id", id),
@@ -18,8 +18,9 @@ fn identity(subject: &Subject) -> (&'static str, &str) {
     }
 }
 
-/// Whether a subject may be exposed now, and with which labels. `patience_over` says that it has
-/// been known for long enough, `lives` whether any of its groups is left.
+/// Decides whether a subject may be exported now, and with which labels. `patience_over` means that
+/// the subject has been known for long enough, and `lives` returns whether any of its cgroups still
+/// exists.
 pub(super) fn of_subject(
     row: &SubjectRow,
     patience_over: bool,
@@ -27,8 +28,8 @@ pub(super) fn of_subject(
 ) -> Admission {
     let (label, value) = identity(&row.subject);
     if value == OVERFLOW {
-        // An LXC container can have that name. Two series with the same labels make the whole
-        // scrape invalid, so it shares the row whose name it took.
+        // An LXC container can have this name. Two series with equal labels would make the whole
+        // scrape invalid, so the container is counted in the overflow row.
         return Admission::Overflow;
     }
     let container = matches!(row.subject, Subject::Container(_));
@@ -43,7 +44,7 @@ pub(super) fn of_subject(
     Admission::Show(labels.into())
 }
 
-/// Whether everything is known of a container that is going to be.
+/// Returns whether the container's name is known, and that of its pod, if any.
 pub fn has_names(owner: &Owner) -> bool {
     owner.container.as_ref().is_some_and(|c| c.name.is_some())
         && owner.pod.as_ref().is_none_or(|pod| pod.name.is_some())
@@ -61,7 +62,7 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
         ("unit", owner.unit.as_deref()),
     ];
     for (label, value) in known {
-        // An empty label is the same as none, to every scraper.
+        // Scrapers treat an empty label as absent.
         if let Some(value) = value.filter(|v| !v.is_empty()) {
             labels.push(',');
             push_label(labels, label, value);
@@ -69,20 +70,22 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
     }
 }
 
-/// How old a process is when it is exposed, if it does not end before. Younger ones often are not yet
-/// what they were made to be: who starts a service or a container forks, moves the child to its
-/// group, and the child calls exec.
+/// Age at which a process is exported, unless it ends earlier. A younger process often still
+/// changes: a service manager or runtime forks, moves the child to its cgroup, and the child calls
+/// exec.
 const GROWN_UP_NS: u64 = 1_000_000_000;
 
-/// When a process was created, in Unix seconds.
+/// Returns when a process was created, in Unix seconds with three decimals.
 pub(super) fn start(id: ProcessId, batch: &Batch) -> String {
     let created_ms = batch.boot_unix_ns.saturating_add(id.start_ns) / 1_000_000;
     format!("{}.{:03}", created_ms / 1000, created_ms % 1000)
 }
 
-/// Whether a process may be exposed now. It waits for its group's owner as long as a container
-/// waits for its name; then the group is named by its id. Of one that is gone the last group and
-/// name come with its end.
+/// Decides whether a process may be exported now, and with which labels.
+///
+/// A process waits for the owner of its cgroup as long as a container waits for its name. After
+/// that, the label is the cgroup's id. A process that is gone waits for its exit record, which
+/// contains its final cgroup and name.
 pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Admission {
     let created_ns = batch.boot_unix_ns.saturating_add(row.id.start_ns);
     let young = batch.time_unix_ns < created_ns.saturating_add(GROWN_UP_NS);

@@ -1,4 +1,4 @@
-//! The metrics of every level.
+//! Writes the metrics of the levels.
 
 use noctule_model::{
     Cause, Counter, Counts, DestinationCounter, EventCounter, METRICS, Measurable, Measured,
@@ -15,12 +15,12 @@ use super::writer::{HistogramSample, Writer};
 
 const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 
-/// Rows of which the samples of a family are written at a time.
+/// Number of rows whose samples are passed on together.
 const ROWS: usize = 64;
 
-/// Writes every family of the level that has samples. Families are the outer loop, because
-/// OpenMetrics wants the samples of a family together.
-/// `part` gets the samples of some rows at a time.
+/// Writes all families of the level that have samples. Families are the outer loop, because
+/// OpenMetrics requires the samples of a family to be contiguous. `part` gets the samples of up to
+/// [`ROWS`] rows at a time.
 pub(super) fn write(
     text: &mut Writer,
     level: &Rows<'_>,
@@ -37,7 +37,7 @@ pub(super) fn write(
     }
 }
 
-/// Writes the samples of some rows. The head of the family comes with the first of them.
+/// Writes the samples of some rows. The header of the family precedes the first of them.
 fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: &Snapshot) {
     let Snapshot {
         measured,
@@ -118,7 +118,8 @@ fn events(
     });
 }
 
-/// Counters that are distinguished by the metric's own label; a metric without one has one part.
+/// Writes counters that the metric's own label distinguishes. A metric without such a label has one
+/// part.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Writer,
     level: &Rows<'_>,
@@ -140,7 +141,7 @@ fn labelled<K: Measurable, const N: usize>(
     }
 }
 
-/// What is counted in nanoseconds is shown in seconds.
+/// Returns the value in the metric's unit. Times are counted in nanoseconds and shown in seconds.
 fn value(metric: &Metric, count: u64) -> Value {
     match metric.unit {
         Unit::Seconds => Value::Nanoseconds(count),
@@ -148,7 +149,7 @@ fn value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-/// A figure that goes up and down.
+/// Writes a gauge.
 fn now(text: &mut Writer, level: &Rows<'_>, metric: &Metric, value: fn(&Line) -> Value) {
     text.family(level.name, metric);
     for line in level.lines.iter().filter(|line| !line.ended) {
@@ -184,7 +185,8 @@ fn destinations(
     for line in level.destinations {
         for (name, counter) in parts.iter().filter(there) {
             let value = value(metric, line.amount[*counter]);
-            // The first label of the metric is the destination, which is with the partner.
+            // The metric's first label is the destination. The labels of the partner already
+            // contain it.
             let labels = &metric.labels[1..];
             let names = &[*name][..labels.len()];
             text.pair(line, (labels, names), value);
@@ -200,7 +202,7 @@ fn frequency(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
     text.family(level.name, metric);
     for line in level.lines {
         if let Some(hertz) = hertz(line) {
-            // A fraction of a hertz is noise, and would be a third of the line.
+            // Fractions of a hertz are noise, and their digits would make up a third of the line.
             text.sample(
                 line.born,
                 &line.labels,

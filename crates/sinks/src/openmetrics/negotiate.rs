@@ -1,22 +1,22 @@
-//! Which format a scraper gets.
+//! Content negotiation for `/metrics`.
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposition {
-    /// Prometheus' protobuf format, length-delimited: the one with native histograms.
+    /// Prometheus' protobuf format, length-delimited. The only format with native histograms.
     Protobuf,
     /// OpenMetrics 1.0.
     OpenMetrics,
-    /// The Prometheus text format 0.0.4, which everything can read.
+    /// The Prometheus text format 0.0.4, which every scraper can read.
     #[default]
     Classic,
 }
 
 impl Exposition {
-    /// Every format, the best first.
+    /// All formats, in order of preference.
     pub const ALL: [Self; 3] = [Self::Protobuf, Self::OpenMetrics, Self::Classic];
 
-    /// The value of the header `Content-Type`.
+    /// Returns the value of the header `Content-Type`.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Protobuf => {
@@ -27,12 +27,14 @@ impl Exposition {
         }
     }
 
-    /// Chooses by the header `Accept`.
+    /// Chooses a format according to the header `Accept`.
     ///
-    /// Protobuf and OpenMetrics only for who names them (the latter in version 1.0.0 or without a
-    /// version) and does not prefer another one; the classic format for everybody else: browsers,
-    /// `curl`, a client that accepts none (an answer it can read as text is worth more than a 406). A
-    /// media range whose `q` is malformed is ignored.
+    /// A client gets protobuf or OpenMetrics only if it names that format and does not prefer
+    /// another one. OpenMetrics must be named with version 1.0.0 or without a version.
+    ///
+    /// All other clients, such as browsers and `curl`, get the classic format. So does a client
+    /// that accepts none of the formats, because readable text is more useful than a 406. A media
+    /// range with a malformed `q` is ignored.
     pub fn negotiate(accept: Option<&str>) -> Self {
         let mut best = (0.0, Self::Classic);
         let ranges = accept.unwrap_or_default().split(',');
@@ -50,7 +52,7 @@ impl Exposition {
     }
 }
 
-/// One element of `Accept`.
+/// One media range of the header `Accept`.
 struct Range<'a> {
     media: &'a str,
     version: Option<&'a str>,
@@ -84,8 +86,8 @@ impl<'a> Range<'a> {
         Some(range)
     }
 
-    /// The format that is meant. Wildcards mean none: the classic format is the answer to them
-    /// anyway, and must not win against an OpenMetrics that is named with a lower `q`.
+    /// Returns the format that the media range names. A wildcard names none: it gets the classic
+    /// format anyway, and must not outrank an OpenMetrics with a lower `q`.
     fn format(&self) -> Option<Exposition> {
         let is = |media: &str, version: &str| {
             self.media.eq_ignore_ascii_case(media) && self.version.is_none_or(|v| v == version)

@@ -1,4 +1,4 @@
-//! The metrics of the node as a whole and of the agent itself.
+//! Writes the metrics of the node as a whole and of the agent itself.
 
 use noctule_model::{
     Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource, Sending,
@@ -10,7 +10,7 @@ use super::text::Value;
 use super::view::Born;
 use super::writer::Writer;
 
-/// Writes every family that has samples.
+/// Writes all families that have samples.
 pub(super) fn write(text: &mut Writer, snapshot: &Snapshot, now_ns: u64) {
     for metric in SELF_METRICS {
         let mut family = Family {
@@ -23,7 +23,7 @@ pub(super) fn write(text: &mut Writer, snapshot: &Snapshot, now_ns: u64) {
     }
 }
 
-/// A family whose head is written before its first sample.
+/// A family whose header is written with its first sample.
 struct Family<'a> {
     text: &'a mut Writer,
     metric: &'static Metric<SelfSource>,
@@ -175,7 +175,7 @@ impl Family<'_> {
         }
     }
 
-    /// What found no room in the tables of TCP, where it is watched.
+    /// Writes how much did not fit in the tables for TCP, if TCP is observed.
     fn full_tables(&mut self, snapshot: &Snapshot) {
         if !connects_measured(snapshot.measured) {
             return;
@@ -191,14 +191,14 @@ impl Family<'_> {
         self.put_with(&[], value);
     }
 
-    /// Nothing where it is not known.
+    /// Writes the value, if it is known.
     fn put_known(&mut self, ns: Option<u64>) {
         if let Some(ns) = ns {
             self.put(Value::Nanoseconds(ns));
         }
     }
 
-    /// `values` of the metric's own labels, in their order.
+    /// Writes a sample. `values` belong to the metric's own labels, in their order.
     fn put_with(&mut self, values: &[&str], value: Value) {
         if !self.begun {
             self.text.family("", self.metric);
