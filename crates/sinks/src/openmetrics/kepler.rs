@@ -67,7 +67,7 @@ struct Zone {
 }
 
 impl Names {
-    /// When each of the series began.
+    /// Returns when each of the series began.
     pub(super) fn born(&self) -> impl Iterator<Item = Born> {
         let rows = self.containers.iter().chain(&self.pods);
         rows.chain(&self.processes).map(|row| row.born)

@@ -1,4 +1,4 @@
-//! Which pairs of a subject and a partner have series of their own.
+//! Decides which pairs of a subject and a partner get series of their own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -11,44 +11,44 @@ use super::budget::{Shown, Table};
 use super::figures::Figures;
 use super::view::{Born, YOUNG_NS};
 
-/// The labels of a subject that can be named in the series of another one, escaped; `None` while they are
-/// not settled.
+/// Returns the escaped labels with which the series of another subject refer to this one; `None`
+/// while they are not final.
 pub(super) type Named<'a> = dyn Fn(&Subject) -> Option<Arc<str>> + 'a;
 
-/// The figures of a subject for each of its partners.
+/// A kind of figures that a subject has for each of its partners.
 pub(super) trait Relation {
-    /// With whom.
+    /// The other side of the pair.
     type Partner: Ord + Clone + Debug + 'static;
-    /// What is counted.
+    /// The type of the figures.
     type Amount: Cumulative + Copy + Debug;
-    /// What decides who gets a place: the largest first.
+    /// The priority for a place; the largest comes first.
     type Rank: Ord;
 
-    /// Whether a pair that gets a place before anything of it was shown begins with what it has;
-    /// else at 0, and what it has is with all others.
+    /// Whether a pair's series start with all it has, if it gets a place before any of it was
+    /// shown. Otherwise they start at 0, and the past stays in the series of all other partners.
     const WHOLE: bool;
 
-    /// Labels of the series of all partners that have none of their own.
+    /// Labels of the series that sums all partners without a place.
     const OTHER: &'static str;
 
-    /// The partners of a subject that have rows of their own.
+    /// Returns the partners of a subject that have rows of their own.
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
 
-    /// Whether it can have series.
+    /// Returns whether the partner can have series.
     fn is_named(partner: &Self::Partner) -> bool;
 
-    /// Labels of the partner, escaped; `None` while they are not settled.
+    /// Returns the escaped labels of the partner; `None` while they are not final.
     fn labels(partner: &Self::Partner, named: &Named<'_>) -> Option<Arc<str>>;
 
-    /// `None` while there is too little for series.
+    /// Returns the rank; `None` while the amount is too small for series.
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
 
-    /// The amount of all partners together, those with rows of their own and others. Grows by no less
-    /// than these do.
+    /// Returns the amount over all partners, including those without rows of their own. It grows at
+    /// least as much as the sum of the rows.
     fn all(figures: &Figures) -> Self::Amount;
 }
 
-/// One set of series.
+/// The series of one pair.
 #[derive(Clone, Debug)]
 pub(super) struct PairLine<A> {
     /// Identity labels of the subject, escaped.
@@ -59,32 +59,33 @@ pub(super) struct PairLine<A> {
     pub(super) amount: A,
 }
 
-/// The pairs of all levels: they share one number of places.
+/// The pairs of all levels, which share one number of places.
 #[derive(Debug)]
 pub(super) struct Pairs<R: Relation> {
     room: usize,
     grace_ns: u64,
     subjects: HashMap<Subject, Partners<R>>,
-    /// Pairs that should have a series and found no place.
+    /// Number of pairs that should have series but got no place.
     overflowed: usize,
     other: Arc<str>,
-    /// When the batch before this one was taken, nanoseconds since 1970.
+    /// Time of the previous batch, nanoseconds since 1970.
     before_unix_ns: u64,
 }
 
 #[derive(Debug)]
 struct Partners<R: Relation> {
     seen_ns: u64,
-    /// It had series in the batch before: what its pairs had then was shown.
+    /// Whether the subject had series in the previous batch, so that the values of its pairs were
+    /// shown.
     shown_before: bool,
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
-    /// What its pairs added while they had series, those that are gone included.
+    /// Growth of the subject's pairs while they had series, including pairs that are gone.
     shown: R::Amount,
-    /// When it had a partner for the first time; 0: never.
+    /// When the subject got its first partner; 0 if it never had one.
     began_ns: u64,
-    /// What the series of all others had when the subject got its name.
+    /// Value of the series of all other partners when the subject got its name.
     unnamed_rest: R::Amount,
-    /// The series that its pairs had before the subject got its name.
+    /// The series of the subject's pairs from before it got its name.
     unnamed: Vec<PairLine<R::Amount>>,
 }
 
@@ -103,7 +104,8 @@ impl<R: Relation> Default for Partners<R> {
 }
 
 impl<R: Relation> Partners<R> {
-    /// Its series under these labels. `other`: the labels of all others.
+    /// Returns the subject's series under the labels of `row`. `other` labels the series of all
+    /// partners without a place.
     fn lines(&self, at: u64, row: &Shown<'_>, other: &Arc<str>) -> Vec<PairLine<R::Amount>> {
         let line = |partner: &Arc<str>, born, amount| PairLine {
             labels: row.labels.clone(),
@@ -119,7 +121,7 @@ impl<R: Relation> Partners<R> {
         let mut born = row.born;
         if R::WHOLE {
             if self.began_ns == 0 {
-                // Most subjects have no partner.
+                // Most subjects have no partner, so they get no such series.
                 return lines;
             }
             born.began_ns = born.began_ns.max(self.began_ns);
@@ -128,13 +130,14 @@ impl<R: Relation> Partners<R> {
         lines
     }
 
-    /// What the series of all others have had under all labels of the subject.
+    /// Returns the total of the series of all other partners, under all labels that the subject has
+    /// had.
     fn rest(&self, row: &Shown<'_>) -> R::Amount {
         let [now, overflowed] = row.figures;
         R::all(now).since(&R::all(overflowed)).since(&self.shown)
     }
 
-    /// Ends the series before the subject had a name and begins those with its name at 0.
+    /// Ends the series without the subject's name. Those with the name begin at 0.
     fn begin_named(&mut self, at: u64, row: &Shown<'_>, unnamed: Shown<'_>, other: &Arc<str>) {
         self.unnamed = self.lines(at, &unnamed, other);
         self.unnamed_rest = self.rest(row);
@@ -144,7 +147,7 @@ impl<R: Relation> Partners<R> {
     }
 }
 
-/// The pairs that have places and grow, by subject.
+/// The growing pairs that have places, by subject.
 struct Holders<'a, A>(HashMap<&'a Subject, Held<'a, A>>);
 
 struct Held<'a, A> {
@@ -180,7 +183,7 @@ impl<'a, A> Holders<'a, A> {
         }
     }
 
-    /// A pair of the subject with the most places, if that has at least two more than this one.
+    /// Takes a pair from the subject with the most places, if that has at least two more than `to`.
     fn give_way(&mut self, to: &Subject) -> Option<&'a mut Pair<A>> {
         let own = self.0.get(to).map_or(0, |held| held.places);
         let holders = self.0.iter_mut();
@@ -194,28 +197,30 @@ impl<'a, A> Holders<'a, A> {
 #[derive(Debug)]
 struct Pair<A> {
     first_ns: u64,
-    /// When its series began, which goes on where it was with each later place; `began_ns` is 0 before.
+    /// When the pair's series began. They continue when the pair gets a place again. `began_ns` is
+    /// 0 before the first place.
     born: Born,
     seen_ns: u64,
     grown_ns: u64,
-    /// Kept once they are settled.
+    /// Labels of the partner, kept once they are final.
     labels: Option<Arc<str>>,
     now: A,
-    /// The part that is in the series of all others.
+    /// The part of `now` that is counted in the series of all other partners.
     charged: A,
     shown: bool,
-    /// When it got its place.
+    /// When the pair got its place.
     shown_ns: u64,
-    /// Nothing of it was shown before it got its place.
+    /// Whether nothing of the pair was shown before it got its place.
     fresh: bool,
-    /// When its series got its value or its place.
+    /// When the value of the pair's series changed, or the pair got its place.
     changed_ns: u64,
-    /// Its row as of the last batch. Rows that were taken out come again from 0 on.
+    /// Value of the pair's row in the last batch. A row that was evicted restarts at 0.
     row: A,
 }
 
 impl<R: Relation> Pairs<R> {
-    /// `grace_ns`: how long a pair that does not grow keeps its place when others want it.
+    /// Creates an empty set. `grace_ns` is how long a pair keeps its place without growth if
+    /// another pair needs it.
     pub(super) fn new(room: usize, grace_ns: u64) -> Self {
         Self {
             room,
@@ -227,19 +232,20 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// As [`Table::begin`].
+    /// Like [`Table::begin`].
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// How many pairs should have a series and found no place.
+    /// Returns the number of pairs that should have series but got no place.
     pub(super) fn overflowed(&self) -> usize {
         self.overflowed
     }
 
-    /// Takes the subjects of a batch and gives places away. `shown` says whether a subject has
-    /// series, and then its figures and the part of them that is in the overflow; the series of its pairs
-    /// come with them or later.
+    /// Takes the subjects of a batch and assigns places.
+    ///
+    /// If a subject has series, `shown` returns its figures and the part of them that is counted in
+    /// the overflow. Its pairs never get series before the subject does.
     pub(super) fn observe<'a>(
         &mut self,
         at: u64,
@@ -273,7 +279,7 @@ impl<R: Relation> Pairs<R> {
         };
         partners.seen_ns = at;
         let Partners { pairs, shown, .. } = partners;
-        // Both are in the order of partners, and mostly have the same: nothing is searched then.
+        // Both lists are sorted by partner and mostly equal, so the common case needs no search.
         let mut known = pairs.iter_mut().peekable();
         let mut others = Vec::new();
         for (partner, amount) in R::of(row) {
@@ -295,12 +301,14 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// Places go to the pairs that rank first. A pair that has a place keeps it while it grows, and as long as
-    /// no other pair wants it; but a subject with fewer places than another takes one from the subject that has
-    /// most, so that no subject can have all of them.
+    /// Assigns places to the pairs that rank first.
     ///
-    /// Series of pairs without a place stay until all readers have their last value. There are at most as many of these
-    /// as places: no more pairs change places until then.
+    /// A pair keeps its place while it grows or no other pair needs the place. But a subject with
+    /// fewer places takes one from the subject that has the most, so that no subject can hold them
+    /// all.
+    ///
+    /// After a pair loses its place, its series stay until all readers have the last value. There
+    /// are at most as many such series as places. At that limit, no more pairs change places.
     fn place<'a>(
         &mut self,
         at: u64,
@@ -320,7 +328,7 @@ impl<R: Relation> Pairs<R> {
             if partners.began_ns == 0 && figures.is_some_and(|[now, _]| R::all(now) != none) {
                 partners.began_ns = at;
             }
-            // What is in the overflow stays there.
+            // The part in the overflow stays there.
             let whole = figures.is_some_and(|[_, overflowed]| R::all(overflowed) == none);
             let began = !std::mem::replace(&mut partners.shown_before, has_series);
             let mut held = Vec::new();
@@ -350,7 +358,7 @@ impl<R: Relation> Pairs<R> {
         waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
         quiet.sort_by_key(|(_, pair)| quiet_ns(pair));
         if !waiting.is_empty() {
-            // The newest gives way first.
+            // The newest pair loses its place first.
             holders.sort();
         }
         self.overflowed = 0;
@@ -387,7 +395,7 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// The series of a level, as of now.
+    /// Returns the series of a level as of this batch.
     pub(super) fn lines(
         &mut self,
         at: u64,
@@ -419,7 +427,7 @@ impl<R: Relation> Pairs<R> {
 }
 
 impl<A: Cumulative> Pair<A> {
-    /// Takes what it has now; what it grew by goes to `shown` if it has series.
+    /// Records the current amount. Adds the growth to `shown` if the pair has series.
     fn count(&mut self, at: u64, amount: &A, shown: &mut A) {
         let growth = amount.since(&self.row);
         self.seen_ns = at;
@@ -437,7 +445,8 @@ impl<A: Cumulative> Pair<A> {
         }
     }
 
-    /// Gives it a place. All it had is in the series of all others and stays there, unless it is fresh.
+    /// Gives the pair a place. Its past stays in the series of all other partners, unless the pair
+    /// is fresh.
     fn take_place(&mut self, at: u64, before_unix_ns: u64) {
         if self.born.began_ns == 0 {
             self.born.began_ns = at;
@@ -450,28 +459,29 @@ impl<A: Cumulative> Pair<A> {
         self.changed_ns = at;
     }
 
-    /// Its row is gone, and its place.
+    /// Gives up the pair's place, because its row is gone.
     fn leave(&mut self) {
         self.shown = false;
         self.row = A::default();
     }
 
-    /// Whether it has a series: with a place, or since it had one.
+    /// Returns whether the pair has series: it has a place, or its old series are still shown.
     fn is_listed(&self, at: u64) -> bool {
         self.shown || self.stays(at)
     }
 
-    /// Whether its series stays without a place: until a reader that looks every five minutes has its last value.
+    /// Returns whether the series remain without a place. They stay until a reader that scrapes
+    /// every five minutes has the last value.
     fn stays(&self, at: u64) -> bool {
         self.born.began_ns > 0 && at.saturating_sub(self.changed_ns) <= YOUNG_NS
     }
 
-    /// What its series has.
+    /// Returns the value of the pair's series.
     fn shown(&self) -> A {
         self.now.since(&self.charged)
     }
 
-    /// Its series begins now, at 0. What it had is in another series.
+    /// Restarts the pair's series at 0. Its past is in another series.
     fn begin_again(&mut self, born: Born) {
         self.charged = self.now.clone();
         self.born = Born {

@@ -15,7 +15,7 @@ fn unit(name: &str) -> Subject {
     Subject::Unit(name.into())
 }
 
-/// A victim that waited for these culprits, in ms; the empty name stands for the unnamed.
+/// A victim that waited for these culprits, in ms. The empty name is the culprit without a name.
 fn row(name: &str, blame: &[(&str, u64)]) -> SubjectRow {
     let culprit = |name: &str| match name {
         "" => Blamed::Unnamed,
@@ -50,7 +50,7 @@ impl<R: Relation> Steps<R> {
         }
     }
 
-    /// One batch.
+    /// Runs one batch.
     fn lines(&mut self, at: u64, rows: &[SubjectRow]) -> Vec<PairLine<R::Amount>> {
         for row in rows {
             let figures = Figures::of_subject(row);
@@ -74,7 +74,7 @@ impl<R: Relation> Steps<R> {
 }
 
 impl Steps<Blame> {
-    /// One batch: the series as `victim<culprit=ms`.
+    /// Runs one batch. Returns the series as `victim<culprit=ms`.
     fn step(&mut self, at: u64, rows: &[SubjectRow]) -> String {
         let show = |l: PairLine<u64>| {
             let name = l.partner.split('"').nth(1).expect("the label culprit");
@@ -86,8 +86,8 @@ impl Steps<Blame> {
 }
 
 impl Steps<Destinations> {
-    /// One batch that a scrape shows, of a row with so many connects to each port: the series as
-    /// `port=connects`, and their sum.
+    /// Runs one batch and shows it to a scraper. `connects` has the number of connects to each
+    /// port. Returns the series as `port=connects`, and their sum.
     fn scrape(&mut self, at: u64, connects: &[(u16, u64)]) -> (String, u64) {
         let mut row = row("v", &[]);
         for (port, connects) in connects {
@@ -146,34 +146,34 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
     let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
     assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
     assert_eq!(steps.pairs.overflowed(), 1);
-    // Others with more blame take nothing from one that grows.
+    // Other pairs take no place from a growing one, even if they have more blame.
     assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
     assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
     let text = "v<unit:a=0 v<unit:b=1 v<_other=122";
     assert_eq!(steps.step(103, &blame(92, 31)), text);
-    // The later growth of b is with all others; once it has a place again, it goes on from there.
+    // Further growth of b is in `_other`. If b gets a place again, its series continue.
     let text = "v<unit:a=1 v<unit:b=1 v<_other=126";
     assert_eq!(steps.step(104, &blame(93, 35)), text);
     assert_eq!(steps.pairs.overflowed(), 1);
     let text = "v<unit:a=1 v<unit:b=1 v<_other=127";
     assert_eq!(steps.step(300, &blame(93, 36)), text);
-    // Each reader has the last value of a by then.
+    // By now each reader has the last value of a.
     let late = 301 + YOUNG_NS;
     let text = "v<unit:b=3 v<_other=127";
     assert_eq!(steps.step(late, &blame(93, 38)), text);
 }
 
-/// Its first connects were seen: the next place is none to begin at 0 with, and the sum stays.
+/// The first connects were shown, so the next place does not start them at 0, and the sum stays.
 #[test]
 fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
     let mut steps: Steps<Destinations> = Steps::new(9, 1);
     let cases = [
         (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
         (2, [(80, 7), (81, 3)], ("80=7 _other=3", 10)),
-        // 80 is quiet for longer than the grace.
+        // Port 80 has been quiet for longer than the grace time.
         (103, [(80, 7), (81, 4)], ("80=7 81=0 _other=4", 11)),
         (104, [(80, 7), (81, 5)], ("80=7 81=1 _other=4", 12)),
-        // What it did without a place stays with all others.
+        // Growth without a place stays in `_other`.
         (105, [(80, 9), (81, 5)], ("80=7 81=1 _other=6", 14)),
         (300, [(80, 10), (81, 5)], ("80=7 81=1 _other=7", 15)),
         (301, [(80, 12), (81, 5)], ("80=9 81=1 _other=7", 17)),
@@ -195,10 +195,10 @@ fn a_subject_with_fewer_places_takes_one() {
     let text = steps.step(3, &with(38));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=50"), "{text}");
     assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
-    // Nobody has two more than v now.
+    // No subject has two places more than v now.
     let text = steps.step(4, &with(39));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=51"), "{text}");
-    // Its series goes on from what it had.
+    // Its series continue from their last value.
     let text = steps.step(5, &rows(21, 39));
     assert_eq!(text, "v<unit:a=1 v<unit:b=8 v<_other=51");
     assert_eq!(
@@ -213,7 +213,7 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     steps.step(1, &[row("v", &[("a", 20)])]);
     let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
     assert_eq!(text, "v<unit:a=5 v<_other=35");
-    // The culprit is no subject any more: the counters still have it.
+    // The culprit is no longer a subject, but the counters still include it.
     let mut gone = row("v", &[("a", 25), ("b", 16)]);
     gone.blame.remove(0);
     let text = "v<unit:a=5 v<unit:b=0 v<_other=36";
@@ -222,7 +222,7 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
 }
 
-/// What `increase()` counts at a reader.
+/// A reader that sums increases as `increase()` does.
 struct Counting {
     every: u64,
     view: View,
@@ -249,7 +249,7 @@ impl Counting {
     }
 }
 
-/// Pairs change places, go, and come again from 0 on.
+/// Pairs change places, disappear, and reappear at 0.
 #[test]
 fn each_reader_counts_all_that_pairs_had() {
     const SECOND: u64 = 1_000_000_000;
@@ -306,7 +306,7 @@ fn a_victim_without_series_has_no_pairs_but_is_in_the_overflow() {
     assert_eq!(steps.step(1, &rows(20, 30)), text);
     let text = "v<unit:a=1 v<_other=20 rest<_other=35";
     assert_eq!(steps.step(2, &rows(21, 35)), text);
-    // It gets the place that became free, and counts from there.
+    // The row gets the free place and counts from here.
     let rows = [row("w", &[("b", 38)])];
     let text = "w<unit:b=0 w<_other=3 rest<_other=35";
     assert_eq!(steps.step(3, &rows), text);
