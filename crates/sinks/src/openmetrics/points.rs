@@ -1,4 +1,4 @@
-//! The metrics of a snapshot as requests of OTLP.
+//! The metrics of a snapshot as OTLP requests.
 
 use noctule_model::{Metric, OtelKind, OtelMetric, otel_attributes};
 use prost::Message as _;
@@ -15,13 +15,14 @@ use crate::otlp::messages::{
 };
 use crate::otlp::{Identity, REQUEST_BYTES, Request, of_labels, scope};
 
-/// How long after its start a sum has its point of 0. A point at its own start means that the start is not known.
+/// Distance of a sum's zero point from its start. A point exactly at the start time would mean that
+/// the start is unknown.
 const ZERO_AFTER_NS: u64 = 1;
 
-/// Points of one resource in the making.
+/// The points of one resource, under construction.
 pub(super) struct Points {
     metrics: Vec<messages::Metric>,
-    /// The metric that samples go to, and what it is.
+    /// The metric that receives samples now, as an index and its definition.
     open: Option<(usize, OtelMetric)>,
     time_unix_ns: u64,
     count: u64,
@@ -37,7 +38,8 @@ impl Points {
         }
     }
 
-    /// Samples from here on belong to this metric. Several of ours can have one name.
+    /// Makes `metric` the one that receives samples. Several of our metrics can map to the same
+    /// OTLP name.
     pub(super) fn metric<S>(&mut self, level: &str, metric: &Metric<S>) {
         let otel = OtelMetric::new(level, metric);
         let known = self.metrics.iter().position(|it| it.name == otel.name);
@@ -70,7 +72,8 @@ impl Points {
         self.open = Some((at, otel));
     }
 
-    /// A sum that is new to the receiver has a second point: 0 at its start, where that is known.
+    /// Adds a sample. A sum that is new to the receiver gets a second point: 0 at its start, if
+    /// that is known.
     pub(super) fn sample(
         &mut self,
         labels: SampleLabels<'_>,
@@ -109,7 +112,7 @@ impl Points {
         }
     }
 
-    /// As [`Points::sample`].
+    /// Like [`Points::sample`].
     pub(super) fn histogram(
         &mut self,
         labels: SampleLabels<'_>,
@@ -149,7 +152,8 @@ impl Points {
     }
 }
 
-/// The upper bound of a bucket of Prometheus has its index; here the lower one has.
+/// Converts the buckets. Prometheus' index refers to a bucket's upper bound, OTLP's to the lower
+/// one.
 fn buckets(sample: &HistogramSample<'_>) -> (u64, Option<Buckets>) {
     let (zero_count, counted) = exponential(sample.histogram);
     let positive = counted.first().map(|(first, _)| {
@@ -168,7 +172,7 @@ fn buckets(sample: &HistogramSample<'_>) -> (u64, Option<Buckets>) {
 
 fn attributes(otel: &OtelMetric, labels: SampleLabels<'_>) -> Vec<KeyValue> {
     let SampleLabels {
-        // The first list is that of the row: it is in the resource.
+        // The row's labels are in the resource.
         identity: [_, partner],
         own: (names, values),
     } = labels;
@@ -184,7 +188,7 @@ fn attributes(otel: &OtelMetric, labels: SampleLabels<'_>) -> Vec<KeyValue> {
     fixed.chain(mapped).collect()
 }
 
-/// Resources until a request is large enough.
+/// Collects resources until a request is large enough.
 struct Requests<'a> {
     identity: &'a Identity,
     hand_on: &'a mut dyn FnMut(Request),
@@ -227,8 +231,9 @@ impl Requests<'_> {
 }
 
 impl Snapshot {
-    /// The same figures as requests of OTLP, each as it is made. `now_ns` is as for [`Snapshot::render`]. `view`
-    /// says which figures the receiver has: a series that is new to it has a point at 0 as well.
+    /// Passes the figures to `hand_on` as OTLP requests, one at a time. `now_ns` is the same as for
+    /// [`Snapshot::render`]. `view` determines which series are new to the receiver; those get an
+    /// additional point at 0.
     pub fn otlp(
         &self,
         identity: &Identity,
@@ -279,7 +284,7 @@ mod tests {
     use super::super::exporter::{Exporter, Options};
     use super::*;
 
-    /// Points of some sums of the row: the metric, the time and the value.
+    /// Returns the points of some sums of the row: the metric, the time and the value.
     fn points(requests: &[Request]) -> Vec<(String, u64, f64)> {
         let resources = requests.iter().flat_map(|request| {
             let decoded = MetricsRequest::decode(&*request.body);

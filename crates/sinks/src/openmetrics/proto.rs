@@ -1,5 +1,5 @@
-//! The protobuf format of Prometheus (`io.prometheus.client`), length-delimited. It alone has native
-//! histograms.
+//! Prometheus' protobuf format (`io.prometheus.client`), length-delimited. It is the only format
+//! with native histograms.
 
 use noctule_model::{Histogram, Kind};
 use prost::Message;
@@ -7,13 +7,13 @@ use prost::Message;
 use super::text::Value;
 use super::writer::{HistogramSample, SampleLabels};
 
-/// Buckets for each power of two: 2^3, as the kernel side has them.
+/// 2^3 buckets for each power of two, like the histograms in the kernel.
 pub(super) const SCHEMA: i32 = 3;
 
-/// Values up to this one are in the zero bucket: what client libraries of Prometheus have by default.
+/// Upper bound of the zero bucket: the default of Prometheus' client libraries.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
-/// Empty buckets between two full ones that are written rather than begin a new span.
+/// Longest run of empty buckets that is written out instead of starting a new span.
 const GAP: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -48,7 +48,7 @@ struct Timestamp {
 }
 
 impl Timestamp {
-    /// `None` where the time is not known.
+    /// Returns `None` if the time is unknown.
     fn new(unix_ns: u64) -> Option<Self> {
         (unix_ns > 0).then_some(Self {
             seconds: (unix_ns / 1_000_000_000) as i64,
@@ -113,7 +113,7 @@ struct Family {
     name: String,
     #[prost(string, tag = "2")]
     help: String,
-    /// 0: counter, 1: gauge, 4: histogram.
+    /// 0 is a counter, 1 a gauge, 4 a histogram.
     #[prost(int32, tag = "3")]
     kind: i32,
     #[prost(message, repeated, tag = "4")]
@@ -122,21 +122,22 @@ struct Family {
     unit: String,
 }
 
-/// Number of the field of a family that has its samples.
+/// Number of the field `metric` in `MetricFamily`.
 const METRIC: u32 = 4;
 
-/// Families in the making.
+/// Metric families, under construction.
 #[derive(Default)]
 pub(super) struct Families {
     out: Vec<u8>,
-    /// The last one, without its samples.
+    /// The current family, without its samples.
     open: Option<Family>,
-    /// Its samples, encoded: as messages they are ten times as large.
+    /// Samples of the current family, already encoded: the messages would take ten times as much
+    /// memory.
     samples: Vec<u8>,
 }
 
 impl Families {
-    /// Starts a family with this name, or goes on with it.
+    /// Starts a family, or continues the current one if it has this name.
     pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         let (suffix, kind) = match kind {
             Kind::Counter => ("_total", 0),
@@ -161,7 +162,8 @@ impl Families {
         prost::encoding::message::encode(METRIC, metric, &mut self.samples);
     }
 
-    /// `start_unix_ns`: when a counter was 0, in nanoseconds since 1970; 0 where that is not known.
+    /// Adds a sample. `start_unix_ns` is when a counter was 0, in nanoseconds since 1970; 0 if that
+    /// is unknown.
     pub(super) fn sample(&mut self, labels: SampleLabels<'_>, value: Value, start_unix_ns: u64) {
         let Some(family) = &self.open else {
             return;
@@ -180,7 +182,7 @@ impl Families {
         });
     }
 
-    /// `start_unix_ns` as in [`Families::sample`].
+    /// Adds a histogram. `start_unix_ns` is the same as for [`Families::sample`].
     pub(super) fn histogram(
         &mut self,
         labels: SampleLabels<'_>,
@@ -208,7 +210,7 @@ impl Families {
         std::mem::take(&mut self.out)
     }
 
-    /// Completes the last family.
+    /// Completes the current family.
     pub(super) fn close(&mut self) {
         if let Some(family) = self.open.take() {
             let length = family.encoded_len() + self.samples.len();
@@ -219,17 +221,18 @@ impl Families {
     }
 }
 
-/// The bucket of schema 3 that has a value in seconds: its upper bound is 2^(index/8).
+/// Returns the schema 3 bucket for a value in seconds. The bucket's upper bound is 2^(index/8).
 fn index(seconds: f64) -> i32 {
     (seconds.log2() * f64::from(1 << SCHEMA)).ceil() as i32
 }
 
-/// The buckets of schema 3, in seconds, of a histogram in nanoseconds: how many values are 0, and each bucket
-/// that holds something with its count, ascending.
+/// Converts a histogram of nanoseconds into schema 3 buckets in seconds. Returns the number of
+/// values that are 0, and each non-empty bucket with its count, in ascending order.
 ///
-/// Both have 8 buckets for each power of two, but ours are of equal width within it, and begin at
-/// powers of two of nanoseconds. So the bounds do not meet: each of our buckets goes as a whole into the
-/// bucket that has its middle. Counts stay exact, and a bucket only grows; a value can be one bucket off.
+/// Both kinds have 8 buckets per power of two. Ours have equal widths within a power of two, and
+/// start at powers of two of nanoseconds, so the bounds differ. Each of our buckets is therefore
+/// counted in the schema 3 bucket that contains its middle. Counts are exact and buckets never
+/// shrink, but a value can be one bucket off.
 pub(super) fn exponential(histogram: &Histogram) -> (u64, Vec<(i32, u64)>) {
     let mut zero_count = 0;
     let mut counts: Vec<(i32, u64)> = Vec::new();
@@ -247,7 +250,8 @@ pub(super) fn exponential(histogram: &Histogram) -> (u64, Vec<(i32, u64)>) {
     (zero_count, counts)
 }
 
-/// The same as the format has it: spans of buckets, and the difference of each to the one before.
+/// Encodes the histogram as the format requires: spans of buckets, and each count as the difference
+/// to the one before.
 fn native(histogram: &Histogram) -> ProtoHistogram {
     let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
     let (zero_count, counts) = exponential(histogram);
@@ -272,7 +276,7 @@ fn native(histogram: &Histogram) -> ProtoHistogram {
         next = index + 1;
     }
     if spans.is_empty() {
-        // Says that the histogram is a native one, also without a value.
+        // An empty span marks the histogram as native even if it has no values.
         spans.push(Span {
             offset: 0,
             length: 0,
@@ -307,14 +311,14 @@ fn label_pairs(labels: SampleLabels<'_>) -> Vec<Label> {
         .collect()
 }
 
-/// A value as the text formats show it, after a scraper undid the escapes of the format.
+/// Returns a value as scrapers store it after they have read one of the text formats.
 pub(crate) fn shown(value: &str) -> String {
     let mut escaped = String::new();
     super::escape::push_label_value(&mut escaped, value);
     unescaped(&escaped)
 }
 
-/// Reads a list of labels that is escaped for the text formats.
+/// Parses a list of labels that is escaped for the text formats.
 pub(super) fn pairs(mut list: &str) -> impl Iterator<Item = (&str, String)> {
     std::iter::from_fn(move || {
         let (name, rest) = list.split_once("=\"")?;
@@ -358,7 +362,7 @@ fn unescaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Count of each bucket by its index, as a reader of the format adds them up.
+    /// Returns the count of each bucket by index, decoded as a reader of the format does.
     fn read(histogram: &ProtoHistogram) -> Vec<(i32, i64)> {
         let mut counts = Vec::new();
         let (mut at, mut count) = (0, 0);
