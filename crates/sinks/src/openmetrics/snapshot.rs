@@ -1,4 +1,4 @@
-//! What a scrape renders: the series that exist, with their figures at one moment.
+//! The data that a scrape renders: the series that exist, with their values at one time.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use super::kepler::Names;
 use super::pairs::PairLine;
 use super::view::{Born, View};
 
-/// One level, ready to be rendered.
+/// The rows and pairs of one level.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) name: &'static str,
     pub(super) lines: Vec<Line>,
     pub(super) blames: Vec<PairLine<u64>>,
     pub(super) destinations: Vec<PairLine<DestinationCounters>>,
-    /// Rows in the overflow; `None` where there is no budget.
+    /// Number of rows in the overflow; `None` if the level has no limit.
     pub(super) overflowed: Option<usize>,
 }
 
-/// What the agent's own server has done, up to a batch.
+/// Counters of the agent's HTTP server, as of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// Requests that were refused, by reason.
+    /// Refused requests by reason.
     pub refused: Vec<(&'static str, u64)>,
-    /// Whether the web configuration is in effect; `None` without one.
+    /// Whether the web configuration is in effect; `None` if there is none.
     pub config_valid: Option<bool>,
-    /// Scrapes by scrapers that are not remembered; `None` where none is.
+    /// Scrapes from addresses that are not tracked; `None` if no scraper is tracked.
     pub untracked_scrapes: Option<u64>,
 }
 
-/// Some rows of a level, with what belongs to them.
+/// Some rows of a level, with their pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows<'a> {
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Some of the rows. All pairs are with the first of them.
+    /// Returns some of the rows. The first portion has all pairs.
     pub(super) fn portion(&self, lines: &'a [Line], is_first: bool) -> Self {
         let mut portion = *self;
         portion.lines = lines;
@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
 }
 
 impl Level {
-    /// All of them.
+    /// Returns all rows.
     pub(super) fn rows(&self) -> Rows<'_> {
         Rows {
             name: self.name,
@@ -67,7 +67,7 @@ impl Level {
         }
     }
 
-    /// When each of its series began.
+    /// Returns when each of the series began.
     fn born(&self) -> impl Iterator<Item = Born> {
         let lines = self.lines.iter().map(|line| line.born);
         let blames = self.blames.iter().map(|pair| pair.born);
@@ -75,7 +75,7 @@ impl Level {
         lines.chain(blames).chain(destinations)
     }
 
-    /// Each by itself, in order. Pairs stand in the order of their subjects.
+    /// Returns each row with its pairs. Pairs are sorted in the order of their subjects.
     pub(super) fn each(&self) -> impl Iterator<Item = (&Line, Rows<'_>)> {
         let (mut blames, mut destinations) = (&self.blames[..], &self.destinations[..]);
         self.lines.iter().map(move |line| {
@@ -90,7 +90,7 @@ impl Level {
     }
 }
 
-/// Takes the pairs of a row from those that are left.
+/// Takes the pairs of a row off the front of `left`.
 fn take_of<'a, A>(left: &mut &'a [PairLine<A>], line: &Line) -> &'a [PairLine<A>] {
     let of = left.iter().take_while(|pair| pair.labels == line.labels);
     let (taken, rest) = left.split_at(of.count());
@@ -99,13 +99,13 @@ fn take_of<'a, A>(left: &mut &'a [PairLine<A>], line: &Line) -> &'a [PairLine<A>
 }
 
 impl Snapshot {
-    /// `CLOCK_MONOTONIC` at which the exporter's first figures were taken, in nanoseconds.
+    /// Returns the time of the exporter's first figures, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn first_ns(&self) -> u64 {
         self.first_ns
     }
 
-    /// The view that shows the same of this snapshot, whatever the reader saw before: pages of readers to whom the
-    /// same series are new are equal.
+    /// Returns the canonical view of this snapshot for a reader with `view`. Readers to which the
+    /// same series are new get equal views, so a rendered page can be shared.
     pub fn least_view(&self, view: View) -> View {
         let kepler = self.kepler.iter().flat_map(Names::born);
         let foreign = self.foreign.iter().flat_map(ForeignNames::born);
@@ -118,7 +118,7 @@ impl Snapshot {
         first.map_or(View::Complete, |first_ns| View::Since(first_ns - 1))
     }
 
-    /// Of the series of the node and of the agent: they begin with the agent.
+    /// Returns when the series of the node and the agent began: with the agent.
     pub(super) fn born(&self) -> Born {
         Born {
             began_ns: 0,
@@ -127,33 +127,33 @@ impl Snapshot {
     }
 }
 
-/// Everything that a scrape shows, as of one batch. Cheap to share, never changes.
+/// Everything that a scrape shows, as of one batch. Immutable.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) taken_ns: u64,
-    /// As of the exporter's first batch.
+    /// Time of the exporter's first batch.
     pub(super) first_ns: u64,
-    /// Wall-clock time of the same moment, nanoseconds since 1970.
+    /// Wall-clock time of `taken_ns`, nanoseconds since 1970.
     pub(super) time_unix_ns: u64,
-    /// Since when the counters of the node and of the agent count, nanoseconds since 1970.
+    /// When the counters of the node and the agent started, nanoseconds since 1970.
     pub(super) start_unix_ns: u64,
     pub(super) node: Node,
     pub(super) energy: Energy,
     pub(super) measured: Measured,
     pub(super) levels: Vec<Level>,
-    /// Pairs of a victim and a culprit that found no place.
+    /// Number of victim and culprit pairs without a place.
     pub(super) overflow_blames: usize,
     pub(super) overflow_destinations: usize,
     pub(super) features: Arc<[Feature]>,
     pub(super) losses: Vec<Loss>,
     pub(super) agent: AgentCost,
     pub(super) choice: Arc<Choice>,
-    /// It is of a recording.
+    /// Whether the data comes from a recording.
     pub(super) recorded: bool,
     pub(super) version: &'static str,
     pub(super) served: Served,
-    /// Under Kepler's names, where these are wanted.
+    /// The series under Kepler's names, if enabled.
     pub(super) kepler: Option<Names>,
-    /// Under the names of another exporter, where these are wanted.
+    /// The series under another exporter's names, if enabled.
     pub(super) foreign: Option<ForeignNames>,
 }

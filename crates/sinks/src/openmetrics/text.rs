@@ -1,4 +1,4 @@
-//! Lines of the two formats.
+//! Writes the lines of the two text formats.
 
 use std::fmt::Write as _;
 
@@ -8,21 +8,21 @@ use super::Exposition;
 use super::escape::{push_help, push_label_value};
 use super::writer::{HistogramSample, SampleLabels};
 
-/// A sample's value.
+/// The value of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
-    /// A count as it is.
+    /// A plain count.
     Count(u64),
-    /// Nanoseconds, written as seconds without a rounding error.
+    /// Nanoseconds, written as seconds without rounding.
     Nanoseconds(u64),
-    /// Microjoules, written as joules without a rounding error.
+    /// Microjoules, written as joules without rounding.
     Microjoules(u64),
-    /// Anything else; must be finite.
+    /// Any other value. Must be finite.
     Float(f64),
 }
 
 impl Value {
-    /// Nothing, in the same unit.
+    /// Returns 0 in the same unit.
     pub(super) fn zero(self) -> Self {
         match self {
             Self::Count(_) => Self::Count(0),
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// In the unit that is shown.
+    /// Returns the value in the unit that is shown.
     pub(super) fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,
@@ -43,15 +43,15 @@ impl Value {
     }
 }
 
-/// Text in the making.
+/// An exposition under construction.
 ///
-/// Writing to a string cannot fail, which is why the results of `write!` are dropped here.
+/// Writing to a string cannot fail, so the results of `write!` are ignored here.
 pub(super) struct Text {
     exposition: Exposition,
     out: String,
-    /// Name of the family.
+    /// Name of the current family.
     family: String,
-    /// Name of the family's samples, for a histogram without their suffixes.
+    /// Name of the family's samples; for a histogram, without their suffixes.
     sample: String,
 }
 
@@ -65,7 +65,7 @@ impl Text {
         }
     }
 
-    /// Starts a family with this name, or goes on with it.
+    /// Starts a family, or continues the current one if it has this name.
     pub(super) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         if self.family == name {
             return;
@@ -88,7 +88,7 @@ impl Text {
             Kind::Histogram => "histogram",
         };
         let open = self.exposition == Exposition::OpenMetrics;
-        // The classic format has no families: its lines name the samples.
+        // The classic format has no families: its header lines name the samples.
         let name = if open {
             &self.sample[..family]
         } else {
@@ -107,7 +107,7 @@ impl Text {
         self.suffixed("", labels, value);
     }
 
-    /// The samples of a histogram of nanoseconds, in seconds, and the sum of its values.
+    /// Writes the samples of a histogram of nanoseconds, and their sum, in seconds.
     pub(super) fn histogram(&mut self, labels: SampleLabels<'_>, sample: &HistogramSample<'_>) {
         let SampleLabels { identity, .. } = labels;
         for (bits, below) in sample.below() {
@@ -158,13 +158,13 @@ impl Text {
         out.push('\n');
     }
 
-    /// What was written since the last call. The buffer stays as large as it was.
+    /// Returns the text written since the last call. The next buffer starts with this size.
     pub(super) fn take(&mut self) -> Vec<u8> {
         let empty = String::with_capacity(self.out.len());
         std::mem::replace(&mut self.out, empty).into_bytes()
     }
 
-    /// Writes what stands at the end of an exposition.
+    /// Writes the end of an exposition.
     pub(super) fn end(&mut self) {
         if self.exposition == Exposition::OpenMetrics {
             self.out.push_str("# EOF\n");
@@ -172,8 +172,9 @@ impl Text {
     }
 }
 
-/// The label `le` of a power. `le` includes its bound, so this is 1 ns less than the
-/// power: values are whole nanoseconds. Written as Go writes floats, which OpenMetrics asks for.
+/// Returns the label `le` for a power of two. `le` is inclusive and values are whole nanoseconds,
+/// so the bound is the power minus 1 ns. The number is written as Go prints floats, which
+/// OpenMetrics recommends.
 fn bound(bits: u32) -> String {
     let ns = (1_u64 << bits) - 1;
     let mut bound = String::new();
@@ -196,12 +197,13 @@ pub(super) fn push_label(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
-/// Through an `f64` the digits would depend on the size of the counter.
+/// Writes nanoseconds as seconds with integer arithmetic. With an `f64`, the number of correct
+/// digits would depend on the counter's size.
 fn push_seconds(out: &mut String, ns: u64) {
     push_decimal(out, ns, 9);
 }
 
-/// Appends a number whose unit is a power of ten below what is shown.
+/// Appends `value` divided by 10 to the power of `digits`.
 fn push_decimal(out: &mut String, value: u64, mut digits: usize) {
     let unit = 10_u64.pow(digits as u32);
     let (whole, mut rest) = (value / unit, value % unit);

@@ -1,32 +1,34 @@
-//! What a reader gets of series that it has not seen before.
+//! How a reader sees series that are new to it.
 
-/// Longest time for which a series counts as new, in nanoseconds. Prometheus looks back as far by default: a reader
-/// that was away for longer would take the past of the series for growth of its last interval.
+/// Longest time for which a series counts as new, in nanoseconds. It equals Prometheus' default
+/// lookback. A reader that was away for longer would otherwise take the series' past for growth in
+/// its last interval.
 pub(super) const YOUNG_NS: u64 = 300_000_000_000;
 
 /// When a series began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Born {
-    /// `CLOCK_MONOTONIC` of the first batch with the series, in nanoseconds; 0: it was there from the start.
+    /// Time of the first batch with the series, in nanoseconds of `CLOCK_MONOTONIC`; 0 if the
+    /// series existed from the start.
     pub(super) began_ns: u64,
-    /// When its counters were 0, in nanoseconds since 1970; 0: not known.
+    /// When the series' counters were 0, in nanoseconds since 1970; 0 if unknown.
     pub(super) start_unix_ns: u64,
 }
 
-/// How a reader sees counters and histograms of new series. `increase()` and `rate()` of Prometheus count only the
-/// difference of two samples, so a reader gets each new series at 0 first.
+/// How a reader sees counters and histograms of new series. Prometheus' `increase()` and `rate()`
+/// use the difference of two samples, so a reader must first get each new series at 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// Each series with its value.
+    /// Shows each series with its value.
     #[default]
     Complete,
-    /// Series that began after this moment of `CLOCK_MONOTONIC` are new to the reader. The moment is that of the batch
-    /// that the reader saw last, in nanoseconds.
+    /// Treats series as new if they began after this time, in nanoseconds of `CLOCK_MONOTONIC`. It
+    /// is the time of the last batch that the reader has seen.
     Since(u64),
 }
 
 impl View {
-    /// Whether a series is new to the reader of a batch that was taken at that moment.
+    /// Returns whether a series is new to the reader of a batch taken at `taken_ns`.
     pub(super) fn is_new(self, born: Born, taken_ns: u64) -> bool {
         let Self::Since(seen_ns) = self else {
             return false;

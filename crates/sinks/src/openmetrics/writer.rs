@@ -1,4 +1,4 @@
-//! One interface to the formats.
+//! A common interface to all formats.
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,8 @@ use super::proto::Families;
 use super::text::{Text, Value};
 use super::view::{Born, View};
 
-/// The labels of a sample: lists that are escaped already, or empty, and the metric's own labels with
-/// their values, which are escaped here.
+/// The labels of a sample. The lists in `identity` are already escaped, and can be empty. The
+/// metric's own labels and values in `own` are escaped here.
 #[derive(Clone, Copy)]
 pub(super) struct SampleLabels<'a> {
     pub(super) identity: [&'a str; 2],
@@ -23,14 +23,14 @@ pub(super) struct SampleLabels<'a> {
 pub(super) struct HistogramSample<'a> {
     pub(super) histogram: &'a Histogram,
     pub(super) sum_ns: u64,
-    /// The powers of two at which classic buckets end.
+    /// Exponents of the bounds of the classic buckets, as powers of two.
     pub(super) powers: Vec<u32>,
 }
 
 static NO_WAITS: LazyLock<Histogram> = LazyLock::new(Histogram::default);
 
 impl HistogramSample<'_> {
-    /// The same buckets without a value.
+    /// Returns the same buckets without any values.
     pub(super) fn empty(&self) -> Self {
         Self {
             histogram: &NO_WAITS,
@@ -39,12 +39,12 @@ impl HistogramSample<'_> {
         }
     }
 
-    /// Each power with how many values are below it.
+    /// Returns each power with the number of values below it.
     pub(super) fn below(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut buckets = self.histogram.buckets().peekable();
         let mut below = 0;
         self.powers.iter().map(move |&bits| {
-            // No bucket lies on both sides of a power of two.
+            // Powers of two are bucket bounds, so no bucket straddles one.
             while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
                 below += count;
             }
@@ -53,20 +53,20 @@ impl HistogramSample<'_> {
     }
 }
 
-/// An exposition in the making, for one reader.
+/// An exposition under construction, for one reader.
 pub(super) struct Writer {
     format: Format,
     view: View,
-    /// When the figures were taken, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time at which the figures were taken, in nanoseconds of `CLOCK_MONOTONIC`.
     taken_ns: u64,
-    /// Of the open family.
+    /// Kind of the current family.
     kind: Kind,
 }
 
 enum Format {
     Text(Text),
     Proto(Families),
-    /// Metrics of OTLP; of the labels of a sample the first list is in the resource.
+    /// OTLP metrics. The first list of a sample's labels is in the resource.
     Points(Points),
 }
 
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// The points; `None` in the other formats.
+    /// Returns the points; `None` for the other formats.
     pub(super) fn into_points(self) -> Option<Points> {
         match self.format {
             Format::Points(points) => Some(points),
@@ -100,13 +100,13 @@ impl Writer {
         }
     }
 
-    /// Whether the reader of this exposition sees a series of the open family for the first time.
+    /// Returns whether the current family's series is new to the reader.
     fn is_new(&self, born: Born) -> bool {
         self.kind != Kind::Gauge && self.view.is_new(born, self.taken_ns)
     }
 
-    /// Starts a family: `noctule_`, the level if there is one, the metric's name. Its samples must
-    /// follow at once.
+    /// Starts a family. Its name consists of `noctule_`, the level if there is one, and the
+    /// metric's name. The family's samples must follow before another family starts.
     pub(super) fn family<S>(&mut self, level: &str, metric: &Metric<S>) {
         if let Format::Points(points) = &mut self.format {
             points.metric(level, metric);
@@ -118,19 +118,20 @@ impl Writer {
         self.named_family(&name, metric.kind, metric.unit.name(), metric.help);
     }
 
-    /// Starts a family with this name. Its samples must follow at once.
+    /// Starts a family with this name. Its samples must follow before another family starts.
     pub(super) fn named_family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         self.kind = kind;
         match &mut self.format {
             Format::Text(text) => text.family(name, kind, unit, help),
             Format::Proto(families) => families.family(name, kind, unit, help),
-            // Names of others are in no OTLP.
+            // OTLP does not export the names of other exporters.
             Format::Points(_) => {}
         }
     }
 
-    /// One sample of the family. `identity` is a list of labels that is escaped already, or empty;
-    /// `own` are the metric's own labels and their values, which are escaped here.
+    /// Writes a sample of the current family. `identity` is a list of labels that is already
+    /// escaped, or empty. `own` contains the metric's own labels and their values, which are
+    /// escaped here.
     pub(super) fn sample(
         &mut self,
         born: Born,
@@ -141,12 +142,12 @@ impl Writer {
         self.pair_sample(born, [identity, ""], own, value);
     }
 
-    /// One sample of a pair, with the labels of both.
+    /// Writes a sample of a pair, with the labels of both sides.
     pub(super) fn pair<A>(&mut self, line: &PairLine<A>, own: (&[&str], &[&str]), value: Value) {
         self.pair_sample(line.born, [&line.labels, &line.partner], own, value);
     }
 
-    /// The same with two lists of labels.
+    /// Like [`Writer::sample`], with two lists of labels.
     pub(super) fn pair_sample(
         &mut self,
         born: Born,
@@ -164,7 +165,7 @@ impl Writer {
         }
     }
 
-    /// A histogram of nanoseconds, in seconds.
+    /// Writes a histogram of nanoseconds, in seconds.
     pub(super) fn histogram(&mut self, born: Born, identity: &str, sample: &HistogramSample<'_>) {
         let labels = SampleLabels {
             identity: [identity, ""],
@@ -185,7 +186,7 @@ impl Writer {
         }
     }
 
-    /// What was written since the last call.
+    /// Returns the bytes written since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
         match &mut self.format {
             Format::Text(text) => text.take(),
@@ -194,7 +195,7 @@ impl Writer {
         }
     }
 
-    /// The same with the family that is being written, which ends with it.
+    /// Like [`Writer::take`], but also completes the current family.
     pub(super) fn take_all(&mut self) -> Vec<u8> {
         if let Format::Proto(families) = &mut self.format {
             families.close();
@@ -202,7 +203,7 @@ impl Writer {
         self.take()
     }
 
-    /// The end of the exposition.
+    /// Writes the end of the exposition and returns the remaining bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         if let Format::Text(text) = &mut self.format {
             text.end();
