@@ -1,39 +1,43 @@
-//! The clock of a trace: the time since boot. The wall clock may be set while it goes on.
+//! The clock of a trace: the time since boot. The wall clock may be set while a trace is recorded.
 
 use noctule_model::Batch;
 
-/// As long as the moment of boot moves less, nobody has set the wall clock.
+/// If the boot time that the wall clock implies moves by more than this, the wall clock was set.
 const SET_NS: u64 = 100_000_000;
 
-/// The time since boot, of the first boot that is recorded. Those of later boots follow it.
+/// Time since the first recorded boot. The clock continues across later boots.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     boot: String,
     is_new_boot: bool,
-    /// Moments of the batch before the last one, and of the last one.
+    /// Trace times of the previous batch and of the last one.
     batches: [u64; 2],
-    /// Wall-clock time at which it was 0, nanoseconds since 1970, as these batches have it.
+    /// Wall-clock times at which this clock was 0, according to these two batches, in nanoseconds
+    /// since 1970.
     zeros: Option<[i64; 2]>,
-    /// The time since this boot lies so far before this clock.
+    /// The amount to add to the time since the current boot to get the time of this clock.
     behind_ns: i64,
 }
 
 impl Clock {
-    /// The program was started again, in this boot of the machine.
+    /// Handles a restart of the agent. `boot` identifies the current boot of the machine.
     pub(super) fn restart(&mut self, boot: &str) {
         self.is_new_boot = self.zeros.is_some() && self.boot != boot;
         self.boot = boot.to_owned();
     }
 
-    /// Goes on to the next batch. Returns moments with what the wall clock showed then, where it goes differently from
-    /// the last batch on: also the end of how it went before, because Perfetto lets no time before a reading of both
-    /// clocks be later than that reading.
+    /// Advances to the next batch. If the wall clock was set, returns trace times with the
+    /// wall-clock time at each.
+    ///
+    /// The old wall clock is also read just before the change. Without that, Perfetto could convert
+    /// a time before the change to a later one.
     pub(super) fn advance(&mut self, batch: &Batch) -> Vec<(u64, u64)> {
         let at = batch.time_unix_ns.cast_signed();
         let boot = batch.boot_unix_ns.cast_signed();
         let known = self.zeros.map(|[_, last]| last);
         if let Some(known) = known.filter(|_| std::mem::take(&mut self.is_new_boot)) {
-            // Only the wall clock goes on from boot to boot. Where it went back, the boots follow at once.
+            // Only the wall clock continues across boots. If it went back, the new boot follows
+            // directly.
             let latest = at - self.batches[1].cast_signed() - 1;
             self.behind_ns = boot - known.min(latest);
         }
@@ -52,18 +56,19 @@ impl Clock {
         }
     }
 
-    /// The moment of the last batch.
+    /// Returns the trace time of the last batch.
     pub(super) fn last(&self) -> u64 {
         self.batches[1]
     }
 
-    /// The moment of the batch before.
+    /// Returns the trace time of the previous batch.
     pub(super) fn before(&self) -> u64 {
         self.batches[0]
     }
 
-    /// The moment of an event that was seen between the two batches. Each may have its own wall clock: only one of them
-    /// puts it between the two, or nearly always so.
+    /// Returns the trace time of an event between the two batches. The wall clock may have been set
+    /// in between, so the time is converted with both readings. Nearly always, only one result is
+    /// between the batches.
     pub(super) fn of_event(&self, unix_ns: u64) -> u64 {
         let [before, last] = self.zeros.unwrap_or_default();
         let [by_before, by_last] = [moment(before, unix_ns), moment(last, unix_ns)];

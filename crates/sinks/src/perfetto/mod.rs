@@ -1,10 +1,12 @@
-//! Perfetto's trace format, for ui.perfetto.dev and `trace_processor`: CPU use, waits, who made whom
-//! wait, verdicts and events on one time line.
+//! Perfetto traces, for ui.perfetto.dev and `trace_processor`: CPU use, waits and their culprits,
+//! verdicts, and events on one time line.
 //!
-//! Counters are those of containers, units and cgroups, over the interval that ends at each batch. A
-//! counter is written where it changes, with the time at which the interval begins: its value holds until the next
-//! one. Times are those of `CLOCK_BOOTTIME`. Clock snapshots give the wall-clock time from the beginning on, and from
-//! each moment at which the clock was set.
+//! Counters exist for containers, units and cgroups, and cover the interval that ends at a batch.
+//! Perfetto holds a value until the next one, so a counter is written only when it changes, at the
+//! start of the interval.
+//!
+//! Times are `CLOCK_BOOTTIME`. Clock snapshots give the wall-clock time at the start of the trace,
+//! and whenever the clock was set.
 
 mod clock;
 mod proto;
@@ -24,10 +26,10 @@ use proto::{
     EventType, Merge, Trace, TracePacket, TrackDescriptor, TrackEvent,
 };
 
-/// All packets are of one sequence.
+/// The sequence of all packets.
 const SEQUENCE: u32 = 1;
 
-/// The groups of tracks, in their order on the screen.
+/// The groups of tracks, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Group {
     Verdicts,
@@ -64,16 +66,16 @@ impl Group {
         }
     }
 
-    /// The tracks of the groups have the first numbers.
+    /// Returns the id of the group's track. Groups have the lowest ids.
     const fn track(self) -> u64 {
         1 + self as u64
     }
 }
 
-/// Of whom a track is. Two containers can have the same name.
+/// The subject of a track. Names are not enough, because two containers can have the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
-    /// All of a kind: the node, or events.
+    /// The whole node, or all events of a kind.
     All(String),
     One(Key),
     Pair(Key, Key),
@@ -84,11 +86,11 @@ enum Of {
 struct Series {
     track: u64,
     value: f64,
-    /// The last interval that had it.
+    /// Number of the last interval that contained the counter.
     seen: u64,
 }
 
-/// A verdict that lasts.
+/// A verdict that has not ended.
 #[derive(Clone, Debug, PartialEq)]
 struct Slice {
     track: u64,
@@ -97,14 +99,15 @@ struct Slice {
     ends: u64,
 }
 
-/// Turns batches and events into a trace. What each call returns is to be appended to the file.
+/// Turns batches and events into a trace. The caller appends the bytes that each call returns to
+/// the trace file.
 #[derive(Debug)]
 pub struct Tracer {
     options: JudgeOptions,
     judge: Judge,
     before: Option<Batch>,
     clock: Clock,
-    /// The groups of tracks are described.
+    /// Whether the groups of tracks are already described.
     begun: bool,
     tracks: HashMap<(Group, Of), u64>,
     series: HashMap<(Group, Of), Series>,
@@ -114,7 +117,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Nothing was seen yet. The level must be that of containers.
+    /// Creates a tracer. The level in `options` must be that of containers.
     pub fn new(options: JudgeOptions) -> Self {
         Self {
             options,
@@ -130,7 +133,7 @@ impl Tracer {
         }
     }
 
-    /// Takes the next batch. Every one must be given, in order.
+    /// Adds the next batch. The caller must pass every batch, in order.
     pub fn batch(&mut self, batch: &Batch) -> Vec<u8> {
         for (at, unix_ns) in self.clock.advance(batch) {
             self.clock_reading(at, unix_ns);
@@ -152,7 +155,7 @@ impl Tracer {
         self.take()
     }
 
-    /// Takes the events that were seen before the last batch and after the one before it, in order.
+    /// Adds the events between the previous batch and the last one, in order.
     pub fn events(&mut self, events: &[Event]) -> Vec<u8> {
         for event in events {
             self.event(event);
@@ -160,7 +163,8 @@ impl Tracer {
         self.take()
     }
 
-    /// The program was started again, in this boot of the machine: counters begin anew.
+    /// Handles a restart of the agent, after which counters start at 0. `boot` identifies the
+    /// current boot of the machine.
     pub fn restart(&mut self, boot: &str) -> Vec<u8> {
         self.close();
         self.clock.restart(boot);
@@ -169,7 +173,7 @@ impl Tracer {
         self.take()
     }
 
-    /// Ends what lasts until the end.
+    /// Ends all open slices and counters.
     pub fn finish(mut self) -> Vec<u8> {
         self.close();
         self.take()
@@ -180,7 +184,7 @@ impl Tracer {
         Trace { packet }.encode_to_vec()
     }
 
-    /// Says what the wall clock shows from a moment on.
+    /// Writes a clock snapshot with the wall-clock time at a trace time.
     fn clock_reading(&mut self, at: u64, unix_ns: u64) {
         let clock = |id, timestamp| ClockTime {
             clock_id: Some(id),
@@ -213,7 +217,7 @@ impl Tracer {
         });
     }
 
-    /// Somebody's track, which is made when it is new.
+    /// Returns the track of a subject, and describes it if it is new.
     fn track(&mut self, group: Group, of: Of, name: &str) -> u64 {
         let key = (group, of);
         if let Some(track) = self.tracks.get(&key) {
@@ -235,7 +239,7 @@ impl Tracer {
         track
     }
 
-    /// Those of an interval that began then.
+    /// Writes the counters of the interval that began at `at`.
     fn figures(&mut self, builder: &ReportBuilder, at: u64) {
         let level = self.options.level;
         let window_ns = builder.ended_ns().saturating_sub(builder.started_ns());
@@ -262,7 +266,7 @@ impl Tracer {
                 self.count(Group::Pairs, of, &pair, at, waited);
             }
         }
-        // A series that the interval does not have any more is 0.
+        // A counter without a value in this interval is 0.
         let step = self.step;
         let ended = self.series.extract_if(|_, series| series.seen < step);
         let ended: Vec<u64> = ended.map(|(_, series)| series.track).collect();
@@ -302,7 +306,7 @@ impl Tracer {
         });
     }
 
-    /// A verdict is a slice that lasts as long as it is the same.
+    /// Writes the verdicts. A slice lasts as long as the verdict does not change.
     fn verdicts(&mut self, report: &WaitReport) {
         let ends = self.clock.last();
         let begins = ends.saturating_sub(report.window_ns);
@@ -384,7 +388,7 @@ fn of_track(kind: EventType, track: u64) -> TrackEvent {
     }
 }
 
-/// A value with its type. Items of lists have no name.
+/// Converts a JSON value to an annotation. Items of a list have no name.
 fn annotation(name: Option<String>, value: Json) -> DebugAnnotation {
     let mut made = DebugAnnotation {
         name,

@@ -1,6 +1,6 @@
-//! The messages of Perfetto's trace format that are written, with the numbers of
-//! `protos/perfetto/trace/trace_packet.proto` and the files that it includes. A field that is not
-//! written is left out.
+//! The messages of Perfetto's trace format that noctule writes. Field numbers are those of
+//! `protos/perfetto/trace/trace_packet.proto` and the files that it includes. Fields that are never
+//! written are left out.
 
 use prost::Message;
 
@@ -24,7 +24,7 @@ pub(super) struct TracePacket {
     pub(super) track_descriptor: Option<TrackDescriptor>,
 }
 
-/// One moment on several clocks.
+/// The same instant on several clocks.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -39,7 +39,7 @@ pub(super) struct ClockTime {
     pub(super) timestamp: Option<u64>,
 }
 
-/// `BuiltinClock` of Perfetto.
+/// Values of Perfetto's `BuiltinClock`.
 pub(super) const REALTIME: u32 = 1;
 pub(super) const BOOTTIME: u32 = 6;
 
@@ -61,7 +61,7 @@ pub(super) struct TrackDescriptor {
     pub(super) sibling_merge_behavior: Option<i32>,
 }
 
-/// Which tracks below the same one are shown as one; by default those of one name.
+/// Which sibling tracks Perfetto merges. By default it merges tracks with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(super) enum Merge {
     Unspecified = 0,

@@ -1,4 +1,4 @@
-//! What is written is read back by the messages.
+//! Decodes the written traces with the same messages.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A container of that id, all of which are called `web`.
+/// A container with this id. All of these containers are named `web`.
 fn container(id: u64) -> Owner {
     Owner {
         container: Some(Container {
@@ -60,7 +60,7 @@ fn containers_of_one_name_have_tracks_of_their_own() {
     let named = descriptors.filter(|it| it.name.as_deref() == Some("web"));
     let tracks: HashSet<u64> = named
         .map(|it| {
-            // Perfetto shows tracks of one name as one, where it is not told otherwise.
+            // By default Perfetto merges tracks with the same name.
             assert_eq!(it.sibling_merge_behavior(), Merge::None);
             it.uuid()
         })
@@ -73,13 +73,13 @@ fn containers_of_one_name_have_tracks_of_their_own() {
     assert_eq!(values, [0.0, 0.0, 0.25, 0.5]);
 }
 
-/// A counter of Perfetto holds from its time to the next one: that of an interval stands at its begin.
+/// Perfetto holds a counter's value until the next one, so an interval's value is at its start.
 #[test]
 fn counters_hold_over_the_intervals_in_which_they_were_counted() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.batch(&batch(1, &[0, 0]));
     bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
-    // The second one is gone.
+    // The second container is gone.
     bytes.extend(tracer.batch(&batch(4, &[SECOND])));
     bytes.extend(tracer.batch(&batch(5, &[SECOND])));
     bytes.extend(tracer.batch(&batch(6, &[2 * SECOND])));
@@ -131,7 +131,7 @@ fn annotations_keep_the_types_of_values() {
     assert_eq!(found.dict_entries, expected);
 }
 
-/// Seconds of the events, and of both clocks of each clock snapshot.
+/// Returns the seconds of the events, and of both clocks in each clock snapshot.
 fn times(bytes: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
     let trace = Trace::decode(bytes).expect("a trace");
     let seconds = |ns: Option<u64>| ns.expect("a time") / SECOND;
@@ -152,7 +152,7 @@ fn times(bytes: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
     (of_events.collect(), snapshots.collect())
 }
 
-/// At so many seconds since a boot, where the wall clock shows another time than it would by this boot.
+/// A batch `since_boot` seconds after a boot, where the wall clock implies a boot at `boot_unix`.
 fn batch_of(since_boot: u64, boot_unix: u64) -> Batch {
     Batch {
         time_unix_ns: (boot_unix + since_boot) * SECOND,
@@ -161,7 +161,7 @@ fn batch_of(since_boot: u64, boot_unix: u64) -> Batch {
     }
 }
 
-/// One gap in each second, as the wall clock showed it.
+/// A gap record at this wall-clock second.
 fn event(unix: u64) -> Event {
     Event {
         time_unix_ns: unix * SECOND,
@@ -179,17 +179,17 @@ fn times_are_those_since_boot_whatever_the_wall_clock_shows() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.restart("a");
     bytes.extend(tracer.batch(&batch_of(10, 1000)));
-    // Before the first batch.
+    // The event is from before the first batch.
     bytes.extend(tracer.events(&[event(1004)]));
     bytes.extend(tracer.batch(&batch_of(20, 1000)));
-    // Set back by 500 s, between the second event and the third.
+    // The clock is set back by 500 s, between the second event and the third.
     bytes.extend(tracer.batch(&batch_of(30, 500)));
     bytes.extend(tracer.events(&[event(1022), event(1024), event(526)]));
-    // Ahead again by an hour. The agent is started again in the same boot.
+    // The clock is set forward by an hour, and the agent is restarted in the same boot.
     bytes.extend(tracer.restart("a"));
     bytes.extend(tracer.batch(&batch_of(40, 4100)));
     bytes.extend(tracer.events(&[event(4135)]));
-    // The machine is started again, 50 s later, and again with a clock that goes wrong.
+    // The machine is rebooted 50 s later, and then again with a wrong clock.
     bytes.extend(tracer.restart("b"));
     bytes.extend(tracer.batch(&batch_of(2, 4188)));
     bytes.extend(tracer.events(&[event(4189)]));
@@ -200,7 +200,7 @@ fn times_are_those_since_boot_whatever_the_wall_clock_shows() {
     bytes.extend(tracer.finish());
     let (events, snapshots) = times(&bytes);
     assert_eq!(events, [4, 22, 24, 26, 35, 89, 93]);
-    // Before each, there is the end of how the wall clock went before.
+    // Each change is preceded by a reading of the previous wall clock.
     let expected = [
         (0, 1000),
         (29, 1029),
