@@ -17,17 +17,17 @@ use super::resource::{of_group, of_owner};
 use super::{Identity, REQUEST_BYTES, Request, scope};
 use crate::events::{event_line, event_value};
 
-/// The name of the event of a changed verdict.
+/// The event name of a changed verdict.
 const VERDICT: &str = "noctule.verdict";
 
-/// How bad a thing is, by the numbers of OpenTelemetry.
+/// Severity, with OpenTelemetry's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Something happened.
+    /// An ordinary event.
     Info = 9,
-    /// Something went wrong that may be nothing.
+    /// A failure that may be harmless.
     Warn = 13,
-    /// Something went wrong.
+    /// A failure.
     Error = 17,
 }
 
@@ -41,7 +41,7 @@ impl Severity {
     }
 }
 
-/// How bad an event is.
+/// Returns the severity of an event.
 pub fn severity(what: &What) -> Severity {
     match what {
         What::OomKill { .. }
@@ -67,16 +67,16 @@ pub fn severity(what: &What) -> Severity {
     }
 }
 
-/// Makes requests of events, and of the verdicts that change.
+/// Builds requests from events and changed verdicts.
 #[derive(Debug)]
 pub struct EventRecords {
     identity: Identity,
-    /// Of all records of this start of the agent.
+    /// Identifies this run of the agent in the id of each record.
     run: u64,
     sequence: u64,
-    /// Verdicts other than quiet, by whom they are about.
+    /// Verdicts of the last window by subject, without quiet ones.
     verdicts: HashMap<Subject, VerdictKind>,
-    /// Records that are in no request yet, by whom they are about, and about how large they are.
+    /// Resource and records by subject, not yet in a request. `bytes` is their approximate size.
     open: BTreeMap<Option<Subject>, (Vec<KeyValue>, Vec<LogRecord>)>,
     bytes: usize,
     items: u64,
@@ -84,7 +84,7 @@ pub struct EventRecords {
 }
 
 impl EventRecords {
-    /// `run` distinguishes this start of the agent from all others, on all nodes.
+    /// Creates an empty builder. `run` must be unique among all runs of the agent, on all nodes.
     pub fn new(identity: Identity, run: u64) -> Self {
         Self {
             identity,
@@ -98,7 +98,7 @@ impl EventRecords {
         }
     }
 
-    /// Adds an event. `now_unix_ns` is when it is handed on, nanoseconds since 1970.
+    /// Adds an event. `now_unix_ns` is when the agent passes it on, in nanoseconds since 1970.
     pub fn event(&mut self, event: &Event, now_unix_ns: u64) {
         let process = event.process.as_ref();
         let (subject, resource) = match process.and_then(|it| it.owner.as_deref()) {
@@ -130,8 +130,8 @@ impl EventRecords {
         self.add(subject, resource, record, now_unix_ns);
     }
 
-    /// Compares the verdicts of a window with those of the one before, and adds those that have changed.
-    /// The window ended at `time_unix_ns`.
+    /// Adds a record for each verdict that differs from the one in the previous window. The window
+    /// ended at `time_unix_ns`.
     pub fn judged(&mut self, report: &WaitReport, time_unix_ns: u64) {
         if report.provisional {
             return;
@@ -152,7 +152,7 @@ impl EventRecords {
                 self.verdicts.insert(subject, now);
             }
         }
-        // Those that are left neither ran nor waited any more: nothing is said of them.
+        // The remaining groups neither ran nor waited in this window, so they get no record.
     }
 
     fn add(
@@ -171,7 +171,7 @@ impl EventRecords {
         self.bytes += size;
         self.items += 1;
         let (known, records) = self.open.entry(subject).or_default();
-        // A name can come later than the first event.
+        // A name can become known after the first event.
         if resource.len() > known.len() {
             self.bytes += resource
                 .iter()
@@ -182,7 +182,7 @@ impl EventRecords {
         records.push(record);
     }
 
-    /// What a receiver can recognise a record by that it got twice.
+    /// Returns an id by which receivers recognize duplicates of a record.
     fn uid(&self) -> String {
         let run = self.run;
         let (high, middle, low) = (run >> 32, run >> 16 & 0xffff, run & 0xffff);
@@ -220,14 +220,14 @@ impl EventRecords {
         self.bytes = 0;
     }
 
-    /// The requests of all that was added since the last call.
+    /// Returns requests for everything that was added since the last call.
     pub fn take(&mut self) -> Vec<Request> {
         self.close();
         std::mem::take(&mut self.ready)
     }
 }
 
-/// What distinguishes one record from another.
+/// The fields in which records differ.
 struct Draft {
     name: &'static str,
     time_unix_ns: u64,
@@ -293,13 +293,13 @@ fn verdict(
     }
 }
 
-/// A value of JSON; `None` for null, which stands for an absent attribute.
+/// Converts a JSON value. Returns `None` for null, which stands for an absent attribute.
 fn any(value: serde_json::Value) -> Option<Value> {
     use serde_json::Value as Json;
     Some(match value {
         Json::Null => return None,
         Json::Bool(value) => Value::Bool(value),
-        // What is larger than a signed number can be is a number of 64 bits that nobody calculates with.
+        // A number above `i64::MAX` is an id, which nobody calculates with, so it becomes text.
         Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(int), _) => Value::Int(int),
             (None, Some(large)) => Value::String(large.to_string()),

@@ -1,9 +1,9 @@
-//! The messages of OTLP that are sent, as opentelemetry-proto 1.x defines them; fields that are never filled are
-//! left out.
+//! The OTLP messages that noctule sends, as opentelemetry-proto 1.x defines them. Fields that are
+//! never set are left out.
 
 use prost::{Message, Oneof};
 
-/// Cumulative: each point has the sum since its start.
+/// Each point has the sum since its start.
 pub(crate) const CUMULATIVE: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -91,7 +91,7 @@ pub(crate) struct ScopeMetrics {
     pub(crate) metrics: Vec<Metric>,
 }
 
-/// One of the last three is there.
+/// Exactly one of the last three fields is set.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Metric {
     #[prost(string, tag = "1")]
@@ -124,7 +124,7 @@ pub(crate) struct Sum {
     pub(crate) monotonic: bool,
 }
 
-/// One of the values is there.
+/// Exactly one of `double` and `int` is set.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NumberPoint {
     #[prost(message, repeated, tag = "7")]
@@ -211,7 +211,7 @@ pub(crate) struct LogRecord {
     pub(crate) event_name: String,
 }
 
-/// What a request of either kind consists of: the first field, repeated.
+/// OTLP's `ExportMetricsServiceRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct MetricsRequest {
     #[prost(message, repeated, tag = "1")]

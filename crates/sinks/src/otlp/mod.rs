@@ -1,14 +1,16 @@
-//! OpenTelemetry's format (OTLP, protobuf): requests of metrics and of log records, ready to be sent.
+//! OTLP requests (protobuf) with metrics and log records, ready to be sent.
 //!
-//! Metrics are those of `/metrics`, from the same [`Snapshot`](crate::openmetrics::Snapshot), under the names of
-//! `noctule_model::OtelMetric` (`metrics`). Events and changed verdicts are log records with an `event.name`
-//! ([`EventRecords`]).
+//! Metrics come from the same [`Snapshot`](crate::openmetrics::Snapshot) as `/metrics`, with the
+//! names of `noctule_model::OtelMetric`. Events and changed verdicts are log records with an
+//! `event.name` ([`EventRecords`]).
 //!
 //! # Resources
 //!
-//! What describes the node is in each resource. The resource of the node and of the agent has the agent
-//! (`service.*`) as well; that of a container, unit, cgroup or process has what identifies it, and nothing of the
-//! agent: who measured is in the scope. Metrics and events of one container have equal resources.
+//! Every resource describes the node. The resource of the node and the agent also has the agent's
+//! attributes (`service.*`).
+//!
+//! The resource of a container, unit, cgroup or process has its identity, but nothing of the agent,
+//! which the scope names instead. Metrics and events of one container have equal resources.
 
 mod logs;
 pub(crate) mod messages;
@@ -18,19 +20,19 @@ pub use logs::{EventRecords, Severity, severity};
 pub(crate) use resource::of_labels;
 pub use resource::{Identity, agent_instance};
 
-/// A request that is ready to be sent, not compressed.
+/// A request that is ready to be sent, uncompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The message.
+    /// The encoded message.
     pub body: Vec<u8>,
-    /// Points of metrics, or log records, in it.
+    /// Number of metric points or log records in the message.
     pub items: u64,
 }
 
-/// About how large a request becomes. Receivers of gRPC take 4 MiB by default, after they decompressed it.
+/// Approximate size of a request. gRPC receivers accept 4 MiB by default, after decompression.
 pub const REQUEST_BYTES: usize = 2 << 20;
 
-/// Name of the scope of everything.
+/// Name of the instrumentation scope.
 pub(crate) const SCOPE: &str = "noctule";
 
 pub(crate) fn scope(version: &str) -> messages::Scope {

@@ -1,24 +1,26 @@
-//! Who the figures and events are of.
+//! Resources: the subjects of metrics and events.
 
 use noctule_model::{CgroupId, ContainerRole, Owner};
 
 use super::messages::{KeyValue, Resource};
 
-/// What is in the resources, beside what they are of.
+/// Attributes that resources have in addition to those of their subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Of the node, in each resource: `host.name`, `host.id`, `os.type`, and what the operator adds.
+    /// Attributes of the node, in every resource: `host.name`, `host.id`, `os.type`, and those that
+    /// the operator adds.
     pub node: Vec<(String, String)>,
-    /// Of the agent, in the resource of the node: `service.name`, `service.version`, `service.instance.id`.
+    /// Attributes of the agent, in the resource of the node: `service.name`, `service.version`,
+    /// `service.instance.id`.
     pub agent: Vec<(String, String)>,
     /// Version of the agent, for the scope.
     pub version: String,
 }
 
 impl Identity {
-    /// The resource of the node and of the agent.
+    /// Returns the resource of the node and the agent.
     pub(crate) fn of_node(&self) -> Resource {
-        // What the operator adds comes last, and overrides.
+        // The operator's attributes come last and override earlier ones.
         let all = self.agent.iter().chain(&self.node);
         let mut attributes: Vec<KeyValue> = Vec::new();
         for (key, value) in all {
@@ -28,7 +30,7 @@ impl Identity {
         Resource { attributes }
     }
 
-    /// The resource of something on the node.
+    /// Returns the resource of a subject on the node.
     pub(crate) fn of(&self, subject: Vec<KeyValue>) -> Resource {
         let mut attributes = subject;
         for (key, value) in &self.node {
@@ -40,7 +42,7 @@ impl Identity {
     }
 }
 
-/// The attributes of a row, from the labels that its series have. `pairs` are names and values.
+/// Returns the attributes of a row, given the names and values of its labels.
 pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> Vec<KeyValue> {
     let mut attributes = Vec::new();
     let mut container = None;
@@ -77,14 +79,14 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> V
         };
         attributes.push(KeyValue::text(key, value));
     }
-    // Kubernetes names a container in the specification of its pod, and that is the name we have.
+    // In Kubernetes, a container's name is the one in the specification of its pod.
     if let Some(name) = container.filter(|_| is_pod) {
         attributes.push(KeyValue::text("k8s.container.name", name));
     }
     attributes
 }
 
-/// The same of an owner: as the labels of its subject are.
+/// Returns the attributes of an owner. They equal those of the labels of its subject.
 pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     let container = owner.container.as_ref();
     let container = container.filter(|it| it.role != ContainerRole::Helper);
@@ -113,12 +115,12 @@ pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     of_labels(known)
 }
 
-/// Of a group of which nothing but the number is known.
+/// Returns the attributes of a cgroup that is known only by its id.
 pub(crate) fn of_group(cgroup: CgroupId) -> Vec<KeyValue> {
     of_owner(&Owner::unknown(cgroup))
 }
 
-/// Unix seconds with three decimals, as ISO 8601 in UTC.
+/// Converts Unix seconds with three decimals to ISO 8601 in UTC.
 fn time(seconds: &str) -> String {
     let (whole, part) = seconds.split_once('.').unwrap_or((seconds, "000"));
     let Ok(whole) = whole.parse::<u64>() else {
@@ -129,7 +131,8 @@ fn time(seconds: &str) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{part}Z")
 }
 
-/// Year, month and day of a number of days since 1970: Howard Hinnant's `civil_from_days`.
+/// Returns year, month and day of a number of days since 1970. The algorithm is Howard Hinnant's
+/// `civil_from_days`.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -141,13 +144,13 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// Namespace of version 5 that the semantic conventions give for `service.instance.id`.
+/// UUID namespace that the semantic conventions define for `service.instance.id`.
 const NAMESPACE: [u8; 16] = [
     0x4d, 0x63, 0x00, 0x9a, 0x8d, 0x0f, 0x11, 0xee, 0xaa, 0xd7, 0x4c, 0x79, 0x6e, 0xd8, 0xe3, 0x20,
 ];
 
-/// The `service.instance.id` of the agent of a node: a UUID (version 5) of what identifies the node, so that it
-/// is the same after each start.
+/// Returns the `service.instance.id` of a node's agent: a version 5 UUID of the node's identity,
+/// which stays the same across restarts.
 pub fn agent_instance(node: &str) -> String {
     let mut bytes = NAMESPACE.to_vec();
     bytes.extend(node.as_bytes());
@@ -166,7 +169,7 @@ pub fn agent_instance(node: &str) -> String {
     parts.join("-")
 }
 
-/// SHA-1 (FIPS 180-4), which version 5 of UUIDs is made of; nothing here is secret.
+/// Returns the SHA-1 digest (FIPS 180-4) that version 5 UUIDs require. Nothing here is secret.
 fn sha1(message: &[u8]) -> [u8; 20] {
     let mut padded = message.to_vec();
     padded.push(0x80);
