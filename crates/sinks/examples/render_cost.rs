@@ -1,7 +1,7 @@
-//! What a scrape costs: `cargo run --release -p noctule-sinks --example render_cost`.
+//! Measures the cost of a scrape: `cargo run --release -p noctule-sinks --example render_cost`.
 //!
-//! With the argument `openmetrics` or `classic` it prints a text full of hostile names instead, for
-//! the parsers of others: `promtool check metrics`, Python's `prometheus_client.openmetrics`.
+//! With the argument `openmetrics` or `classic`, it prints a text full of hostile names instead, as
+//! input for `promtool check metrics` or Python's `prometheus_client.openmetrics`.
 #![allow(clippy::print_stdout, reason = "an example speaks to its user")]
 
 #[path = "../tests/fixture/mod.rs"]
@@ -33,7 +33,7 @@ fn main() {
     }
 }
 
-/// 200 subjects, half of them containers, with every metric.
+/// 200 subjects with every metric. Half of the subjects are containers.
 fn large() -> Batch {
     let subject = |id: u64| {
         if id.is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! Events as JSON and as lines: each kind against golden files, and bytes that mean harm.
+//! Events as JSON and as lines: each kind against golden files, and hostile bytes.
 
 mod fixture;
 
@@ -123,7 +123,7 @@ fn udp_socket(peer: &str) -> Socket {
     }
 }
 
-/// `answer`: its code, and how many records.
+/// `answer` is the response code and the number of records.
 fn dns(name: &[u8], answer: Option<(u8, u16)>, attempts: u32) -> What {
     What::DnsQuery(Box::new(DnsQuery {
         socket: udp_socket("10.0.0.2"),
@@ -281,7 +281,7 @@ fn sockets() -> Vec<Event> {
         origin: Origin::Existing,
         ..event(tcp(TcpChange::Connect { duration_ns: None }))
     };
-    // It began before the agent, and its end was found later.
+    // The connection began before the agent started, and its end was found later.
     let late = What::Tcp {
         change: TcpChange::ConnectFailed {
             reason: ConnectError::Other,
@@ -490,7 +490,7 @@ fn the_names_of_the_events_are_known() {
     assert_eq!(names, known);
 }
 
-/// Undoes the escapes of JSON's text, as docs/json.md says.
+/// Undoes the escapes in JSON strings, as docs/json.md describes.
 fn bytes_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

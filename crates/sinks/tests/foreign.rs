@@ -1,4 +1,4 @@
-//! The names of cAdvisor and of Coroot, against the rows of ours.
+//! The metrics under names of cAdvisor and Coroot, compared with noctule's own.
 
 mod fixture;
 
@@ -11,7 +11,7 @@ use noctule_model::{
 };
 use noctule_sinks::openmetrics::{Exporter, Exposition, Options};
 
-/// With connections, waits and an OOM kill.
+/// A batch with connections, waits and an OOM kill.
 fn batch() -> Batch {
     let mut batch = eventful();
     batch.measured.extend(Counter::all());
@@ -48,7 +48,7 @@ fn render(batch: &Batch, foreign: Option<ForeignExporter>) -> String {
     exporter.observe(batch).render(Exposition::Classic, 0)
 }
 
-/// Labels and values of the samples with this name.
+/// Returns the labels and values of the samples with this name.
 fn samples<'a>(text: &'a str, name: &str) -> Vec<(&'a str, f64)> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
     let sample = |rest: &'a str| {
@@ -78,7 +78,7 @@ fn every_name_that_is_offered_is_there_and_no_other() {
     }
     let without = render(&batch(), None);
     assert!(!without.contains("\ncontainer_"));
-    // What is not measured is absent.
+    // Metrics that are not measured are absent.
     let mut unmeasured = batch();
     unmeasured.measured = Measured::NONE;
     unmeasured.quotas.clear();
@@ -142,10 +142,10 @@ fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
     batch.quotas[0].periods += 10;
     batch.quotas[0].throttled_periods += 4;
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
-    // The limit was taken away: the series stays while the container does.
+    // The limit was removed. The series stays as long as the container.
     let mut quotas = std::mem::take(&mut batch.quotas);
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
-    // Set anew, the kernel counts from 0.
+    // When the limit is set again, the kernel counts from 0.
     (quotas[0].periods, quotas[0].throttled_periods) = (3, 1);
     batch.quotas = quotas;
     assert_eq!(periods(&batch), [Some(13.0), Some(5.0)]);
@@ -201,7 +201,7 @@ fn labels_stay_as_they_were_first_shown() {
     assert_eq!(labels(&renamed), first);
 }
 
-/// A container that was started again has another id and the same name; the one before stays for a while.
+/// A restarted container has another id and the same name. The previous one stays for a while.
 #[test]
 fn containers_of_one_name_share_a_sum_that_never_falls() {
     let mut exporter = Exporter::new(Options {
@@ -237,7 +237,7 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
     batch.subjects.insert(place, again);
     let both = (vec![cpu[0] + 7.0], 2.0 * connects);
     assert_eq!(usage(&mut batch), both);
-    // The first one has gone.
+    // One of the two containers is gone.
     batch.subjects.remove(place + 1);
     assert_eq!(usage(&mut batch), both);
     batch.subjects[place].counters[Counter::CpuTime] += 1_000_000_000;
@@ -265,7 +265,7 @@ fn a_name_that_comes_late_counts_no_connection_twice() {
             container.name = None;
         }
     }
-    // Rows without a name are shown some seconds later.
+    // Rows without a name are shown a few seconds later.
     let before = (0..5).map(|_| connects(&mut batch)).last();
     assert!(before > Some(0.0), "{before:?}");
     batch.subjects.clone_from(&named.subjects);

@@ -1,4 +1,4 @@
-//! The JSON of a span of time.
+//! The JSON of a time span.
 #![allow(clippy::unwrap_used, reason = "clippy takes helpers of tests for code")]
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ fn party(id: u32) -> Party {
     }))
 }
 
-/// Three owners; the first and the third are hurt, and there was a place for the finding of one.
+/// Three owners. The first and the third are slowed down, but there was room for one finding only.
 fn view(judged: bool, measured: Measured) -> TimelineView {
     let owners = (1..=3).map(|id| OwnerPoint {
         id,
@@ -82,7 +82,7 @@ fn answer(view: &TimelineView) -> Value {
     serde_json::from_str(&history_json(view, &query, &rows, &[])).unwrap()
 }
 
-/// The rows of owners by name: each with its verdict.
+/// Returns the name and the verdict of each owner's row.
 fn verdicts(judged: bool) -> Vec<(Value, Value)> {
     let waits = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
     let json = answer(&view(judged, waits));

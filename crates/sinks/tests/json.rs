@@ -250,7 +250,7 @@ fn doctor_says_how_to_mend_where_there_is_a_way() {
     assert_eq!(doctor, expected);
 }
 
-/// A package that took 30 J, of which 10.000001 J were charged.
+/// A package that used 30 J, 10.000001 J of which were charged.
 fn energy() -> EnergyReport {
     let account = ZoneAccount {
         total_uj: 30_000_001,
@@ -374,7 +374,7 @@ fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
 
 const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
 
-/// The fullest answers to what the API has a schema for, by its name.
+/// Returns answers with all optional keys, each with the name of its schema.
 fn answers() -> Vec<(&'static str, String)> {
     let mut full = report(vec![row(container(71, Some("cart")), SECOND)]);
     full.measured = measured().or(EventCounter::all().collect());
@@ -421,7 +421,7 @@ fn the_description_of_the_api_has_each_key_that_is_sent() {
         let answer: Value = serde_json::from_str(&answer).unwrap();
         let sent: BTreeSet<&String> = answer.as_object().unwrap().keys().collect();
         assert_eq!(described, sent, "{name}");
-        // So that the test of the running agent sees what is new.
+        // Otherwise the test of the running agent would accept unknown keys.
         assert_eq!(schema["additionalProperties"], false, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Kepler's names: that the table is what is served, and that the figures add up.
+//! Kepler's metrics: the table matches what is served, and the values add up.
 
 mod fixture;
 
@@ -17,8 +17,8 @@ fn exporter() -> Exporter {
     })
 }
 
-/// Two packages, a container of a pod, a unit and a process of the container. `tick`: how often
-/// everybody got what `metered` charges.
+/// Two packages, a container in a pod, a unit, and a process of the container. Each has been
+/// charged the amount of `metered` `tick` times.
 fn node(rollup: &mut Rollup, tick: u64) -> Batch {
     let groups = vec![
         group(container(71, Some("cart")), tick * SECOND),
@@ -45,7 +45,7 @@ fn node(rollup: &mut Rollup, tick: u64) -> Batch {
     batch
 }
 
-/// The samples of a scrape: name, labels, value.
+/// The samples of a scrape: name, labels and value.
 type Samples = Vec<(String, BTreeMap<String, String>, f64)>;
 
 fn samples(text: &str) -> Samples {
@@ -82,13 +82,13 @@ fn value(samples: &Samples, name: &str, labels: &[(&str, &str)]) -> f64 {
     *value
 }
 
-/// Power is a quotient.
+/// Power is a quotient, so it is not exact.
 #[track_caller]
 fn assert_near(value: f64, wanted: f64) {
     assert!((value - wanted).abs() < 1e-9, "{value}, not {wanted}");
 }
 
-/// After two batches, 10 s apart.
+/// Renders a scrape after two batches, 10 s apart.
 fn scrape(exposition: Exposition) -> String {
     let (mut exporter, mut rollup) = (exporter(), Rollup::new(0));
     exporter.observe(&node(&mut rollup, 1));
@@ -120,7 +120,7 @@ fn served_is_what_the_table_offers_with_its_labels() {
                 assert!(KEPLER_METRICS.iter().find(also).is_none() && !served.contains_key(&*name));
                 continue;
             }
-            // This node has packages only.
+            // This node has only package zones.
             KeplerOffer::Given(KeplerSource::JoulesOf(kind)) => kind != ZoneKind::Package,
             KeplerOffer::Given(_) => false,
         };
@@ -145,7 +145,7 @@ fn figures_are_ours_and_add_up() {
     let [total, active, idle] = ["", "_active", "_idle"]
         .map(|part| get(&format!("kepler_node_cpu{part}_joules_total"), &zone));
     assert_eq!([total, active, idle], [120.000004, 40.000004, 80.0]);
-    // Half of it in the last 10 s.
+    // Half of the energy was used in the last 10 s.
     let [total, active, idle] =
         ["", "_active", "_idle"].map(|part| get(&format!("kepler_node_cpu{part}_watts"), &zone));
     for (watts, wanted) in [(total, 6.0000002), (active, 2.0000002), (idle, 4.0)] {
@@ -185,7 +185,7 @@ fn a_pod_keeps_what_a_container_had_that_is_gone() {
     let mut pods = Vec::new();
     for tick in 1..=4 {
         let mut groups = vec![group(container(71, Some("cart")), tick * SECOND)];
-        // The second container is there in two of the batches.
+        // The second container exists in two of the batches.
         if [2, 3].contains(&tick) {
             groups.push(group(other(container(81, Some("side"))), tick * SECOND));
         }

@@ -1,4 +1,4 @@
-//! The text of `/metrics` against golden files, a strict parser, and hostile names.
+//! `/metrics` against golden files, a strict parser and hostile names.
 
 mod fixture;
 mod increases;
@@ -32,7 +32,7 @@ fn render(batch: &Batch, exposition: Exposition) -> String {
     snapshot.render(exposition, batch.taken_ns + 750_000_000)
 }
 
-/// Values of the samples whose line starts so, by their labels.
+/// Returns labels and values of the samples whose line starts with `metric`.
 fn samples<'a>(text: &'a str, metric: &str) -> Vec<(&'a str, &'a str)> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(metric));
     lines.filter_map(|rest| rest.rsplit_once(' ')).collect()
@@ -62,8 +62,9 @@ fn golden() {
     }
 }
 
-/// openmetrics-parser 0.5 takes no histogram with a unit; OpenMetrics forbids a unit only for info
-/// and state sets. Nor does it take the labels of culprits, which differ by their kind.
+/// Removes what openmetrics-parser 0.5 rejects. It accepts no unit for a histogram, which
+/// OpenMetrics forbids only for info metrics and state sets. It also rejects the labels of
+/// culprits, which differ by kind.
 fn as_the_parser_takes_it(text: &str) -> String {
     let histograms = ["_duration_seconds ", "_tcp_connect_seconds "];
     let of_histogram = |line: &&str| histograms.iter().any(|name| line.contains(name));
@@ -77,10 +78,11 @@ fn as_the_parser_takes_it(text: &str) -> String {
 
 #[test]
 fn parsers_accept_it() {
-    // openmetrics-parser 0.5 wants the same label names throughout a family, which OpenMetrics only
-    // recommends; so no overflow row here, and no container that lacks a label. Its grammar is not
-    // anchored at the end; so look that nothing was left over. Mixed label sets were checked by
-    // hand with prometheus_client 0.26, its `openmetrics.parser`, and with promtool 2.42.
+    // openmetrics-parser 0.5 requires equal label names throughout a family, which OpenMetrics only
+    // recommends. So there is no overflow row here, and no container without a label. Its grammar
+    // is not anchored at the end, so the test checks that nothing is left over. Mixed label sets
+    // were checked by hand with `openmetrics.parser` of prometheus_client 0.26, and with promtool
+    // 2.42.
     let mut uniform = hostile();
     uniform.subjects.retain(|row| match &row.subject {
         Subject::Container(name) | Subject::Unit(name) => !["", "_overflow"].contains(&&**name),
@@ -144,7 +146,7 @@ fn hostile_names_stay_on_their_line_and_lose_nothing() {
             let sum: f64 = rows.iter().map(|(_, v)| v.parse::<f64>().unwrap()).sum();
             assert_eq!(sum, HOSTILE.len() as f64, "{level}");
         }
-        // A name that is empty or taken is in the overflow row or has an empty label; never lost.
+        // An empty or reserved name is in the overflow row or an empty label. It is never lost.
         assert!(text.contains("cgroup=\"/user.slice/quote\\\"} 1\\n\""));
         assert!(text.contains(r#"comm="\\u{1b}[2J""#));
         assert!(text.contains(r#"comm="\\u{5c}u{1b}[2J""#));
@@ -185,7 +187,7 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
     batch.measured.extend(EventCounter::all());
-    // No kernel has both.
+    // No kernel provides both.
     batch.node.steal_included_ns = batch.node.steal_ns;
     fixture::metered(&mut batch);
     for row in &mut batch.subjects {
@@ -334,7 +336,8 @@ fn destinations_close_with_what_they_are_part_of() {
         reported.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // The first has the place, with all that it has: a pool of connections grows no more.
+    // The first destination has the place and starts with its value, because a connection pool does
+    // not connect again.
     let first = [line("10.0.0.1:80", "5"), line("_other", "3")];
     assert_eq!(step(1, 1), first);
     let later = [line("10.0.0.1:80", "15"), line("_other", "9")];
@@ -362,7 +365,7 @@ fn a_histogram_closes_with_the_counters() {
     assert!((histogram.sum.unwrap().as_f64() - sum).abs() < 1e-9);
 }
 
-/// Value of each sample that only goes up, those of histograms included.
+/// Returns the value of each sample that only increases, including those of histograms.
 fn rising(text: &str) -> std::collections::HashMap<String, f64> {
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ')?;
@@ -385,7 +388,7 @@ fn nothing_goes_down_while_groups_come_and_go() {
         blame_grace_ns: 2 * SECOND,
         ..options()
     });
-    // Six units, of which one sleeps in turn and one is removed; each waits for the next ones.
+    // Six units that wait for the next ones. In turn, each of them is missing for eight batches.
     let name = |i: u64| format!("u{i}.service");
     let mut before = std::collections::HashMap::new();
     for at in 1..40 {
@@ -422,13 +425,13 @@ fn nothing_goes_down_while_groups_come_and_go() {
         rollup.apply(&mut batch);
         batch.measured = waits().fold(batch.measured, Measured::with);
         batch.measured.extend(EventCounter::all());
-        // The source remembers the waits of groups that are gone; the fixture does not.
+        // The source keeps the waits of groups that are gone, but the fixture does not.
         batch.all_waits = Histogram::default();
         let text = exporter.observe(&batch).render(Exposition::Classic, 0);
         let now = rising(&text);
         for (series, value) in &now {
             let earlier = before.get(series).unwrap_or(&0.0);
-            // A unit that was gone for longer than the grace is somebody else.
+            // A unit that was missing for longer than the grace time is a new one.
             assert!(value >= earlier, "{at}: {series}: {earlier} to {value}");
         }
         assert!(now.len() > 100);
@@ -457,7 +460,7 @@ fn the_nodes_frequency_is_that_of_the_last_tick() {
     assert_eq!(hertz, [("", "6000000000")]);
 }
 
-/// Labels of the container's CPU time after each of the batches, given as (time, name, alive).
+/// Returns the labels of the container's CPU time after each batch. A batch is (time, name, alive).
 fn label_history(steps: &[(u64, Option<&str>, bool)]) -> Vec<Option<String>> {
     let mut rollup = Rollup::new(60 * SECOND);
     let mut exporter = Exporter::new(options());
@@ -670,8 +673,8 @@ fn processes_are_shown_only_on_request() {
     assert!(!text.contains("level=\"process\""));
 }
 
-/// The budget of docs/metrics.md: a row without connections, in which everything but hardware counters,
-/// files and energy is measured.
+/// Checks the number in docs/metrics.md. It is for a row without connections, where everything is
+/// measured except hardware counters, files and energy.
 #[test]
 fn a_row_has_66_series() {
     let hardware = ["cycles", "instructions", "cache"];

@@ -1,4 +1,4 @@
-//! What `increase()` of Prometheus makes of the pages that a scraper gets.
+//! What Prometheus' `increase()` computes from the pages that a scraper gets.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::fixture::{
     SECOND, cell, container, destination, eventful, group, measured, unit, waits,
 };
 
-/// Values of the counters and histograms of rows, by their series.
+/// Returns the values of the rows' counters and histograms, by series.
 fn counted(text: &str) -> BTreeMap<String, f64> {
     let is_gauge = |line: &str| line.starts_with("# TYPE ") && line.ends_with(" gauge");
     let mut gauge = false;
@@ -27,7 +27,7 @@ fn counted(text: &str) -> BTreeMap<String, f64> {
     values
 }
 
-/// A row that has all it ever has when it comes, as a job that ends within a second.
+/// The row has its final values when it appears, like a job that ends within a second.
 #[test]
 fn each_scraper_counts_all_that_a_short_job_did() {
     let mut exporter = Exporter::new(Options::default());
@@ -69,7 +69,7 @@ fn each_scraper_counts_all_that_a_short_job_did() {
     }
 }
 
-/// All that two groups did in the first `seconds`, one of them a container with this name.
+/// A batch of what two groups did in the first `seconds`. One is a container with this name.
 fn grown(rollup: &mut Rollup, at: u64, seconds: u64, name: Option<&str>) -> Batch {
     let mut groups = vec![group(container(71, name), seconds * SECOND / 2)];
     groups.push(group(unit(72, "cron.service"), seconds * SECOND / 2));
@@ -106,7 +106,7 @@ fn grown(rollup: &mut Rollup, at: u64, seconds: u64, name: Option<&str>) -> Batc
     batch
 }
 
-/// A sample's series without names and partners, which are known at different times.
+/// Returns a series without names and partners, which become known at different times.
 fn nameless(series: &str) -> String {
     let (metric, labels) = series.split_once('{').expect("labels");
     let labels = labels.trim_end_matches('}').split(',');
@@ -126,7 +126,8 @@ fn nameless(series: &str) -> String {
     )
 }
 
-/// What `increase()` counts at three scrapers of a container that gets its name after so many seconds.
+/// Returns what `increase()` counts at three scrapers. A container gets its name after
+/// `named_after` seconds.
 fn increases(named_after: u64) -> [BTreeMap<String, f64>; 3] {
     let mut exporter = Exporter::new(Options::default());
     let mut rollup = Rollup::new(300 * SECOND);
