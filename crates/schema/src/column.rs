@@ -1,4 +1,4 @@
-//! Columns of recordings: each gives the value of a row, and takes it back.
+//! Columns of recordings. A column reads a value from a row, and writes it back.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,9 @@ use noctule_model::{
 /// A column of a table whose rows are `T`.
 #[derive(Debug)]
 pub struct Column<T: 'static> {
-    /// The name; a column that a recording does not have is empty.
+    /// The name. If a recording does not have the column, its values are empty.
     pub name: &'static str,
-    /// The type of the values, and the way to them.
+    /// The type of the values, and how to access them.
     pub values: Values<T>,
 }
 
@@ -21,19 +21,19 @@ pub trait Row: Sized + 'static {
     const COLUMNS: &'static [&'static [Column<Self>]];
 }
 
-/// Gets a value from a row, and puts it back.
+/// Reads a value from a row, and writes it back.
 #[derive(Debug)]
 pub struct Access<T, V> {
-    /// Returns an empty value where the row has none.
+    /// Returns the value; empty if the row does not have one.
     pub get: fn(&T) -> V,
     /// Returns false if the row is useless without the value.
     pub set: fn(&mut T, V) -> bool,
 }
 
-/// Declares [`Values`]: one variant for each type of value, and a macro that does the same with all of them.
+/// Declares [`Values`] with one variant for each type, and a macro that handles all variants alike.
 macro_rules! values {
     ($($(#[$doc:meta])* $variant:ident($type:ty),)+) => {
-        /// The type of the values of a column. `Maybe` is a type that has nulls.
+        /// The type of the values of a column. `Maybe` variants can be null.
         #[derive(Debug)]
         pub enum Values<T: 'static> {
             $($(#[$doc])* $variant(Access<T, $type>),)+
@@ -54,47 +54,47 @@ macro_rules! values {
 values! {
     /// `true` or `false`.
     Flag(bool),
-    /// The same, or null.
+    /// `true`, `false` or null.
     MaybeFlag(Option<bool>),
-    /// 8 bits.
+    /// 8 bits, or null.
     MaybeU8(Option<u8>),
     /// 32 bits.
     U32(u32),
-    /// The same, or null.
+    /// 32 bits, or null.
     MaybeU32(Option<u32>),
-    /// 32 bits with a sign.
+    /// 32 bits with a sign, or null.
     MaybeI32(Option<i32>),
     /// 64 bits.
     U64(u64),
-    /// The same, or null.
+    /// 64 bits, or null.
     MaybeU64(Option<u64>),
     /// A time.
     Moment(Moment),
-    /// The same, or null.
+    /// A time, or null.
     MaybeMoment(Option<Moment>),
     /// A name.
     Word(Word),
-    /// The same, or null.
+    /// A name, or null.
     MaybeWord(Option<Word>),
-    /// Text.
+    /// Text, or null.
     MaybeText(Option<String>),
     /// Bytes that are mostly text.
     Words(Words),
-    /// The same, or null.
+    /// Bytes that are mostly text, or null.
     MaybeWords(Option<Words>),
-    /// Several of them.
+    /// A list of byte strings that are mostly text.
     WordsList(WordsList),
     /// A path.
     Path(FilePath),
-    /// No path, or one.
+    /// At most one path.
     Paths(List<FilePath>),
-    /// No parent, or one.
+    /// At most one parent.
     Parents(List<Parent>),
-    /// No context, or one.
+    /// At most one context.
     Contexts(List<ExecContext>),
     /// Namespaces.
     Namespaces(List<Namespace>),
-    /// No DNS query, or one; without its socket.
+    /// At most one DNS query, without its socket.
     Queries(List<DnsQuery>),
     /// Counts by name.
     Counts(List<(&'static str, u64)>),
@@ -104,27 +104,27 @@ values! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment(pub u64);
 
-/// One of a few names that the program has, or has read before.
+/// One of a small set of names, which the program defines or has read before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Word(pub &'static str);
 
-/// Bytes as the kernel has them, which are mostly text.
+/// Bytes from the kernel that are mostly text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words(pub Vec<u8>);
 
 impl Words {
-    /// The name of a thread.
+    /// Returns the name of a thread without its padding.
     pub fn of(comm: &Comm) -> Self {
         let name = comm.0.split(|byte| *byte == 0).next();
         Self(name.unwrap_or_default().to_vec())
     }
 }
 
-/// Several of them, such as the arguments of a program; `None` where there can be none.
+/// A list of byte strings, such as the arguments of a program; `None` if the row has no such list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WordsList(pub Option<Vec<Vec<u8>>>);
 
-/// Several rows in one.
+/// Several rows of another table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List<R>(pub Vec<R>);
 
@@ -134,7 +134,7 @@ impl<R> Default for List<R> {
     }
 }
 
-/// A part of a row that a column of type `V` keeps.
+/// A part of a row that is stored in a column of type `V`.
 pub(crate) trait Stored<V> {
     /// Returns the value.
     fn stored(&self) -> V;
@@ -163,7 +163,7 @@ impl<V: Clone> Stored<Option<V>> for V {
     }
 }
 
-/// Implements [`Stored`] by two conversions, of which the second returns `None` if there is no value.
+/// Implements [`Stored`] with two conversions. The second one returns `None` if there is no value.
 macro_rules! stored {
     ($($part:ty as $value:ty: $store:expr, $restore:expr;)+) => {$(
         impl Stored<$value> for $part {
@@ -222,7 +222,7 @@ stored! {
     };
 }
 
-/// Makes a [`Column`] of a place in some variants of a row, or of a place in any row.
+/// Makes a [`Column`] of a field that some or all variants of a row have.
 macro_rules! column {
     ($values:ident $name:literal: $($pattern:pat => $place:expr),+) => {
         Column {

@@ -9,7 +9,7 @@ use noctule_model::What;
 use crate::column::{Access, Column, Row, Stored as _, Values, column};
 use crate::{Field, Type, Value};
 
-/// A field of what happened.
+/// A field of an event.
 pub type EventField = Field<What>;
 
 /// A kind of event.
@@ -17,7 +17,7 @@ pub type EventField = Field<What>;
 pub struct EventKind {
     /// The value of `event.name`.
     pub name: &'static str,
-    /// What happened, and when it is not reported.
+    /// A description of the event, and when it is not reported.
     pub help: &'static str,
     /// The fields, in the order in which formats write them.
     pub fields: &'static [&'static [EventField]],
@@ -103,7 +103,7 @@ const GAP: EventKind = EventKind {
     ]],
 };
 
-/// One table of a recording holds all kinds: a column that a kind does not have is empty.
+/// One table of a recording contains all kinds. Columns that a kind does not have are empty.
 impl Row for What {
     const COLUMNS: &'static [&'static [Column<Self>]] = &[
         process::COLUMNS,
@@ -119,7 +119,7 @@ const GAP_COLUMNS: &[Column<What>] = &[
     column!(MaybeMoment "since": What::Gap { since_unix_ns, .. } => since_unix_ns),
 ];
 
-/// How many events of a name were lost.
+/// The number of lost events with this name.
 impl Row for (&'static str, u64) {
     const COLUMNS: &'static [&'static [Column<Self>]] = &[&[
         Column {

@@ -1,6 +1,6 @@
 //! Describes each field once: its key, type and meaning, and how to get its value.
 //!
-//! Formats walk these tables, and `cargo xtask gen` writes the documentation from them.
+//! Formats iterate over these tables, and `cargo xtask gen` writes the documentation from them.
 
 pub mod column;
 pub mod event;
@@ -16,9 +16,9 @@ pub struct Field<T: 'static> {
     pub key: &'static str,
     /// The type of the value.
     pub value_type: Type,
-    /// What the value means, and when the field is absent.
+    /// The meaning of the value, and when the field is absent.
     pub help: &'static str,
-    /// Returns the value, or `None` where it is unknown or does not apply.
+    /// Returns the value, or `None` if it is unknown or does not apply.
     pub get: for<'a> fn(&'a T) -> Option<Value<'a>>,
 }
 
@@ -27,7 +27,7 @@ pub struct Field<T: 'static> {
 pub enum Type {
     /// `true` or `false`.
     Flag,
-    /// `true`; the field is absent where it would be `false`.
+    /// `true`; the field is absent instead of `false`.
     Mark,
     /// An integer.
     Integer,
@@ -62,23 +62,23 @@ impl Type {
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Of type [`Type::Flag`] or [`Type::Mark`].
+    /// A value of type [`Type::Flag`] or [`Type::Mark`].
     Flag(bool),
     /// An integer of type [`Type::Integer`].
     Unsigned(u64),
     /// An integer of type [`Type::Integer`] that can be negative.
     Signed(i64),
-    /// Of type [`Type::Number`].
+    /// A value of type [`Type::Number`].
     Number(f64),
-    /// Of type [`Type::Text`].
+    /// A value of type [`Type::Text`].
     Text(Cow<'a, str>),
-    /// Of type [`Type::Text`]: a path or an argument, whose bytes may be anything but 0.
+    /// A value of type [`Type::Text`]: a path or argument, which may contain any byte except 0.
     Bytes(&'a [u8]),
-    /// Of type [`Type::Texts`].
+    /// A value of type [`Type::Texts`].
     Texts(Vec<Value<'a>>),
-    /// Of type [`Type::Counts`].
+    /// A value of type [`Type::Counts`].
     Counts(Vec<(&'a str, u64)>),
-    /// Of type [`Type::Numbers`].
+    /// A value of type [`Type::Numbers`].
     Numbers(Vec<(String, f64)>),
 }
 

@@ -1,9 +1,9 @@
-//! Names of the kernel's numbers: errors, signals, flags of open(2).
+//! Names for numbers of the kernel: errors, signals, flags of open(2).
 
 use std::borrow::Cow;
 
-/// The errors that opening a file or making a connection can meet. The numbers are those of all
-/// architectures that the agent is built for.
+/// Errors that can occur when a file is opened or a connection is made. The numbers are equal on
+/// all architectures for which the agent is built.
 const ERRORS: &[(i32, &str)] = &[
     (1, "EPERM"),
     (2, "ENOENT"),
@@ -61,25 +61,25 @@ const ERRORS: &[(i32, &str)] = &[
     (125, "ECANCELED"),
 ];
 
-/// `ENOENT`; the number where the table has no name.
+/// Returns the name of an error, such as `ENOENT`; the number if the table has no name.
 pub fn error(errno: i32) -> Cow<'static, str> {
     let found = ERRORS.iter().find(|(number, _)| *number == errno);
     found.map_or_else(|| errno.to_string().into(), |(_, name)| (*name).into())
 }
 
-/// Response codes of DNS from 0 on (RFC 1035, RFC 2136).
+/// DNS response codes, starting at 0 (RFC 1035, RFC 2136).
 const DNS_CODES: [&str; 11] = [
     "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
     "NXRRSET", "NOTAUTH", "NOTZONE",
 ];
 
-/// The name of a response code of DNS, or its number.
+/// Returns the name of a DNS response code; the number if the table has no name.
 pub fn dns_code(code: u8) -> Cow<'static, str> {
     let known = DNS_CODES.get(usize::from(code));
     known.map_or_else(|| code.to_string().into(), |name| (*name).into())
 }
 
-/// Types of records that are asked for.
+/// Record types in DNS questions.
 const DNS_TYPES: [(u16, &str); 17] = [
     (1, "A"),
     (2, "NS"),
@@ -100,20 +100,21 @@ const DNS_TYPES: [(u16, &str); 17] = [
     (257, "CAA"),
 ];
 
-/// The name of a type of record, or `TYPE` and its number (RFC 3597).
+/// Returns the name of a DNS record type; `TYPE` and its number if the table has no name (RFC
+/// 3597).
 pub fn dns_type(kind: u16) -> Cow<'static, str> {
     let known = DNS_TYPES.iter().find(|(number, _)| *number == kind);
     known.map_or_else(|| format!("TYPE{kind}").into(), |(_, name)| (*name).into())
 }
 
-/// Signals from 1 on, in the order of x86 and arm64.
+/// Signals, starting at 1, as numbered on x86 and arm64.
 const SIGNALS: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// `SIGKILL`; `signal 34` for those of real time, which have no names of their own.
+/// Returns the name of a signal, such as `SIGKILL`. Real-time signals have none: `signal 34`.
 pub fn signal(number: u8) -> String {
     let at = usize::from(number).checked_sub(1);
     match at.and_then(|at| SIGNALS.get(at)) {
@@ -122,18 +123,18 @@ pub fn signal(number: u8) -> String {
     }
 }
 
-/// The two lowest bits are one number.
+/// Access modes, which are one number in the two lowest bits.
 const ACCESS: [&str; 4] = ["O_RDONLY", "O_WRONLY", "O_RDWR", "O_ACCMODE"];
 const ACCESS_BITS: u32 = 3;
 
-/// What the kernel itself adds to every open of a 64-bit process; it says nothing.
+/// `O_LARGEFILE`. The kernel sets it for every open of a 64-bit process, so it is not shown.
 const LARGE_FILE: u32 = if cfg!(target_arch = "x86_64") {
     0o100_000
 } else {
     0o400_000
 };
 
-/// Flags with their bits. One that contains another stands before it.
+/// Flags with their bits. A flag that contains the bits of another precedes it.
 const FLAGS: &[(u32, &str)] = &[
     (0o100, "O_CREAT"),
     (0o200, "O_EXCL"),
@@ -153,7 +154,7 @@ const FLAGS: &[(u32, &str)] = &[
     (0o10_000_000, "O_PATH"),
 ];
 
-/// Those that x86 and arm64 number differently (asm/fcntl.h).
+/// Flags with different numbers on x86 and arm64 (asm/fcntl.h).
 const DIRECT: u32 = if cfg!(target_arch = "x86_64") {
     0o40_000
 } else {
@@ -170,13 +171,13 @@ const NOFOLLOW: u32 = if cfg!(target_arch = "x86_64") {
     0o100_000
 };
 
-/// A mode as chmod(1) takes it.
+/// Formats a mode as chmod(1) accepts it.
 pub fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-/// The flags of open(2) by name, how it is accessed first; bits without a name as one hexadecimal
-/// number.
+/// Returns the names of open(2) flags, starting with the access mode. Bits without a name become
+/// one hexadecimal number.
 pub fn open_flags(flags: u32) -> Vec<Cow<'static, str>> {
     let mut names = vec![ACCESS[(flags & ACCESS_BITS) as usize].into()];
     let mut rest = flags & !ACCESS_BITS & !LARGE_FILE;

@@ -1,19 +1,19 @@
-//! What a process or a group used, as its counters tell: the fields of a row, and the names of counters.
+//! The resource use of a process or group: the fields of a row, and the names of counters.
 
 use noctule_model::{BlockClass, Cause, Counter, Counters, Measured, SOFTIRQ_VECTORS};
 
 use crate::{Field, Type, Value};
 
-/// What was used.
+/// The resource use of a row.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// The counters of the row.
     pub counters: Counters,
-    /// Which of them mean anything.
+    /// Which counters are measured.
     pub measured: Measured,
-    /// The frequency of reference cycles, if it is known.
+    /// The frequency of reference cycles, if known.
     pub nominal_hertz: Option<u64>,
-    /// CPU time by package, nanoseconds; empty on a machine with one.
+    /// CPU time by package in nanoseconds; empty if the machine has only one package.
     pub package_ns: Vec<(i32, u64)>,
 }
 
@@ -32,20 +32,20 @@ impl Usage {
 /// A field of a row.
 #[derive(Debug)]
 pub struct UsageField {
-    /// Key, meaning and value.
+    /// The key, meaning and value.
     pub field: Field<Usage>,
-    /// The counter whose value it is, if it is that of one.
+    /// The counter, if the value is that of a single counter.
     pub counter: Option<NamedCounter>,
 }
 
 /// The names of a counter.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedCounter {
-    /// Which one.
+    /// The counter.
     pub counter: Counter,
-    /// Its column in recordings.
+    /// The counter's column in recordings.
     pub column: &'static str,
-    /// Its title in `top`.
+    /// The counter's title in `top`.
     pub title: &'static str,
 }
 
@@ -86,7 +86,7 @@ fn named(counter: Counter) -> Option<&'static NamedCounter> {
     named.find(|row| row.counter == counter)
 }
 
-/// Makes the row of one counter; the getter is a method of [`Usage`].
+/// Defines the field of one counter. The getter is a method of [`Usage`].
 macro_rules! counter {
     ($counter:ident, $key:literal, $type:ident $get:ident, $column:literal, $title:literal, $help:literal) => {
         UsageField {
@@ -190,7 +190,7 @@ const WAIT: UsageField = UsageField {
         value_type: Type::Number,
         help: "time that its threads waited for a CPU; a wait counts when it ends, and one that lasts for 10 ms or more \
                also while it goes on",
-        // A cause that is not measured is in another.
+        // The time of a cause that is not measured is counted under another cause.
         get: |usage| {
             let causes = Cause::ALL.into_iter().map(Counter::Wait);
             let causes = causes.filter_map(|wait| usage.measured.value(&usage.counters, wait));

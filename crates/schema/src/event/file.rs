@@ -1,4 +1,4 @@
-//! Files: opens, and changes of names and modes.
+//! File events: opens, and changes of names and modes.
 
 use noctule_model::{FileChange, FilePath, What};
 
@@ -104,7 +104,7 @@ fn change(what: &What) -> Option<&FileChange> {
     }
 }
 
-/// The new name of a rename or a hard link.
+/// Returns the new name of a rename or a hard link.
 fn new_path(what: &What) -> Option<&FilePath> {
     match change(what)? {
         FileChange::Rename { to, .. } | FileChange::HardLink { to } => Some(to),
@@ -194,7 +194,7 @@ const ERROR: &[EventField] = &[
     },
 ];
 
-/// Columns in recordings, beside `path`.
+/// Columns in recordings, in addition to `path`.
 pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU32 "flags": What::FileOpen { flags, .. } => flags),
     column!(Flag "directory":
@@ -205,7 +205,7 @@ pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU32 "mode": What::FileChange { change: FileChange::Chmod { mode }, .. } => mode),
 ];
 
-/// Which sort of link it is. The path was read before.
+/// Whether the link is symbolic. The path has been restored before this column.
 const SYMBOLIC: Column<What> = Column {
     name: "symbolic",
     values: Values::Flag(Access {

@@ -1,4 +1,4 @@
-//! Processes: start, exec, exit, signals and OOM kills.
+//! Process events: start, exec, exit, signals and OOM kills.
 
 use noctule_model::{
     Comm, ExecContext, ExitStatus, FileChange, FilePath, Namespace, Parent, TcpChange, UdpFlow,
@@ -300,7 +300,7 @@ const STATUS: &[EventField] = &[
         help: "Whether the OOM killer killed the process. Also `false` if the process ended before the kernel reported the \
                kill; `oom.kill` follows then. Also `false` if the kernel killed the process only because it shares the \
                victim's memory.",
-        // Without the record the cause is unknown.
+        // If the record was lost, the cause is unknown.
         get: get!(ProcessExit { status, oom_killed } => {
             (status.is_some() || *oom_killed).then_some(Value::Flag(*oom_killed))
         }),
@@ -394,7 +394,7 @@ const MEMORY: &[EventField] = &[
     },
 ];
 
-/// Columns in recordings; those of paths, user ids, times and errors serve other kinds of events too.
+/// Columns in recordings. Other kinds of events use those of paths, user ids, times and errors too.
 pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU32 "parent_pid": What::ProcessStart { parent_pid, .. } => parent_pid),
     column!(Parents "parent":

@@ -1,4 +1,4 @@
-//! Sockets: TCP connections, DNS queries and UDP flows.
+//! Socket events: TCP connections, DNS queries and UDP flows.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -118,7 +118,7 @@ const ENDS: &[EventField] = &[
         key: "network.type",
         value_type: Type::Text,
         help: "`ipv4` or `ipv6`. IPv4 through an IPv6 socket is `ipv4`.",
-        // An IPv6 socket that is bound to no address yet can have an IPv4 peer.
+        // An IPv6 socket that is not bound yet can have an IPv4 peer.
         get: |what| {
             let socket = socket(what)?;
             let end = address(socket.peer.or(socket.local)?);
@@ -412,7 +412,7 @@ const TRANSPORT: &[EventField] = &[EventField {
     get: |_| Some(Value::text("udp")),
 }];
 
-/// Columns in recordings; the error number serves other kinds of events too.
+/// Columns in recordings. Other kinds of events use the error number too.
 pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU64 "socket":
         What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.id,
@@ -454,7 +454,7 @@ pub(super) const COLUMNS: &[Column<What>] = &[
         What::Tcp { change: TcpChange::Close { rtt_us, .. }, .. } => rtt_us),
 ];
 
-/// Columns of UDP.
+/// Columns of UDP events.
 pub(super) const UDP_COLUMNS: &[Column<What>] = &[
     DNS,
     column!(MaybeU64 "packets_sent":
@@ -464,7 +464,7 @@ pub(super) const UDP_COLUMNS: &[Column<What>] = &[
     column!(Flag "closed": What::UdpFlow(UdpFlow { closed, .. }) => closed),
 ];
 
-/// Recordings of older versions do not have it.
+/// Recordings of older versions do not have this column.
 const SEGMENTS_FAILED: Column<What> = Column {
     name: "segments_failed",
     values: Values::MaybeU32(Access {
@@ -488,7 +488,7 @@ const SEGMENTS_FAILED: Column<What> = Column {
     }),
 };
 
-/// The socket has columns of its own, which were read before.
+/// The DNS query. The columns of its socket have been restored before this column.
 const DNS: Column<What> = Column {
     name: "dns",
     values: Values::Queries(Access {
