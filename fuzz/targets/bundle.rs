@@ -1,4 +1,5 @@
-//! Files that runtimes leave, one in each run: its first byte says which, the rest is what it has.
+//! Fuzzes the files that container runtimes write. The first byte of the input selects a file, and
+//! the rest is its content.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use noctule_identity::fuzzing::owner;
 
 const ID: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
 
-/// Files below the root, `ID` in place of a container's id; and a group that is looked up in it.
+/// Files below the root, and the cgroup to look up. `ID` stands for a container id.
 const FILES: [(&str, &str); 8] = [
     (
         "run/containerd/io.containerd.runtime.v2.task/k8s.io/ID/config.json",
@@ -35,7 +36,7 @@ const FILES: [(&str, &str); 8] = [
     ),
 ];
 
-/// The list of podman, which is read where the bundle has no name.
+/// Podman's list of containers, which is read if the bundle contains no name.
 const LIST: &str = "run/containers/storage/overlay-containers/containers.json";
 const SILENT: &str = "run/containers/storage/overlay-containers/ID/userdata/config.json";
 
@@ -56,7 +57,7 @@ fn at(root: &Path, file: &str) -> PathBuf {
     root.join(file.replace("ID", ID))
 }
 
-/// Writes files, asks, and takes the files away again.
+/// Writes the files, looks up the owner of a cgroup, and removes the files.
 fn ask(files: &[(&str, &[u8])], path: &str) {
     for (file, content) in files {
         fs::write(at(&ROOT, file), content).expect("a file in memory");

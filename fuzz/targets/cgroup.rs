@@ -1,4 +1,4 @@
-//! Paths of cgroups, which anybody may make, and names that systemd has escaped.
+//! Fuzzes cgroup paths, which any user may create, and names with systemd's escapes.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(container) = &owner.container {
         assert!(!container.id.is_empty(), "{path}");
     }
-    // What is read is of the path alone.
+    // The owner depends on the path alone.
     let again = classify(CgroupId(1), &owner.path);
     assert_eq!(owner, again, "{path}");
     for name in owner.unit.iter().map(String::as_str).chain([&*path]) {

@@ -1,7 +1,7 @@
-//! A configuration of any kind, and a web configuration: each is taken, or refused in a message that nobody has to
-//! scroll through.
+//! Fuzzes configurations and web configurations. Each must be accepted, or rejected with a short
+//! message.
 //!
-//! The binary has no library: its modules are compiled into this target.
+//! The binary has no library, so its modules are compiled into this target.
 
 #![no_main]
 #![allow(dead_code, unused_imports, reason = "the modules have more than is called here")]
@@ -26,7 +26,7 @@ mod noctule {
     pub(crate) mod web_config;
 }
 
-/// A recording is named by its first moment; none is made here.
+/// A recording is named by its start time. This target makes no recording.
 mod wire {
     pub(crate) fn now_ns() -> u64 {
         0
@@ -36,7 +36,7 @@ mod wire {
 use noctule::{args, changes, config, event_file, exit, patient, private, recording, rights};
 use noctule::{config::Config, web_config};
 
-/// More than a message of five lines, each of which is cut.
+/// Upper bound of a message, which has up to five truncated lines.
 const LONGEST_MESSAGE: usize = 4096;
 
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {

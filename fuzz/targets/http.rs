@@ -1,5 +1,5 @@
-//! What a client sends through one connection: the parser of HTTP, passwords, names of the server, queries, and what
-//! is answered. A panic of a handler ends the target.
+//! Fuzzes the bytes that a client sends over one connection: the HTTP parser, passwords, host
+//! names, queries and responses. A panic in a handler ends the target.
 
 #![no_main]
 
@@ -13,10 +13,10 @@ use noctule_web::{
 };
 use tokio::runtime::Runtime;
 
-/// `alice` with the password `secret`, at the least cost that there is.
+/// Hash of `secret`, the password of `alice`, with the lowest bcrypt cost.
 const HASH: &str = "$2y$04$LV8XQdY60raQRBCH/M7sO.rOiC7qLAFpthqC996/vOTn06bhayNTu";
 
-/// Answers with what it was asked.
+/// An agent that answers with the parameters of the query.
 struct Echo;
 
 impl Agent for Echo {
@@ -63,7 +63,7 @@ fn front(users: Users) -> Front {
 
 static OPEN: LazyLock<Front> = LazyLock::new(|| front(Users::default()));
 
-/// Asks for a password.
+/// Requires a password.
 static CLOSED: LazyLock<Front> = LazyLock::new(|| {
     let users = [("alice".to_owned(), HASH.to_owned())];
     front(Users::new(users.into()).expect("a hash"))

@@ -1,4 +1,4 @@
-//! Objects of any kind are read or refused.
+//! Fuzzes the readers of ELF objects, which must accept or reject any input.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Triggers, filters and definitions of any kind: a tree and problems, whose places can be shown.
+//! Fuzzes triggers, filters and definitions. The parser must return a tree, and problems with
+//! positions that can be shown.
 
 #![no_main]
 
@@ -12,13 +13,14 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    // Seeds are lines.
+    // Seed files end with a newline.
     let text = text.strip_suffix('\n').unwrap_or(text);
     let (hist, problems) = parse::hist(text);
     if problems.is_empty() {
         let printed = hist.to_string();
         let (again, problems) = parse::hist(&printed);
-        // Each sign has parentheses there, which can be too deep for it.
+        // The printed form has parentheses around each sign, which can exceed the limit for
+        // nesting.
         if !problems.iter().any(|problem| problem.text.contains("nested levels")) {
             assert!(problems.is_empty(), "{printed}: {problems:?}");
             assert_eq!(printed, again.to_string());

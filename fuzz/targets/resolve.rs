@@ -1,5 +1,5 @@
-//! A trigger in the first line, a definition of a synthetic event in the second, the format of an event
-//! behind: programs, or what is wrong.
+//! Fuzzes the resolver, which must return programs or errors. The first line of the input is a
+//! trigger, the second defines a synthetic event, and the rest is the format of an event.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! A record of a ring, as the kernel side writes it, of any length and with any lengths in it. The first byte says
-//! which ring; the rest is the record. What it says does not depend on what stands beside it in the ring, and it
-//! can be written in each form.
+//! Fuzzes the parsers of ring buffer records. The first byte selects the ring. The rest is a record
+//! as the BPF programs write it, but with any length, and any lengths inside.
+//!
+//! A parser must not depend on bytes outside the record. Each event must be representable in every
+//! output format.
 
 #![no_main]
 
@@ -10,10 +12,10 @@ use noctule_kernel::fuzzing::{Ring, cgroup, event, socket};
 use noctule_model::{Event, EventProcess, Origin};
 use noctule_sinks::events::{event_json, event_line};
 
-/// Bytes before and behind a record in the ring.
+/// Number of bytes before and after the record in the ring.
 const BESIDE: usize = 4096;
 
-/// The record, as a part of a buffer that has other bytes on both sides.
+/// Parses the record as a part of a buffer that has other bytes on both sides.
 fn beside<T>(byte: u8, record: &[u8], parse: impl Fn(&[u8]) -> T) -> T {
     let other = [byte; BESIDE];
     let ring = [&other[..], record, &other].concat();
@@ -26,7 +28,7 @@ fn same<T: PartialEq + std::fmt::Debug>(record: &[u8], parse: impl Fn(&[u8]) -> 
     read
 }
 
-/// As the collector and the identity step leave it, without an owner.
+/// Completes an event as the collector and the identity step do, but without an owner.
 fn named(raw: RawEvent) -> Event {
     let process = raw.process.map(|it| EventProcess {
         id: it.id,

@@ -1,7 +1,9 @@
-//! A segment of a recording of which one part is foreign and has the right checksum. The first byte is the format of
-//! the committed recording that is changed. The second says which part: `m` the description, `i` the index (a line for
-//! each line), `A` and on the chunks of the committed segment, in the order of its index; what follows stands there
-//! instead.
+//! Fuzzes recordings: one part of a committed segment is replaced by the input, with a valid
+//! checksum.
+//!
+//! The first byte selects the committed recording by its format. The second byte selects the part:
+//! `m` is the description, `i` is the index (with one line for each line of input), and `A` onwards
+//! are the chunks in the order of the index. The rest is the replacement.
 
 #![no_main]
 
@@ -14,28 +16,28 @@ use libfuzzer_sys::fuzz_target;
 use noctule_tape::Tape;
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tape/tests");
-/// Each has a committed recording.
+/// The formats that have a committed recording.
 const FORMATS: [u8; 3] = [1, 2, 3];
 
-/// Batches and events that are read of one input: an index may claim any number.
+/// Maximum number of batches and events to read. An index may claim any number.
 const MOST: usize = 1000;
 
-/// A segment in memory, as it was committed.
+/// A copy of a committed segment in memory.
 struct Base {
     folder: PathBuf,
-    /// The words of its index, line by line, without checksums.
+    /// The words of each line of the index, without checksums.
     index: Vec<Vec<String>>,
     chunks: Vec<Chunk>,
     meta: Vec<u8>,
 }
 
 struct Chunk {
-    /// Where the index names it: line and word.
+    /// Line and word of the chunk in the index.
     place: (usize, usize),
-    /// With the mark of a schema.
+    /// The name, with the mark of a schema.
     name: String,
     file: PathBuf,
-    /// The table as it was committed.
+    /// The committed content of the file.
     table: Vec<u8>,
 }
 
@@ -60,7 +62,7 @@ impl Base {
         let mut chunks = Vec::new();
         for (line, words) in index.iter().enumerate() {
             for (word, text) in words.iter().enumerate() {
-                // Only chunks have a colon.
+                // Only chunks contain a colon.
                 let Some((name, _)) = text.split_once(':') else {
                     continue;
                 };
@@ -81,7 +83,7 @@ impl Base {
         }
     }
 
-    /// Writes the index, with another word in the place of one.
+    /// Writes the index, with one word replaced.
     fn write_index(&self, foreign: Option<((usize, usize), String)>) {
         let mut index = self.index.clone();
         if let Some(((line, word), text)) = foreign {
@@ -144,7 +146,7 @@ impl Base {
             part.events(&tape).take(MOST).for_each(drop);
             let mut report = part.batches(&tape);
             std::iter::from_fn(|| report.next_for_report()).take(MOST).for_each(drop);
-            // The last changes alone.
+            // Reads only the batches at the end.
             let mut last = tape.batches(&span, span.to_unix_ns);
             last.by_ref().take(MOST).for_each(drop);
             let mut events = tape.events(&span, 0, u64::MAX);
@@ -160,8 +162,8 @@ fn words(line: &str) -> Vec<String> {
 }
 
 static BASES: LazyLock<[Base; 3]> = LazyLock::new(|| {
-    // The reader catches what Arrow's decoder does not take; the engine would end at the panic itself. One that
-    // is not caught ends the target all the same.
+    // The reader catches panics of Arrow's decoder, but libFuzzer's hook would abort at the panic
+    // itself. A panic that is not caught still ends the target.
     set_hook(Box::new(|_| ()));
     FORMATS.map(Base::new)
 });
