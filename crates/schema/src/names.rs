@@ -107,7 +107,7 @@ pub fn dns_type(kind: u16) -> Cow<'static, str> {
     known.map_or_else(|| format!("TYPE{kind}").into(), |(_, name)| (*name).into())
 }
 
-/// Signals, starting at 1, as numbered on x86 and arm64.
+/// Signals, starting at 1, with the numbers of x86 and arm64.
 const SIGNALS: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",

@@ -9,7 +9,7 @@ use crate::{Field, Type, Value};
 pub struct Usage {
     /// The counters of the row.
     pub counters: Counters,
-    /// Which counters are measured.
+    /// The counters that are measured.
     pub measured: Measured,
     /// The frequency of reference cycles, if known.
     pub nominal_hertz: Option<u64>,

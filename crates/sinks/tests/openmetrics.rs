@@ -146,7 +146,8 @@ fn hostile_names_stay_on_their_line_and_lose_nothing() {
             let sum: f64 = rows.iter().map(|(_, v)| v.parse::<f64>().unwrap()).sum();
             assert_eq!(sum, HOSTILE.len() as f64, "{level}");
         }
-        // An empty or reserved name is in the overflow row or an empty label. It is never lost.
+        // A row with an empty or reserved name is counted in the overflow, or has an empty label.
+        // It is never lost.
         assert!(text.contains("cgroup=\"/user.slice/quote\\\"} 1\\n\""));
         assert!(text.contains(r#"comm="\\u{1b}[2J""#));
         assert!(text.contains(r#"comm="\\u{5c}u{1b}[2J""#));
@@ -388,7 +389,8 @@ fn nothing_goes_down_while_groups_come_and_go() {
         blame_grace_ns: 2 * SECOND,
         ..options()
     });
-    // Six units that wait for the next ones. In turn, each of them is missing for eight batches.
+    // Six units, each of which waits for the next ones. They take turns being absent for eight
+    // batches.
     let name = |i: u64| format!("u{i}.service");
     let mut before = std::collections::HashMap::new();
     for at in 1..40 {
@@ -673,8 +675,8 @@ fn processes_are_shown_only_on_request() {
     assert!(!text.contains("level=\"process\""));
 }
 
-/// Checks the number in docs/metrics.md. It is for a row without connections, where everything is
-/// measured except hardware counters, files and energy.
+/// Checks the number of series in docs/metrics.md, which is for a row without connections.
+/// Everything is measured except hardware counters, files and energy.
 #[test]
 fn a_row_has_66_series() {
     let hardware = ["cycles", "instructions", "cache"];

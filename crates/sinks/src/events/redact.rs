@@ -60,7 +60,7 @@ pub fn redact(args: &mut [Vec<u8>]) {
     }
 }
 
-/// What the previous arguments imply for the next one.
+/// State that the previous arguments leave for the next one.
 #[derive(Default)]
 struct Line {
     flags: Vec<&'static Flag>,

@@ -15,7 +15,7 @@ use super::owner::OwnerJson;
 use super::waits::{Named, party_owner};
 use super::{seconds, to_string};
 
-/// How the owners of a time span are sorted, filtered and limited.
+/// Sort order, limits and filter for the owners of a time span.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryRows {
     /// The sort order of the owners.

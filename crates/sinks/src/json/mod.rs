@@ -286,8 +286,8 @@ pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Serializes `value`. Serialization cannot fail here: all maps have string keys, and no
-/// `Serialize` implementation returns an error. If it failed after all, readers would reject the
+/// Serializes `value`. Serialization cannot fail, because all maps have string keys and no
+/// `Serialize` implementation here returns an error. If it did fail, a reader would reject the
 /// empty text.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     escape_unseen(serde_json::to_string(value).unwrap_or_default())

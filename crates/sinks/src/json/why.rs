@@ -46,8 +46,8 @@ pub fn why_json(why: &Why) -> String {
     to_string(&answer)
 }
 
-/// Returns the JSON for the group `name`, if it neither ran nor waited for a CPU. `threads` are its
-/// threads by what they sleep in.
+/// Returns the JSON for the group `name`, if it neither ran nor waited for a CPU. `threads` lists
+/// its threads by the state in which they sleep.
 pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
     let asleep = |it: &AsleepThreads| AsleepJson {
         kind: it.kind.name(),

@@ -1,4 +1,5 @@
-//! Decides which rows of a level get series of their own.
+//! Decides which rows of a level get series of their own. All other rows are counted in the
+//! overflow.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -133,7 +134,8 @@ pub(super) struct Table<K> {
 #[derive(Debug, Default)]
 struct Entry {
     first_ns: u64,
-    /// When the row's series began at 0: the row was new, or all its figures were in the overflow.
+    /// When the row's series began, with a value of 0. Before that, the row did not exist or was
+    /// counted in the overflow.
     born: Born,
     seen_ns: u64,
     /// Counters in the batch before the last one that contains the row.
@@ -199,8 +201,8 @@ impl Entry {
         elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
-    /// Charges to the overflow what is not yet there and was not shown by the row's series. Returns
-    /// that amount.
+    /// Charges to the overflow all figures that are neither there yet nor shown by the row's
+    /// series. Returns that amount.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {
@@ -212,8 +214,8 @@ impl Entry {
 
     /// Gives the row series. Its part in the overflow stays there.
     ///
-    /// The series start at the previous batch, which is the last one that the overflow counted.
-    /// Series that existed before continue from their last value.
+    /// New series start at the previous batch, which is the last one that the overflow counted.
+    /// Series that the row had before continue from their last value.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
         let was_overflowed = std::mem::take(&mut self.overflowed);
         if self.kept.is_none() {
@@ -502,7 +504,7 @@ impl<K: Ord + Clone> Table<K> {
             .map(|_| [&*entry.now, entry.charged()])
     }
 
-    /// Returns whether it is decided if the row has series of its own.
+    /// Returns whether the row's place is decided: it has series of its own, or is in the overflow.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);
         entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)

@@ -1,4 +1,4 @@
-//! Which metrics are exported below the node level, and how fine their histograms are.
+//! Selects the metrics below the node level, and the resolution of their histograms.
 
 use std::collections::BTreeSet;
 
@@ -64,8 +64,8 @@ impl Choice {
     }
 }
 
-/// The range of bucket bounds, as powers of two of nanoseconds. Fine histograms use each power,
-/// others every second one.
+/// The exponents of bucket bounds, as powers of two of nanoseconds. Fine histograms have a bound at
+/// each power of the range, others at every second one.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     fine: std::ops::RangeInclusive<u32>,
@@ -78,9 +78,9 @@ pub(super) const WAITS: Bounds = Bounds {
     usual: 14..=32,
 };
 
-/// Connect times. The fine range begins at 16 µs, below a loopback connect, and ends at 275 s,
-/// because SYN retries take 127 s by default. The usual range is 65 µs to 4 s, which is after the
-/// second retry.
+/// Connect times. The fine range begins at 16 µs, faster than a connect over loopback. It ends at
+/// 275 s, after the last SYN retry (127 s by default). The usual range is 65 µs to 4 s, which is
+/// after the second retry.
 pub(super) const CONNECTS: Bounds = Bounds {
     fine: 14..=38,
     usual: 16..=32,

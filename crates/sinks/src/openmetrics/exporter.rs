@@ -30,8 +30,8 @@ use super::{levels, own};
 pub struct Options {
     /// Exports every process. Off by default, because the number of series is unbounded.
     pub process_level: bool,
-    /// Maximum number of containers with series of their own. Units and cgroups have the same limit
-    /// each.
+    /// Maximum number of containers with series of their own. The same limit applies to units, and
+    /// to cgroups.
     pub max_subjects: usize,
     /// Maximum number of processes with series of their own.
     pub max_processes: usize,
@@ -131,9 +131,10 @@ impl Exporter {
         self.served = served;
     }
 
-    /// Takes the next batch, whose subjects must be filled, and returns the series that scrapes
-    /// show until the one after. If a batch is skipped, time resolution is lost, and so are the
-    /// processes that ended in it.
+    /// Takes the next batch, and returns the series that scrapes show until the batch after it. The
+    /// subjects of the batch must be filled.
+    ///
+    /// If a batch is skipped, time resolution is lost, and so are the processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {
         self.begin(batch);
         self.observe_subjects(batch);

@@ -127,7 +127,7 @@ impl Foreign {
         }
     }
 
-    /// Takes a batch. Must run after it is decided which rows have series.
+    /// Takes a batch. Must run after the tables have decided which rows have series.
     pub(super) fn observe(
         &mut self,
         batch: &Batch,
@@ -279,8 +279,8 @@ impl Known {
     }
 }
 
-/// Returns the quota of a container: of its cgroup, or of the parent if the runtime makes a child
-/// cgroup for the processes (`libpod-ID.scope/container`).
+/// Returns the quota of the container's cgroup. If the runtime makes a child cgroup for the
+/// processes (`libpod-ID.scope/container`), returns the quota of its parent.
 fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&'a QuotaRow> {
     let id = &owner.container.as_ref()?.id;
     let parent = owner.path.rsplit_once('/').map(|(parent, _)| parent);

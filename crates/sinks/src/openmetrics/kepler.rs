@@ -83,7 +83,7 @@ impl Kepler {
         }
     }
 
-    /// Takes a batch. Must run after it is decided which rows have series.
+    /// Takes a batch. Must run after the tables have decided which rows have series.
     pub(super) fn observe(
         &mut self,
         batch: &Batch,

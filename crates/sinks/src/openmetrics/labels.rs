@@ -19,8 +19,8 @@ fn identity(subject: &Subject) -> (&'static str, &str) {
 }
 
 /// Decides whether a subject may be exported now, and with which labels. `patience_over` means that
-/// the subject has been known for long enough, and `lives` returns whether any of its cgroups still
-/// exists.
+/// the subject has waited long enough for its name. `lives` returns whether any of its cgroups
+/// still exists.
 pub(super) fn of_subject(
     row: &SubjectRow,
     patience_over: bool,

@@ -1,5 +1,5 @@
-//! `/metrics` in OpenMetrics 1.0, in the classic Prometheus text format, and in Prometheus' protobuf
-//! format, the only one with native histograms.
+//! `/metrics` in OpenMetrics 1.0, in the classic Prometheus text format, and in Prometheus'
+//! protobuf format, the only one with native histograms.
 //!
 //! All three are generated from the model's metric table. Two steps keep a scrape free of side
 //! effects. [`Exporter::observe`] takes each batch once, and decides which series exist and what
@@ -13,8 +13,8 @@
 //! - `noctule_unit_*{unit}` and `noctule_cgroup_*{cgroup}`: everything outside containers.
 //! - `noctule_process_*{pid,start,comm}` and one of `container_id`, `unit`, `cgroup`: only on
 //!   request. `start` is the creation time in Unix seconds with three decimals, which distinguishes
-//!   processes that reuse a pid. `comm` and the cgroup are taken when the process is first exported:
-//!   when it is one second old, or has ended.
+//!   processes that reuse a pid. `comm` and the cgroup are taken when the process is first
+//!   exported: when it is one second old, or has ended.
 //!
 //! # Labels never change
 //!
@@ -25,7 +25,8 @@
 //! - The container has been known for [`Options::settle_ns`].
 //! - None of its cgroups exists any more.
 //!
-//! Its counters start at 0 with the container, so waiting loses time resolution but no counts.
+//! The counters start at 0 when the container starts, so waiting loses time resolution but no
+//! counts.
 //!
 //! If the name arrives even later, the container gets new series once. The series without the name
 //! end, and the new ones count from 0.
@@ -33,23 +34,23 @@
 //! # New series
 //!
 //! Prometheus computes increases from the difference of two samples. A page therefore shows
-//! counters and histograms as 0 when they are new to its reader ([`View`]). Formats with a field for
-//! the start time also show when the counter was 0 (`Born`).
+//! counters and histograms as 0 when they are new to its reader ([`View`]). Formats with a field
+//! for the start time also show when the counter was 0 (`Born`).
 //!
 //! # Budget
 //!
-//! Each level has room for a limited number of rows ([`Options::max_subjects`]). All further rows are
-//! added up in one row with the identity label `_overflow`. That row only increases: it keeps the
-//! growth of rows that are gone.
+//! Each level has room for a limited number of rows ([`Options::max_subjects`]). All further rows
+//! are added up in one row with the identity label `_overflow`. That row only increases: it keeps
+//! the growth of rows that are gone.
 //!
 //! When a place becomes free, a row from the overflow gets it. The row's series count from that
 //! point, so no time is counted twice, and the sum over the level is the sum over its subjects.
 //! Places for processes are shared fairly between cgroups: the cgroup with the most gives way.
 //!
-//! Pairs of a victim and a culprit have their own limit ([`Options::blame_pairs`]). A pair without a
-//! place is counted in the victim's series with the culprit `_other`. Its past stays there when the
-//! pair gets its own series, which start at 0. Destinations of connections have such a limit too
-//! ([`Options::destinations`]).
+//! Pairs of a victim and a culprit have their own limit ([`Options::blame_pairs`]). A pair without
+//! a place is counted in the victim's series with the culprit `_other`. Its past stays there when
+//! the pair gets its own series, which start at 0. Destinations of connections have such a limit
+//! too ([`Options::destinations`]).
 
 mod blame;
 mod budget;

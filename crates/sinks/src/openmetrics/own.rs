@@ -175,7 +175,7 @@ impl Family<'_> {
         }
     }
 
-    /// Writes how much did not fit in the tables for TCP, if TCP is observed.
+    /// Writes how far the tables for TCP overflowed, if TCP is observed.
     fn full_tables(&mut self, snapshot: &Snapshot) {
         if !connects_measured(snapshot.measured) {
             return;

@@ -15,17 +15,17 @@ use super::view::{Born, YOUNG_NS};
 /// while they are not final.
 pub(super) type Named<'a> = dyn Fn(&Subject) -> Option<Arc<str>> + 'a;
 
-/// A kind of figures that a subject has for each of its partners.
+/// A relation between subjects and their partners, with an amount for each pair.
 pub(super) trait Relation {
     /// The other side of the pair.
     type Partner: Ord + Clone + Debug + 'static;
-    /// The type of the figures.
+    /// The type of the amount.
     type Amount: Cumulative + Copy + Debug;
     /// The priority for a place; the largest comes first.
     type Rank: Ord;
 
-    /// Whether a pair's series start with all it has, if it gets a place before any of it was
-    /// shown. Otherwise they start at 0, and the past stays in the series of all other partners.
+    /// Whether series start with the pair's full amount, if none of it has been shown elsewhere.
+    /// Otherwise they start at 0, and the earlier amount stays in the series of all other partners.
     const WHOLE: bool;
 
     /// Labels of the series that sums all partners without a place.
@@ -44,7 +44,7 @@ pub(super) trait Relation {
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
 
     /// Returns the amount over all partners, including those without rows of their own. It grows at
-    /// least as much as the sum of the rows.
+    /// least as much as the sum of the rows does.
     fn all(figures: &Figures) -> Self::Amount;
 }
 
@@ -59,7 +59,7 @@ pub(super) struct PairLine<A> {
     pub(super) amount: A,
 }
 
-/// The pairs of all levels, which share one number of places.
+/// The pairs of all levels, which share one limit.
 #[derive(Debug)]
 pub(super) struct Pairs<R: Relation> {
     room: usize,

@@ -15,14 +15,14 @@ use crate::otlp::messages::{
 };
 use crate::otlp::{Identity, REQUEST_BYTES, Request, of_labels, scope};
 
-/// Distance of a sum's zero point from its start. A point exactly at the start time would mean that
-/// the start is unknown.
+/// Time between the start of a sum and its point of value 0. In OTLP, a point at the start itself
+/// means that the start is unknown.
 const ZERO_AFTER_NS: u64 = 1;
 
 /// The points of one resource, under construction.
 pub(super) struct Points {
     metrics: Vec<messages::Metric>,
-    /// The metric that receives samples now, as an index and its definition.
+    /// The metric that receives the next samples, as an index and its definition.
     open: Option<(usize, OtelMetric)>,
     time_unix_ns: u64,
     count: u64,
@@ -38,8 +38,8 @@ impl Points {
         }
     }
 
-    /// Makes `metric` the one that receives samples. Several of our metrics can map to the same
-    /// OTLP name.
+    /// Selects the metric that receives the next samples. Several of our metrics can map to the
+    /// same OTLP name.
     pub(super) fn metric<S>(&mut self, level: &str, metric: &Metric<S>) {
         let otel = OtelMetric::new(level, metric);
         let known = self.metrics.iter().position(|it| it.name == otel.name);

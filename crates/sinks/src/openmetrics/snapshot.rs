@@ -104,8 +104,8 @@ impl Snapshot {
         self.first_ns
     }
 
-    /// Returns the canonical view of this snapshot for a reader with `view`. Readers to which the
-    /// same series are new get equal views, so a rendered page can be shared.
+    /// Returns the smallest view that shows the same page as `view`. Readers to which the same
+    /// series are new get equal views, so they can share a rendered page.
     pub fn least_view(&self, view: View) -> View {
         let kepler = self.kepler.iter().flat_map(Names::born);
         let foreign = self.foreign.iter().flat_map(ForeignNames::born);

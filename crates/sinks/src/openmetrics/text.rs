@@ -88,7 +88,8 @@ impl Text {
             Kind::Histogram => "histogram",
         };
         let open = self.exposition == Exposition::OpenMetrics;
-        // The classic format has no families: its header lines name the samples.
+        // The classic format has no names of families: its header lines contain those of the
+        // samples.
         let name = if open {
             &self.sample[..family]
         } else {

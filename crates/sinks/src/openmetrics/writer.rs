@@ -44,7 +44,7 @@ impl HistogramSample<'_> {
         let mut buckets = self.histogram.buckets().peekable();
         let mut below = 0;
         self.powers.iter().map(move |&bits| {
-            // Powers of two are bucket bounds, so no bucket straddles one.
+            // Powers of two are bucket bounds, so each bucket is on one side of a power.
             while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
                 below += count;
             }

@@ -299,7 +299,8 @@ fn any(value: serde_json::Value) -> Option<Value> {
     Some(match value {
         Json::Null => return None,
         Json::Bool(value) => Value::Bool(value),
-        // A number above `i64::MAX` is an id, which nobody calculates with, so it becomes text.
+        // A number above `i64::MAX` does not fit in an OTLP integer. Such numbers are ids, so they
+        // become text.
         Json::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(int), _) => Value::Int(int),
             (None, Some(large)) => Value::String(large.to_string()),

@@ -79,7 +79,8 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> V
         };
         attributes.push(KeyValue::text(key, value));
     }
-    // In Kubernetes, a container's name is the one in the specification of its pod.
+    // In Kubernetes, a container is named by the specification of its pod. That is the name we
+    // have.
     if let Some(name) = container.filter(|_| is_pod) {
         attributes.push(KeyValue::text("k8s.container.name", name));
     }

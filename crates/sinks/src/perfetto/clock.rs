@@ -29,15 +29,15 @@ impl Clock {
     /// Advances to the next batch. If the wall clock was set, returns trace times with the
     /// wall-clock time at each.
     ///
-    /// The old wall clock is also read just before the change. Without that, Perfetto could convert
-    /// a time before the change to a later one.
+    /// One of them is a reading of the old wall clock just before the change. Perfetto requires
+    /// that no time before a clock snapshot is later than the snapshot.
     pub(super) fn advance(&mut self, batch: &Batch) -> Vec<(u64, u64)> {
         let at = batch.time_unix_ns.cast_signed();
         let boot = batch.boot_unix_ns.cast_signed();
         let known = self.zeros.map(|[_, last]| last);
         if let Some(known) = known.filter(|_| std::mem::take(&mut self.is_new_boot)) {
-            // Only the wall clock continues across boots. If it went back, the new boot follows
-            // directly.
+            // Only the wall clock continues across boots. If it went back, the new boot directly
+            // follows the old one.
             let latest = at - self.batches[1].cast_signed() - 1;
             self.behind_ns = boot - known.min(latest);
         }

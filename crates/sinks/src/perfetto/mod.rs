@@ -26,7 +26,7 @@ use proto::{
     EventType, Merge, Trace, TracePacket, TrackDescriptor, TrackEvent,
 };
 
-/// The sequence of all packets.
+/// Id of the packet sequence, which all packets share.
 const SEQUENCE: u32 = 1;
 
 /// The groups of tracks, in display order.

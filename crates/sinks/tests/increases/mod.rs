@@ -1,4 +1,4 @@
-//! What Prometheus' `increase()` computes from the pages that a scraper gets.
+//! Tests the increases that Prometheus' `increase()` computes from the pages that a scraper gets.
 
 use std::collections::BTreeMap;
 
@@ -126,8 +126,8 @@ fn nameless(series: &str) -> String {
     )
 }
 
-/// Returns what `increase()` counts at three scrapers. A container gets its name after
-/// `named_after` seconds.
+/// Returns the increases that `increase()` computes for three scrapers. A container gets its name
+/// after `named_after` seconds.
 fn increases(named_after: u64) -> [BTreeMap<String, f64>; 3] {
     let mut exporter = Exporter::new(Options::default());
     let mut rollup = Rollup::new(300 * SECOND);

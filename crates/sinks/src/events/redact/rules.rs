@@ -96,7 +96,7 @@ pub(super) const TOKENS: &[&str] = &[
     r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
 ];
 
-/// Which part of an option's value is secret.
+/// The part of an option's value that is secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// The whole value.

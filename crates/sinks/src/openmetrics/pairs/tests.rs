@@ -163,7 +163,8 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
     assert_eq!(steps.step(late, &blame(93, 38)), text);
 }
 
-/// The first connects were shown, so the next place does not start them at 0, and the sum stays.
+/// The first connects were already shown. When the pair gets a place again, its series do not
+/// restart at 0, and the sum is unchanged.
 #[test]
 fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
     let mut steps: Steps<Destinations> = Steps::new(9, 1);
