@@ -2,8 +2,12 @@
 //! checksum.
 //!
 //! The first byte selects the committed recording by its format. The second byte selects the part:
-//! `m` is the description, `i` is the index (with one line for each line of input), and `A` onwards
-//! are the chunks in the order of the index. The rest is the replacement.
+//!
+//! - `m`: the description.
+//! - `i`: the index, with one line for each line of input.
+//! - `A` onwards: the chunks, in the order of the index.
+//!
+//! The rest of the input is the replacement.
 
 #![no_main]
 

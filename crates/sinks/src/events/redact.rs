@@ -50,8 +50,8 @@ fn compile(expression: &str) -> Regex {
 
 /// Replaces well-known secrets in the arguments of a program.
 ///
-/// It recognizes values by the names of their options, variables, headers or JSON keys (`rules`),
-/// options of well-known programs (`curl -u user:X`, `mysql -pX`), and tokens with a distinctive
+/// Values are recognized by the name of their option, variable, header or JSON key (`rules`). Some
+/// options are known by the program (`curl -u user:X`, `mysql -pX`), and some tokens by their
 /// format. Other secrets are not found; only recording without arguments keeps those out.
 pub fn redact(args: &mut [Vec<u8>]) {
     let mut line = Line::default();

@@ -48,7 +48,7 @@ struct Answer<'a> {
     features: Vec<FeatureJson<'a>>,
 }
 
-/// The zones, and the energy that could not be charged to any row.
+/// The zones, and the energy of processes that ended without a record.
 #[derive(Serialize)]
 pub(super) struct EnergyJson<'a> {
     zones: Vec<ZoneJson<'a>>,

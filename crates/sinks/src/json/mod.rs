@@ -36,7 +36,7 @@ pub(crate) use value::ValueJson;
 pub use waits::{pairs_json, waits_json};
 pub use why::{asleep_json, why_json};
 
-/// Returns the JSON of `noctule stat --json`, which `noctule top` also records.
+/// Returns the JSON of `noctule stat --json`, which is also the API's table of rows.
 ///
 /// Rows keep the report's order. `level` must be the level for which the report was made, because
 /// it determines the keys of a row. A row that covers several groups names the outermost one.

@@ -47,7 +47,7 @@ pub fn why_json(why: &Why) -> String {
 }
 
 /// Returns the JSON for the group `name`, if it neither ran nor waited for a CPU. `threads` lists
-/// its threads by the state in which they sleep.
+/// its threads by state.
 pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
     let asleep = |it: &AsleepThreads| AsleepJson {
         kind: it.kind.name(),

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 /// Appends `text` as the inside of a quoted label value. Both text formats use the same escapes.
 ///
 /// Backslash, quote and line feed are escaped as the format defines, so the scraper stores the
-/// original characters. Other control characters and the two Unicode line breaks are legal in a
-/// label value, but some parsers split lines at them and terminals act on them. They are replaced
-/// by visible text such as `\u{1b}`.
+/// original characters.
+///
+/// Other control characters and the two Unicode line breaks are legal in a label value. But some
+/// parsers split lines at them, and terminals act on them, so they are replaced by visible text
+/// such as `\u{1b}`.
 ///
 /// A backslash before `u{` in the original becomes `\u{5c}`, which makes the replacement
 /// reversible. Different names therefore never get the same label value, and no name can invalidate
