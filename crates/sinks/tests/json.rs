@@ -250,7 +250,7 @@ fn doctor_says_how_to_mend_where_there_is_a_way() {
     assert_eq!(doctor, expected);
 }
 
-/// A package that used 30 J, 10.000001 J of which were charged.
+/// A package that used 30 J. Of these, 10.000001 J were charged.
 fn energy() -> EnergyReport {
     let account = ZoneAccount {
         total_uj: 30_000_001,

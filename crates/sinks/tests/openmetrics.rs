@@ -389,8 +389,7 @@ fn nothing_goes_down_while_groups_come_and_go() {
         blame_grace_ns: 2 * SECOND,
         ..options()
     });
-    // Six units, each of which waits for the next ones. They take turns being absent for eight
-    // batches.
+    // Six units. Each waits for the next ones, and they take turns being absent for eight batches.
     let name = |i: u64| format!("u{i}.service");
     let mut before = std::collections::HashMap::new();
     for at in 1..40 {

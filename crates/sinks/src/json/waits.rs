@@ -68,7 +68,7 @@ struct WaitJson {
     distribution: Option<DistributionJson>,
 }
 
-/// Waits that have not ended at the end of the window.
+/// Waits that are still going on when the window ends.
 #[derive(Serialize)]
 struct WaitingJson {
     threads: u64,

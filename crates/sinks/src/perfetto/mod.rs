@@ -90,7 +90,7 @@ struct Series {
     seen: u64,
 }
 
-/// A verdict that has not ended.
+/// The slice of a verdict that still holds.
 #[derive(Clone, Debug, PartialEq)]
 struct Slice {
     track: u64,
