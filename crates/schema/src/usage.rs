@@ -204,7 +204,9 @@ const BLOCKED: UsageField = UsageField {
     field: Field {
         key: "blocked.seconds",
         value_type: Type::Numbers,
-        help: "time that its threads were blocked, by the class of what they waited for",
+        help: "seconds in which its threads were blocked, by class ([blocked.md](blocked.md)): `poll`, `timer`, `pipe`, \
+               `unix`, `lock`, `loopback`, `network`, `disk`, `filesystem`, `memory`, `writeback`, `child`, `stopped`, \
+               `other`",
         get: |usage| {
             let class = |class: BlockClass| {
                 let ns = usage.counters[Counter::Blocked(class)];
