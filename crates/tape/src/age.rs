@@ -1,27 +1,28 @@
-//! How old segments are. The wall clock can be set, and can be wrong when the machine starts, so that what depends
-//! on one reading of it could remove a whole recording, or nothing any more.
+//! The age of segments. The wall clock can be set, and can be wrong after boot. A limit that
+//! trusted one reading of it could remove a whole recording, or never remove anything again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::segment::Segment;
 
-/// The wall clock counts when it went on for so long without a step.
+/// The wall clock is trusted after this long without a step.
 const STEADY_NS: u64 = 60_000_000_000;
 
-/// By so much more or less than the monotonic clock it makes a step.
+/// A larger difference between the wall clock and the monotonic clock is a step.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// The clocks of this run, and when it wrote its segments.
+/// The clocks of this run, and the times at which it wrote its segments.
 #[derive(Debug, Default)]
 pub(crate) struct Ages {
-    /// `CLOCK_MONOTONIC` of the first batch, and of the last.
+    /// `CLOCK_MONOTONIC` of the first and the last batch.
     run: Option<(u64, u64)>,
-    /// The first batch behind the last step of the wall clock, and the last batch.
+    /// The first batch after the last step of the wall clock, and the last batch.
     steady: Option<(Reading, Reading)>,
-    /// `CLOCK_MONOTONIC` at which segments of this run were written last.
+    /// `CLOCK_MONOTONIC` of the last write to each segment of this run.
     written: HashMap<PathBuf, u64>,
-    /// The ends of those of earlier runs, as far as they were asked for: they do not change.
+    /// The ends of segments of earlier runs. They do not change, so they are read once, when
+    /// needed.
     earlier: HashMap<PathBuf, End>,
 }
 
@@ -30,9 +31,9 @@ pub(crate) struct Ages {
 enum End {
     /// Nanoseconds since 1970.
     At(u64),
-    /// Nothing was written to it.
+    /// The segment has no batches and no events.
     Empty,
-    /// It cannot be read.
+    /// The segment cannot be read.
     Unknown,
 }
 
@@ -49,7 +50,7 @@ impl End {
     }
 }
 
-/// Two clocks at one moment.
+/// Both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     taken_ns: u64,
@@ -57,7 +58,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Both went on by the same.
+    /// Whether both clocks advanced by the same amount until `later`.
     fn agrees(&self, later: &Self) -> bool {
         let taken = i128::from(later.taken_ns) - i128::from(self.taken_ns);
         let unix = i128::from(later.unix_ns) - i128::from(self.unix_ns);
@@ -66,7 +67,7 @@ impl Reading {
 }
 
 impl Ages {
-    /// Notes the clocks of a batch.
+    /// Records the clocks of a batch.
     pub(crate) fn observe(&mut self, taken_ns: u64, unix_ns: u64) {
         let begun = self.run.map_or(taken_ns, |(begun, _)| begun);
         self.run = Some((begun, taken_ns));
@@ -76,8 +77,8 @@ impl Ages {
         self.steady = Some((since.unwrap_or(now), now));
     }
 
-    /// Notes that a segment was written at the last batch. Before the first one nothing tells when: it is as good as
-    /// one of an earlier run.
+    /// Records that a segment was written at the last batch. Before the first batch the time is
+    /// unknown, so the segment is treated like one of an earlier run.
     pub(crate) fn wrote(&mut self, segment: &Path) {
         let Some((_, now_ns)) = self.run else {
             return;
@@ -90,15 +91,18 @@ impl Ages {
         }
     }
 
-    /// The segment is no longer there.
+    /// Drops a segment that was removed.
     pub(crate) fn forget(&mut self, segment: &Path) {
         self.written.remove(segment);
         self.earlier.remove(segment);
     }
 
-    /// Whether the first of some segments, which are in order, was written last longer ago than this. One of this run:
-    /// by the monotonic clock. One of an earlier run is as old as this run at least, and as old as the wall clock says
-    /// while that is steady; where its end is still to come or cannot be read, as old as the next one.
+    /// Whether the first of these segments, which are in order, was last written more than `age_ns`
+    /// ago.
+    ///
+    /// A segment of this run is dated by the monotonic clock. A segment of an earlier run is at
+    /// least as old as this run. While the wall clock is steady, the segment's age is measured by
+    /// it. If its end lies in the future or cannot be read, it is as old as the next segment.
     pub(crate) fn is_older(&mut self, paths: &[PathBuf], age_ns: u64) -> bool {
         let (begun_ns, now_ns) = self.run.unwrap_or_default();
         let passed = |since_ns: u64| now_ns.saturating_sub(since_ns) > age_ns;
@@ -121,7 +125,7 @@ impl Ages {
         false
     }
 
-    /// The wall clock, if it made no step for a while.
+    /// The wall clock, if it made no step for [`STEADY_NS`].
     fn steady_unix_ns(&self) -> Option<u64> {
         let (since, now) = self.steady?;
         let length = now.taken_ns.saturating_sub(since.taken_ns);
@@ -149,13 +153,13 @@ mod tests {
         };
         let usual = |ns| 50 * YEAR + ns;
         assert_eq!(steady(0, 60, usual), [false; 60]);
-        // A clock that is slewed goes differently by less than a thousandth.
+        // A slewed clock deviates by less than a thousandth.
         assert_eq!(steady(60, 90, |ns| 50 * YEAR + ns + ns / 1000), [true; 30]);
-        // One reading that is wrong.
+        // A single wrong reading.
         assert_eq!(steady(90, 91, |ns| 90 * YEAR + ns), [false]);
         assert_eq!(steady(91, 151, usual), [false; 60]);
         assert_eq!(steady(151, 152, usual), [true]);
-        // It is set back, and stays so.
+        // The clock is set back and stays there.
         assert_eq!(steady(152, 212, |ns| 20 * YEAR + ns), [false; 60]);
         assert_eq!(steady(212, 213, |ns| 20 * YEAR + ns), [true]);
     }

@@ -1,10 +1,10 @@
-//! What can go wrong with a tape.
+//! Errors and damage of recordings.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The tape as a whole cannot be written or read.
+/// A recording that cannot be written or read at all.
 #[derive(Debug)]
 pub struct Error {
     words: String,
@@ -31,7 +31,7 @@ impl Error {
         }
     }
 
-    /// The disk has no room.
+    /// Whether the disk is full or over quota.
     pub(crate) fn is_full(&self) -> bool {
         let kind = self.source.as_ref().map(io::Error::kind);
         matches!(
@@ -53,19 +53,17 @@ impl std::error::Error for Error {
     }
 }
 
-/// A part of a tape cannot be read; what stands before it can.
+/// A part of a recording that cannot be read. The data before it remains readable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file.
     pub path: PathBuf,
-    /// Where in the file, bytes from its begin; `None`: it is a segment that was removed while it was read.
+    /// Offset in the file in bytes; `None` if a segment was removed while it was read.
     pub offset: Option<u64>,
-    /// What is wrong there.
     pub reason: String,
 }
 
 impl Damage {
-    /// A segment is no longer there: the oldest goes where a recording reaches its limits.
+    /// Reports a segment that no longer exists. A recorder removes the oldest one at its limits.
     pub(crate) fn removed(segment: &Path) -> Self {
         Self {
             path: segment.to_owned(),

@@ -1,4 +1,4 @@
-//! The events of a tape.
+//! The events of a recording.
 
 use std::vec;
 
@@ -9,21 +9,21 @@ use crate::index::Flush;
 use crate::segment::Segment;
 use crate::tables::{EventRecord, OwnerRecord, Owners};
 
-/// Which events are meant. Each has the wall-clock time at which it happened, and the number of the last batch before
-/// it was seen.
+/// Selects events by time and batch number. Each event carries the wall-clock time at which it
+/// happened, and the number of the last batch before it was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inside {
-    /// The least and the greatest time, nanoseconds since 1970.
+    /// First and last time, nanoseconds since 1970.
     pub(crate) times: (u64, u64),
-    /// The least and the greatest number.
+    /// First and last batch number.
     pub(crate) numbers: (u64, u64),
-    /// Time of the batch before the greatest number, where the wall clock was set between them and the least:
-    /// then times say something only at the two ends.
+    /// Set if the wall clock was set between these numbers: the time of the batch before the last
+    /// number. Times are then compared at the two ends only.
     pub(crate) set_before_unix_ns: Option<u64>,
 }
 
 impl Inside {
-    /// Those of a stretch of time.
+    /// Selects the events of a period by time alone.
     pub(crate) fn times(from_unix_ns: u64, to_unix_ns: u64) -> Self {
         Self {
             times: (from_unix_ns, to_unix_ns),
@@ -47,7 +47,8 @@ impl Inside {
             return (from..=to).contains(&time_unix_ns);
         };
         let after_begin = number > least || time_unix_ns >= from;
-        // The greatest number is that of the batch behind the window: what happened before it was seen late.
+        // The batch `greatest` follows the window. Its events include some that happened inside the
+        // window and were observed late.
         let before_end = if number.saturating_add(1) < greatest {
             true
         } else if number < greatest {
@@ -59,7 +60,7 @@ impl Inside {
     }
 }
 
-/// Events in order. Behind a damage they go on with the next segment.
+/// The events in order. After damage, reading continues with the next segment.
 #[derive(Debug)]
 pub struct Events<'a> {
     segments: &'a [Segment],
@@ -82,12 +83,12 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// What is damaged, as far as it was read.
+    /// The damage found so far.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
 
-    /// The next event, behind the number of the last batch before it was seen.
+    /// Returns the next event with the number of the last batch before it was observed.
     pub fn next_seen(&mut self) -> Option<(u64, Event)> {
         loop {
             if let Some(seen) = self.read.next() {
@@ -103,7 +104,7 @@ impl<'a> Events<'a> {
         self.owners = Owners::default();
     }
 
-    /// Whether the segment can have events of the window.
+    /// Whether the segment can contain matching events.
     fn has_any(&self, segment: &Segment) -> bool {
         let mut flushes = segment.flushes().iter();
         flushes.any(|flush| self.inside.may_have(flush))
