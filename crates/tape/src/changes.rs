@@ -1,4 +1,4 @@
-//! What of a table is still to be written, and its form as a record batch of Arrow.
+//! The unwritten rows of a table, and their form as an Arrow record batch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,29 +10,30 @@ use arrow_schema::{ArrowError, Field, Schema};
 use crate::column::{Column as _, ColumnResult, Columns, Record, schema};
 use crate::tables::Keyed;
 
-/// The column that a table has whose counts are differences.
+/// Name of the extra column in tables whose counts are written as differences.
 const COUNTED_FROM: &str = "counted_from";
 
-/// What the schema of such a table says of it.
+/// The schema metadata of such a table, which explains the differences to other readers.
 const COUNTS: (&str, &str) = (
     "counts",
     "to be added up over the rows of the same key and the same counted_from, in the order of tick",
 );
 
-/// A row, and the batch that it belongs to.
+/// A row and its batch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry<R> {
     /// [`noctule_model::Batch::sequence`].
     pub(crate) tick: u64,
-    /// The batch of the entry from which on its counts are to be added up; the same batch: they are whole.
+    /// The batch of the entry at which summing the counts starts. If it equals `tick`, the counts
+    /// are complete.
     pub(crate) counted_from: u64,
-    /// It is no longer there; the row is that of the batch before.
+    /// The row was removed in this batch; `row` holds its last state.
     pub(crate) removed: bool,
     pub(crate) row: R,
 }
 
 impl<R> Entry<R> {
-    /// A row with whole counts.
+    /// Returns an entry with complete counts.
     fn whole(tick: u64, row: R) -> Self {
         Self {
             tick,
@@ -44,7 +45,7 @@ impl<R> Entry<R> {
 }
 
 impl<R: Record> Entry<R> {
-    /// Every entry of a record batch.
+    /// Reads all entries of a record batch.
     pub(crate) fn read(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         Self::read_from(&Columns::of(batch))
     }
@@ -57,7 +58,7 @@ impl<R: Record> Entry<R> {
         let entries = ticks.into_iter().zip(counted_from).zip(removed).zip(rows);
         let entries = entries.map(|(((tick, counted_from), removed), row)| Self {
             tick,
-            // Formats 1 and 2 had whole counts only.
+            // Formats 1 and 2 had complete counts only.
             counted_from: counted_from.unwrap_or(tick),
             removed,
             row,
@@ -67,7 +68,7 @@ impl<R: Record> Entry<R> {
 }
 
 impl<R: Keyed> Entry<R> {
-    /// The row, where the row before it was this one.
+    /// Returns the row with complete counts, given the row before it.
     pub(crate) fn row_after(self, before: Option<&R>) -> R {
         let mut row = self.row;
         if self.counted_from != self.tick
@@ -78,7 +79,8 @@ impl<R: Keyed> Entry<R> {
         row
     }
 
-    /// The last entry of each row of a record batch, which is a small part of them.
+    /// Reads only the last entry of each row, with the counts of its earlier entries added. These
+    /// are a small part of all entries.
     pub(crate) fn read_last(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         let columns = Columns::of(batch);
         let ticks = u64::read(&columns, "tick")?;
@@ -104,7 +106,7 @@ impl<R: Keyed> Entry<R> {
         Ok(last)
     }
 
-    /// The entries of a record batch that end a row.
+    /// Reads only the entries that remove a row.
     pub(crate) fn read_removed(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         let removed = bool::read(&Columns::of(batch), "removed")?;
         let removed = removed
@@ -118,29 +120,30 @@ impl<R: Keyed> Entry<R> {
 
 /// A table that is being written.
 pub(crate) trait Pending: Send {
-    /// The rows that were not written yet; without any only their columns.
+    /// Takes the unwritten rows. Without any, the result still has the table's columns.
     fn take(&mut self) -> Result<RecordBatch, ArrowError>;
-    /// How many they are.
+    /// The number of unwritten rows.
     fn rows(&self) -> usize;
-    /// The next batch is written whole, beside what ended in it.
+    /// Writes every row of the next batch, even if it did not change.
     fn rewrite(&mut self);
-    /// Forgets what was written: the next batch is written whole.
+    /// Forgets what was written, so that the next batch is written in full.
     fn restart(&mut self);
 }
 
-/// A table whose rows stay until they change.
+/// A table that writes a row only when it changes.
 ///
-/// The rows of a batch come nearly in the order of the batch before, so each is expected behind the last one:
-/// with tens of thousands of pairs, looking up each by its key was 40% of what a tape costs.
+/// Rows arrive in nearly the same order in each batch, so each row is looked for right after the
+/// previous one. With tens of thousands of pairs, hash lookups made up 40% of the cost of
+/// recording.
 #[derive(Debug)]
 pub(crate) struct Changes<R: Keyed> {
-    /// The last state of each row; `None`: the place is free.
+    /// The last state of each row; `None` for a free place.
     rows: Vec<Option<Last<R>>>,
     places: HashMap<R::Key, usize>,
     free: Vec<usize>,
     /// Places of the rows of the last batch, in its order.
     order: Vec<usize>,
-    /// Rows of the next batch are written although nothing in them changed.
+    /// Whether the next batch writes unchanged rows too.
     whole: bool,
     differences: bool,
     pending: Vec<Entry<R>>,
@@ -150,16 +153,17 @@ pub(crate) struct Changes<R: Keyed> {
 struct Last<R: Keyed> {
     key: R::Key,
     row: R,
-    /// The batch that had it last.
+    /// The last batch that contained the row.
     tick: u64,
-    /// The batch in which it was written with whole counts.
+    /// The batch in which the row was last written with complete counts.
     counted_from: u64,
-    /// Where it stood in that batch.
+    /// Position of the row in the batch `tick`.
     rank: usize,
 }
 
 impl<R: Keyed> Last<R> {
-    /// What is written of the same row in a later batch: what its counts grew by, if none of them went back.
+    /// Returns the entry for a later state of this row: the growth of its counts, or complete
+    /// counts if one of them decreased.
     fn grown_to(&self, tick: u64, row: &R) -> Entry<R> {
         match row.since(&self.row) {
             None => Entry::whole(tick, row.clone()),
@@ -188,13 +192,13 @@ impl<R: Keyed> Default for Changes<R> {
 }
 
 impl<R: Keyed> Changes<R> {
-    /// From now on counts are written as what they grew by since the row before.
+    /// Writes counts as differences to the row before.
     pub(crate) fn write_differences(&mut self) {
         self.differences = true;
     }
 
-    /// Notes what the rows of a batch changed. The keys of the rows that ended: those that are no longer there, and
-    /// those that [`Keyed::ends_in`] names.
+    /// Records the changes that a batch made. Returns the keys of the rows that ended: those
+    /// missing from the batch, and those that [`Keyed::ends_in`] reports.
     pub(crate) fn step(&mut self, tick: u64, rows: impl Iterator<Item = R>) -> Vec<R::Key> {
         let whole = std::mem::take(&mut self.whole);
         let mut ended = Vec::new();
@@ -239,7 +243,7 @@ impl<R: Keyed> Changes<R> {
         ended
     }
 
-    /// The place of a row, which may be the expected one.
+    /// Finds the place of a row, trying the expected place first.
     fn find(&self, key: R::Key, expected: Option<usize>) -> Option<usize> {
         let is_it = |place: &usize| {
             let last = self.rows.get(*place).and_then(Option::as_ref);
@@ -266,7 +270,7 @@ impl<R: Keyed> Changes<R> {
         place
     }
 
-    /// Notes that a row is gone, if the batch has not had it. Its key then.
+    /// Removes a row that the batch does not contain, and returns its key.
     fn remove_unless_of(&mut self, tick: u64, place: usize) -> Option<R::Key> {
         let last = self.rows[place].take_if(|last| last.tick != tick)?;
         self.places.remove(&last.key);
@@ -285,8 +289,8 @@ where
 {
     fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut entries = std::mem::take(&mut self.pending);
-        // The states of a row stand below each other, which compresses well: only the low bytes of
-        // its counters differ.
+        // Successive states of a row become neighbours. That compresses well, because only the low
+        // bytes of the counters differ.
         entries.sort_by_key(|entry| (entry.row.key(), entry.tick));
         let removed: Vec<&bool> = entries.iter().map(|entry| &entry.removed).collect();
         let mut columns = Vec::new();
@@ -314,7 +318,7 @@ where
     }
 }
 
-/// A table whose rows are of one batch each.
+/// A table whose rows belong to one batch each.
 #[derive(Debug)]
 pub(crate) struct Log<R> {
     pending: Vec<Entry<R>>,
@@ -378,7 +382,7 @@ fn keyed_schema<R: Record>(differences: bool) -> Arc<Schema> {
     Arc::new(schema.as_ref().clone().with_metadata(words))
 }
 
-/// `columns` stand between the number of the batch and the columns of the record.
+/// Puts `columns` between the batch number and the columns of the record.
 fn record_batch<R: Record>(
     schema: Arc<Schema>,
     entries: &[Entry<R>],
@@ -400,7 +404,7 @@ mod tests {
     use super::*;
     use crate::tables::PairRecord;
 
-    /// A pair after each batch: `None`: it is not there.
+    /// Writes one pair with the given wait after each batch; `None` means that the batch lacks it.
     fn written(waits: &[Option<u64>], whole: usize) -> RecordBatch {
         let mut changes = Changes::default();
         changes.write_differences();
@@ -436,11 +440,11 @@ mod tests {
             [
                 (0, 0, 5, 3),
                 (1, 0, 2, 0),
-                // Written whole, because it was time.
+                // A full rewrite was requested.
                 (3, 3, 9, 3),
                 (4, 4, 4, 3),
                 (5, 4, 2, 0),
-                // The row that is removed.
+                // The removed row.
                 (6, 6, 6, 3),
                 (7, 7, 8, 3),
                 (8, 7, 1, 0),

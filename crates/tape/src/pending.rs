@@ -1,4 +1,4 @@
-//! The rows of all tables that are still to be written, made from batches and events.
+//! Builds the rows of all tables from batches and events.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::tables::{
     ProcessRecord, ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
-/// The rows of all tables that were not written yet.
+/// The unwritten rows of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     node: Log<NodeRecord>,
@@ -34,8 +34,9 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Tables of a recording: where rows are many, counts are written as what they grew by. Whole counts have more
-    /// low bytes, which are noise and do not compress: a tape of them is larger by a quarter.
+    /// Returns the tables of a recording. Tables with many rows write counts as differences.
+    /// Complete counts have more low bytes that do not compress and would make a recording a
+    /// quarter larger.
     pub(crate) fn of_differences() -> Self {
         let mut tables = Self::default();
         tables.processes.write_differences();
@@ -47,7 +48,7 @@ impl Tables {
         tables
     }
 
-    /// Each table with its name.
+    /// Returns each table with its name.
     pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 17] {
         [
             ("node", &mut self.node),
@@ -70,20 +71,20 @@ impl Tables {
         ]
     }
 
-    /// How many rows there are.
+    /// Returns the number of unwritten rows.
     pub(crate) fn rows(&mut self) -> usize {
         self.each().iter().map(|(_, table)| table.rows()).sum()
     }
 
-    /// The next batch is written whole.
+    /// Writes every row of the next batch.
     pub(crate) fn rewrite(&mut self) {
         self.each()
             .iter_mut()
             .for_each(|(_, table)| table.rewrite());
     }
 
-    /// Notes what a batch changed. Whether it has all that the batch before had: each process that it has not
-    /// is reported as ended.
+    /// Records the changes that a batch made. Returns whether the batch contains all rows of the
+    /// batch before, except for processes that it reports as exited.
     pub(crate) fn step(&mut self, batch: &Batch, owners: &mut Owners) -> bool {
         let Batch {
             sequence,
@@ -105,7 +106,7 @@ impl Tables {
             destinations,
             blames,
             quotas,
-            // A reader makes them again from the cgroups.
+            // Readers rebuild the subjects from the cgroups.
             subjects: _,
             energy,
             zone_accounts,
@@ -167,24 +168,24 @@ impl Tables {
         kept
     }
 
-    /// Adds events, which belong to a batch.
+    /// Adds events that follow the batch `tick`.
     pub(crate) fn events(&mut self, tick: u64, events: &[Event], owners: &mut Owners) {
         let records = events.iter().map(|event| EventRecord::new(event, owners));
         self.events.push(tick, records);
         self.owners.push(tick, owners.take());
     }
 
-    /// The name of each event.
+    /// Returns the name of each unwritten event.
     pub(crate) fn pending_events(&self) -> impl Iterator<Item = &'static str> {
         self.events.pending().map(EventRecord::name)
     }
 
-    /// How many ends of processes there are.
+    /// Returns the number of unwritten process exits.
     pub(crate) fn pending_ends(&self) -> u64 {
         self.exited.pending().count() as u64
     }
 
-    /// Forgets everything: the next batch is taken whole.
+    /// Forgets all rows, so that the next batch is written in full.
     pub(crate) fn restart(&mut self) {
         self.each()
             .iter_mut()
