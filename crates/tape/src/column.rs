@@ -1,6 +1,6 @@
-//! Columns of Arrow: how a value of each type is written, and read again.
+//! Arrow columns: how a value of each type is written and read.
 //!
-//! A column that a file does not have reads as the default: a tape of an older version has fewer.
+//! A missing column reads as the default, because recordings of older versions have fewer columns.
 
 mod counts;
 pub(crate) mod described;
@@ -23,41 +23,40 @@ use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 pub(crate) use counts::Counted;
 pub(crate) use noctule_schema::column::{List, Moment, Word, Words};
 
-/// A column cannot be read, for this reason.
+/// The result of reading a column. The error is the reason why it cannot be read.
 pub(crate) type ColumnResult<T> = Result<T, String>;
 
-/// Something that fills one column, or several whose names begin with that of the field.
+/// A value that fills one column, or several columns whose names start with the field's name.
 pub(crate) trait Column: Clone + Default {
-    /// The columns.
     fn fields(name: &str, out: &mut Vec<Field>);
-    /// Their values, in the same order.
+    /// Appends one array for each of [`Self::fields`], in the same order.
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>);
-    /// One value for each row.
+    /// Returns one value per row.
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>>;
-    /// Of a count, what was added since an earlier one; `None` where it went back, or is of something else.
-    /// What is no count is itself.
+    /// Returns the growth of a count since an earlier value, or `None` if it decreased or counts
+    /// something else. A value that is not a count is returned unchanged.
     fn since(&self, _earlier: &Self) -> Option<Self> {
         Some(self.clone())
     }
-    /// The reverse.
+    /// Adds the earlier value back, which reverts [`Self::since`].
     fn add(&mut self, _earlier: &Self) {}
 }
 
 /// A row of several columns.
 pub(crate) trait Record: Clone + Default + PartialEq {
-    /// The columns.
     fn fields(out: &mut Vec<Field>);
-    /// Their values, in the same order.
+    /// Appends one array for each of [`Self::fields`], in the same order.
     fn arrays(rows: &[&Self], out: &mut Vec<ArrayRef>);
-    /// One record for each row.
+    /// Returns one record per row.
     fn read(from: &Columns<'_>) -> ColumnResult<Vec<Self>>;
-    /// The same with each count since an earlier record; `None` where one of them has none.
+    /// Returns the record with each count as its growth since an earlier record, or `None` if a
+    /// count has no growth.
     fn since(&self, earlier: &Self) -> Option<Self>;
-    /// The reverse.
+    /// Adds the earlier counts back, which reverts [`Self::since`].
     fn add(&mut self, earlier: &Self);
 }
 
-/// Declares a [`Record`]: each field is a [`Column`] of its own name.
+/// Declares a [`Record`] in which each field is a [`Column`] of the same name.
 macro_rules! record {
     ($(#[$doc:meta])* pub(crate) struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
@@ -110,7 +109,8 @@ pub(crate) struct Columns<'a> {
     fields: &'a Fields,
     arrays: &'a [ArrayRef],
     rows: usize,
-    /// The last row of each is read, with the counts of all its rows added up; `None`: every row by itself.
+    /// Runs of rows: only the last row of each is read, with the counts of the run added up. `None`
+    /// reads every row.
     picked: Option<&'a [Range<usize>]>,
 }
 
@@ -124,7 +124,8 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Reads the last row of each run alone, with the counts of the whole run. No run is empty.
+    /// Reads only the last row of each run, with the counts of the run added up. No run may be
+    /// empty.
     pub(crate) fn pick(self, runs: &'a [Range<usize>]) -> Self {
         Self {
             rows: runs.len(),
@@ -146,13 +147,13 @@ impl<'a> Columns<'a> {
         self.rows
     }
 
-    /// The place in the arrays of each row that is read.
+    /// Returns the array index of each row that is read.
     fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let picked = self.picked;
         (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row].end - 1))
     }
 
-    /// A count of each row; `None` where there is no such column.
+    /// Returns a count per row, or `None` if there is no such column.
     fn counts(&self, name: &str) -> ColumnResult<Option<Vec<Option<u64>>>> {
         let (Some(runs), Some(array)) = (self.picked, self.array(name)) else {
             let known = self.array(name).is_some();
@@ -161,7 +162,7 @@ impl<'a> Columns<'a> {
         let typed = array.as_primitive_opt::<UInt64Type>();
         let typed =
             typed.ok_or_else(|| format!("the column {name} has the type {}", array.data_type()))?;
-        // A null has the value 0. Numbers of a forged file may be of any size.
+        // A null contributes 0. The sum wraps, because a forged file can contain any number.
         let values = typed.values();
         let sum = |run: &Range<usize>| {
             let sum = values[run.clone()]
@@ -172,8 +173,8 @@ impl<'a> Columns<'a> {
         Ok(Some(runs.iter().map(sum).collect()))
     }
 
-    /// Marks the rows behind which another one of the same values in these columns does not follow; every row where
-    /// there are no such columns.
+    /// Marks each row whose successor differs in one of these columns. Marks every row if a column
+    /// is missing or none is named.
     pub(crate) fn ends_of_runs(&self, names: &[&str]) -> Vec<bool> {
         let mut ends = vec![names.is_empty(); self.rows];
         if let Some(last) = ends.last_mut() {
@@ -193,7 +194,7 @@ impl<'a> Columns<'a> {
         self.arrays.get(place)
     }
 
-    /// The value of each row, read by `read` from an array that `downcast` accepts.
+    /// Returns the value of each row, read by `read` from the array that `downcast` accepts.
     fn each<'b, A: ?Sized + 'b, T: Clone + Default>(
         &self,
         name: &str,
@@ -216,7 +217,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Marks the rows whose value is another than that of the row behind it.
+/// Marks the rows whose value differs from that of the next row.
 fn mark_changes(array: &ArrayRef, marks: &mut [bool]) {
     fn mark(marks: &mut [bool], differs: impl Fn(usize) -> bool) {
         let rows = marks.len().saturating_sub(1);
@@ -235,7 +236,7 @@ fn mark_changes(array: &ArrayRef, marks: &mut [bool]) {
     }
 }
 
-/// The schema of a kind of record, behind other columns.
+/// Returns the schema of a record type, after the given columns.
 pub(crate) fn schema<R: Record>(mut first: Vec<Field>) -> Arc<Schema> {
     R::fields(&mut first);
     Arc::new(Schema::new(first))
@@ -302,7 +303,7 @@ primitive_columns! {
     f64 => Float64Type,
 }
 
-/// A number that only grows, of a row that is written as what it grew by.
+/// A number that only grows, in a table that writes counts as differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 

@@ -1,4 +1,4 @@
-//! Counters: one column each, null where it is not measured.
+//! Counters: one column each, which is null where the counter is not measured.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use super::{Column, ColumnResult, Columns};
 
 /// A counter that has a column.
 pub(crate) trait Named: Countable + PartialEq {
-    /// Each of them, in order of its position.
+    /// Returns all counters, in the order of their position.
     fn all() -> impl Iterator<Item = Self>;
-    /// Its column.
+    /// Returns the name of the counter's column.
     fn column(self) -> String;
-    /// The name that its column had in the first recordings, if it was another.
+    /// Returns the column's name in early recordings, if it was different.
     fn former_column(self) -> Option<&'static str> {
         None
     }
-    /// Whether it means anything.
+    /// Whether the counter is measured.
     fn is_measured(self, measured: Measured) -> bool;
-    /// Notes in a set that it means something; nothing where the set has no place for it.
+    /// Adds the counter to a set of measured counters. Does nothing if the set cannot represent it.
     fn note(self, measured: &mut Measured);
 }
 
-/// Counters with what of them is measured.
+/// Counters with the set of those that are measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted<K, const N: usize> {
     pub(crate) counts: Counts<K, N>,
@@ -186,8 +186,8 @@ impl Named for DestinationCounter {
     fn note(self, _: &mut Measured) {}
 }
 
-/// Energy has no bit of its own: it is measured where anything is, and all of it is absent from a
-/// batch without a meter.
+/// `Measured` has no bit for energy. Energy counts as measured if anything is: a batch without a
+/// meter has `Measured::NONE` here.
 impl Named for ZoneKind {
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()

@@ -1,4 +1,4 @@
-//! Columns that the schema describes: of events, and of the types that these are made of.
+//! Columns described by `noctule-schema`: those of events and of the types they contain.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -7,7 +7,7 @@ use noctule_schema::with_access;
 
 use super::{Column, ColumnResult, Columns, Record};
 
-/// The columns of a type.
+/// Appends the columns of a type.
 pub(crate) fn fields<T: Row>(out: &mut Vec<Field>) {
     fn of<T, V: Column>(_: &Access<T, V>, name: &str, out: &mut Vec<Field>) {
         V::fields(name, out);
@@ -17,7 +17,7 @@ pub(crate) fn fields<T: Row>(out: &mut Vec<Field>) {
     }
 }
 
-/// Their values; of a row that is `None` they are empty.
+/// Appends the values of these columns. A row that is `None` has default values.
 pub(crate) fn arrays<T: Row>(rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
     fn of<T, V: Column>(access: &Access<T, V>, rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
         let value = |row: &Option<&T>| row.map_or_else(V::default, access.get);
@@ -29,7 +29,7 @@ pub(crate) fn arrays<T: Row>(rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
     }
 }
 
-/// Fills rows, and takes away those that lack what they need.
+/// Fills rows from their columns, and sets a row to `None` if it lacks a required value.
 pub(crate) fn read<T: Row>(from: &Columns<'_>, rows: &mut [Option<T>]) -> ColumnResult<()> {
     fn of<T, V: Column>(access: &Access<T, V>, values: Vec<V>, rows: &mut [Option<T>]) {
         for (row, value) in rows.iter_mut().zip(values) {

@@ -1,4 +1,4 @@
-//! Paths, which have several columns.
+//! Paths, which take several columns.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;

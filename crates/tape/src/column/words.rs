@@ -1,4 +1,4 @@
-//! Text, and bytes that are mostly text.
+//! Text, and bytes that are usually text.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -56,7 +56,8 @@ impl Column for Word {
     }
 }
 
-/// The word that was read last: mostly the next one is the same, and needs no lookup under a lock.
+/// Caches the last word that was read. The next one is usually equal, which saves a lookup under a
+/// lock.
 #[derive(Default)]
 struct Known(Cell<Word>);
 
@@ -69,7 +70,6 @@ impl Known {
     }
 }
 
-/// The same, where there may be none.
 impl Column for Option<Word> {
     fn fields(name: &str, out: &mut Vec<Field>) {
         out.push(Field::new(name, DataType::Utf8View, true));
@@ -85,8 +85,8 @@ impl Column for Option<Word> {
     }
 }
 
-/// They are written as text, in which U+FFFD stands for what is not UTF-8; only such bytes are also written as they
-/// are, in a second column.
+/// Bytes are written as text, with U+FFFD in place of invalid UTF-8. If they are not valid UTF-8, a
+/// second column contains the original bytes.
 impl Column for Words {
     fn fields(name: &str, out: &mut Vec<Field>) {
         out.push(Field::new(name, DataType::Utf8View, false));
@@ -193,8 +193,8 @@ fn words<'a>(values: impl Iterator<Item = Option<&'a Words>>, out: &mut Vec<Arra
     out.push(Arc::new(bytes.finish()));
 }
 
-/// Short texts stand in the column itself, so that those that are the same compress to nothing; the
-/// offsets of other strings all differ.
+/// Writes string views, which contain short text inline, so that repeated text compresses to almost
+/// nothing. Plain string columns have offsets, which all differ.
 fn views<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
     let mut builder = StringViewBuilder::new();
     values.for_each(|value| builder.append_option(value));
