@@ -1,4 +1,4 @@
-//! The folder of a tape: its lock, its segments, and what of them is kept.
+//! The folder of a recording: its lock, its segments and their removal at the limits.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -15,59 +15,57 @@ use crate::private::{self, OpenFolder};
 
 const LOCK: &str = "lock";
 
-/// A segment that is being removed.
+/// Name that a segment gets while it is being removed.
 pub(crate) const REMOVING: &str = "removing";
 
-/// When a segment began, in its name.
+/// Format of the start time in a segment's name.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// Digits of a segment's number, with which its name begins.
+/// Minimum of digits in the number with which a segment's name starts.
 const DIGITS: usize = 8;
 
-/// No tape has so many segments. A folder can have any number in its name.
+/// Above any number that a recording reaches. A forged folder name can contain a larger one.
 const MOST: u64 = 1 << 50;
 
-/// How much of a tape is kept. The oldest segment goes first.
+/// How much of a recording is kept. The oldest segment is removed first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all segments; `None`: without a limit.
+    /// Bytes of all segments; `None` for no limit.
     pub bytes: Option<u64>,
-    /// Age of the end of a segment, nanoseconds, as docs/tape.md says it; `None`: without a limit.
+    /// Age of the end of a segment in nanoseconds, as defined in docs/tape.md; `None` for no limit.
     pub age_ns: Option<u64>,
 }
 
 impl Limits {
-    /// Whether there is any.
     pub(crate) fn is_some(&self) -> bool {
         self.bytes.is_some() || self.age_ns.is_some()
     }
 }
 
-/// A lock that ends with this, although a child of this process that is just being started has a copy of the
-/// open file.
+/// A file lock that is released on drop. A child process may still hold a copy of the open file
+/// between fork and exec.
 #[derive(Debug)]
 struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The end of the last copy frees it otherwise.
+        // Without this, the lock would last until the last copy of the file is closed.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// A folder that this writer has for itself.
+/// A folder that is locked by this writer.
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: OpenFolder,
-    /// Held as long as the writer lives.
+    /// Held for the lifetime of the writer.
     _lock: Lock,
     next: u64,
-    /// How old the segments are.
     pub(crate) ages: Ages,
 }
 
 impl Folder {
-    /// Makes the folder if it is not there, and locks it.
+    /// Creates the folder if it does not exist, and locks it.
     pub(crate) fn lock(path: &Path) -> Result<Self, Error> {
         let mut make = private::folders();
         make.recursive(true).create(path).map_err(Error::at(path))?;
@@ -110,8 +108,8 @@ impl Folder {
         })
     }
 
-    /// Makes the folder of the next segment. Its name begins with a number, because clocks are set
-    /// back.
+    /// Creates the folder of the next segment. The name starts with a number, because a clock can
+    /// be set back.
     pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<OpenFolder, Error> {
         let time = DateTime::from_timestamp_nanos(started_unix_ns.cast_signed());
         let name = format!("{:0DIGITS$}-{}", self.next, time.format(TIME));
@@ -120,8 +118,8 @@ impl Folder {
         Ok(segment)
     }
 
-    /// Removes the oldest segments until the rest is within the limits. `current`, which is being written, stays, and
-    /// the last one, however old it is.
+    /// Removes the oldest segments until the rest is within the limits. Keeps `current`, which is
+    /// being written. The age limit also keeps the newest segment.
     pub(crate) fn keep_to(&mut self, limits: &Limits, current: Option<&Path>) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());
@@ -145,7 +143,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the oldest segment that is not `current`. Whether there was one.
+    /// Removes the oldest segment other than `current`. Returns whether there was one.
     pub(crate) fn remove_oldest(&mut self, current: Option<&Path>) -> Result<bool, Error> {
         let paths = segments(self.folder.path())?;
         let Some(path) = paths.iter().find(|path| Some(path.as_path()) != current) else {
@@ -155,12 +153,13 @@ impl Folder {
         Ok(true)
     }
 
-    /// Removes a segment. Who reads meanwhile finds all of it or nothing.
+    /// Removes a segment. It is renamed first, so that a concurrent reader finds it complete or not
+    /// at all.
     fn remove(&mut self, segment: &Path) -> Result<(), Error> {
         finish_removal(self.folder.path())?;
         match fs::rename(segment, self.folder.path().join(REMOVING)) {
             Ok(()) => finish_removal(self.folder.path())?,
-            // A name can find no room where the disk is full.
+            // On a full disk, even a rename can fail.
             Err(_) => fs::remove_dir_all(segment).map_err(Error::at(segment))?,
         }
         self.ages.forget(segment);
@@ -168,7 +167,7 @@ impl Folder {
     }
 }
 
-/// Removes what is left of a segment that was to be removed.
+/// Removes the rest of a segment whose removal was interrupted.
 fn finish_removal(folder: &Path) -> Result<(), Error> {
     let rest = folder.join(REMOVING);
     match fs::remove_dir_all(&rest) {
@@ -177,7 +176,7 @@ fn finish_removal(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// The folders of the segments, the oldest first.
+/// Returns the folders of the segments, oldest first.
 pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
@@ -190,7 +189,7 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Whether something is in the folder, but for what the root of a file system has.
+/// Whether the folder contains anything except the `lost+found` of a file system root.
 fn has_others(folder: &Path) -> Result<bool, Error> {
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
         let name = entry.map_err(Error::at(folder))?.file_name();
@@ -201,7 +200,7 @@ fn has_others(folder: &Path) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The number of a segment; `None` for a folder with any other name, which is not ours to remove.
+/// Returns the number of a segment, or `None` for any other name, which must not be removed.
 fn number(path: &Path) -> Option<u64> {
     let (number, time) = path.file_name()?.to_str()?.split_once('-')?;
     let digits = number.len() >= DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -209,14 +208,14 @@ fn number(path: &Path) -> Option<u64> {
     digits.then(|| number.parse().ok()).flatten()
 }
 
-/// Bytes of the files of a segment.
+/// Returns the total size of a segment's files in bytes.
 pub(crate) fn size(segment: &Path) -> u64 {
     let files = fs::read_dir(segment).into_iter().flatten().flatten();
     let sizes = files.filter_map(|file| file.metadata().ok().map(|data| data.len()));
     sizes.sum()
 }
 
-/// Whether a path is a segment and no folder of segments.
+/// Whether a path is a single segment instead of a folder of segments.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.join(index::FILE).exists()
 }

@@ -1,67 +1,67 @@
-//! The index of a segment: one line for each time that the tables were written, with the place and the
-//! checksum of what was written. A line stands behind the data that it names: data without a line were
-//! not finished.
+//! The index of a segment. Each write of the tables appends a line with the place and checksum of
+//! the written data. The line is written after the data, so data without a line are incomplete.
 //!
-//! Readers without us do not need it: each table is a whole stream of Arrow.
+//! Other Arrow readers do not need the index: each table is a complete Arrow stream.
 
 use std::fmt::Write as _;
 
-/// Its file.
+/// Name of the index file.
 pub(crate) const FILE: &str = "index";
 
-/// The first word of each line.
+/// First word of a line.
 const FLUSH: &str = "rows";
 const CLOSED: &str = "closed";
 
-/// Words behind the numbers of a line. Format 1 had none of them.
+/// Optional words after the numbers of a line. Format 1 had neither.
 const WHOLE: &str = "whole";
 const KEPT: &str = "kept";
 
-/// Ends the name of a table whose schema, not its rows, is in a chunk.
+/// Marks, after a table's name, a chunk that contains the table's schema instead of rows.
 const SCHEMA: char = '^';
 
 /// A part of a table's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) table: String,
-    /// It is the schema, with which the file begins; otherwise a record batch.
+    /// Whether the chunk is the schema at the start of the file; otherwise it is a record batch.
     pub(crate) schema: bool,
     pub(crate) offset: u64,
     pub(crate) length: u64,
     pub(crate) checksum: u32,
 }
 
-/// What was written at one time.
+/// One write of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flush {
-    /// Number of its first batch and of its last, and how many there are.
+    /// Numbers of the first and the last batch, and the count of batches.
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) ticks: u64,
-    /// Wall-clock time of these two, nanoseconds since 1970.
+    /// Wall-clock times of these two batches, nanoseconds since 1970.
     pub(crate) from_unix_ns: u64,
     pub(crate) to_unix_ns: u64,
-    /// How many events, and the earliest and latest time of them.
+    /// The count of events, with their earliest and latest time.
     pub(crate) events: u64,
     pub(crate) events_from_unix_ns: u64,
     pub(crate) events_to_unix_ns: u64,
-    /// Its first batch has all rows: reading can begin with it.
+    /// Whether the first batch contains all rows, so that reading can start with it.
     pub(crate) whole: bool,
-    /// Each of its batches has all that the one before had, but for processes whose end is reported.
+    /// Whether each batch contains all rows of the batch before it, except for processes reported
+    /// as exited.
     pub(crate) kept: bool,
     pub(crate) chunks: Vec<Chunk>,
 }
 
-/// One line.
+/// A line of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Flush(Flush),
-    /// The segment is complete.
+    /// The last line of a complete segment.
     Closed,
 }
 
 impl Line {
-    /// The line with its checksum and its end.
+    /// Returns the line with its checksum and newline.
     pub(crate) fn text(&self) -> String {
         let mut text = match self {
             Self::Closed => CLOSED.to_owned(),
@@ -73,7 +73,7 @@ impl Line {
         text
     }
 
-    /// Reads a line without its end.
+    /// Parses a line without its newline.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let (text, checksum) = line
             .rsplit_once(" =")
@@ -93,7 +93,7 @@ impl Line {
 }
 
 impl Flush {
-    /// Bytes of the rows of a table.
+    /// Returns the size of a table's rows in bytes.
     pub(crate) fn bytes(&self, table: &str) -> u64 {
         let mut chunks = self.chunks.iter();
         let rows = chunks.find(|chunk| chunk.table == table && !chunk.schema);
@@ -169,7 +169,7 @@ impl Chunk {
         let mut parts = word.split(':');
         let name = parts.next()?;
         let table = name.trim_end_matches(SCHEMA);
-        // It becomes the name of a file.
+        // The name is used as a file name, so only plain characters are accepted.
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
         if !table.bytes().all(is_plain) {
             return None;
