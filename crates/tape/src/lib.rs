@@ -1,9 +1,9 @@
-//! Recordings: all that batches and events hold, written as tables of Arrow, kept within bounds, and
-//! read again as the same batches and events.
+//! Recordings: batches and events written as Arrow tables within size limits, and read back
+//! unchanged.
 //!
-//! A tape is a folder of segments (docs/tape.md). A segment has a file for each table, begins with
-//! every row, and goes on with those that changed. What is damaged ends what can be read of its segment;
-//! it is reported with its place, and nothing before it is lost.
+//! A recording ("tape") is a folder of segments (docs/tape.md). A segment has one file per table.
+//! It starts with every row and continues with the changed rows. Damage ends what can be read of
+//! its segment. It is reported with its place, and the data before it remain readable.
 
 mod age;
 mod changes;

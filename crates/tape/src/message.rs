@@ -1,8 +1,9 @@
-//! The messages of Arrow in a file: a schema, and record batches. A tape has no dictionaries, so Arrow's
-//! `StreamReader`, which joins them for every type, is not linked in: that is a megabyte.
+//! Arrow IPC messages in a file: a schema and record batches. Recordings have no dictionaries.
+//! Arrow's `StreamReader` supports them for every type and would add a megabyte to the binary, so
+//! it is not used.
 //!
-//! A record batch is looked at before it is decoded: the decoder panics where a buffer is outside of the
-//! message, and asks for as much memory as a buffer claims to need.
+//! A record batch is checked before it is decoded. The decoder panics on a buffer outside the
+//! message, and allocates as much memory as a buffer claims to need.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,33 +18,34 @@ use arrow_ipc::reader::RecordBatchDecoder;
 use arrow_ipc::{Message, RecordBatch as Head, root_as_message};
 use arrow_schema::SchemaRef;
 
-/// Before the length of a message.
+/// Marker before the length of a message.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
-/// Ends a stream: a message that has no length.
+/// End of a stream: a message with the length 0.
 #[cfg(test)]
 pub(crate) const END: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Before the body of a message: a hundred columns take some 20 KB.
+/// Maximum size of the metadata before a message's body. A hundred columns take about 20 KB.
 const LONGEST_HEAD: u64 = 1 << 20;
 
-/// A column of 200,000 rows (or one batch) takes less before compression.
+/// Maximum size of a decompressed batch. 200,000 rows, or a single batch of the agent, need less.
 const LONGEST: i64 = 1 << 30;
 
-/// What begins at a place of a stream.
+/// The result of [`find`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A message that is whole, with so many bytes.
+    /// A complete message, with its size in bytes.
     Whole(u64),
-    /// A message that goes on behind what there is.
+    /// A message that continues past the available bytes.
     Begun,
     /// The end of the stream.
     End,
-    /// Something else.
+    /// Anything else.
     Foreign,
 }
 
-/// What begins at a place of a stream whose length is `to`. Nothing of it is decoded but its length.
+/// Classifies what starts at offset `at` of a stream of `to` bytes. Of a message, decodes only the
+/// metadata that gives its length.
 pub(crate) fn find(stream: &File, at: u64, to: u64) -> io::Result<Found> {
     let room = to.saturating_sub(at);
     let mut begin = [0; 8];
@@ -80,7 +82,7 @@ pub(crate) fn find(stream: &File, at: u64, to: u64) -> io::Result<Found> {
     })
 }
 
-/// The schema that a message has.
+/// Decodes the schema in a message.
 pub(crate) fn schema(bytes: &[u8]) -> Result<SchemaRef, String> {
     let (message, _) = split(bytes)?;
     let schema = message.header_as_schema();
@@ -89,7 +91,8 @@ pub(crate) fn schema(bytes: &[u8]) -> Result<SchemaRef, String> {
     Ok(Arc::new(schema))
 }
 
-/// Whether the parts of a record batch are inside of its message.
+/// Checks that all buffers of a record batch are inside its message, and that its sizes are
+/// plausible.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     let (message, body) = split(bytes)?;
     let batch = head(&message)?;
@@ -97,7 +100,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     check_rows(&batch)
 }
 
-/// The record batch in a message that was checked.
+/// Decodes the record batch in a message that passed [`check`].
 pub(crate) fn record_batch(bytes: &[u8], schema: SchemaRef) -> Result<RecordBatch, String> {
     let (message, body) = split(bytes)?;
     let (batch, body) = (head(&message)?, Buffer::from(body));
@@ -112,7 +115,7 @@ fn head<'a>(message: &Message<'a>) -> Result<Head<'a>, &'static str> {
     batch.ok_or("the message is no record batch")
 }
 
-/// A message and what follows it.
+/// Splits a message into its metadata and its body.
 fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), String> {
     let rest = bytes
         .strip_prefix(&CONTINUES)
@@ -145,7 +148,8 @@ fn check_sizes(message: &Message<'_>, batch: &Head<'_>, body: &[u8]) -> Result<(
             .filter(|_| offset >= 0 && length >= 0);
         let part = end.and_then(|end| body.get(offset as usize..end as usize));
         let part = part.ok_or_else(|| format!("a buffer claims {length} bytes at {offset}"))?;
-        // A compressed buffer begins with its length; -1: it is not compressed.
+        // A compressed buffer starts with its decompressed length, or -1 if it is stored
+        // uncompressed.
         let claimed = match (batch.compression(), part.first_chunk()) {
             (Some(_), Some(claimed)) => i64::from_le_bytes(*claimed),
             _ => length,

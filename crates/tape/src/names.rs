@@ -1,19 +1,19 @@
-//! Values that are written by name.
+//! Conversion of names in a recording to values and static strings.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The value with that name.
+/// Returns the value with the given name.
 pub(crate) fn named<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, text: &str) -> Option<T> {
     all.iter().copied().find(|value| name(*value) == text)
 }
 
-/// Names that no file of this size can have by itself: damage.
+/// Limits of interned names. Only a damaged file exceeds them.
 const LONGEST: usize = 128;
 const MOST: usize = 4096;
 
-/// A name that the model keeps for as long as the program runs. There are few: kinds of loss, places,
-/// maps. Of a damaged file no more than so many are kept.
+/// Returns a name as a static string, which the model needs for kinds of loss, places and maps. The
+/// strings are leaked. They are few, and their number is limited in case a file is damaged.
 pub(crate) fn intern(text: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

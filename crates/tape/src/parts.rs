@@ -1,4 +1,4 @@
-//! What was written into all tables at one time.
+//! The tables of one flush, decompressed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::index::{Chunk, Flush};
 use crate::segment::Segment;
 use crate::tables::{Keyed, PairRecord, ProcessRecord, QuotaRecord, WaitRecord};
 
-/// The tables that batches are made of.
+/// The tables from which batches are built.
 pub(crate) const ALL: &[&str] = &[
     "owners",
     "node",
@@ -32,12 +32,12 @@ pub(crate) const ALL: &[&str] = &[
     "maps",
 ];
 
-/// Those of groups, their quotas, their waits and who caused them, which are half of the bytes.
+/// The tables for reports about groups: quotas, waits and their causes. They are half of the bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
     "owners", "node", "groups", "quotas", "waits", "pairs", "features", "losses",
 ];
 
-/// Tables, decompressed.
+/// Decompressed tables.
 pub(crate) struct Parts<'a> {
     segment: &'a Segment,
     tables: BTreeMap<&'static str, Part<'a>>,
@@ -45,7 +45,7 @@ pub(crate) struct Parts<'a> {
 
 type Part<'a> = (RecordBatch, &'a Chunk);
 
-/// A table whose rows were written then.
+/// A table that has rows in a flush.
 struct Found<'a> {
     table: &'static str,
     bytes: u64,
@@ -70,17 +70,17 @@ impl<'a> Parts<'a> {
             (decode(segment, &mine), others.join())
         });
         let mut tables = mine?;
-        // Decoding catches the panics of forged bytes itself.
+        // Panics caused by forged bytes are caught while decoding, so this one is a bug.
         tables.extend(others.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         Ok(Self { segment, tables })
     }
 
-    /// Every row of a table.
+    /// Reads every entry of a table.
     pub(crate) fn all<R: Record>(&self, table: &str) -> Result<Vec<Entry<R>>, Damage> {
         self.entries(table, Entry::read)
     }
 
-    /// The changes of a table, or only the last one of each row.
+    /// Reads the entries of a table, or only the last one of each row.
     pub(crate) fn rows<R: Keyed>(&self, table: &str, last: bool) -> Result<Vec<Entry<R>>, Damage> {
         match last {
             false => self.all(table),
@@ -97,8 +97,8 @@ impl<'a> Parts<'a> {
         part.map_or(Ok(Vec::new()), |part| self.segment.entries(part, read))
     }
 
-    /// Numbers of the batches that lack a process, a quota, a pair or a bucket which the batch before has. A process
-    /// whose end is reported in the same batch is not missing.
+    /// Returns the numbers of batches that lack a process, quota, pair or bucket of the batch
+    /// before. A process whose exit is reported in the same batch does not count.
     pub(crate) fn removals(&self) -> Result<BTreeSet<u64>, Damage> {
         let exited = self.all::<ProcessRecord>("exited")?;
         let exited: BTreeSet<_> = exited.iter().map(|it| (it.tick, it.row.key())).collect();
@@ -129,7 +129,7 @@ fn decode<'a>(
     Ok(parts)
 }
 
-/// Two lists of nearly as many bytes.
+/// Splits tables into two lists of about equal size in bytes.
 fn halves(mut found: Vec<Found<'_>>) -> [Vec<Found<'_>>; 2] {
     found.sort_by_key(|found| std::cmp::Reverse(found.bytes));
     let mut halves = [Vec::new(), Vec::new()];
