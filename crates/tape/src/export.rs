@@ -1,7 +1,7 @@
-//! The tables of a recording as files that others read: Parquet or CSV.
+//! Exports the tables of a recording to Parquet or CSV for other programs.
 //!
-//! The batches of each stretch are read and turned into rows anew, so that each file begins with every
-//! row, whatever the segments began with, and a file of an older version has the columns of today.
+//! Batches are read and converted to rows again. Therefore each file starts with every row,
+//! wherever its stretch starts, and recordings of older versions get the current columns.
 
 mod csv;
 mod parquet;
@@ -26,12 +26,13 @@ use crate::tables::Owners;
 use crate::tape::Tape;
 use place::{Place, Places};
 
-/// How much waits in memory. Tests take less, to have many row groups of few rows.
+/// Bounds of buffered data. Tests use smaller ones, to get many row groups of few rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Rows that wait to be written, at most: they are written in the order of their keys, which compresses.
+    /// Maximum of buffered rows. They are written in the order of their keys, which compresses
+    /// well.
     pub(crate) rows: usize,
-    /// Bytes of Arrow at which a row group of Parquet is written; in the file it has a tenth of that.
+    /// Arrow bytes at which a Parquet row group is written. In the file it takes a tenth of that.
     pub(crate) group_bytes: usize,
 }
 
@@ -44,12 +45,12 @@ impl Default for Sizes {
     }
 }
 
-/// Events that are made rows at once, at most: between two batches there can be any number.
+/// Maximum of events converted at a time. There can be any number between two batches.
 pub(crate) const MOST_EVENTS: usize = 10_000;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// A format of tables.
+/// A file format of exported tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
     /// Apache Parquet, compressed with zstd.
@@ -58,33 +59,33 @@ pub enum TableFormat {
     Csv,
 }
 
-/// Into which folders the files go, in the form `NAME=VALUE` that DuckDB, Polars and Spark read.
+/// How files are partitioned into folders named `NAME=VALUE`, which DuckDB, Polars and Spark read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// One for each day (UTC).
+    /// One folder per day (UTC).
     pub date: bool,
-    /// One for each host.
+    /// One folder per host.
     pub host: bool,
 }
 
-/// The files that were written.
+/// The result of an export.
 #[derive(Clone, Debug, Default)]
 pub struct Exported {
-    /// How many files.
+    /// The number of files written.
     pub files: u64,
-    /// How many rows.
+    /// The number of rows written.
     pub rows: u64,
-    /// How many bytes.
+    /// The bytes written.
     pub bytes: u64,
-    /// What is damaged, as far as it was read.
+    /// The damage found while reading.
     pub damages: Vec<Damage>,
 }
 
-/// Writes all tables of some stretches of a tape into a folder, which must be empty or not exist.
+/// Writes all tables of some stretches into a folder, which must be empty or not exist.
 ///
 /// # Errors
 ///
-/// The folder has files already, or the disk does not take them.
+/// Fails if the folder is not empty or a write fails.
 pub fn export(
     tape: &Tape,
     stretches: &[Stretch],
@@ -127,11 +128,11 @@ struct Export {
     partition: Partition,
     most_rows: usize,
     places: Places,
-    /// Where rows were written last.
+    /// The folder to which rows were last written.
     place: Option<Place>,
     tables: Tables,
     owners: Owners,
-    /// Wall-clock time of the batches that are not written yet.
+    /// Wall-clock time of each batch that is not written yet, by its number.
     times: BTreeMap<u64, u64>,
     damages: Vec<Damage>,
 }
@@ -178,7 +179,7 @@ impl Export {
         Ok(())
     }
 
-    /// Makes rows of the events that there are, and writes them as often as there are enough.
+    /// Converts the available events to rows, and writes the tables whenever they are full.
     fn take(
         &mut self,
         tick: u64,
@@ -198,7 +199,7 @@ impl Export {
         }
     }
 
-    /// Where the rows of a moment go.
+    /// Returns a function from a wall-clock time to the folder of its rows.
     fn places_of(&self, tape: &Tape, stretch: &Stretch) -> impl Fn(u64) -> Place + use<> {
         let meta = tape.segments()[stretch.span.segments.0].meta();
         let (host, run) = (meta.host.clone(), meta.run.clone());
@@ -214,7 +215,8 @@ impl Export {
         }
     }
 
-    /// Queries name tables, which must be there: one that never had a row is written with its columns alone.
+    /// Writes a file without rows for each table that never had one, because queries name all
+    /// tables.
     fn write_empty(&mut self) -> Result<(), Error> {
         let Some(place) = &self.place else {
             return Ok(());
@@ -240,7 +242,7 @@ impl Export {
             }
         }
         self.place = Some(place.clone());
-        // Owners of the next events are written with the tick before them.
+        // The next events' owners get the number of the last batch, so its time is kept.
         let last = self.times.pop_last();
         self.times.clear();
         self.times.extend(last);
@@ -260,7 +262,7 @@ fn write_table(
     places.write(name, place, &rows)
 }
 
-/// Puts the host, the run and the time before the columns of a table.
+/// Prepends the host, the run and the time to the columns of a table.
 fn complete(
     batch: &RecordBatch,
     place: &Place,

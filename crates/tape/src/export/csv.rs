@@ -1,4 +1,4 @@
-//! A table as comma-separated values. Lists are written as JSON, bytes as hexadecimal digits, times in microseconds.
+//! Writes a table as CSV. Lists become JSON, bytes hexadecimal digits, and times have microseconds.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use super::place::Rows;
 
 struct Table(csv::Writer<File>);
 
-/// Begins a file with the names of the columns.
+/// Starts a file with a header of column names.
 pub(super) fn begin(file: File, schema: &Schema) -> io::Result<Box<dyn Rows>> {
     let mut writer = csv::Writer::from_writer(file);
     writer.write_record(schema.fields().iter().map(|field| field.name()))?;
@@ -43,7 +43,7 @@ impl Rows for Table {
     }
 }
 
-/// A cell. The types are those that the tables have.
+/// Returns the value of a cell. Covers the types that occur in the tables.
 fn value(array: &ArrayRef, row: usize) -> Value {
     if array.is_null(row) {
         return Value::Null;

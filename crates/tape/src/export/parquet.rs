@@ -1,9 +1,10 @@
-//! A table as a file of Parquet.
+//! Writes a table as a Parquet file.
 //!
-//! Parquet's writer for Arrow takes every type of Arrow, and is a megabyte of code. A tape has few types: their
-//! columns are written here by the writers of Parquet's own types.
+//! Parquet's Arrow writer supports every Arrow type and would add a megabyte to the binary.
+//! Recordings use few types, so their columns are written here with the low-level column writers.
 //!
-//! Times are in microseconds: for DuckDB nanoseconds are another type, which has no difference, and Spark refuses them.
+//! Times are in microseconds. DuckDB maps nanoseconds to a different type that cannot be
+//! subtracted, and Spark rejects them.
 
 mod levels;
 #[cfg(test)]
@@ -29,14 +30,14 @@ use levels::Leaf;
 
 struct Table {
     file: SerializedFileWriter<File>,
-    /// Rows of the next row group.
+    /// Buffered rows of the next row group.
     rows: Vec<RecordBatch>,
     bytes: usize,
-    /// Bytes in memory at which a row group is written.
+    /// Size of the buffered rows in bytes at which a row group is written.
     group_bytes: usize,
 }
 
-/// Begins a file. A row group is written when its rows have so many bytes in memory.
+/// Starts a file. A row group is written when its buffered rows reach `group_bytes`.
 pub(super) fn begin(file: File, schema: &Schema, group_bytes: usize) -> io::Result<Box<dyn Rows>> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -69,7 +70,7 @@ impl Rows for Table {
 }
 
 impl Table {
-    /// Writes the rows that wait as a row group: each leaf is one stretch of the file.
+    /// Writes the buffered rows as a row group, leaf column by leaf column.
     fn write_group(&mut self) -> Result<()> {
         self.bytes = 0;
         let rows = std::mem::take(&mut self.rows);
@@ -82,7 +83,7 @@ impl Table {
                 .iter()
                 .map(|rows| levels::leaves(field, rows.column(at)));
             let mut of_batches: Vec<_> = of_batches.map(Vec::into_iter).collect();
-            // All have as many leaves, because the rows of a file have one schema.
+            // All batches have equally many leaves, because a file has one schema.
             loop {
                 let leaf: Vec<Leaf> = of_batches.iter_mut().filter_map(Iterator::next).collect();
                 if leaf.is_empty() {
@@ -103,7 +104,7 @@ fn types(fields: &Fields) -> Result<Vec<TypePtr>> {
     fields.iter().map(|field| type_of(field)).collect()
 }
 
-/// The type of a column. Types of Arrow without their like in Parquet are none of a tape.
+/// Returns the Parquet type of a column. Recordings contain no other Arrow types than these.
 fn type_of(field: &Field) -> Result<TypePtr> {
     let name = field.name();
     let repetition = match field.is_nullable() {
@@ -143,9 +144,9 @@ fn type_of(field: &Field) -> Result<TypePtr> {
     built.map(Arc::new)
 }
 
-/// Appends a part of a leaf.
+/// Appends values to a leaf column.
 fn write(leaf: &Leaf, to: &mut SerializedColumnWriter<'_>) -> Result<()> {
-    /// The values of an array, each made one of a type of Parquet.
+    /// Converts the values of an array to a Parquet type and writes them.
     macro_rules! put {
         ($array:expr, $kind:ty, $convert:expr) => {{
             let array = $array;

@@ -1,4 +1,4 @@
-//! Which files there are, and which of them are open.
+//! The files of an export, and which of them are open.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,19 +12,19 @@ use super::{DAY_NS, Exported, TableFormat, csv, parquet};
 use crate::error::Error;
 use crate::private;
 
-/// Where rows come from, and so where they go.
+/// The origin of rows, which determines their file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Days since 1970, where each has a folder.
+    /// Days since 1970, if each day gets a folder.
     pub(super) day: Option<u64>,
-    /// Each host has a folder.
+    /// Whether each host gets a folder.
     pub(super) in_host: bool,
     pub(super) host: String,
     pub(super) run: String,
 }
 
 impl Place {
-    /// The folder of a table.
+    /// Returns the folder of a table.
     fn folder(&self, root: &Path, table: &str) -> PathBuf {
         let mut folder = root.join(table);
         if let Some(day) = self.day {
@@ -37,14 +37,14 @@ impl Place {
         folder
     }
 
-    /// Whether rows of both go into the same file.
+    /// Whether rows of both places go into the same file.
     fn is_with(&self, other: &Self) -> bool {
         self.day == other.day && (!self.in_host || self.host == other.host)
     }
 }
 
-/// A name of a folder that is no other path: what is neither a letter, a digit, nor one of `-._` is
-/// written as `%` and two digits, as Hive does.
+/// Encodes a name as one path component, as Hive does: bytes other than letters, digits and `-._`
+/// become `%` and two hexadecimal digits.
 fn encoded(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
@@ -57,7 +57,7 @@ fn encoded(name: &str) -> String {
     out
 }
 
-/// A file that takes record batches of one schema.
+/// A file that accepts record batches of one schema.
 pub(super) trait Rows {
     fn write(&mut self, batch: &RecordBatch) -> io::Result<()>;
     fn close(self: Box<Self>) -> io::Result<()>;
@@ -79,7 +79,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Makes the folder.
+    /// Creates the folder, or accepts an existing empty one.
     pub(super) fn open(
         root: &Path,
         format: TableFormat,
@@ -137,12 +137,12 @@ impl Places {
         open.rows.write(batch).map_err(Error::at(&open.path))
     }
 
-    /// Whether the table has a file.
+    /// Whether the table has an open file.
     pub(super) fn has(&self, table: &str) -> bool {
         self.open.contains_key(table)
     }
 
-    /// Ends all files.
+    /// Finishes all files.
     pub(super) fn close(mut self) -> Result<Exported, Error> {
         for open in std::mem::take(&mut self.open).into_values() {
             self.close_one(open)?;
@@ -159,7 +159,7 @@ impl Places {
     }
 }
 
-/// Makes the next file of a folder.
+/// Creates the next file of a folder.
 fn begin(folder: &Path, format: TableFormat) -> Result<(PathBuf, File), Error> {
     let mut make = private::folders();
     make.recursive(true)

@@ -1,31 +1,33 @@
-//! Rows with lists in them as Parquet has them: each leaf is a flat column of slots, with two levels of each
-//! slot. The first says how much of what is around a value is there, and the second in which of the lists
-//! around it it continues.
+//! Converts nested rows to Parquet's flat leaf columns. Each slot of a leaf has two levels. The
+//! definition level counts how many of the enclosing optional values and lists are present. The
+//! repetition level says which enclosing list the slot continues.
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, ListArray};
 use arrow_schema::{DataType, Field};
 
-/// A column that has no others in it.
+/// A column without nested columns.
 pub(super) struct Leaf<'a> {
     pub(super) array: &'a ArrayRef,
-    /// Where in the array the values are, without what is null.
+    /// Indexes of the non-null values in the array.
     pub(super) places: Vec<usize>,
-    /// Of each slot how many of the nullable values and lists around it are there, itself included.
+    /// Definition level of each slot: how many optional values and lists are present, from the
+    /// outermost to the value itself.
     pub(super) defined: Vec<i16>,
-    /// Of each slot how many lists around it had an item before it in this row; 0: a row begins.
+    /// Repetition level of each slot: the depth of the list that it continues, or 0 if a row
+    /// starts.
     pub(super) repeated: Vec<i16>,
 }
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// `None`: something around it is null or empty.
+    /// `None` if an enclosing value is null or empty.
     place: Option<usize>,
     defined: i16,
     repeated: i16,
 }
 
-/// The leaves of a column, in the order of the schema.
+/// Returns the leaves of a column, in the order of the schema.
 pub(super) fn leaves<'a>(field: &Field, array: &'a ArrayRef) -> Vec<Leaf<'a>> {
     let slot = |row| Slot {
         place: Some(row),
@@ -43,7 +45,7 @@ pub(super) fn leaves<'a>(field: &Field, array: &'a ArrayRef) -> Vec<Leaf<'a>> {
     leaves
 }
 
-/// Adds the leaves of a column that has so many lists around it.
+/// Adds the leaves of a column that is nested in `lists` lists.
 fn descend<'a>(
     field: &Field,
     array: &'a ArrayRef,
@@ -79,7 +81,7 @@ fn descend<'a>(
     }
 }
 
-/// The slots of the items of a list; one, which is not there, where it has none.
+/// Returns the slots of a list's items, or one empty slot if the list has none.
 fn items(list: &ListArray, slot: Slot, lists: i16) -> impl Iterator<Item = Slot> + use<> {
     let ends = list.value_offsets();
     let places = slot
@@ -112,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// What each leaf has: its values, how much of each slot is there, and where it continues.
+    /// Returns the values, definition levels and repetition levels of each leaf.
     fn found(array: impl Array + 'static, nullable: bool) -> Vec<(Vec<u32>, Vec<i16>, Vec<i16>)> {
         let array: ArrayRef = Arc::new(array);
         let field = Field::new("a", array.data_type().clone(), nullable);
@@ -133,7 +135,7 @@ mod tests {
         }
     }
 
-    /// A list of numbers, null, empty, of null, of null and numbers.
+    /// A list of numbers, a null, an empty list, a list of a null, and one of nulls and numbers.
     fn rows() -> [Row; 5] {
         [
             Some(vec![Some(1), Some(2)]),
@@ -159,19 +161,19 @@ mod tests {
         assert_eq!(found(some, true), [expected]);
     }
 
-    /// 0: no list; 1: an empty one; 2: an item that is null; 3: a number.
+    /// Definition levels: 0 is a null list, 1 an empty list, 2 a null item, 3 a number.
     #[test]
     fn a_list_is_null_or_empty_or_has_items() {
         let defined = vec![3, 3, 0, 1, 2, 2, 3, 2];
         let repeated = vec![0, 1, 0, 0, 0, 0, 1, 1];
         let expected = (vec![1, 2, 3], defined, repeated);
         assert_eq!(found(lists(), true), [expected]);
-        // A part of an array, whose first item is not that of the array.
+        // A slice, which does not start at the array's first item.
         let expected = (vec![3], vec![1, 2, 2, 3, 2], vec![0, 0, 0, 1, 1]);
         assert_eq!(found(lists().slice(2, 3), true), [expected]);
     }
 
-    /// Of what has to be there no level is counted.
+    /// Required values have no definition level.
     #[test]
     fn a_list_that_is_always_there_has_a_level_less() {
         let item = Arc::new(Field::new("item", DataType::UInt32, false));
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(found(array, true), [expected]);
     }
 
-    /// The second level says which list goes on: 0 none, 1 the outer one, 2 the inner one.
+    /// Repetition levels: 0 starts a row, 1 continues the outer list, 2 the inner list.
     #[test]
     fn lists_in_lists_begin_and_go_on() {
         let mut outer = ListBuilder::new(ListBuilder::new(UInt32Builder::new()));
@@ -206,14 +208,14 @@ mod tests {
         append(outer.values(), None);
         append(outer.values(), Some(vec![Some(4), Some(5)]));
         outer.append(true);
-        // A row with all five; null; empty; a null list and one of numbers.
+        // A row with all five lists, a null, an empty list, and a null list with a list of numbers.
         let defined = vec![5, 5, 2, 3, 4, 4, 5, 4, 0, 1, 2, 5, 5];
         let repeated = vec![0, 2, 1, 1, 1, 1, 2, 2, 0, 0, 0, 1, 2];
         let expected = (vec![1, 2, 3, 4, 5], defined, repeated);
         assert_eq!(found(outer.finish(), true), [expected]);
     }
 
-    /// Each column of a struct has as many slots, whether the struct or the column is null.
+    /// Each column of a struct has equally many slots, even if the struct or a column is null.
     #[test]
     fn a_list_of_structs_has_a_leaf_for_each_column() {
         let fields = vec![

@@ -1,4 +1,4 @@
-//! What is written here, Parquet's own reader reads as it was, however it lies in row groups.
+//! Checks that Parquet's own reader returns what was written, for any division into row groups.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Writes rows in batches of so many, and reads them: the rows, and those of each row group.
+/// Writes rows in batches of `of` rows and reads them back. Returns the rows and the size of each
+/// row group.
 fn through(rows: &RecordBatch, of: usize, group_bytes: usize) -> (RecordBatch, Vec<i64>) {
     let file = tempfile::tempfile().expect("a file");
     let to = file.try_clone().expect("a file");
@@ -45,7 +46,7 @@ fn table(columns: Vec<(&str, bool, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), columns).expect("columns of one length")
 }
 
-/// Seven rows of each type that a tape has, with its least and its greatest value, and nulls.
+/// Seven rows with each type used in recordings, including nulls and the extreme values.
 fn plain(times: ArrayRef) -> RecordBatch {
     let (yes, no) = (Some(true), Some(false));
     let boolean = [yes, None, no, None, None, yes, None];
@@ -113,7 +114,7 @@ fn plain(times: ArrayRef) -> RecordBatch {
     ])
 }
 
-/// The times of these rows: as they are recorded, and as they are written.
+/// The times of these rows, as recorded and as written.
 fn times() -> [ArrayRef; 2] {
     let (greatest, least) = (Some(i64::MAX), Some(i64::MIN));
     let times = [Some(0), None, greatest, least, Some(-1), None, Some(1999)];
@@ -125,7 +126,7 @@ fn times() -> [ArrayRef; 2] {
 #[test]
 fn each_type_comes_back_in_any_number_of_row_groups() {
     let [rows, expected] = times().map(plain);
-    // Each slice has the size of what it is a part of.
+    // A slice reports the memory size of its whole array.
     let size = rows.get_array_memory_size();
     let cases = [
         (7, 1, vec![7]),
@@ -157,7 +158,7 @@ fn lists(rows: &[Numbers]) -> ListArray {
     lists.finish()
 }
 
-/// Lists of these items, so many in each row, or null.
+/// Wraps items in lists as long as the given rows, with null where a row is `None`.
 fn around(items: ArrayRef, rows: &[Option<Vec<Numbers>>]) -> ArrayRef {
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lengths = rows.iter().map(|row| row.as_ref().map_or(0, Vec::len));
@@ -166,7 +167,7 @@ fn around(items: ArrayRef, rows: &[Option<Vec<Numbers>>]) -> ArrayRef {
     Arc::new(ListArray::new(item, offsets, items, Some(nulls)))
 }
 
-/// A column of lists of lists, one of lists of structs with lists, and one of structs with lists.
+/// Columns with lists of lists, lists of structs with lists, and structs with lists.
 fn nested(rows: &[Option<Vec<Numbers>>]) -> RecordBatch {
     let structs = |of: &[Numbers]| -> ArrayRef {
         let present: NullBuffer = of.iter().map(Option::is_some).collect();
