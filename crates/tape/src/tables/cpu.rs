@@ -1,4 +1,4 @@
-//! CPUs one by one.
+//! The table of individual CPUs.
 
 use noctule_model::CpuRow;
 
@@ -7,7 +7,7 @@ use super::waits::{group, kind};
 use crate::column::{List, Word, record};
 
 record! {
-    /// Who had a CPU since the batch before.
+    /// A group that used a CPU since the batch before, with its time.
     pub(crate) struct HolderRecord {
         holder_kind: Word,
         holder: u64,
@@ -23,7 +23,7 @@ record! {
         idle_ns: u64,
         interrupt_ns: Option<u64>,
         steal_ns: Option<u64>,
-        /// The longest first.
+        /// Sorted by time, longest first.
         holders: List<HolderRecord>,
     }
 }

@@ -1,4 +1,4 @@
-//! Zones of energy: what each meter reads, and where the energy went.
+//! Energy zones: the reading of each meter, and the account of its energy.
 
 use noctule_model::{
     Driver, Energy, EnergySource, FeatureState, Zone, ZoneAccount, ZoneKind, ZoneReading,
@@ -28,7 +28,7 @@ const DRIVERS: [Driver; 5] = [
 ];
 
 record! {
-    /// A zone: what it is, its reading and its account.
+    /// A zone with its description, its reading and its account.
     pub(crate) struct ZoneRecord {
         place: u32,
         name: String,
@@ -48,7 +48,7 @@ record! {
         failed_ns: u64,
         state: Word,
         reason: Option<String>,
-        /// The rest is the account; without one it is 0.
+        /// Whether the following fields, the account, are filled; otherwise they are 0.
         accounted: bool,
         total_uj: u64,
         idle_uj: u64,
@@ -77,7 +77,7 @@ impl Keyed for ZoneRecord {
 }
 
 impl ZoneRecord {
-    /// The zones of a batch.
+    /// Returns the records of all zones of a batch.
     pub(crate) fn all(energy: &Energy, accounts: &[ZoneAccount]) -> Vec<Self> {
         let Energy { zones, readings } = energy;
         let zones = zones.iter().zip(readings).enumerate();
@@ -176,14 +176,14 @@ impl ZoneRecord {
         self.error_ratio = *error_ratio;
     }
 
-    /// The energy of a batch, and its accounts.
+    /// Returns the energy and the zone accounts of a batch.
     pub(crate) fn energy<'a>(
         records: impl Iterator<Item = &'a Self> + Clone,
     ) -> (Energy, Vec<ZoneAccount>) {
         let count = records.clone().count();
         let zones = records.clone().map(|record| {
             let mut zone = record.of_zone();
-            // A forged file names one that is not there.
+            // A forged file can name a parent that does not exist.
             zone.parent = zone.parent.filter(|parent| *parent < count);
             zone
         });
@@ -202,8 +202,8 @@ impl ZoneRecord {
             kind: named(&ZoneKind::ALL, ZoneKind::name, self.kind.0).unwrap_or(ZoneKind::Other),
             socket: self.socket,
             die: self.die,
-            // The last stands for a meter that this version does not know: no measured energy is
-            // claimed for it.
+            // For a meter unknown to this version, `Model` avoids claiming that its energy was
+            // measured.
             source: named(&SOURCES, EnergySource::name, self.source.0)
                 .unwrap_or(EnergySource::Model),
             parent: self.parent.map(|parent| parent as usize),

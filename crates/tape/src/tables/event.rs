@@ -1,4 +1,4 @@
-//! What happened. One table for all kinds of events; the schema has the columns of what happened.
+//! The table of events. It has the columns of all event kinds, which come from the schema.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -19,17 +19,18 @@ fn origin_name(origin: Origin) -> &'static str {
 }
 
 record! {
-    /// What all kinds of events have.
+    /// The columns common to all event kinds.
     pub(crate) struct HeadRecord {
         time: Moment,
         name: Word,
         origin: Word,
-        /// The next seven are of the process; the pid is null where there is none.
+        /// The next seven columns describe the process; `pid` is null for an event without a
+        /// process.
         pid: Option<u32>,
         start_ns: u64,
         start_time: Moment,
         comm: Words,
-        /// The thread that acted, where that is not the leader.
+        /// The acting thread, if it is not the thread group leader.
         thread: Option<Words>,
         cgroup: u64,
         owner: OwnerNumber,
@@ -40,7 +41,7 @@ record! {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventRecord {
     head: HeadRecord,
-    /// `None` where it was read: a kind of event that this version does not have.
+    /// `None` if the event was read and this version does not know its kind.
     what: Option<What>,
 }
 
@@ -110,12 +111,12 @@ impl EventRecord {
         }
     }
 
-    /// The value of `event.name`.
+    /// Returns the value of `event.name`.
     pub(crate) fn name(&self) -> &'static str {
         self.head.name.0
     }
 
-    /// `None`: a kind of event that this version does not have.
+    /// Returns the event, or `None` if this version does not know its kind.
     pub(crate) fn event(self, owners: &Owners) -> Option<Event> {
         let head = self.head;
         let process = head.pid.map(|pid| EventProcess {
@@ -135,7 +136,7 @@ impl EventRecord {
             ..
         } = &mut what
         {
-            // Older recordings have 0 where it is not known.
+            // Older recordings have 0 for an unknown duration.
             *duration_ns = duration_ns.filter(|ns| *ns != 0);
         }
         Some(Event {

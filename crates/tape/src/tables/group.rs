@@ -1,4 +1,4 @@
-//! Cgroups, and where their connections go.
+//! Cgroups, and the destinations of their connections.
 
 use std::net::SocketAddr;
 
@@ -43,7 +43,7 @@ impl Keyed for GroupRecord {
         self.cgroup
     }
 
-    /// The accounts and the events of a group are not forgotten at the same moment.
+    /// Counts and event counts of a cgroup can be reset in different batches.
     fn ends_in(&self, later: &Self) -> bool {
         let zero = |it: &Self| (it.counters.counts.is_zero(), it.events.counts.is_zero());
         let ((accounts, events), (later_accounts, later_events)) = (zero(self), zero(later));
@@ -113,7 +113,8 @@ impl GroupRecord {
 }
 
 record! {
-    /// What a cgroup did with one destination; without an address: with those that found no room.
+    /// Counters of a cgroup for one destination. Without an address, those of all destinations that
+    /// found no room in the map.
     pub(crate) struct DestinationRecord {
         cgroup: u64,
         destination: Option<String>,

@@ -1,5 +1,5 @@
-//! The machine as a whole, the agent's cost of the batch, and packages. There is one row of the node for
-//! each batch: it says which batches there are.
+//! The machine as a whole, the agent's cost, and processor packages. The node has one row per
+//! batch, so this table lists the batches.
 
 use noctule_model::{AgentCost, Batch, Node, PackageRow, Sockets};
 
@@ -9,13 +9,13 @@ use super::process::{Figures, UseRecord};
 use crate::column::{Counted, List, Moment, record};
 
 record! {
-    /// The figures of a batch that are no rows.
+    /// The values that a batch has once.
     pub(crate) struct NodeRecord {
         time: Moment,
         /// `CLOCK_MONOTONIC`.
         taken_ns: u64,
         boot_time: Moment,
-        /// There is a meter of energy.
+        /// Whether there is an energy meter.
         metered: bool,
         followed_pending: bool,
         cpus: u32,
@@ -30,12 +30,12 @@ record! {
         connections: u64,
         listeners: u64,
         nominal_hertz: Option<u64>,
-        /// Processes outside of a pid namespace are in no row.
+        /// Whether processes outside the agent's pid namespace are missing.
         outside_unseen: bool,
         agent_cpu_ns: u64,
         agent_resident_bytes: u64,
         agent_collect_ns: u64,
-        /// The cost of the programs is measured.
+        /// Whether the run time of BPF programs is measured.
         programs_measured: bool,
         programs_window_ns: u64,
     }
@@ -65,7 +65,7 @@ impl NodeRecord {
             programs,
             programs_window_ns,
             maps: _,
-            // Of the agent that ran then, and of no use to who reads.
+            // These describe the recording agent and are useless to a reader.
             bounded_groups: _,
             sendings: _,
         } = &batch.agent;
@@ -96,7 +96,7 @@ impl NodeRecord {
         }
     }
 
-    /// A batch with these figures and no rows.
+    /// Returns a batch with these values and no rows.
     pub(crate) fn batch(&self, sequence: u64) -> Batch {
         Batch {
             sequence,
@@ -138,13 +138,13 @@ impl NodeRecord {
 record! {
     /// A package (socket).
     pub(crate) struct PackageRecord {
-        /// Place in the list of packages.
+        /// Position in the list of packages.
         place: u32,
         id: i32,
         cpus: u32,
         elapsed_ns: u64,
         idle_ns: u64,
-        /// One item.
+        /// Contains one item.
         used: List<UseRecord>,
     }
 }

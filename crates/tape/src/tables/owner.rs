@@ -1,4 +1,4 @@
-//! Who owns a cgroup. Each owner is written once in a segment, and has a number there.
+//! Owners of cgroups. Each owner is written once per segment, with a number that rows refer to.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
 use crate::column::{Word, record};
 use crate::names::named;
 
-/// Number of an owner in its segment; `None` where nothing is known.
+/// Number of an owner in its segment; `None` if the owner is unknown.
 pub(crate) type OwnerNumber = Option<u32>;
 
-/// `Oci` stands for a runtime that this version does not know.
+/// Returns the runtime of that name, or `Oci` for one that this version does not know.
 fn runtime(name: &str) -> Runtime {
     named(Runtime::ALL, Runtime::name, name).unwrap_or(Runtime::Oci)
 }
@@ -27,7 +27,7 @@ record! {
         container_image: Option<String>,
         container_runtime: Option<Word>,
         container_role: Option<Word>,
-        /// Ids of the containers around it, outermost first, with a space between them.
+        /// Ids of the enclosing containers, outermost first, separated by spaces.
         container_chain: Option<String>,
         pod_uid: Option<String>,
         pod_name: Option<String>,
@@ -117,7 +117,7 @@ impl OwnerRecord {
     }
 }
 
-/// The owners of a segment: numbers when it is written, owners when it is read.
+/// The owners of a segment. A writer maps owners to numbers, a reader numbers to owners.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     numbers: HashMap<CgroupId, Vec<(Arc<Owner>, u32)>>,
@@ -127,7 +127,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// The number of an owner; a new one is written with the next rows.
+    /// Returns the number of an owner. A new owner is written with the next rows.
     pub(crate) fn number(&mut self, owner: Option<&Arc<Owner>>) -> OwnerNumber {
         let owner = owner?;
         let same = self.numbers.entry(owner.cgroup).or_default();
@@ -143,7 +143,7 @@ impl Owners {
         Some(number)
     }
 
-    /// Forgets all; numbers go on, so that one never stands for two owners.
+    /// Forgets all owners. Numbering continues, so that no number is used twice.
     pub(crate) fn restart(&mut self) {
         *self = Self {
             next: self.next,
@@ -151,22 +151,22 @@ impl Owners {
         };
     }
 
-    /// Those that were not written yet.
+    /// Takes the unwritten owners.
     pub(crate) fn take(&mut self) -> Vec<OwnerRecord> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Takes note of what was read.
+    /// Adds an owner that was read.
     pub(crate) fn learn(&mut self, record: OwnerRecord) {
         self.known.insert(record.owner, Arc::new(record.owner()));
     }
 
-    /// Takes note of what another has read.
+    /// Moves all owners that another set has read into this one.
     pub(crate) fn add(&mut self, other: &mut Self) {
         self.known.extend(other.known.drain());
     }
 
-    /// The owner with this number.
+    /// Returns the owner with this number.
     pub(crate) fn owner(&self, number: OwnerNumber) -> Option<Arc<Owner>> {
         self.known.get(&number?).cloned()
     }

@@ -1,4 +1,4 @@
-//! Processes, living and ended.
+//! Running and exited processes.
 
 use noctule_model::{
     BlockClass, Blocked, ByPackage, CgroupId, Comm, Counter, Joules, Measured, PackageUse,
@@ -11,7 +11,7 @@ use crate::column::{Counted, List, Words, record};
 pub(super) type Figures = Counted<Counter, { Counter::COUNT }>;
 pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
 
-/// What of energy is measured: all of it with a meter.
+/// Returns the energy counters, which are all measured if there is a meter.
 pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
     let measured = match metered {
         true => Measured::NONE.with(Counter::CpuTime),
@@ -21,7 +21,7 @@ pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
 }
 
 record! {
-    /// What was used on one package, of a machine with several.
+    /// Usage on one package of a machine with several.
     pub(crate) struct UseRecord {
         cpu_ns: u64,
         sibling_busy_ns: u64,
@@ -71,11 +71,11 @@ pub(super) fn packages(list: &List<UseRecord>) -> ByPackage {
 }
 
 record! {
-    /// Threads that are blocked.
+    /// The number of threads blocked for one reason.
     pub(crate) struct BlockRecord {
         class: String,
         threads: u32,
-        /// The sum of the moments at which they blocked, on the clock of `taken_ns`, modulo 2^64.
+        /// Sum of the times at which the threads blocked, on the clock of `taken_ns`, modulo 2^64.
         since_ns: u64,
     }
 }

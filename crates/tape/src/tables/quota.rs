@@ -1,4 +1,4 @@
-//! CPU quotas of groups.
+//! CPU quotas of cgroups.
 
 use noctule_model::{CgroupId, QuotaRow};
 
@@ -6,7 +6,7 @@ use super::Keyed;
 use crate::column::{Count, record};
 
 record! {
-    /// A group with a CPU quota, and the kernel's own account of it.
+    /// A cgroup with a CPU quota, and the kernel's throttling counters.
     pub(crate) struct QuotaRecord {
         cgroup: u64,
         path: String,
@@ -52,7 +52,8 @@ impl QuotaRecord {
         }
     }
 
-    /// The quotas of a batch, in the order in which they are read live. One that the kernel does not take is none.
+    /// Returns the quotas of a batch, in the order of a live batch. Skips values that the kernel
+    /// would not accept as a quota.
     pub(crate) fn quotas<'a>(records: impl Iterator<Item = &'a Self>) -> Vec<QuotaRow> {
         let is_quota = |it: &&Self| it.cpus.is_finite() && it.cpus > 0.0;
         let rows = records.filter(is_quota).map(|it| QuotaRow {

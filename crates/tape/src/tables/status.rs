@@ -1,4 +1,4 @@
-//! Features, losses, and what the programs and maps of the agent cost.
+//! Features, losses, and the cost of the agent's BPF programs and maps.
 
 use noctule_model::{Feature, FeatureId, FeatureState, Loss, MapFill, ProgramCost};
 
@@ -9,7 +9,7 @@ use crate::names::named;
 pub(super) const STATES: [FeatureState; 3] =
     [FeatureState::On, FeatureState::Degraded, FeatureState::Off];
 
-/// Rows that are known by their place in a list.
+/// Implements [`Keyed`] for rows identified by their position in a list.
 macro_rules! in_order {
     ($($record:ident,)+) => {$(
         impl Keyed for $record {
@@ -57,7 +57,7 @@ impl FeatureRecord {
         }
     }
 
-    /// `None`: a feature that this version does not have.
+    /// Returns the feature, or `None` if this version does not know it.
     pub(crate) fn feature(&self) -> Option<Feature> {
         Some(Feature {
             id: named(FeatureId::ALL, FeatureId::name, self.name.0)?,
@@ -69,11 +69,11 @@ impl FeatureRecord {
 }
 
 record! {
-    /// A count of what was lost.
+    /// A loss counter.
     pub(crate) struct LossRecord {
         place: u32,
         kind: Word,
-        /// Where it was lost.
+        /// Where the loss occurred.
         at: Word,
         count: u64,
     }

@@ -1,4 +1,4 @@
-//! Distributions, and who waited behind whom.
+//! Latency distributions, and the matrix of waiting and causing groups.
 
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
@@ -8,9 +8,9 @@ use crate::column::{Count, Word, record};
 /// Which distribution a bucket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// Waits for the CPU.
+    /// Run-queue latency.
     Waits,
-    /// From the call to the handshake's end.
+    /// Duration of TCP connects, from the call to the end of the handshake.
     Connects,
 }
 
@@ -23,7 +23,7 @@ impl Distribution {
     }
 }
 
-/// Names of [`Group`], and of all groups together.
+/// Names of the [`Group`] kinds, and of all groups together.
 const KINDS: [&str; 5] = ["cgroup", "kernel", "command", "unnamed", "all"];
 
 pub(super) fn kind(group: Group) -> (Word, u64) {
@@ -53,13 +53,13 @@ fn place(kind: Word) -> usize {
 }
 
 record! {
-    /// One bucket of a distribution. A distribution that holds nothing has one bucket, with a count of 0.
+    /// One bucket of a distribution. An empty distribution has one bucket with the count 0.
     pub(crate) struct WaitRecord {
         /// `cpu` or `connect`.
         what: Word,
         victim_kind: Word,
         victim: u64,
-        /// The smallest value of the bucket.
+        /// The lower bound of the bucket.
         from_ns: u64,
         count: Count,
     }
@@ -76,14 +76,14 @@ impl Keyed for WaitRecord {
 }
 
 impl WaitRecord {
-    /// The buckets of a group's distribution.
+    /// Returns the buckets of a group's distribution.
     pub(crate) fn rows(what: Distribution, row: &WaitRow) -> Vec<Self> {
         let WaitRow { group, histogram } = row;
         let (victim_kind, victim) = kind(*group);
         Self::buckets(what, victim_kind, victim, histogram)
     }
 
-    /// The buckets of the distribution of all groups together.
+    /// Returns the buckets of the distribution of all groups together.
     pub(crate) fn of_all(what: Distribution, histogram: &Histogram) -> Vec<Self> {
         Self::buckets(what, Word(KINDS[4]), 0, histogram)
     }
@@ -107,7 +107,7 @@ impl WaitRecord {
         }
     }
 
-    /// The distributions of the groups, and that of all, from buckets in the order of their keys.
+    /// Returns the distributions of the groups and of all groups, from buckets in key order.
     pub(crate) fn distributions<'a>(
         what: Distribution,
         records: impl Iterator<Item = &'a Self>,
