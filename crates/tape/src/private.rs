@@ -1,4 +1,5 @@
-//! Folders and files that nobody but their owner may read: arguments of programs may be secrets.
+//! Folders and files that only their owner may read, because arguments of programs can contain
+//! secrets.
 
 use std::fs::{DirBuilder, File};
 use std::io;
@@ -14,21 +15,21 @@ use crate::error::Error;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Makes folders that only their owner can enter.
+/// Returns a builder of folders that only their owner can enter.
 pub(crate) fn folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(FOLDER);
     builder
 }
 
-/// Makes a file that is not there yet.
+/// Creates a file, and fails if it exists.
 pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// A folder that is open. What is made in it is made there, whatever its name means meanwhile: somebody else may
-/// move it away and lay another one in its place.
+/// An open folder. Files are created relative to its descriptor, because another user may move the
+/// folder away and put a different one at its path.
 #[derive(Debug)]
 pub(crate) struct OpenFolder {
     path: PathBuf,
@@ -36,7 +37,7 @@ pub(crate) struct OpenFolder {
 }
 
 impl OpenFolder {
-    /// Opens a folder, which a link may name. That of another user is refused.
+    /// Opens a folder, also through a symbolic link. Rejects a folder of another user.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let folder = File::options()
             .read(true)
@@ -58,7 +59,7 @@ impl OpenFolder {
         &self.path
     }
 
-    /// Makes a folder in it.
+    /// Creates a folder in this one.
     pub(crate) fn make(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
         let made = mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER));
@@ -68,13 +69,13 @@ impl OpenFolder {
         Self::owned(path, folder.map(File::from).map_err(io::Error::from))
     }
 
-    /// Makes a file in it that is not there yet.
+    /// Creates a file in this folder, and fails if it exists.
     pub(crate) fn new_file(&self, name: &str) -> Result<File, Error> {
         self.file(name, OFlags::EXCL)
             .map_err(|error| Error::at(&self.path.join(name))(error.into()))
     }
 
-    /// Opens a file in it, which is made if it is not there. A link and somebody else's file are refused.
+    /// Opens a file in this folder, or creates it. Rejects symbolic links and files of other users.
     pub(crate) fn own_file(&self, name: &str) -> Result<File, Error> {
         let path = self.path.join(name);
         let file = match self.file(name, OFlags::NONBLOCK) {
@@ -98,15 +99,15 @@ impl OpenFolder {
         openat(&self.folder, name, flags, Mode::from_raw_mode(FILE)).map(File::from)
     }
 
-    /// Gives a file in it another name.
+    /// Renames a file in this folder.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let renamed = renameat(&self.folder, from, &self.folder, to);
         renamed.map_err(|error| Error::at(&self.path.join(to))(error.into()))
     }
 }
 
-/// What is wrong with the owner of a place in which secrets are to be written: who owns a folder lays there what is
-/// written to. Root can read everything anyway.
+/// Returns why secrets must not be written to a place owned by `owner`, if they must not: the owner
+/// of a folder controls its content. Root may own it, because root can read everything anyway.
 fn others(owner: u32, me: u32) -> Option<String> {
     (owner != 0 && owner != me).then(|| {
         format!(

@@ -1,5 +1,5 @@
-//! The recorder: a thread that writes, behind a bounded queue. The thread that hands over batches
-//! and events never waits for the disk.
+//! A thread that writes the recording, fed by a bounded queue. The thread that passes batches and
+//! events never waits for the disk.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,14 +13,14 @@ use crate::error::Error;
 use crate::tally::Tally;
 use crate::writer::{Options, Unwritten, Writer};
 
-/// Batches and bundles of events that wait for the disk.
+/// Maximum of queued batches and events.
 const MOST_BATCHES: usize = 16;
 const MOST_EVENTS: usize = 50_000;
 
-/// Ended processes that are kept for the next batch when one finds no room.
+/// Maximum of exited processes that are kept from dropped batches.
 const MOST_EXITED: usize = 20_000;
 
-/// Writes a tape beside the program that records.
+/// Writes a recording on a separate thread.
 #[derive(Debug)]
 pub struct Recorder {
     queue: Arc<Queue>,
@@ -39,10 +39,11 @@ struct State {
     batches: usize,
     room: EventRoom,
     closed: bool,
-    /// Of batches that found no room: who ended and who had each CPU are only there.
+    /// Data of dropped batches that no later batch repeats: exited processes and the holders of
+    /// CPUs.
     exited: Vec<ProcessRow>,
     held: Batch,
-    /// Events that found no room, until the writer comes.
+    /// Events dropped since the writer last emptied the queue.
     missing: Tally,
     lost: Lost,
     trouble: Option<String>,
@@ -70,7 +71,7 @@ enum Item {
     Events(Vec<Event>),
 }
 
-/// What did not reach the tape.
+/// Counts of data missing from the recording.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
     batches: u64,
@@ -79,7 +80,7 @@ struct Lost {
 }
 
 impl Recorder {
-    /// Takes the folder and starts the thread.
+    /// Locks the folder and starts the thread.
     pub fn open(options: Options) -> Result<Self, Error> {
         let on_thread = options.on_thread;
         let writer = Writer::open(options)?;
@@ -103,7 +104,7 @@ impl Recorder {
         Ok(Self { queue, ended })
     }
 
-    /// Hands over a batch. One that finds no room is counted, and leaves a gap.
+    /// Queues a batch. If the queue is full, the batch is dropped and counted, which leaves a gap.
     pub fn batch(&self, batch: &Batch) {
         let mut state = self.queue.state();
         if state.batches >= MOST_BATCHES {
@@ -124,12 +125,14 @@ impl Recorder {
         self.queue.filled.notify_one();
     }
 
-    /// Whether the next batch finds room. Only one who makes batches faster than a clock needs to ask.
+    /// Whether the next batch fits into the queue. Needed only by a caller that makes batches
+    /// faster than a clock does.
     pub fn has_room(&self) -> bool {
         self.queue.state().batches < MOST_BATCHES
     }
 
-    /// Hands over events, in order; [`EventRoom`] says which of them find room until the thread comes.
+    /// Queues events in order. [`EventRoom`] decides which of them fit until the thread empties the
+    /// queue.
     pub fn events(&self, events: &[Event]) {
         let mut state = self.queue.state();
         let mut fitting = Vec::with_capacity(events.len());
@@ -149,7 +152,7 @@ impl Recorder {
         self.queue.filled.notify_one();
     }
 
-    /// What did not reach the tape since it was opened.
+    /// Returns the losses since the recording was opened.
     pub fn losses(&self) -> [Loss; 3] {
         let lost = self.queue.state().lost;
         let loss = |kind, count| Loss {
@@ -164,13 +167,13 @@ impl Recorder {
         ]
     }
 
-    /// The last error of the disk, each once.
+    /// Takes the latest write error, so that each is reported once.
     pub fn trouble(&self) -> Option<String> {
         self.queue.state().trouble.take()
     }
 
-    /// Waits until everything is written, for a while. Whether it was; the last error is
-    /// [`Self::trouble`].
+    /// Waits up to `patience` until everything is written. Returns whether it was.
+    /// [`Self::trouble`] then returns the last error.
     pub fn close(&self, patience: Duration) -> bool {
         self.queue.state().closed = true;
         self.queue.filled.notify_one();
@@ -183,7 +186,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to write; what is missing after it comes with it. `None` at the end.
+    /// Waits for something to write. Returns it with the events that were dropped after it, or
+    /// `None` once the queue is closed and empty.
     fn take(&self) -> Option<(VecDeque<Item>, Tally)> {
         let idle =
             |state: &mut State| state.items.is_empty() && state.missing.is_empty() && !state.closed;
@@ -201,8 +205,8 @@ impl Queue {
     }
 }
 
-/// Counts a lost event; a gap counts as what was lost in it. The value is how many are lost more than
-/// before.
+/// Counts a lost event. A gap adds the losses that it reports. Returns the number of newly lost
+/// events.
 fn add(tally: &mut Tally, event: &Event) -> u64 {
     match &event.what {
         What::Gap { lost, .. } => {
@@ -217,11 +221,11 @@ fn add(tally: &mut Tally, event: &Event) -> u64 {
     }
 }
 
-/// The thread that writes.
+/// The writing thread.
 struct Thread {
     writer: Writer,
     queue: Arc<Queue>,
-    /// Events that are lost and for which no gap was written yet.
+    /// Lost events that no gap reports yet.
     missing: Tally,
     last_unix_ns: u64,
 }
@@ -257,7 +261,7 @@ impl Thread {
         }
     }
 
-    /// Writes where events are missing.
+    /// Writes a gap in place of the lost events.
     fn gap(&mut self) {
         if self.missing.is_empty() {
             return;

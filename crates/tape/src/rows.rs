@@ -1,4 +1,4 @@
-//! The state of the tables at one batch, made from what was written.
+//! The state of all tables at one batch, rebuilt from what was written.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,11 +15,11 @@ use crate::tables::{
     ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
-/// A table whose rows stay until they change.
+/// A table that was written as changes.
 #[derive(Debug)]
 struct Rows<R: Keyed> {
     now: BTreeMap<R::Key, R>,
-    /// What changes in later batches, in their order.
+    /// Changes in later batches, in order.
     later: VecDeque<Entry<R>>,
 }
 
@@ -40,7 +40,7 @@ impl<R: Keyed> Rows<R> {
 
     fn advance(&mut self, tick: u64) {
         while let Some(entry) = pop_up_to(&mut self.later, tick) {
-            // In place: rows are large, and taking one out moves those beside it.
+            // Changed in place, because rows are large and removing one moves its neighbours.
             match self.now.entry(entry.row.key()) {
                 Slot::Occupied(known) if entry.removed => drop(known.remove()),
                 Slot::Occupied(mut known) => {
@@ -65,15 +65,15 @@ fn pop_up_to<R>(entries: &mut VecDeque<Entry<R>>, tick: u64) -> Option<Entry<R>>
     entries.pop_front()
 }
 
-/// All tables, within one segment.
+/// The state of all tables, within one segment.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     owners: Owners,
     node: VecDeque<Entry<NodeRecord>>,
     exited: VecDeque<Entry<ProcessRecord>>,
-    /// Of what is loaded: the batches that lack rows of the batch before.
+    /// The loaded batches that lack rows of the batch before.
     ends: BTreeSet<u64>,
-    /// The batch at which the state is, and the processes that ended since the last one that was made.
+    /// The current batch, and the processes that exited since the last batch that was returned.
     at: Option<Entry<NodeRecord>>,
     ended: Vec<ProcessRecord>,
     packages: Rows<PackageRecord>,
@@ -92,7 +92,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Takes what was written at one time. All of it is read before any of it is used.
+    /// Loads a flush. Everything is read before anything is changed.
     pub(crate) fn load(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
         let ends = self.ends(parts)?;
         self.take(parts, false)?;
@@ -100,7 +100,7 @@ impl State {
         Ok(())
     }
 
-    /// Numbers of the batches that lack something which the batch before has.
+    /// Returns the numbers of the batches that lack rows of the batch before.
     pub(crate) fn ends(&self, parts: &Parts<'_>) -> Result<BTreeSet<u64>, Damage> {
         let mut ends = parts.removals()?;
         let mut groups = parts.all::<GroupRecord>("groups")?;
@@ -119,14 +119,15 @@ impl State {
         Ok(ends)
     }
 
-    /// The same, and goes to the last batch of it at once: what the rows were before is not read.
+    /// Loads a flush and goes directly to its last batch. Skips earlier states of rows.
     pub(crate) fn pass_all(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
         self.take(parts, true)?;
         self.go_to_last();
         Ok(())
     }
 
-    /// The same, where all rows were written and those of before do not matter. `ended`: of what was not read.
+    /// Starts over at the last batch of a flush that contains all rows. `ended` lists the processes
+    /// that exited in the skipped flushes.
     pub(crate) fn begin_at(
         &mut self,
         parts: &Parts<'_>,
@@ -149,7 +150,7 @@ impl State {
         }
     }
 
-    /// Takes note of owners.
+    /// Adds owners.
     pub(crate) fn learn(&mut self, owners: Vec<Entry<OwnerRecord>>) {
         owners
             .into_iter()
@@ -197,43 +198,43 @@ impl State {
         self.node.front().map(|entry| entry.row.time.0)
     }
 
-    /// Its number.
+    /// Number of the next batch.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         self.node.front().map(|entry| entry.tick)
     }
 
-    /// Number and time of the one behind it, if it is loaded.
+    /// Number and time of the batch after the next one, if it is loaded.
     pub(crate) fn second(&self) -> Option<(u64, u64)> {
         let second = self.node.get(1);
         second.map(|entry| (entry.tick, entry.row.time.0))
     }
 
-    /// Whether it is at a batch: not at the begin of a segment.
+    /// Whether there is a current batch. There is none at the start of a segment.
     pub(crate) fn has_batch(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Whether the next batch has every row of the batch at which the state is.
+    /// Whether the next batch contains every row of the current batch.
     pub(crate) fn next_keeps_rows(&self) -> bool {
         let next = self.next_tick();
         self.at.is_some() && next.is_some_and(|tick| !self.ends.contains(&tick))
     }
 
-    /// The next batch.
+    /// Advances to the next batch and returns it.
     pub(crate) fn next(&mut self) -> Option<Batch> {
         self.forget_ended();
         self.pass();
         self.current()
     }
 
-    /// Goes past the next batch without making it.
+    /// Advances to the next batch without building it.
     pub(crate) fn pass(&mut self) {
         if let Some(node) = self.node.pop_front() {
             self.advance(node);
         }
     }
 
-    /// Forgets which processes ended in the batches that it went past.
+    /// Forgets the processes that exited in skipped batches.
     pub(crate) fn forget_ended(&mut self) {
         self.ended.clear();
     }
@@ -259,7 +260,8 @@ impl State {
         self.at = Some(node);
     }
 
-    /// The batch at which the state is, with the processes that ended since the last one that was made.
+    /// Returns the current batch, with the processes that exited since the last batch that was
+    /// returned.
     pub(crate) fn current(&mut self) -> Option<Batch> {
         let exited = std::mem::take(&mut self.ended);
         let at = self.at.as_ref()?;
