@@ -1,4 +1,4 @@
-//! A segment: a folder with a file for each table, which can be read alone.
+//! A segment: a folder with a file per table, which can be read without other segments.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -18,59 +18,60 @@ use crate::index::{self, Chunk, Flush, Line};
 use crate::message;
 use crate::unnamed::{self, Rows};
 
-/// The file that says where the segment comes from.
+/// The file that describes the origin of the segment.
 pub(crate) const META: &str = "meta.json";
 
-/// The same, while it is being written.
+/// Name of [`META`] while it is being written.
 pub(crate) const META_BEGUN: &str = "meta.json.begun";
 
-/// The version of the format that this program writes.
+/// The format version that this program writes.
 pub(crate) const FORMAT: u32 = 3;
 
-/// A part of a table is shorter: of 200,000 rows (or one batch) it has some 100 MB before compression.
+/// Maximum size of a chunk. 200,000 rows, or one batch, have about 100 MB before compression.
 const LONGEST: u64 = 1 << 30;
 
-/// A line of the index is shorter: it has the place of each table, some 40 bytes for one.
+/// Maximum length of an index line. It needs about 40 bytes per table.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// An index is shorter: it grows by less than 10 MB in a day.
+/// Maximum size of an index. It grows by less than 10 MB per day.
 const LONGEST_INDEX: u64 = 256 << 20;
 
-/// The description is shorter: arguments of a command have 2 MiB at most, each byte of them six characters.
+/// Maximum size of the description. A command's arguments have at most 2 MiB, and JSON can take six
+/// characters for one byte.
 const LONGEST_META: u64 = 16 << 20;
 
-/// A name in the description is shorter: exports write it into each row.
+/// Maximum length of a name in the description. Exports repeat it in each row.
 const LONGEST_NAME: usize = 256;
 
-/// What stands before the checksum with which a description ends. It is of all before this.
+/// Separates the description from the checksum of the text before this separator.
 const CHECKSUM: &str = ",\"checksum\":\"";
 
-/// Of an index behind which nothing is written any more.
+/// Damage of an index that is no longer being written.
 const NO_END: &str = "the last line has no end: the file was cut, or not written to its end";
 const NO_LINE: &str = "the line of what was written last is missing: the program or the machine stopped before it was \
                        written, or the file was cut";
 
 const NO_FILE: &str = "it is no regular file";
 
-/// Where a recording comes from.
+/// The origin of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
-    /// Version of the format.
+    /// Version of the recording format.
     pub format: u32,
-    /// Version of noctule that wrote it.
+    /// Version of noctule that wrote the recording.
     pub version: String,
-    /// One start of the program: counters of different runs have nothing in common.
+    /// Id of one run of the agent. Counters of different runs are not comparable.
     pub run: String,
     /// Name of the host.
     pub host: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// The machine's hardware, as `uname -m` prints it.
+    /// Hardware name, as printed by `uname -m`.
     pub machine: String,
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// The command that was followed; empty when everything was recorded.
+    /// The followed command; empty if everything was recorded.
     pub command: Vec<String>,
 }
 
@@ -90,7 +91,7 @@ impl Meta {
         names.into_iter()
     }
 
-    /// What its file has: JSON that ends with its checksum.
+    /// Returns the content of the file: JSON that ends with its checksum.
     pub(crate) fn text(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         let text = text.strip_suffix('}').unwrap_or(&text);
@@ -98,7 +99,7 @@ impl Meta {
         format!("{text}{CHECKSUM}{checksum:08x}\"}}\n")
     }
 
-    /// Reads its file. That of an earlier version has no checksum.
+    /// Parses the file. Earlier versions wrote no checksum.
     fn parse(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Seal {
@@ -117,8 +118,8 @@ impl Meta {
     }
 }
 
-/// Opens a file of a segment, and waits for nobody: a pipe would be open only when somebody writes to it. `None`:
-/// it is no file.
+/// Opens a file of a segment without blocking, which opening a pipe would do until it has a writer.
+/// Returns `None` if it is not a regular file.
 fn open_regular(path: &Path) -> io::Result<Option<File>> {
     let file = File::options()
         .read(true)
@@ -127,7 +128,7 @@ fn open_regular(path: &Path) -> io::Result<Option<File>> {
     Ok(file.metadata()?.is_file().then_some(file))
 }
 
-/// A text file, if it is not longer than that.
+/// Reads a text file of at most `most` bytes.
 fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     let file = open_regular(path)?.ok_or_else(|| io::Error::other(NO_FILE))?;
@@ -138,7 +139,7 @@ fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     }
 }
 
-/// The file of a table.
+/// Returns the file name of a table.
 pub(crate) fn table_file(table: &str) -> String {
     format!("{table}.arrows")
 }
@@ -150,14 +151,14 @@ pub struct Segment {
     meta: Meta,
     flushes: Vec<Flush>,
     closed: bool,
-    /// Where the last line of the index has no end, or is missing, although what it names was begun: it may be one that
-    /// is being written.
+    /// Offset and description of an incomplete or missing last line. It is damage only if the
+    /// segment is no longer being written.
     unfinished: Option<(u64, &'static str)>,
     damages: Vec<Damage>,
 }
 
 impl Segment {
-    /// Reads the index. What is damaged in it is noted, not an error.
+    /// Reads the index. Damage in it is recorded, and is not an error.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let index = path.join(index::FILE);
         let mut this = Self {
@@ -172,7 +173,8 @@ impl Segment {
             Ok(Some(file)) => this.read_lines(file).map_err(Error::at(&index))?,
             Ok(None) => this.damage_of_index(0, NO_FILE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // It was made, and nothing was written yet: the index is its first file.
+                // The index is the first file of a segment. Without any file, the segment was just
+                // created.
                 if this.has_more() || this.is_gone() {
                     this.damage_of_index(
                         0,
@@ -190,13 +192,13 @@ impl Segment {
         Ok(this)
     }
 
-    /// Whether it was removed: a writer removes it whole.
+    /// Whether the segment was removed. A recorder removes a segment as a whole.
     fn is_gone(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether something was written beside the index.
+    /// Whether the segment contains files other than the index.
     fn has_more(&self) -> bool {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let mut names = files.map(|file| file.file_name());
@@ -211,9 +213,10 @@ impl Segment {
         });
     }
 
-    /// Reads the index, and looks whether the tables go on behind what it names.
+    /// Reads the index, and checks whether the tables contain rows that it does not name.
     fn read_lines(&mut self, index: File) -> io::Result<()> {
-        // A program may be writing to it: the lines that are read now name at least what the tables have before.
+        // The recorder may be writing now. Lengths are read first, so the index names at least what
+        // the tables had then.
         let lengths = unnamed::lengths(&self.path);
         let end = self.read_index(&mut BufReader::new(index))?;
         if self.closed || !self.damages.is_empty() {
@@ -238,8 +241,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Up to the first line that is damaged, or the end: where that is. A last line without an end may be one that is
-    /// being written.
+    /// Reads up to the first damaged line or the end, and returns that offset. An incomplete last
+    /// line may still be written.
     fn read_index(&mut self, index: &mut impl BufRead) -> io::Result<u64> {
         let (mut offset, mut line) = (0, Vec::new());
         loop {
@@ -274,7 +277,8 @@ impl Segment {
         }
     }
 
-    /// Another segment comes behind it: nothing of it is being written any more.
+    /// Called when a newer segment exists: this one is no longer being written, so an incomplete
+    /// end is damage.
     pub(crate) fn is_followed(&mut self) {
         if let Some((offset, reason)) = self.unfinished.take() {
             self.damage_of_index(offset, reason);
@@ -288,7 +292,7 @@ impl Segment {
             && error.kind() == io::ErrorKind::NotFound
             && self.flushes.is_empty()
         {
-            // The segment was begun, and nothing was written yet.
+            // The segment was created, and nothing was written yet.
             return;
         }
         let text = text.map_err(|error| error.to_string());
@@ -319,42 +323,41 @@ impl Segment {
         }
     }
 
-    /// Its folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where it comes from.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// Whether it was ended, and will not grow.
+    /// Whether the segment is complete and will not grow.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The least and the greatest wall-clock time of its batches, nanoseconds since 1970; `None` without one.
+    /// The smallest and largest wall-clock time of the batches, nanoseconds since 1970; `None`
+    /// without batches.
     pub fn span(&self) -> Option<(u64, u64)> {
         let filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
         let times = filled.flat_map(|flush| [flush.from_unix_ns, flush.to_unix_ns]);
         Some((times.clone().min()?, times.max()?))
     }
 
-    /// The same of its events.
+    /// Like [`Self::span`], but for events.
     pub(crate) fn events_span(&self) -> Option<(u64, u64)> {
         let filled = self.flushes.iter().filter(|flush| flush.events > 0);
         let times = filled.flat_map(|flush| [flush.events_from_unix_ns, flush.events_to_unix_ns]);
         Some((times.clone().min()?, times.max()?))
     }
 
-    /// Wall-clock time of its last batch, nanoseconds since 1970.
+    /// Wall-clock time of the last batch, nanoseconds since 1970.
     pub(crate) fn end_unix_ns(&self) -> Option<u64> {
         let last = self.flushes.iter().rfind(|flush| flush.ticks > 0);
         last.map(|flush| flush.to_unix_ns)
     }
 
-    /// Number of its first batch and of its last.
+    /// Numbers of the first and the last batch.
     pub(crate) fn ticks(&self) -> Option<(u64, u64)> {
         let mut filled = self.flushes.iter().filter(|flush| flush.ticks > 0);
         let first = filled.next()?;
@@ -362,17 +365,17 @@ impl Segment {
         Some((first.first, last.last))
     }
 
-    /// How many batches it has.
+    /// The number of batches.
     pub fn batches(&self) -> u64 {
         sum(self.flushes.iter().map(|flush| flush.ticks))
     }
 
-    /// How many events it has.
+    /// The number of events.
     pub fn events(&self) -> u64 {
         sum(self.flushes.iter().map(|flush| flush.events))
     }
 
-    /// Each table with the bytes of its rows and its schema, in the order of names.
+    /// Each table with the size of its rows and schema in bytes, sorted by name.
     pub fn tables(&self) -> Vec<(String, u64)> {
         let mut sums: std::collections::BTreeMap<&str, u64> = Default::default();
         for chunk in self.flushes.iter().flat_map(|flush| &flush.chunks) {
@@ -384,22 +387,22 @@ impl Segment {
             .collect()
     }
 
-    /// Bytes of its tables.
+    /// The size of all tables in bytes.
     pub fn bytes(&self) -> u64 {
         sum(self.tables().iter().map(|(_, bytes)| *bytes))
     }
 
-    /// Compares the checksum of each part. What is damaged, the index included.
+    /// Verifies the checksum of each chunk. Returns all damage, including that of the index.
     pub(crate) fn check(&self) -> Vec<Damage> {
         let chunks = self.flushes.iter().flat_map(|flush| &flush.chunks);
         let bad = chunks.filter_map(|chunk| self.bytes_of(chunk).err());
         let mut all: Vec<_> = self.damages.iter().cloned().chain(bad).collect();
-        // Each part of a segment that is gone.
+        // A removed segment yields the same damage for each chunk.
         all.dedup();
         all
     }
 
-    /// What is damaged in its index and its description.
+    /// The damage found in the index and the description.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
@@ -408,7 +411,7 @@ impl Segment {
         &self.flushes
     }
 
-    /// The rows of a table that were written at that time.
+    /// Reads the rows that a flush wrote to a table.
     pub(crate) fn read<R: Record>(
         &self,
         flush: &Flush,
@@ -420,7 +423,7 @@ impl Segment {
         }
     }
 
-    /// What a function reads of a record batch.
+    /// Converts a record batch with `read`, and reports a failure as damage.
     pub(crate) fn entries<E>(
         &self,
         (batch, chunk): &(RecordBatch, &Chunk),
@@ -429,7 +432,7 @@ impl Segment {
         read(batch).map_err(|reason| self.damage(chunk, reason))
     }
 
-    /// The same as a record batch; `None`: the table had no rows then.
+    /// Reads the rows that a flush wrote to a table as a record batch, or `None` if it wrote none.
     pub(crate) fn record_batch<'a>(
         &self,
         flush: &'a Flush,
@@ -449,7 +452,7 @@ impl Segment {
             let types = message::schema(&bytes).map_err(|reason| (schema, reason))?;
             message::record_batch(&rows, types).map_err(|reason| (chunk, reason))
         };
-        // The decoder has assertions that forged bytes can break.
+        // Forged bytes can violate assertions of the decoder.
         match catch_unwind(AssertUnwindSafe(decode)) {
             Ok(Ok(batch)) => Ok(Some((batch, chunk))),
             Ok(Err((chunk, reason))) => Err(self.damage(chunk, reason)),
@@ -457,7 +460,7 @@ impl Segment {
         }
     }
 
-    /// The bytes of a chunk, which are those that were written.
+    /// Reads the bytes of a chunk and verifies their checksum.
     fn bytes_of(&self, chunk: &Chunk) -> Result<Vec<u8>, Damage> {
         let damage = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound if self.is_gone() => Damage::removed(&self.path),
@@ -492,7 +495,7 @@ impl Segment {
     }
 }
 
-/// An index can be forged: its numbers may be of any size.
+/// Adds numbers of an index, which can be forged and therefore of any size.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }

@@ -1,6 +1,6 @@
-//! Rows in the tables of a segment that its index does not name. Data are written before the line that names them: a
-//! program that is killed meanwhile, and one that still writes, leave one message in each table at most. Where there is
-//! more, lines of the index are missing.
+//! Finds rows that the index of a segment does not name. Rows are written before their index line.
+//! A killed or running writer therefore leaves at most one unnamed message per table. More than
+//! that means that index lines were lost.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,7 +13,7 @@ use crate::segment::table_file;
 /// The tables of a segment with their lengths.
 pub(crate) type Lengths = Vec<(String, u64)>;
 
-/// Those that are there now.
+/// Returns the current lengths.
 pub(crate) fn lengths(segment: &Path) -> Lengths {
     let files = fs::read_dir(segment).into_iter().flatten().flatten();
     let tables = files.filter_map(|file| {
@@ -25,19 +25,19 @@ pub(crate) fn lengths(segment: &Path) -> Lengths {
     tables.collect()
 }
 
-/// What of a table is not named.
+/// The unnamed rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// There is nothing.
+    /// There are none.
     None,
-    /// Those of one time: they were being written.
+    /// Rows of one flush, whose write may not have finished.
     Last,
-    /// Others.
+    /// Rows whose index lines were lost.
     Lost,
 }
 
-/// The first table that has rows which no line names, with where they begin; one with those of more than one time, if
-/// there is any. The lengths were taken before the lines were read.
+/// Returns a table with unnamed rows, with their offset. Prefers a table with lost index lines. The
+/// lengths must be read before the index.
 pub(crate) fn find(
     segment: &Path,
     flushes: &[Flush],
@@ -66,7 +66,7 @@ fn of_table(file: &File, end: u64, length: u64) -> io::Result<Rows> {
     let (mut at, mut rows) = (end, Rows::None);
     while at < length {
         match message::find(file, at, length)? {
-            // The schema, with which a file begins.
+            // The schema at the start of a file.
             Found::Whole(bytes) if at == 0 => at += bytes,
             Found::Whole(bytes) if rows == Rows::None => {
                 rows = Rows::Last;
@@ -74,7 +74,7 @@ fn of_table(file: &File, end: u64, length: u64) -> io::Result<Rows> {
             }
             Found::Begun if rows == Rows::None => return Ok(Rows::Last),
             Found::End if rows == Rows::None => return Ok(Rows::None),
-            // A stream ends when every line was written.
+            // The end of a stream is written only after all index lines.
             _ => return Ok(Rows::Lost),
         }
     }
