@@ -1,5 +1,5 @@
-//! Parts of a span. The wall clock says where one begins, and nothing else: how long it is, and which batches are in
-//! it, say the monotonic clock and the numbers of the batches, which nobody sets.
+//! Parts of a span. The wall clock only determines where a part starts. Its length and its batches
+//! are determined by the monotonic clock and the batch numbers, which cannot be set.
 
 use crate::events::{Events, Inside};
 use crate::index::Flush;
@@ -8,27 +8,27 @@ use crate::segment::Segment;
 use crate::tables::NodeRecord;
 use crate::tape::{Batches, Begin, Span, Tape};
 
-/// Where the two clocks went on so differently, the wall clock was set.
+/// If the clocks differ by more than this, the wall clock was set.
 const STEP_NS: u64 = 1_000_000_000;
 
 /// A part of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Of which one.
     pub span: Span,
-    /// Wall-clock time at which it begins, with the last batch that is not after it, nanoseconds since 1970.
+    /// Wall-clock time of the start, nanoseconds since 1970. The first batch is the last one at or
+    /// before it.
     pub from_unix_ns: u64,
-    /// The same of its end. Where the clock was set back this may be less.
+    /// Wall-clock time of the end. It can precede the start if the clock was set back.
     pub to_unix_ns: u64,
-    /// It was to go on behind the last batch of the span.
+    /// Whether the requested period continues after the last batch of the span.
     pub is_cut: bool,
-    /// Number of its first batch and of its last.
+    /// Numbers of the first and the last batch.
     numbers: (u64, u64),
     events: Inside,
 }
 
 impl Stretch {
-    /// All of a span, also where the wall clock was set back in it.
+    /// Returns a whole span, even if the wall clock was set back in it.
     pub fn whole(span: Span) -> Self {
         Self {
             span,
@@ -40,7 +40,7 @@ impl Stretch {
         }
     }
 
-    /// A part that is known by the wall clock alone.
+    /// Returns a part by wall-clock time alone.
     fn by_wall(tape: &Tape, span: Span, from_unix_ns: u64, length_ns: u64) -> Self {
         let to_unix_ns = from_unix_ns.saturating_add(length_ns);
         let number_at = |time| tape.number_at(&span, time);
@@ -63,12 +63,13 @@ impl Stretch {
         }
     }
 
-    /// Number of the first batch and of the last.
+    /// Numbers of the first and the last batch.
     pub fn numbers(&self) -> (u64, u64) {
         self.numbers
     }
 
-    /// The span that it is of, with the times of this part. Where the clock was set in it, those of all.
+    /// Returns the span, limited to the times of this part. If the clock was set in this part, the
+    /// times are those of the whole span.
     pub fn as_span(&self) -> Span {
         let (from_unix_ns, to_unix_ns) = match self.events.set_before_unix_ns {
             Some(_) => (self.span.from_unix_ns, self.span.to_unix_ns),
@@ -82,12 +83,11 @@ impl Stretch {
         }
     }
 
-    /// The batches in it.
     pub fn batches<'a>(&self, tape: &'a Tape) -> Batches<'a> {
         self.batches_of(tape, parts::ALL)
     }
 
-    /// The same with what [`Tape::batches_of_groups`] has.
+    /// Returns the batches with the tables of [`Tape::batches_of_groups`] only.
     pub fn batches_of_groups<'a>(&self, tape: &'a Tape) -> Batches<'a> {
         self.batches_of(tape, parts::OF_GROUPS)
     }
@@ -98,16 +98,16 @@ impl Stretch {
         batches.up_to(last)
     }
 
-    /// The events in it. Those before the first batch of the span and after the last one belong to it
-    /// where it goes to these ends.
+    /// Returns the events. A part that reaches an end of the span includes the events beyond the
+    /// span's first or last batch.
     pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
         Events::of(tape.segments_of(&self.span), self.events)
     }
 }
 
 impl Tape {
-    /// The part of a span that begins at a time of the wall clock and is so long. A time that was there twice is the
-    /// later one.
+    /// Returns the part of a span that starts at a wall-clock time and has a given length. If the
+    /// clock showed that time twice, the later one counts.
     pub fn part(&self, span: &Span, from_unix_ns: u64, length_ns: u64) -> Stretch {
         let clocks = Clocks::of(self.segments_of(span));
         let begin = self.number_at(span, from_unix_ns);
@@ -116,8 +116,8 @@ impl Tape {
         stretch.unwrap_or_else(|| Stretch::by_wall(self, *span, from_unix_ns, length_ns))
     }
 
-    /// The part that begins so long before the last batch of a span; `None`: the span is shorter, or its clocks cannot
-    /// be read.
+    /// Returns the part that starts `back_ns` before the last batch of a span. Returns `None` if
+    /// the span is shorter or its clocks cannot be read.
     pub fn part_before_end(&self, span: &Span, back_ns: u64, length_ns: u64) -> Option<Stretch> {
         let clocks = Clocks::of(self.segments_of(span));
         let (first, last) = (clocks.first()?, clocks.last()?);
@@ -126,15 +126,15 @@ impl Tape {
         clocks.stretch(span, from_ns, length_ns)
     }
 
-    /// The time between the first and the last batch of a span, nanoseconds, by the clock that nobody sets. `None`: it
-    /// cannot be read.
+    /// The time between the first and the last batch of a span in nanoseconds, by the monotonic
+    /// clock. `None` if it cannot be read.
     pub fn length_ns(&self, span: &Span) -> Option<u64> {
         let clocks = Clocks::of(self.segments_of(span));
         let (first, last) = (clocks.first()?, clocks.last()?);
         Some(last.taken_ns.saturating_sub(first.taken_ns))
     }
 
-    /// The same of a stretch.
+    /// Like [`Self::length_ns`], but for a stretch.
     pub fn stretch_ns(&self, stretch: &Stretch) -> Option<u64> {
         let clocks = Clocks::of(self.segments_of(&stretch.span));
         let (first, last) = stretch.numbers;
@@ -142,7 +142,7 @@ impl Tape {
         Some(last.taken_ns.saturating_sub(first.taken_ns))
     }
 
-    /// How often the wall clock showed a time in a span: twice where it was set back over it.
+    /// How often the wall clock showed a time in a span: twice if it was set back over it.
     pub fn times_shown(&self, span: &Span, unix_ns: u64) -> usize {
         let runs = Clocks::of(self.segments_of(span)).runs();
         let shown = |run: &&Run| (run.from_unix_ns..=run.to_unix_ns).contains(&unix_ns);
@@ -150,7 +150,7 @@ impl Tape {
     }
 }
 
-/// The two clocks when a batch was taken.
+/// Both clocks at the time of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     number: u64,
@@ -159,7 +159,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// What the wall clock says at another moment, if nobody sets it.
+    /// The wall-clock time at another moment if the clock is not set in between.
     fn unix_at(&self, taken_ns: u64) -> u64 {
         match taken_ns.checked_sub(self.taken_ns) {
             Some(later) => self.unix_ns.saturating_add(later),
@@ -167,7 +167,7 @@ impl Reading {
         }
     }
 
-    /// Both clocks went on by about the same.
+    /// Whether both clocks advanced by about the same amount until `later`.
     fn agrees(&self, later: &Self) -> bool {
         self.unix_at(later.taken_ns).abs_diff(later.unix_ns) <= STEP_NS
     }
@@ -180,7 +180,7 @@ struct Run {
     to_unix_ns: u64,
 }
 
-/// The clocks of a span: what was written of them, in order.
+/// The flushes of a span in order, which contain its clocks.
 struct Clocks<'a> {
     flushes: Vec<(&'a Segment, &'a Flush)>,
 }
@@ -196,7 +196,7 @@ impl<'a> Clocks<'a> {
         }
     }
 
-    /// Those of one time that the tables were written; none where it is damaged.
+    /// Reads the clocks of one flush; none if it is damaged.
     fn read(&self, place: usize) -> Vec<Reading> {
         let (segment, flush) = self.flushes[place];
         let nodes = segment.read::<NodeRecord>(flush, "node");
@@ -219,9 +219,10 @@ impl<'a> Clocks<'a> {
         places.find_map(|place| self.read(place).last().copied())
     }
 
-    /// The last reading of which this is true, as it is of all before it; the first one where it is true of none.
+    /// Returns the last reading for which `is_before` holds, by binary search. If it holds for
+    /// none, returns the first reading.
     fn last_where(&self, is_before: impl Fn(&Reading) -> bool) -> Option<Reading> {
-        // What is damaged is as what is before it.
+        // A damaged flush is represented by the one before it.
         let begin_of = |place: usize| {
             let mut places = (0..=place).rev();
             places.find_map(|place| self.read(place).first().copied())
@@ -246,14 +247,14 @@ impl<'a> Clocks<'a> {
         self.last_where(|it| it.number <= number)
     }
 
-    /// `CLOCK_MONOTONIC` at a time of the wall clock, of which the batch of a number is the last before it.
+    /// `CLOCK_MONOTONIC` at a wall-clock time, given the number of the last batch before that time.
     fn taken_at(&self, number: u64, unix_ns: u64) -> Option<u64> {
         let at = self.of_number(number)?;
         let taken_ns = match unix_ns.checked_sub(at.unix_ns) {
             Some(later) => at.taken_ns.saturating_add(later),
             None => at.taken_ns.saturating_sub(at.unix_ns - unix_ns),
         };
-        // A time that never was is the moment at which the clock was set ahead.
+        // A time that the clock skipped is mapped to the moment at which it was set ahead.
         let behind = |it: &Reading| it.number > at.number && it.taken_ns > at.taken_ns;
         let place = self.flushes.partition_point(|(_, it)| it.last <= number);
         let next = (place < self.flushes.len()).then(|| self.read(place));
@@ -261,7 +262,7 @@ impl<'a> Clocks<'a> {
         Some(next.map_or(taken_ns, |next| taken_ns.min(next.taken_ns - 1)))
     }
 
-    /// A part by the monotonic clock.
+    /// Returns a part by the monotonic clock.
     fn stretch(&self, span: &Span, from_ns: u64, length_ns: u64) -> Option<Stretch> {
         let to_ns = from_ns.saturating_add(length_ns);
         let (begin, end) = (self.first()?, self.last()?);
@@ -279,7 +280,7 @@ impl<'a> Clocks<'a> {
             true => (first.number, last.number.saturating_add(1)),
             false => run.numbers,
         };
-        // What was seen before the first batch of all, and after the last, has no other place.
+        // Events before the span's first batch or after its last one belong to no other part.
         let to_begin = begins || (!is_set && numbers.0 <= oldest);
         let to_end = ends || (!is_set && numbers.1 >= newest);
         Some(Stretch {
@@ -302,14 +303,16 @@ impl<'a> Clocks<'a> {
         })
     }
 
-    /// Number with which reading begins: where nothing before the moment can be read, that of what is damaged.
+    /// Number at which reading starts. If nothing before the start is readable, this is the damaged
+    /// data, so that the damage is reported.
     fn begun(&self, first: &Reading, from_ns: u64) -> u64 {
         let oldest = self.flushes.first().map(|(_, flush)| flush.first);
         let oldest = oldest.filter(|_| first.taken_ns > from_ns);
         oldest.map_or(first.number, |oldest| oldest.min(first.number))
     }
 
-    /// Number with which reading ends. It goes into what is damaged, so that this is found and said.
+    /// Number at which reading ends. It includes damaged data at the end, so that the damage is
+    /// reported.
     fn reached(&self, last: &Reading, to_ns: u64) -> u64 {
         if last.taken_ns > to_ns {
             let mut before = self.flushes.iter().rev();
@@ -324,7 +327,8 @@ impl<'a> Clocks<'a> {
         damaged.map_or(last.number, |(_, flush)| flush.first.max(last.number))
     }
 
-    /// Where the clock is set back what was written ends, so the index has all of these.
+    /// Splits the span where the clock was set back. The index suffices, because the writer ends a
+    /// flush there.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (_, flush) in &self.flushes {

@@ -1,5 +1,5 @@
-//! The tables of a segment: one file each. A record has the columns of a row; beside them each row has
-//! the number of its batch.
+//! The tables of a segment, one file each. A row consists of its record and the number of its
+//! batch.
 
 mod cpu;
 mod energy;
@@ -27,20 +27,19 @@ pub(crate) use quota::QuotaRecord;
 pub(crate) use status::{FeatureRecord, LossRecord, MapRecord, ProgramRecord};
 pub(crate) use waits::{Distribution, PairRecord, WaitRecord};
 
-/// Rows that stay until they change: a row is written when something in it is another than before,
-/// and once more, marked as removed, when it is no longer there.
+/// A row that is written only when it changes, and once more, marked as removed, when it
+/// disappears.
 pub(crate) trait Keyed: Record {
-    /// What is one and the same row.
+    /// Identifies a row across batches.
     type Key: Copy + Eq + Hash + Ord;
 
-    /// The columns of the key: of rows that follow each other with the same values in them only the last counts
-    /// where the batches between are not asked for. None: the table is small.
+    /// The columns of the key. Of successive rows with equal values in them, only the last is read
+    /// if the batches in between are not needed. Empty for small tables.
     const COLUMNS: &[&str] = &[];
 
-    /// The key of this one.
     fn key(&self) -> Self::Key;
 
-    /// Whether a part of what it counted is forgotten in the row of a later batch.
+    /// Whether some of this row's counters were reset in the row of a later batch.
     fn ends_in(&self, _later: &Self) -> bool {
         false
     }

@@ -1,8 +1,7 @@
-//! How many events of each name.
+//! Counts of events by name.
 
 use std::collections::BTreeMap;
 
-/// Counts by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(BTreeMap<&'static str, u64>);
 
@@ -26,7 +25,7 @@ impl Tally {
         self.0.values().sum()
     }
 
-    /// The counts, for a gap.
+    /// Returns the counts in the form that a gap needs.
     pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
         self.0.iter().map(|(name, count)| (*name, *count)).collect()
     }
