@@ -1,4 +1,4 @@
-//! A tape that is read.
+//! Reading a recording.
 
 use std::path::{Path, PathBuf};
 
@@ -13,42 +13,42 @@ use crate::rows::State;
 use crate::segment::Segment;
 use crate::tables::{NodeRecord, ProcessRecord};
 
-/// The segments of a folder, the oldest first.
+/// A recording: the segments of a folder, oldest first.
 #[derive(Clone, Debug)]
 pub struct Tape {
     segments: Vec<Segment>,
 }
 
-/// Batches that follow each other, and the events of that time: of one run of the program, with none missing but
-/// where the recorder lost some.
+/// Consecutive batches of one run of the agent, with the events of that time. Only batches that the
+/// recorder lost are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The least wall-clock time of a batch, nanoseconds since 1970: that of the first, but where the clock was
-    /// set back. Without any batch these times are of events.
+    /// The smallest wall-clock time of a batch, nanoseconds since 1970. It belongs to the first
+    /// batch, unless the clock was set back. Without batches, these times are those of events.
     pub from_unix_ns: u64,
-    /// The greatest.
+    /// The largest wall-clock time of a batch.
     pub to_unix_ns: u64,
-    /// That of the last batch.
+    /// Wall-clock time of the last batch.
     pub end_unix_ns: u64,
-    /// Place of the first segment and of the last.
+    /// Indexes of the first and the last segment.
     pub segments: (usize, usize),
-    /// Number of the first batch and of the last; `None`: there are events alone.
+    /// Numbers of the first and the last batch; `None` if there are only events.
     pub(crate) ticks: Option<(u64, u64)>,
 }
 
 impl Span {
-    /// Whether a moment is in it.
+    /// Whether the span contains a wall-clock time.
     pub fn has(&self, unix_ns: u64) -> bool {
         (self.from_unix_ns..=self.to_unix_ns).contains(&unix_ns)
     }
 
-    /// How many batches there are from the first to the last, those included that were lost.
+    /// The number of batches from the first to the last, including lost ones.
     pub fn batches(&self) -> u64 {
         let count = |(first, last): (u64, u64)| last.saturating_sub(first).saturating_add(1);
         self.ticks.map_or(0, count)
     }
 
-    /// A segment alone; `None`: nothing was written yet.
+    /// Returns the span of one segment, or `None` if nothing was written to it.
     fn of(place: usize, segment: &Segment) -> Option<Self> {
         let (from_unix_ns, to_unix_ns) = segment.span().or_else(|| segment.events_span())?;
         Some(Self {
@@ -60,11 +60,12 @@ impl Span {
         })
     }
 
-    /// Adds what comes next of the same run; false where that is another one.
+    /// Appends the next segment of the same run. Returns false if its batches do not continue this
+    /// span.
     fn extend(&mut self, next: &Self) -> bool {
         match (self.ticks, next.ticks) {
             (Some((_, last)), Some((first, _))) if last >= first => return false,
-            // The times of events count only where there is no batch.
+            // Times of events matter only if there is no batch.
             (Some(_), None) => {}
             (None, Some(_)) => {
                 let first = self.segments.0;
@@ -85,7 +86,7 @@ impl Span {
 }
 
 impl Tape {
-    /// Reads the index of each segment. `path` is the folder of a tape, or one segment.
+    /// Reads the index of each segment. `path` is the folder of a recording, or one segment.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let paths = match folder::is_segment(path) {
             true => vec![path.to_owned()],
@@ -110,12 +111,12 @@ impl Tape {
         Ok(Self { segments })
     }
 
-    /// The segments.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// Stretches of one run each. Counters of different runs have nothing in common. One may have events alone.
+    /// Returns the spans, each of one run, because counters of different runs are not comparable. A
+    /// span can consist of events only.
     pub fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<(Span, &str)> = Vec::new();
         for (place, segment) in self.segments.iter().enumerate() {
@@ -132,8 +133,8 @@ impl Tape {
         spans.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// The time between two batches of a span on average, nanoseconds, by the clock that nobody sets. Batches that
-    /// were lost count, too. `None`: two of them cannot be read.
+    /// The average time between two batches of a span in nanoseconds, by the monotonic clock. Lost
+    /// batches count too. `None` if two batches cannot be read.
     pub fn interval_ns(&self, span: &Span) -> Option<u64> {
         let (first, last) = span.segments;
         let segments = self.segments.get(first..=last)?.iter();
@@ -149,13 +150,14 @@ impl Tape {
         passed.checked_div(last.tick.saturating_sub(first.tick))
     }
 
-    /// The batches of a span, from the last one that is not after `from_unix_ns` on.
+    /// Returns the batches of a span, starting with the last one at or before `from_unix_ns`.
     pub fn batches(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
         self.batches_of(parts::ALL, span, Begin::Time(from_unix_ns))
     }
 
-    /// The batches of a span, from the last one whose number ([`Batch::sequence`]) is not greater than this on; where
-    /// that cannot be read, from the last before it that can; where none can, from the first behind it.
+    /// Returns the batches of a span, starting with the last one whose number ([`Batch::sequence`])
+    /// is at most `sequence`. If that one is damaged, starts with the last readable one before it,
+    /// or else with the first readable one after it.
     pub fn batches_from(&self, span: &Span, sequence: u64) -> Batches<'_> {
         let segments = self.segments_of(span);
         let from = |segments, number| Batches::of(parts::ALL, segments, Begin::Number(number));
@@ -169,7 +171,8 @@ impl Tape {
             filled.map(move |flush| (at, flush.last))
         });
         let mut before = flushes.rev().filter(|(_, last)| *last < sequence);
-        // Not behind the segment: where all is damaged, each try would go through all the rest.
+        // Limited to this segment. If everything is damaged, each attempt would otherwise scan all
+        // the rest.
         let can_be_read = |(at, last): &(usize, u64)| reached(&from(&segments[..=*at], *last));
         match before.find(can_be_read) {
             Some((_, last)) => from(segments, last),
@@ -177,8 +180,9 @@ impl Tape {
         }
     }
 
-    /// Number of the last batch of a span that is not after a moment, of the first where all are; where it cannot be
-    /// read, about that by the index. `None`: there is no batch.
+    /// The number of the last batch of a span at or before a moment, or of the first batch if all
+    /// are later. If it cannot be read, the number is estimated from the index. `None` without
+    /// batches.
     pub fn number_at(&self, span: &Span, time_unix_ns: u64) -> Option<u64> {
         let segments = self.segments_of(span);
         let (segment, flush) = place(segments, Begin::Time(time_unix_ns));
@@ -195,8 +199,8 @@ impl Tape {
         Some(known.unwrap_or(by_index))
     }
 
-    /// The batches of a span, from a moment on, with nothing but the node, the groups, their quotas, their waits and
-    /// who caused them, features and losses: reports of groups' waits need no more.
+    /// Returns the batches of a span from a moment, with the tables for reports of groups' waits:
+    /// node, groups, quotas, waits and their causes, features, losses.
     pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
         self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }
@@ -215,7 +219,7 @@ impl Tape {
         self.segments.get(first..=last).unwrap_or_default()
     }
 
-    /// The events of a span that happened in a stretch of time, in the order in which they were seen.
+    /// Returns the events of a span in a period, in the order in which they were observed.
     pub fn events(&self, span: &Span, from_unix_ns: u64, to_unix_ns: u64) -> Events<'_> {
         Events::of(
             self.segments_of(span),
@@ -223,28 +227,28 @@ impl Tape {
         )
     }
 
-    /// Compares the checksums of all that there is. Everything that is damaged.
+    /// Verifies all checksums and returns the damage.
     pub fn check(&self) -> Vec<Damage> {
         self.segments.iter().flat_map(Segment::check).collect()
     }
 
-    /// What is damaged in the indexes.
+    /// The damage found in indexes and descriptions.
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
         self.segments.iter().flat_map(Segment::damages)
     }
 }
 
-/// The batch with which reading begins: the last one that is not after this.
+/// The position at which reading starts: the last batch at or before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begin {
-    /// Nanoseconds since 1970.
+    /// Wall-clock time, nanoseconds since 1970.
     Time(u64),
-    /// Its number, which only goes up.
+    /// Batch number, which only increases.
     Number(u64),
 }
 
-/// The segment and the flush in it that have this batch. Where the clock was set back a time may be there twice: the
-/// later one counts.
+/// Finds the segment and the flush that contain a position. If the clock was set back and showed a
+/// time twice, the later one counts.
 fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     let flushes = |(at, segment): (usize, &'_ Segment)| {
         let flushes = segment.flushes().iter().enumerate();
@@ -258,7 +262,7 @@ fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     };
     let (Begin::Time(wanted) | Begin::Number(wanted)) = from;
     let all: Vec<_> = segments.iter().enumerate().flat_map(flushes).collect();
-    // A flush goes on to the next one.
+    // A flush lasts until the next one starts.
     let holds = |at: &usize| {
         let (_, from, to) = all[*at];
         let next = all.get(at + 1).map_or(to, |next| next.1.saturating_sub(1));
@@ -266,23 +270,23 @@ fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     };
     let last = || all.iter().rposition(|(_, from, _)| *from <= wanted);
     let found = (0..all.len()).rev().find(holds).or_else(last);
-    // Before all of them is the first.
+    // A position before all flushes maps to the first.
     found
         .map_or(all.first(), |at| all.get(at))
         .map_or((0, 0), |it| it.0)
 }
 
-/// Batches in order. Behind a damage they go on with the next segment.
+/// The batches in order. After damage, reading continues with the next segment.
 #[derive(Debug)]
 pub struct Batches<'a> {
-    /// What is read.
+    /// The tables that are read.
     tables: &'static [&'static str],
     segments: &'a [Segment],
     flush: usize,
-    /// Number of the last one: those behind it are not read.
+    /// Number of the last batch to read.
     last: u64,
     state: State,
-    /// The batch at which the state is was left out by [`Self::next_for_report`].
+    /// Whether [`Self::next_for_report`] skipped the current batch.
     passed: bool,
     damages: Vec<Damage>,
 }
@@ -307,13 +311,13 @@ impl<'a> Batches<'a> {
         batches
     }
 
-    /// The same, up to the one with this number ([`Batch::sequence`]).
+    /// Limits the batches to those up to this number ([`Batch::sequence`]).
     #[must_use]
     pub fn up_to(self, last: u64) -> Self {
         Self { last, ..self }
     }
 
-    /// Wall-clock time of the next batch, nanoseconds since 1970.
+    /// Returns the wall-clock time of the next batch, nanoseconds since 1970.
     pub fn next_unix_ns(&mut self) -> Option<u64> {
         while self.state.next_unix_ns().is_none() {
             self.segments.first()?;
@@ -332,14 +336,15 @@ impl<'a> Batches<'a> {
         self.state.next_unix_ns().filter(|_| self.next_is_inside())
     }
 
-    /// Whether the next batch is loaded and not behind the last one.
+    /// Whether the next batch is loaded and within the limit.
     fn next_is_inside(&self) -> bool {
         self.state.next_tick().is_some_and(|next| next <= self.last)
     }
 
-    /// Behind the first batch of a window: the next one that a `ReportBuilder` of noctule-analysis needs. A batch is
-    /// left out of which the next one has every row; that one has the processes that ended in both. `None`: the one
-    /// before was the last.
+    /// Returns the next batch that a `ReportBuilder` of noctule-analysis needs, after the first
+    /// batch of a window. Skips a batch if the next one contains all of its rows. The next one then
+    /// also contains the processes that exited in the skipped batch. Returns `None` after the last
+    /// batch.
     pub fn next_for_report(&mut self) -> Option<Batch> {
         loop {
             if self.state.next_unix_ns().is_none() {
@@ -348,7 +353,8 @@ impl<'a> Batches<'a> {
                     self.flush = usize::MAX;
                 }
                 let Some((segment, flush)) = self.take_flush() else {
-                    // The next segment begins with all rows: which of them ended meanwhile is not noted.
+                    // The next segment starts with all rows and does not record which rows ended in
+                    // between.
                     if std::mem::take(&mut self.passed) {
                         return self.state.current();
                     }
@@ -374,7 +380,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// To the last flush of the segment that is whole, if nothing ends on the way there but processes.
+    /// Jumps to the last flush of the segment that starts with all rows, if only processes ended on
+    /// the way.
     fn jump(&mut self) -> Result<(), Damage> {
         let Some(segment) = self.segments.first().filter(|_| self.state.has_batch()) else {
             return Ok(());
@@ -412,7 +419,7 @@ impl<'a> Batches<'a> {
         self.state.load(&parts)
     }
 
-    /// What is damaged, as far as it was read.
+    /// The damage found so far.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
@@ -423,7 +430,7 @@ impl<'a> Batches<'a> {
         self.state = State::default();
     }
 
-    /// The next flush of the segment.
+    /// Takes the next flush of the segment.
     fn take_flush(&mut self) -> Option<(&'a Segment, &'a Flush)> {
         let segment = self.segments.first()?;
         let flush = segment.flushes().get(self.flush)?;
@@ -431,7 +438,7 @@ impl<'a> Batches<'a> {
         Some((segment, flush))
     }
 
-    /// Goes to the last batch of a flush that is not after this.
+    /// Goes to the last batch of a flush at or before a position.
     fn skip_to(&mut self, flush: usize, from: Begin) {
         self.pass_flushes(flush);
         let before = |this: &Self| {
