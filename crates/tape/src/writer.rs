@@ -19,55 +19,56 @@ use crate::segment::{self, Meta, table_file};
 use crate::tables::Owners;
 use crate::tally::Tally;
 
-/// Rows are written when their first batch is so old; a crash loses no more than that, and of a young recording no more
-/// than half.
+/// Maximum age of unwritten rows. A crash loses no more than this, and at most half of a young
+/// recording.
 const FLUSH_NS: u64 = 10_000_000_000;
 
-/// All rows are written again when they were last written so long ago: who asks for one moment reads no more than
-/// this before it. A tape is 3% larger for it.
+/// Interval between full rewrites of all rows. To reconstruct one moment, a reader goes back at
+/// most this far. It makes recordings 3% larger.
 const WHOLE_NS: u64 = 60_000_000_000;
 
-/// Or when they are so many: memory stays bounded.
+/// Maximum of unwritten rows, which bounds memory.
 const MOST_ROWS: usize = 200_000;
 
-/// A segment has no more than this part of the limit of bytes, and what is written last: the oldest is removed as a
-/// whole, and most of what may be kept is to stay.
+/// A segment is closed when it reaches the size limit divided by this. The oldest segment is
+/// removed as a whole, and most of the permitted amount should remain.
 const PARTS: u64 = 4;
 
-/// Compression of zstd. Level 3 makes tapes larger by 8%; level 9 gains 2% more.
+/// Level of zstd compression. Level 3 makes recordings 8% larger, level 9 makes them 2% smaller.
 const LEVEL: i32 = 7;
 
-/// Where buffers begin. A table has dozens of columns, and most compress to less than 64 bytes, the default.
+/// Alignment of buffers. A table has dozens of columns, most of which compress to less than the
+/// default of 64 bytes.
 const ALIGNMENT: usize = 8;
 
-/// How a tape is written.
+/// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder of the segments; it is made.
+    /// The folder of the segments, which is created if necessary.
     pub folder: PathBuf,
-    /// How long a segment is, nanoseconds.
+    /// Duration of a segment, nanoseconds.
     pub segment_ns: u64,
     /// How much is kept.
     pub limits: Limits,
-    /// Where the recording comes from.
+    /// The origin of the recording.
     pub meta: Meta,
-    /// Called on the thread that writes, before anything else: for rights that it does not need.
+    /// Called on the writing thread before anything else, to drop privileges that it does not need.
     pub on_thread: fn(),
 }
 
-/// Writes a tape, for one who may wait for the disk.
+/// Writes a recording, and waits for the disk.
 pub(crate) struct Writer {
     folder: Folder,
     options: Options,
     tables: Tables,
     owners: Owners,
-    /// What is pending, but for its chunks.
+    /// The next flush, without its chunks.
     flush: Flush,
-    /// `CLOCK_MONOTONIC` of the first batch that is pending.
+    /// `CLOCK_MONOTONIC` of the first unwritten batch.
     since_ns: Option<u64>,
-    /// The same of the last batch that was written whole, in this segment.
+    /// `CLOCK_MONOTONIC` of the last batch that was written in full in this segment.
     whole_ns: Option<u64>,
-    /// The same of the first batch of all, and of the last one when rows were written.
+    /// `CLOCK_MONOTONIC` of the very first batch, and of the last batch at the last write.
     first_ns: Option<u64>,
     written_ns: u64,
     /// Number of the last batch.
@@ -75,18 +76,18 @@ pub(crate) struct Writer {
     open: Option<Open>,
 }
 
-/// What a writer could not write.
+/// Data that could not be written.
 #[derive(Debug)]
 pub(crate) struct Unwritten {
     pub(crate) error: Error,
     pub(crate) batches: u64,
     pub(crate) events: Tally,
-    /// Processes that ended in these batches.
+    /// Processes that exited in these batches.
     pub(crate) processes: u64,
 }
 
 impl Writer {
-    /// Takes the folder, which no other writer may have.
+    /// Locks the folder. Fails if another writer has locked it.
     pub(crate) fn open(options: Options) -> Result<Self, Error> {
         Ok(Self {
             folder: Folder::lock(&options.folder)?,
@@ -103,7 +104,7 @@ impl Writer {
         })
     }
 
-    /// Adds a batch, and writes what is pending when it is time.
+    /// Adds a batch, and writes the rows when they are due.
     pub(crate) fn batch(&mut self, batch: &Batch) -> Result<(), Unwritten> {
         self.folder.ages.observe(batch.taken_ns, batch.time_unix_ns);
         let over = |open: &Open| {
@@ -116,7 +117,8 @@ impl Writer {
         if self.open.as_ref().is_some_and(over) {
             written = self.end_segment();
         } else if self.flush.ticks > 0 && batch.time_unix_ns < self.flush.to_unix_ns {
-            // The clock was set back: a reader finds times by those of the ends of a flush.
+            // The clock was set back. Within a flush times must increase, because readers search by
+            // the times of its ends.
             written = self.flush();
         }
         let is_first = self.flush.ticks == 0;
@@ -141,8 +143,8 @@ impl Writer {
         written
     }
 
-    /// Whether what is pending is old enough to be written, with a batch that was taken then: the first one at once, and
-    /// the next ones when they double what there is.
+    /// Whether rows are due to be written after a batch taken at `taken_ns`. The first batch is
+    /// written immediately. After that, a write is due when it would double the recording.
     fn is_due(&mut self, taken_ns: u64) -> bool {
         let since = *self.since_ns.get_or_insert(taken_ns);
         let Some(first) = self.first_ns else {
@@ -154,7 +156,7 @@ impl Writer {
         unwritten >= written || taken_ns.saturating_sub(since) >= FLUSH_NS
     }
 
-    /// Whether the next batch is written whole, with its owners, because it is time.
+    /// Whether the next batch is due to be written in full, together with its owners.
     fn begin_whole(&mut self, taken_ns: u64) -> bool {
         let since = self.whole_ns.map(|whole| taken_ns.saturating_sub(whole));
         if since.is_some_and(|since| since < WHOLE_NS) {
@@ -166,7 +168,7 @@ impl Writer {
         true
     }
 
-    /// Adds events. They are written with the next batches.
+    /// Adds events, which are written with the next batches.
     pub(crate) fn events(&mut self, events: &[Event]) {
         for event in events {
             let at = event.time_unix_ns;
@@ -182,7 +184,7 @@ impl Writer {
         self.tables.events(self.tick, events, &mut self.owners);
     }
 
-    /// How many rows are pending.
+    /// Whether the maximum of unwritten rows is reached.
     pub(crate) fn is_full(&mut self) -> bool {
         self.tables.rows() >= MOST_ROWS
     }
@@ -198,7 +200,7 @@ impl Writer {
         written.and(closed)
     }
 
-    /// Closes the segment that is open, in which everything was written.
+    /// Closes the open segment, after everything was written.
     fn close_segment(&mut self) -> Result<(), Unwritten> {
         let closed = self.open.take().map_or(Ok(()), Open::close);
         self.restart();
@@ -210,7 +212,7 @@ impl Writer {
         })
     }
 
-    /// The next batch begins a segment.
+    /// Makes the next batch start a segment.
     fn restart(&mut self) {
         self.tables.restart();
         self.owners = Owners::default();
@@ -219,8 +221,9 @@ impl Writer {
         self.whole_ns = None;
     }
 
-    /// Writes what is pending, and ends the segment if it is large enough then. When that fails the segment ends before
-    /// it, and the next batch begins another one: its changes have nothing that they could be changes of.
+    /// Writes the pending rows, and closes the segment if it is large enough. If the write fails,
+    /// the segment ends before these rows. The next batch then starts another segment, because its
+    /// changes would refer to rows that were lost.
     pub(crate) fn flush(&mut self) -> Result<(), Unwritten> {
         let flush = std::mem::take(&mut self.flush);
         let since = self.since_ns.take();
@@ -249,7 +252,7 @@ impl Writer {
         }
     }
 
-    /// Whether the segment that is open has its part of what may be kept.
+    /// Whether the open segment has reached its share of the size limit.
     fn is_large(&self) -> bool {
         let most = self.options.limits.bytes;
         let open = most.zip(self.open.as_ref());
@@ -269,8 +272,8 @@ impl Writer {
         let mut encoded = None;
         loop {
             let written = self.append(flush, &parts, since_ns, &mut encoded);
-            // On a full disk the oldest goes as it does at the limit; without a limit it is not ours
-            // to remove.
+            // On a full disk the oldest segment is removed, as at the limit. Without a limit, old
+            // segments must stay.
             match written {
                 Err(error) if error.is_full() && self.options.limits.is_some() => {
                     let current = self.open.as_ref().map(|open| open.folder.path());
@@ -312,14 +315,14 @@ impl Writer {
 /// The segment that is being written.
 struct Open {
     folder: OpenFolder,
-    /// `CLOCK_MONOTONIC` of its first batch; `None`: it has events alone.
+    /// `CLOCK_MONOTONIC` of the first batch; `None` while there are only events.
     since_ns: Option<u64>,
     index: File,
     index_length: u64,
     tables: Vec<TableFile>,
 }
 
-/// The file of a table. It is made when its first rows are written.
+/// The file of a table, which is created with the table's first rows.
 struct TableFile {
     name: &'static str,
     path: PathBuf,
@@ -328,13 +331,13 @@ struct TableFile {
     stream: StreamWriter<Vec<u8>>,
 }
 
-/// What is to be appended to a table.
+/// Bytes to append to a table.
 #[derive(Debug)]
 struct Encoded {
-    /// Place of the table in [`Open::tables`].
+    /// Index of the table in [`Open::tables`].
     place: usize,
     bytes: Vec<u8>,
-    /// So much of it is the schema: 0, but in the first.
+    /// Length of the schema at the start of `bytes`; 0 except in the first write.
     schema: usize,
 }
 
@@ -342,7 +345,7 @@ impl Open {
     fn begin(folder: OpenFolder, meta: &Meta) -> Result<Self, Error> {
         let begun = Self::begin_index(&folder, meta);
         if begun.is_err() {
-            // Nothing is in it.
+            // The folder contains no data.
             let _ = fs::remove_dir_all(folder.path());
         }
         Ok(Self {
@@ -359,9 +362,10 @@ impl Open {
             format: segment::FORMAT,
             ..meta.clone()
         };
-        // The first file: where others are and it is not, it was lost.
+        // The index is created first, so that a segment with other files and no index is known as
+        // damaged.
         let index = folder.new_file(index::FILE)?;
-        // Whole or not there: the program can be killed at any moment.
+        // The rename makes the file appear complete or not at all, even if the process is killed.
         let mut begun = folder.new_file(segment::META_BEGUN)?;
         let written = begun.write_all(meta.text().as_bytes());
         written.map_err(Error::at(&folder.path().join(segment::META_BEGUN)))?;
@@ -391,12 +395,12 @@ impl Open {
         Ok(all)
     }
 
-    /// Appends to the tables, and then the line of the index. When something fails all files get
-    /// the length that they had.
+    /// Appends to the tables and then to the index. If a write fails, truncates all files to their
+    /// previous lengths.
     fn append(&mut self, mut flush: Flush, parts: &[Encoded]) -> Result<(), Error> {
         let written = self.append_all(&mut flush, parts);
         if written.is_err() {
-            // Nothing more can be done where even this fails: the index does not name the rest.
+            // Truncating is best effort: the index does not name the excess bytes.
             for table in &self.tables {
                 if let Some(file) = &table.file {
                     let _ = file.set_len(table.length);
@@ -442,7 +446,7 @@ impl Open {
         Ok(())
     }
 
-    /// Ends the streams, and waits until the disk has them.
+    /// Ends the streams and waits until all data are on the disk.
     fn close(mut self) -> Result<(), Error> {
         for table in &mut self.tables {
             let ended = table.stream.finish().map_err(io::Error::other);
@@ -459,7 +463,7 @@ impl Open {
 }
 
 impl TableFile {
-    /// The schema is the first that it has to write.
+    /// Starts a stream, which begins with the schema.
     fn new(segment: &Path, name: &'static str, batch: &RecordBatch) -> Result<Self, Error> {
         let path = segment.join(table_file(name));
         let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
@@ -477,7 +481,7 @@ impl TableFile {
         })
     }
 
-    /// Writes behind what is there.
+    /// Appends bytes to the file.
     fn write(&mut self, segment: &OpenFolder, bytes: &[u8]) -> Result<(), Error> {
         let file = match &mut self.file {
             Some(file) => file,
