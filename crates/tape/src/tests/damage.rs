@@ -1,4 +1,4 @@
-//! Files that are cut off, or in which something else stands.
+//! Truncated and corrupted files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Damages a tape in many ways. Nothing panics, no batch is another than it was, and those before the
-/// damage are there.
+/// Damages a recording in many ways. Nothing may panic, no batch may differ from the original, and
+/// all batches before the damage must be returned.
 #[test]
 fn what_is_read_of_a_damaged_tape_is_true() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -55,7 +55,7 @@ fn what_is_read_of_a_damaged_tape_is_true() {
                 .all(|event| expected.clone().any(|e| e == event)),
             "{place}"
         );
-        // A whole segment at most is lost, and that is said.
+        // At most one segment is lost, and its damage is reported.
         assert!(
             found.len() + 13 >= whole.len(),
             "{place}: {} batches",
@@ -76,7 +76,7 @@ fn a_folder_without_a_recording_is_an_error() {
     Tape::open(&folder.path().join("none")).expect_err("no folder");
 }
 
-/// What is said of damages in indexes and descriptions, when one thing is done to a segment of three.
+/// Returns the damage reported after `harm` changed one of three segments.
 fn said(segment: usize, harm: &dyn Fn(&Path)) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(8);
@@ -126,7 +126,7 @@ fn an_index_that_was_lost_or_cut_is_said() {
         (0, &remove("meta.json"), Some("No such file")),
         (0, &cut, Some("the last line has no end")),
         (1, &begun, Some("the last line has no end")),
-        // It may be one that is being written.
+        // The line may still be written.
         (2, &begun, None),
         (2, &zeros, Some("none that was written")),
         (2, &long, Some("none that was written")),
@@ -142,7 +142,7 @@ fn an_index_that_was_lost_or_cut_is_said() {
     }
 }
 
-/// Cuts whole lines from the end of an index. The last one says that the segment is closed.
+/// Cuts whole lines from the end of an index. The last line says that the segment is closed.
 fn lines_cut(lines: usize) -> impl Fn(&Path) {
     index(move |bytes| {
         let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'\n');
@@ -153,7 +153,7 @@ fn lines_cut(lines: usize) -> impl Fn(&Path) {
     })
 }
 
-/// As a program leaves it that is killed: the tables have no end.
+/// Makes a segment look as if the writer was killed: the tables have no end-of-stream marker.
 fn killed(segment: &Path) {
     lines_cut(1)(segment);
     let tables = fs::read_dir(segment).expect("a segment");
@@ -178,17 +178,17 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
     const LAST: Option<&str> = Some("the line of what was written last is missing");
     type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
     let cases: [Case<'_>; 11] = [
-        // Nothing is missing without the line that says so.
+        // Without the last line, all data are still named.
         (0, &lines_cut(1), None),
         (2, &lines_cut(1), None),
         (0, &lines_cut(2), MISSING),
         (2, &lines_cut(2), MISSING),
-        // Every line.
+        // All lines are cut.
         (2, &index(Vec::clear), MISSING),
         (1, &index(|bytes| bytes.truncate(10)), MISSING),
         (0, &killed, None),
         (0, &both(&killed, 1), LAST),
-        // It may be one that is being written.
+        // The line may still be written.
         (2, &both(&killed, 1), None),
         (1, &foreign_rows, MISSING),
         (2, &foreign_rows, MISSING),
@@ -201,7 +201,7 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
     }
 }
 
-/// As after a power cut: a table is longer than what was written to the disk of it.
+/// Makes a table longer than its written data, as after a power failure.
 fn foreign_rows(segment: &Path) {
     killed(segment);
     let path = segment.join(table_file("node"));
@@ -218,7 +218,7 @@ fn of_a_run_that_was_killed_lines_that_are_missing_are_said() {
     let mut world = World::new(8);
     for _ in 0..45 {
         writer.batch(&world.tick().1).expect("room");
-        // While it is written.
+        // The recording is read while it is written.
         let (batches, _, damages) = read_if_begun(folder.path());
         assert_eq!(damages, 0, "{batches}");
     }
@@ -231,7 +231,7 @@ fn of_a_run_that_was_killed_lines_that_are_missing_are_said() {
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
     let all = lines.len();
     assert!(all > 4);
-    // Of the last one it cannot be known whether it was ever written.
+    // If only the last line is missing, it may never have been written.
     for (kept, expected) in [(all, 0), (all - 1, 0), (all - 2, 1), (1, 1), (0, 1)] {
         fs::write(&file, lines[..kept].concat()).expect("room");
         let (batches, _, damages) = read_if_begun(folder.path());
@@ -239,7 +239,7 @@ fn of_a_run_that_was_killed_lines_that_are_missing_are_said() {
     }
 }
 
-/// How many batches, events and damages a tape has; none where nothing was written.
+/// Counts batches, events and damage of a recording. Returns zeros if nothing was written.
 fn read_if_begun(folder: &Path) -> (usize, usize, usize) {
     match crate::folder::segments(folder)
         .expect("a folder")
@@ -253,8 +253,8 @@ fn read_if_begun(folder: &Path) -> (usize, usize, usize) {
     }
 }
 
-/// Why a line that is missing cannot be made again from what it named: only the line has its checksum. Arrow's messages
-/// have none, nor have the frames of zstd in them.
+/// Shows why a missing index line cannot be rebuilt from the rows: only the line has a checksum.
+/// Arrow messages and the zstd frames in them have none.
 #[test]
 fn rows_have_no_checksum_but_that_of_the_index() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -327,15 +327,15 @@ fn a_description_is_the_one_that_was_written_or_damaged() {
             .count();
     }
     assert!(said > 100, "{said}: most of what is still JSON");
-    // As earlier versions wrote it.
+    // The description as earlier versions wrote it.
     let text = String::from_utf8(good).expect("text");
     let (before, _) = text.rsplit_once(",\"checksum\"").expect("a checksum");
     fs::write(&file, format!("{before}}}\n")).expect("room");
     assert_eq!(read(), (whole, Vec::new()));
 }
 
-/// Changes a byte of a table in what was written last into a segment. Returns the numbers of the first and the last batch
-/// of it.
+/// Changes a byte of a table in the last flush of a segment. Returns the numbers of the first and
+/// the last batch in that flush.
 fn damage_end(tape: &Tape, segment: usize, table: &str) -> (u64, u64) {
     let segment = &tape.segments()[segment];
     let flush = segment.flushes().iter().rfind(|it| it.ticks > 0);
@@ -344,7 +344,7 @@ fn damage_end(tape: &Tape, segment: usize, table: &str) -> (u64, u64) {
     (flush.first, flush.last)
 }
 
-/// Changes a byte of a table in everything that was written into a segment.
+/// Changes a byte of a table in every flush of a segment.
 fn damage_all(tape: &Tape, segment: usize, table: &str) {
     let segment = &tape.segments()[segment];
     for flush in segment.flushes() {
@@ -352,7 +352,7 @@ fn damage_all(tape: &Tape, segment: usize, table: &str) {
     }
 }
 
-/// Changes a byte of the rows of a table; returns whether there are any.
+/// Changes a byte of a table's rows. Returns whether there are any.
 fn damage(segment: &Segment, flush: &Flush, table: &str) -> bool {
     let mut chunks = flush.chunks.iter();
     let Some(chunk) = chunks.find(|it| it.table == table && !it.schema) else {
@@ -389,7 +389,7 @@ fn a_place_that_is_damaged_is_the_last_before_it_that_can_be_read() {
             let mut batches = tape.batches_from(&span, number);
             let found = batches.next().expect("a batch").sequence;
             assert_eq!(found, first - 1, "{case}: {number}");
-            // Behind it, it goes on with the next segment.
+            // After the damage, reading continues with the next segment.
             let next = batches.next().map(|batch| batch.sequence);
             let expected = tape.segments().get(segment + 1);
             let expected = expected

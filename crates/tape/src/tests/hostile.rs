@@ -1,4 +1,4 @@
-//! Files that somebody made to harm a reader: the checksums are right, and what they are of is not.
+//! Files crafted to harm a reader: the checksums match, but the content is invalid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::index::{self, Chunk, Flush, Line};
 use crate::segment::{META, table_file};
 use crate::tape::Tape;
 
-/// The segments of a tape, each with what its index has.
+/// Returns the segments of a recording, each with the content of its index.
 fn segments(folder: &Path) -> Vec<(PathBuf, Vec<Flush>)> {
     let paths = crate::folder::segments(folder).expect("a folder");
     let flushes = |path: PathBuf| {
@@ -34,14 +34,14 @@ fn seal(path: &Path, flushes: &[Flush]) {
     fs::write(path.join(index::FILE), text).expect("room");
 }
 
-/// Changes some bytes of a part, and gives it the checksum that it has then.
+/// Changes some bytes of a chunk and updates its checksum.
 fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
     let file = path.join(table_file(&chunk.table));
     let mut bytes = fs::read(&file).expect("a table");
     let (from, length) = (chunk.offset as usize, chunk.length as usize);
     let part = &mut bytes[from..from + length];
     match dice.roll(4) {
-        // A number that means a length, where numbers stand.
+        // Overwrites an aligned word with a value that is an invalid length.
         0 => {
             let at = (dice.roll(part.len() as u64 / 8) * 8) as usize;
             let value = [u64::MAX, i64::MAX as u64, 1 << 62, 1 << 40, 0][dice.roll(5) as usize];
@@ -53,7 +53,7 @@ fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
                 part[at] = dice.roll(256) as u8;
             }
         }
-        // In the description of the record batch rather than in its bodies.
+        // Flips a bit in the metadata of the record batch, not in its buffers.
         2 => {
             let at = dice.roll((part.len() as u64).min(400)) as usize;
             part[at] ^= 1 << dice.roll(8);
@@ -67,7 +67,7 @@ fn forge(path: &Path, chunk: &mut Chunk, dice: &mut Dice) {
     fs::write(&file, bytes).expect("room");
 }
 
-/// Makes every report of batches: it returns.
+/// Builds every report from batches, to check that this terminates.
 fn reports(batches: Vec<Batch>) {
     let mut batches = batches.into_iter();
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
@@ -150,7 +150,7 @@ fn contents_that_were_forged_with_their_checksums_do_no_harm() {
         let whole = fs::read(&file).expect("a table");
         forge(path, &mut chunks[chunk], &mut dice);
         seal(path, flushes);
-        // It returns, and the other segment is as it was.
+        // Reading terminates, and the other segment is unchanged.
         let (batches, ..) = read(folder.path());
         assert!(!batches.is_empty(), "round {round}");
         reports(batches);
@@ -178,7 +178,7 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
         let (_, _, damages) = read(folder.path());
         assert!(damages > 0, "case {place}");
     }
-    // Times that make no sense: the sums of them do not overflow.
+    // Invalid times, whose sums must not overflow.
     let mut bad = flushes.clone();
     (bad[0].first, bad[0].last, bad[0].ticks) = (u64::MAX, 0, u64::MAX);
     (bad[0].from_unix_ns, bad[0].to_unix_ns) = (u64::MAX, 0);
@@ -192,7 +192,7 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
     let segment = &tape.segments()[0];
     assert_eq!(segment.batches(), u64::MAX);
     assert!(segment.events().max(segment.bytes()) > 0);
-    // A part that is longer than any that is written, in a file with a hole.
+    // A chunk in a sparse file that is longer than any real chunk.
     let mut bad = flushes.clone();
     let chunk = &mut bad[0].chunks[0];
     let file = path.join(table_file(&chunk.table));
@@ -227,7 +227,7 @@ fn a_description_that_is_too_long_is_damaged() {
         let said = tape.damages().map(ToString::to_string).collect::<String>();
         assert!(!said.contains(&long), "{said}");
     }
-    // A file of any size takes no memory.
+    // A huge file must not use memory.
     let file = fs::File::create(&meta).expect("room");
     file.set_len(1 << 40).expect("a sparse file");
     let tape = Tape::open(folder.path()).expect("a tape");

@@ -1,4 +1,4 @@
-//! A writer that is killed at any moment.
+//! A writer that is killed at a random moment.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::index;
 use crate::tape::Tape;
 use crate::writer::Writer;
 
-/// In the environment of the process that is killed: where it writes.
+/// Environment variable of the child process that names its folder.
 const FOLDER: &str = "NOCTULE_TAPE_TEST_FOLDER";
 
 const ROUNDS: u64 = 200;
 const SEED: u64 = 5;
 
-/// Batches that the writer makes at most.
+/// Maximum of batches that the writer makes.
 const TICKS: usize = 400;
 
 /// Writes until it is killed.
@@ -34,7 +34,7 @@ fn writer(folder: &Path) {
     thread::sleep(Duration::from_secs(60));
 }
 
-/// Lines of all indexes.
+/// Counts the lines of all indexes.
 fn lines(folder: &Path) -> usize {
     let segments = folder::segments(folder).unwrap_or_default();
     let lines = |segment: &std::path::PathBuf| {
@@ -44,7 +44,7 @@ fn lines(folder: &Path) -> usize {
     segments.iter().map(lines).sum()
 }
 
-/// The same test is the process that is killed, started by the one that kills.
+/// The test starts itself as a child process, and kills the child.
 #[test]
 fn what_was_written_before_a_kill_is_whole() {
     if let Some(folder) = std::env::var_os(FOLDER) {
@@ -67,7 +67,7 @@ fn what_was_written_before_a_kill_is_whole() {
             .stderr(Stdio::null())
             .spawn()
             .expect("this test can be started");
-        // After some lines, and then at a moment that no line decides.
+        // Waits for some index lines, and then for a random time that does not depend on lines.
         let wanted = dice.roll(4) as usize;
         while lines(folder.path()) < wanted {
             assert!(
@@ -81,7 +81,7 @@ fn what_was_written_before_a_kill_is_whole() {
         child.wait().expect("our child");
         let written = lines(folder.path());
         let Ok(tape) = Tape::open(folder.path()) else {
-            // Killed before there was a segment.
+            // The child was killed before it created a segment.
             assert_eq!(written, 0, "round {round}");
             continue;
         };
@@ -92,7 +92,7 @@ fn what_was_written_before_a_kill_is_whole() {
         let mut found = 0;
         for span in &spans {
             for batch in tape.batches(span, 0) {
-                // The first and the last are compared whole, the others by their number.
+                // The first and the last batch are compared completely, the others only by count.
                 let whole = found == 0 || batch.time_unix_ns == span.to_unix_ns;
                 assert!(
                     !whole || format!("{batch:?}") == all[found],
@@ -105,7 +105,7 @@ fn what_was_written_before_a_kill_is_whole() {
     }
 }
 
-/// Numbers are seconds.
+/// The batch number is the second at which the batch is taken.
 #[test]
 fn of_a_young_recording_a_kill_loses_half_at_most() {
     let mut world = World::new(SEED);

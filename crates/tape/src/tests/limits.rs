@@ -1,4 +1,4 @@
-//! A tape keeps to its limits, and has one writer.
+//! Checks that a recording stays within its limits and has one writer.
 
 use noctule_model::Batch;
 
@@ -54,7 +54,7 @@ fn one_long_segment_keeps_to_the_limit_of_bytes() {
         age_ns: None,
     };
     let folder = tempfile::tempdir().expect("a folder");
-    // By time alone no segment ends.
+    // No segment ends because of its duration.
     let mut writer = Writer::open(options(folder.path(), 3600, limits)).expect("a folder");
     let mut world = World::new(9);
     let (mut before, mut largest, mut last) = (0, 0, 0);
@@ -66,7 +66,7 @@ fn one_long_segment_keeps_to_the_limit_of_bytes() {
         let segments = folder::segments(folder.path()).expect("a folder");
         let sizes: Vec<u64> = segments.iter().map(|it| folder::size(it)).collect();
         let total = sizes.iter().sum::<u64>();
-        // At most: what was written at one time.
+        // The limit can be exceeded by one flush.
         largest = largest.max(total.saturating_sub(before));
         assert!(total <= MOST + largest, "{sizes:?} at {last}");
         let longest = sizes.iter().max().copied().unwrap_or(0);
@@ -86,13 +86,13 @@ fn one_long_segment_keeps_to_the_limit_of_bytes() {
     let [span] = tape.spans()[..] else {
         panic!("one run: {:?}", tape.spans());
     };
-    // Nothing is missing where one segment ends and the next begins.
+    // No batch is missing between two segments.
     let recorded = world_of(9, 200).into_iter();
     let kept = recorded.filter(|batch| span.has(batch.time_unix_ns));
     assert_eq!(words(batches.into_iter()), words(kept));
 }
 
-/// What was written at one time may be larger than the limit.
+/// A single flush may be larger than the limit.
 #[test]
 fn a_limit_that_nothing_fits_into_is_exceeded_once() {
     let limits = Limits {
@@ -114,14 +114,14 @@ fn a_limit_that_nothing_fits_into_is_exceeded_once() {
     assert_eq!(segment.flushes().len(), 1);
 }
 
-/// The batches of a world, in order.
+/// Returns the batches of a world, in order.
 fn world_of(seed: u64, ticks: usize) -> Vec<Batch> {
     let mut world = World::new(seed);
     (0..ticks).map(|_| world.tick().1).collect()
 }
 
-/// How many segments of an earlier run and of this one are there after some time, where 100 s are kept, segments have
-/// 10 s, and the wall clock of the second run goes otherwise.
+/// Counts the segments of an earlier and of the current run that remain after some seconds.
+/// Segments have 10 s, 100 s are kept, and `clock` changes the wall clock of the current run.
 fn kept(clock: fn(u64, u64) -> u64, seconds: u64) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {
@@ -155,13 +155,13 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
     const YEAR: u64 = 365 * 24 * 3_600_000_000_000;
     let usual = kept(|time, _| time, 60);
     assert_eq!(usual, (5, 6), "all is younger");
-    // One reading, or some, before it is set right.
+    // One or several wrong readings, before the clock is corrected.
     assert_eq!(
         kept(|time, at| time + u64::from(at == 30) * YEAR, 60),
         usual
     );
     assert_eq!(kept(|time, at| time + u64::from(at < 40) * YEAR, 60), usual);
-    // What this run wrote depends on no clock that is set.
+    // The age of this run's segments does not depend on the wall clock.
     let usual = kept(|time, _| time, 200);
     assert_eq!(usual.0, 0, "all of the first is older");
     assert!((10..15).contains(&usual.1), "{usual:?}");
@@ -169,17 +169,18 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
         |time, at| time + u64::from(at > 70) * YEAR,
         |time, at| time - u64::from(at > 70) * YEAR,
         |time, _| time - YEAR,
-        // It is never steady.
+        // A clock that is never steady.
         |time, at| time + at / 30 % 2 * YEAR,
     ] {
         assert_eq!(kept(clock, 200), usual);
     }
-    // The wall clock alone knows how long the machine was off.
+    // Only the wall clock shows how long the machine was off.
     assert_eq!(kept(|time, _| time + YEAR, 90).0, 0);
 }
 
-/// How many segments of each run are there in the end, where 100 s are kept, each run has 80 s in segments of 10 s and
-/// begins when the one before ends, and the wall clock of each is wrong by so much.
+/// Counts the segments of each run that remain in the end. Each run has 80 s in segments of 10 s,
+/// and 100 s are kept. A run starts when the one before ends, with its wall clock wrong by the
+/// given amount.
 fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {
@@ -214,7 +215,7 @@ fn a_segment_that_ends_in_the_future_is_kept_no_longer_than_the_next() {
     assert_eq!((usual[2] > 0, usual[3]), (true, 8), "{usual:?}");
     assert_eq!(kept_of_starts(&[YEAR, 0, 0, 0]), usual);
     assert_eq!(kept_of_starts(&[0, YEAR, 0, 0]), usual);
-    // A clock that begins in the past at each start removes nothing that is right.
+    // A clock that starts in the past at each boot must not remove recent segments.
     assert_eq!(kept_of_starts(&[0, -YEAR]), [8, 8]);
     assert_eq!(kept_of_starts(&[0, -YEAR, -YEAR - 80_000_000_000])[0], 8);
 }
@@ -242,7 +243,7 @@ fn a_run_whose_clock_was_set_back_is_whole() {
     }
     let whole = Stretch::whole(span).batches(&tape);
     assert_eq!(whole.count(), 100);
-    // Numbers are in order, whatever the times are; some are missing.
+    // Batch numbers increase regardless of the times. Some are missing.
     for number in 0..ticks[99].1.sequence + 2 {
         let before = ticks.iter().rposition(|(_, it)| it.sequence <= number);
         let found = tape.batches_from(&span, number).map(|it| it.sequence);
@@ -262,7 +263,7 @@ fn events_without_a_batch_are_read_and_kept() {
     };
     let mut world = World::new(6);
     let mut ticks: Vec<_> = (0..6).map(|_| world.tick()).collect();
-    // The machine has been up for longer than a segment, and than what is kept.
+    // The machine has been up for longer than a segment lasts, and longer than the age limit.
     for (_, batch) in &mut ticks {
         batch.taken_ns += 10_000_000_000_000;
     }
@@ -275,7 +276,7 @@ fn events_without_a_batch_are_read_and_kept() {
     };
     alone(&mut writer, &all);
     writer.end_segment().expect("room");
-    // A segment begins with them, goes on with batches, and ends.
+    // A segment that starts with events, continues with batches and ends.
     alone(&mut writer, &all);
     for (_, batch) in &ticks {
         writer.batch(batch).expect("room");
@@ -298,7 +299,7 @@ fn events_without_a_batch_are_read_and_kept() {
     assert_eq!(found, 4 * all.len());
     let batches = words(tape.batches(&span, 0));
     assert_eq!(batches, words(ticks.iter().map(|it| it.1.clone())));
-    // A part of it, and a run that has no batch.
+    // A single segment, whose run has no batch.
     let last = Tape::open(tape.segments()[3].path()).expect("a segment");
     let [span] = last.spans()[..] else {
         panic!("one run: {:?}", last.spans());
@@ -317,7 +318,7 @@ fn the_interval_is_that_of_the_clock_that_nobody_sets() {
     for (number, (_, batch)) in (1..).zip(&mut ticks) {
         batch.sequence = number;
     }
-    // One was lost.
+    // One batch was lost.
     ticks.remove(70);
     for (_, batch) in &mut ticks[30..] {
         batch.time_unix_ns += month_ns;
@@ -340,7 +341,7 @@ fn a_second_writer_is_refused() {
     assert!(refused.contains("another noctule writes"), "{refused}");
     first.batch(&World::new(1).tick().1).expect("room");
     first.close().expect("room");
-    // Another run: its counters begin again.
+    // A different run, whose counters start at 0.
     let mut second = open().expect("it is free again");
     let batch = Batch {
         sequence: 1,

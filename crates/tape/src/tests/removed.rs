@@ -1,4 +1,4 @@
-//! Segments that are removed while somebody reads.
+//! Segments that are removed while a recording is read.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::folder::{self, Folder};
 use crate::stretch::Stretch;
 use crate::tape::Tape;
 
-/// A recording of three segments.
+/// Writes a recording of three segments.
 fn recorded(folder: &Path) -> Vec<(Vec<Event>, Batch)> {
     let mut world = World::new(8);
     let all: Vec<_> = (0..30).map(|_| world.tick()).collect();
@@ -28,7 +28,7 @@ fn remove(folder: &Path, segments: usize) {
     }
 }
 
-/// The words for the first segments of a tape.
+/// Returns the expected messages for the first segments of a recording.
 fn said(tape: &Tape, segments: usize) -> Vec<String> {
     let paths = tape.segments()[..segments].iter();
     let words = "was removed while the recording was read, so that what it had is missing";
@@ -59,7 +59,7 @@ fn a_segment_that_is_removed_while_it_is_read_is_a_gap_that_is_named() {
         let mut batches = whole.batches(&tape);
         assert_eq!(words(&mut batches), expected);
         assert_eq!(text(batches.damages()), said);
-        // A part that begins in what was removed.
+        // A part that starts in a removed segment.
         let length = tape.length_ns(&span).expect("what is left has clocks");
         let part = tape.part(&span, span.from_unix_ns, length + 30_000_000_000);
         let mut batches = part.batches(&tape);
@@ -102,7 +102,7 @@ fn a_segment_that_is_removed_before_its_index_is_read_is_named() {
     assert_eq!(batches.damages(), []);
 }
 
-/// A writer that is killed while it removes a segment leaves a part of it, which nobody reads.
+/// A writer that is killed during a removal leaves part of a segment, which readers ignore.
 #[test]
 fn a_removal_that_did_not_end_is_finished() {
     let folder = tempfile::tempdir().expect("a folder");
