@@ -1,4 +1,5 @@
-//! How large a long tape is, and how long reading it takes. For the population of docs/tape.md:
+//! Measures the size of a long recording and the time to read it. For the population of
+//! docs/tape.md:
 //!
 //! ```text
 //! cargo xtask bench load population tape      # 1,000 processes in 200 cgroups, until its input ends
@@ -7,9 +8,9 @@
 //! cargo run --release -p noctule-tape --example day read day
 //! ```
 //!
-//! `write` repeats the recorded batches through the real writer, with counters that go on growing, and prints
-//! how fast each table grows. `read` prints the minimum of five rounds of what `noctule waits --at -12h --for 5m`
-//! does, and of what `top` needs to show one moment.
+//! `write` repeats the recorded batches through the real writer, with counters that keep growing.
+//! It prints how fast each table grows. `read` prints the minimum of five rounds of two queries:
+//! the one of `noctule waits --at -12h --for 5m`, and the one of `top` for one moment.
 #![allow(clippy::print_stdout, reason = "an example speaks to its user")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -85,7 +86,7 @@ fn print_sizes(folder: &Path, hours: u64) {
     print("all", sizes.values().sum());
 }
 
-/// What the counters of a repetition have more than what was recorded.
+/// The amount by which the counters of a repetition exceed the recorded ones.
 #[derive(Default)]
 struct Growth {
     processes: HashMap<ProcessId, Counters>,
@@ -112,7 +113,7 @@ impl Growth {
         grow(&mut self.pairs, &pairs(first), &pairs(last));
     }
 
-    /// A batch of the current repetition, one second after the one before.
+    /// Returns a batch of the current repetition, one second after the previous one.
     fn of(&self, batch: &Batch, number: u64) -> Batch {
         let mut batch = batch.clone();
         batch.sequence = number + 1;
@@ -145,7 +146,7 @@ fn each<R, K: Eq + Hash, V>(rows: &[R], key_and_value: impl Fn(&R) -> (K, V)) ->
     rows.iter().map(key_and_value).collect()
 }
 
-/// Adds what grew from the first batch to the last.
+/// Adds the growth from the first to the last batch.
 fn grow<K, V>(sums: &mut HashMap<K, V>, first: &HashMap<K, V>, last: &HashMap<K, V>)
 where
     K: Copy + Eq + Hash,
@@ -162,7 +163,7 @@ fn read(folder: &Path) {
     let tape = Tape::open(folder).expect("a tape");
     let middle = &tape.segments()[tape.segments().len() / 2];
     let (begin_ns, _) = middle.span().expect("batches");
-    // Segments begin with all rows: a moment behind their begin, and one before their end.
+    // Segments start with all rows, so a moment near the start and one near the end are measured.
     for (place, offset_ns) in [("begin", 20 * SECOND_NS), ("end", 280 * SECOND_NS)] {
         let at = begin_ns + offset_ns;
         print_least(&format!("waits of 5 minutes, {place} of a segment"), || {

@@ -1,4 +1,4 @@
-//! What is written is read again; what is damaged is named.
+//! Checks that recordings are read back unchanged, and that damage is reported.
 
 mod committed;
 mod damage;
@@ -35,7 +35,7 @@ fn options(folder: &Path, segment_s: u64, limits: Limits) -> Options {
     }
 }
 
-/// Writes a tape of batches, each with the events before it.
+/// Writes a recording of batches, each with the events before it.
 fn write(folder: &Path, segment_s: u64, ticks: &[(Vec<Event>, Batch)]) {
     let options = options(folder, segment_s, Limits::default());
     let mut writer = Writer::open(options).expect("a folder");
@@ -46,12 +46,12 @@ fn write(folder: &Path, segment_s: u64, ticks: &[(Vec<Event>, Batch)]) {
     writer.close().expect("room on the disk");
 }
 
-/// Batches in words; equal words are equal batches.
+/// Formats batches; equal strings mean equal batches.
 fn words(batches: impl Iterator<Item = Batch>) -> Vec<String> {
     batches.map(|batch| format!("{batch:#?}")).collect()
 }
 
-/// Everything that a tape has, and what is damaged.
+/// Reads all batches and events of a recording, and counts its damage.
 fn read(folder: &Path) -> (Vec<Batch>, Vec<Event>, usize) {
     let tape = Tape::open(folder).expect("a tape");
     let mut damages = tape.damages().count();

@@ -1,4 +1,4 @@
-//! A tape that was committed is read by every later version.
+//! Checks that recordings of every earlier format, which are committed, can still be read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,10 +12,10 @@ use super::world::World;
 use crate::segment::FORMAT;
 use crate::tape::Tape;
 
-/// The formats that were ever written.
+/// All formats so far.
 const FORMATS: [u32; 3] = [1, 2, 3];
 
-/// What is compared: figures that a later model has, too.
+/// Summarizes what is compared: values that later versions of the model contain too.
 fn summary(batches: &[Batch], events: &[Event]) -> String {
     let mut text = String::new();
     for batch in batches {
@@ -54,7 +54,7 @@ fn summary(batches: &[Batch], events: &[Event]) -> String {
     text
 }
 
-/// Writes a tape of the newest format, with rows that are written whole a second time after a minute.
+/// Writes a recording of the newest format, long enough for a second full write after a minute.
 fn add(folder: &Path, expected: &Path) {
     let mut world = World::new(10);
     let mut ticks: Vec<_> = (0..5).map(|_| world.tick()).collect();
@@ -71,7 +71,7 @@ fn a_tape_of_each_format_stays_readable() {
     for format in FORMATS {
         let folder = tests.join(format!("format-{format}"));
         let expected = tests.join(format!("format-{format}.txt"));
-        // A tape that is there is never written anew: it would be one of this program.
+        // An existing recording is never rewritten, because this version would write it.
         if std::env::var_os("NOCTULE_BLESS").is_some() && !folder.exists() {
             add(&folder, &expected);
         }

@@ -1,4 +1,4 @@
-//! Parquet and CSV have what the tape has.
+//! Checks that exported Parquet and CSV files contain the recorded data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -44,7 +44,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// The rows of a table, of all its files.
+/// Reads the rows of a table from all its files.
 fn rows(folder: &Path, table: &str) -> Vec<RecordBatch> {
     let mut found = Vec::new();
     files(&folder.join(table), &mut found);
@@ -90,7 +90,7 @@ fn parquet_has_the_figures_of_the_batches() {
     let happened: usize = all.iter().map(|tick| tick.0.len()).sum();
     assert!(happened > 0);
     assert_eq!(count(&rows(&out, "events")), happened);
-    // The last row of each process that was not removed is that of the last batch.
+    // The last row of each process that was not removed equals the one in the last batch.
     let mut last = BTreeMap::new();
     for batch in rows(&out, "processes") {
         let cell = |name: &str| batch.column_by_name(name).expect("a column").clone();
@@ -135,7 +135,7 @@ fn parquet_has_the_figures_of_the_batches() {
     assert_eq!(done.files, found.len() as u64);
 }
 
-/// Queries name tables: one that is not there is an error in all of them.
+/// A query fails if a table that it names does not exist.
 #[test]
 fn a_table_without_rows_has_its_columns() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -179,7 +179,7 @@ fn a_table_without_rows_has_its_columns() {
     assert_eq!(events.lines().count(), 1);
 }
 
-/// Names and types of the columns of a table, and how it is written.
+/// Returns the names and types of a table's columns, and how the table is written.
 fn columns(folder: &Path, table: &str) -> String {
     let mut found = Vec::new();
     files(&folder.join(table), &mut found);
@@ -215,7 +215,7 @@ fn csv_has_as_many_rows_as_parquet_and_the_same_names() {
             .map(|field| field.name().as_str())
             .collect();
         assert_eq!(header.iter().collect::<Vec<_>>(), names, "{table}");
-        // The reader refuses a row with another number of cells.
+        // The reader rejects rows with a different number of cells.
         let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len(), count(&parquet), "{table}");
     }
@@ -226,7 +226,7 @@ fn partitions_are_folders_and_each_begins_with_every_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tape, out) = (folder.path().join("tape"), folder.path().join("out"));
     let mut all = ticks(5, 12);
-    // Midnight is between the sixth batch and the seventh.
+    // Midnight is between the sixth and the seventh batch.
     let midnight = 86_400_000_000_000 * 20_000;
     for (at, (events, batch)) in all.iter_mut().enumerate() {
         events.clear();
@@ -299,7 +299,7 @@ fn any_number_of_events_between_two_batches_is_written() {
     assert_eq!(count(&rows(&out, "events")), events);
 }
 
-/// A value of statistics in an order that is its own.
+/// A value of column statistics, with the ordering of its type.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 enum Value {
     Integer(i128),
@@ -330,7 +330,7 @@ fn value(column: &ColumnChunkMetaData, bytes: &[u8]) -> Value {
     }
 }
 
-/// What the statistics of all row groups say of a column.
+/// The statistics of a column, combined over all row groups.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
     slots: i64,
@@ -362,7 +362,7 @@ fn said(groups: &[RowGroupMetaData], column: usize) -> Said {
     said
 }
 
-/// A file of Parquet: its row groups, and all its rows.
+/// Reads a Parquet file. Returns its row groups and all its rows.
 fn lake(folder: &Path, table: &str) -> (Vec<RowGroupMetaData>, RecordBatch) {
     let path = folder.join(table).join("part-0.parquet");
     let file = File::open(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
@@ -374,7 +374,7 @@ fn lake(folder: &Path, table: &str) -> (Vec<RowGroupMetaData>, RecordBatch) {
     (groups, rows)
 }
 
-/// The same rows, each as CSV has it, in an order of their own.
+/// Reads the same rows from the CSV file, one string per row, sorted.
 fn lines(folder: &Path, table: &str) -> Vec<String> {
     let path = folder.join(table).join("part-0.csv");
     let mut reader = csv::Reader::from_path(path).expect("a file");
@@ -426,7 +426,7 @@ fn several_row_groups_have_the_rows_and_the_statistics_of_one() {
                 assert_eq!(said(&groups, column), said(&one, column), "{table}: {path}");
             }
         }
-        // However many rows waited, they are the same rows.
+        // The size of the row buffer does not change the rows.
         assert_eq!(
             lines(&at("csv"), table),
             lines(&at("whole"), table),
@@ -483,7 +483,7 @@ fn events_stay_with_their_batch_where_the_wall_clock_was_set() {
     write(&tape, 300, &all);
     exported(&tape, &out, TableFormat::Parquet, Partition::default());
     let ticks = numbers(&rows(&out, "events"), "tick");
-    // Each happened between two batches.
+    // Each event happened between two batches.
     let before = (0..all.len() as u64).map(Some);
     assert_eq!(ticks, before.collect::<Vec<_>>());
 }

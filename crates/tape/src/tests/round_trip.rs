@@ -1,4 +1,4 @@
-//! The same batches and events come back.
+//! Checks that batches and events are read back unchanged.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::world::World;
 use super::{read, words, write};
 use crate::tape::{Batches, Tape};
 
-/// Puts the batches further apart: rows are written whole each minute.
+/// Increases the time between batches, because all rows are rewritten once a minute.
 pub(super) fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
     for (number, (_, batch)) in (0..).zip(ticks) {
         let more_ns = number * (step_s - 1) * 1_000_000_000;
@@ -22,7 +22,7 @@ pub(super) fn spread(ticks: &mut [(Vec<Event>, Batch)], step_s: u64) {
     }
 }
 
-/// A report in words, without the order of rows that are equal in what they are sorted by.
+/// Formats a report as sorted lines, because rows with equal sort keys have no defined order.
 fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
     let text = format!("{report:#?}");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -30,7 +30,7 @@ fn lines(report: &impl std::fmt::Debug) -> Vec<String> {
     lines
 }
 
-/// What a report needs of the batches.
+/// Builds a report from the batches that it needs.
 fn gathered(mut batches: Batches<'_>) -> ReportBuilder {
     let mut builder = ReportBuilder::new(batches.next().expect("a batch"));
     while let Some(batch) = batches.next_for_report() {
@@ -78,7 +78,7 @@ proptest! {
         let from = all[at].1.time_unix_ns + later_ns;
         let found = tape.batches(span, from).next().expect("a batch");
         assert_eq!(format!("{found:?}"), format!("{:?}", all[at].1));
-        // Before the first there is none: it begins with the first.
+        // A time before the first batch selects the first batch.
         let first = tape.batches(span, 0).next().expect("a batch");
         assert_eq!(first.sequence, all[0].1.sequence);
     }
@@ -105,7 +105,7 @@ proptest! {
         let mut expected = ReportBuilder::new(every.next().expect("a batch"));
         every.take_while(|batch| batch.time_unix_ns <= to_ns).for_each(|it| expected.add(it));
         let found = gathered(tape.batches(span, from_ns).up_to(last));
-        // Containers of this world share one id: which of their groups gives a row its name is chance.
+        // Containers of this world share one id. Which of their groups names a row is undefined.
         for level in [Level::Process, Level::Cgroup] {
             let report = |it: &ReportBuilder| lines(&it.report(level, false));
             assert_eq!(report(&found), report(&expected));
@@ -143,12 +143,12 @@ fn batches_without_ends_are_not_made_for_a_report() {
     while let Some(batch) = batches.next_for_report() {
         made.push(batch.sequence);
     }
-    // The ends of the window, and those of segments.
+    // The ends of the window and of each segment.
     let places = [0, 19, 20, 39, 40, 45].map(|place| first.sequence + place);
     assert_eq!(made, places);
 }
 
-/// Three minutes of a segment, in the second of which a process ends.
+/// A segment of three minutes. A process exits in the second one.
 #[test]
 fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -205,7 +205,7 @@ fn where_it_comes_from_is_kept() {
     assert!(tape.segments()[0].is_closed());
 }
 
-/// A group that is throttled, and waits behind another in the time that its limit leaves.
+/// Adds a throttled group that also waits for another group during its remaining quota.
 fn limited(all: &mut [(Vec<Event>, Batch)]) {
     const SECOND_NS: u64 = 1_000_000_000;
     let id = CgroupId(77);

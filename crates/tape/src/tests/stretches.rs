@@ -1,4 +1,4 @@
-//! Parts of a recording while the wall clock is set back and ahead.
+//! Parts of a recording in which the wall clock is set back and ahead.
 
 use noctule_model::{Batch, Event};
 
@@ -9,11 +9,11 @@ use crate::tape::{Span, Tape};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The wall clock is set back by 20 s before the batch 40, and ahead by an hour before the batch 80.
+/// The wall clock is set back by 20 s before batch 40, and ahead by an hour before batch 80.
 const BACK: usize = 40;
 const AHEAD: usize = 80;
 
-/// What is recorded, each batch with an event that happened half a second after it.
+/// Returns the recorded batches, each with an event half a second after it.
 pub(super) fn ticks() -> Vec<(Vec<Event>, Batch)> {
     let mut world = World::new(12);
     let mut ticks: Vec<_> = (0..120).map(|_| world.tick()).collect();
@@ -35,7 +35,7 @@ pub(super) fn ticks() -> Vec<(Vec<Event>, Batch)> {
         let before = at.checked_sub(1).map(|before| &ticks[before].1);
         let time_unix_ns = before.map_or(1_790_000_000 * SECOND_NS, |it| it.time_unix_ns);
         ticks[at].0 = vec![Event {
-            // Each is another one.
+            // The added number makes each event unique.
             time_unix_ns: time_unix_ns + SECOND_NS / 2 + at as u64,
             ..event.clone()
         }];
@@ -53,7 +53,8 @@ fn recorded(segment_s: u64) -> (tempfile::TempDir, Tape, Span) {
     (folder, tape, span)
 }
 
-/// Numbers of the first batch and of the last, and those of the batches before which its events were seen.
+/// Returns the numbers of a part's first and last batch, and those of the batches before which its
+/// events were observed.
 fn numbers(tape: &Tape, part: &Stretch) -> ((u64, u64), Vec<u64>) {
     let ticks = ticks();
     let mut batches = part.batches(tape);
@@ -78,7 +79,7 @@ fn a_part_is_as_long_as_the_clock_says_that_nobody_sets() {
         assert_eq!(tape.length_ns(&span), Some(119 * SECOND_NS));
         for at in (1..ticks.len()).step_by(6) {
             for length in [0, 5, 25, 500] {
-                // A time that was there twice is the later one.
+                // If the clock showed a time twice, the later one counts.
                 let from = ticks[at].1.time_unix_ns;
                 let later = ticks.iter().rposition(|it| it.1.time_unix_ns == from);
                 let first = later.map_or(0, |later| later as u64 + 1);
@@ -150,7 +151,7 @@ fn a_part_is_found_although_some_of_its_clocks_cannot_be_read() {
     let part = tape.part(&span, (1_790_000_000 + 5) * SECOND_NS, 60 * SECOND_NS);
     assert_eq!(part.numbers(), (5, 65));
     assert!(lost < 65);
-    // It goes into the damage, so that this is said.
+    // The part includes damaged data, so that the damage is reported.
     let inside = tape.part(&span, (1_790_000_000 + 5) * SECOND_NS, 40 * SECOND_NS);
     let mut batches = inside.batches(&tape);
     assert!(

@@ -1,4 +1,4 @@
-//! Batches and events of a machine that does not exist.
+//! Batches and events of a simulated machine.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ impl Dice {
         Self(seed | 1)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(super) fn roll(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -35,7 +35,7 @@ impl Dice {
         self.roll(of) == 0
     }
 
-    /// Some threads that are blocked, of some classes.
+    /// Returns some blocked threads of random classes.
     fn blocked(&mut self) -> Blocked {
         let mut blocked = Blocked::default();
         for class in BlockClass::ALL {
@@ -115,7 +115,7 @@ impl Dice {
     }
 }
 
-/// The machine: its counters only go up.
+/// The simulated machine, whose counters only increase.
 pub(super) struct World {
     pub(super) dice: Dice,
     batch: Batch,
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Some seconds later: the events until then, and the batch.
+    /// Advances by some seconds. Returns the events until then, and the batch.
     pub(super) fn tick(&mut self) -> (Vec<Event>, Batch) {
         self.batch.sequence += 1 + self.dice.roll(2);
         self.batch.taken_ns += 1_000_000_000;
@@ -319,7 +319,7 @@ impl World {
         self.batch.waits = rows.collect();
         self.batch.connects = self.batch.waits.iter().step_by(2).cloned().collect();
         self.batch.all_connects = self.batch.all_waits.clone();
-        // A pair only goes up, until it is forgotten with its victim.
+        // A pair only increases until it is removed together with its victim.
         let before = std::mem::take(&mut self.batch.blames);
         let victims = self.histograms.keys();
         let pairs = victims.map(|victim| {
@@ -361,10 +361,10 @@ impl World {
             row.ended = dice.happens(3);
             row.periods += dice.roll(11);
             row.throttled_periods += dice.roll(3);
-            // Where it is set anew the kernel counts from 0.
+            // When a quota is set again, the kernel counts from 0.
             row.throttled_ns = [0, row.throttled_ns + dice.roll(1 << 30)][dice.roll(2) as usize];
         }
-        // As they are read from the hierarchy.
+        // In the order in which they are read from the cgroup hierarchy.
         rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
     }
 
@@ -450,7 +450,7 @@ impl World {
         self.batch.zone_accounts = vec![account(dice), account(dice)];
     }
 
-    /// Events that do not depend on what batches have.
+    /// Returns events that do not depend on the content of batches.
     pub(super) fn events(seed: u64, count: usize) -> Vec<Event> {
         let mut world = Self {
             dice: Dice::new(seed),
