@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help run build static deb rpm image test test-quick test-all test-kernels lint fmt fuzz readers-update bench deps test-deps install clean
 
-# rustup writes its folder into the profile of the next login only.
+# rustup adds its directory to the profile, which only the next login reads.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -82,7 +82,7 @@ install: ## install what was built: binary, manual, completions, unit, configura
 	$(BINARY) completions zsh > $(SHARE)/zsh/site-functions/_noctule
 	$(BINARY) completions fish > $(SHARE)/fish/vendor_completions.d/noctule.fish
 	install -D -m 644 deploy/noctule.toml $(SHARE)/doc/noctule/noctule.toml
-	@# A configuration that is there already stays as it is.
+	@# An existing configuration is not overwritten.
 	@test -e $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml || { set -x; install -D -m 644 \
 		deploy/noctule.toml $(DESTDIR)$(SYSCONFDIR)/noctule/noctule.toml; }
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system

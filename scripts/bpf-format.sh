@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formats the BPF C, or with --check says what is not formatted. Other versions of clang-format than
-# this one format differently, so no other is used.
+# Formats the BPF C, or checks its format with --check. The version of clang-format is fixed,
+# because versions format differently.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=14

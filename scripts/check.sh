@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Runs the checks and the tests stage by stage, with the time of each. Cheap checks come first, and the
-# first that fails ends the run. The tests run beside each other: each stage is shown whole when it has
-# ended, and all come to their end.
+# Runs the checks and tests in stages, and prints the time of each. Cheap checks run first, and the
+# first failure ends the run. Test stages run concurrently: all of them finish, and each prints its
+# output when it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scratch=$(mktemp -d)
-# A stage that leaves something out adds a line to the first; tests that failed and passed when they ran
-# again alone are lines of the second.
+# A stage that skips something appends a line to the first file. Tests that failed and then passed
+# alone are listed in the second.
 export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_FLAKY=$scratch/flaky
 declare -A running=()
-# The kernels to boot, those that were booted, and whether the soak runs.
+# The kernels to boot, the kernels that were booted, and whether to run the soak.
 KERNELS=() KERNELS_RUN='' SOAK=''
 
 clean_up() {
     local pid
-    # Each is a process group.
+    # Each stage is a process group.
     for pid in "${!running[@]}"; do kill -TERM -- "-$pid" 2>/dev/null || true; done
     rm -rf "$scratch"
 }
@@ -36,17 +36,17 @@ stage() {
     printf '== %s: %s\n' "$name" "$(seconds_since "$began")"
 }
 
-# Begins a stage that runs beside those that follow.
+# Starts a stage in the background.
 beside() {
     local name=$1
-    # With job control it is a process group, and hears when somebody interrupts.
+    # With job control the stage gets its own process group, which clean_up signals.
     set -m
     stage "$@" >"$scratch/$name" 2>&1 </dev/null &
     set +m
     running[$!]=$name
 }
 
-# Waits for every stage that runs, and shows each when it has ended.
+# Waits for all background stages, and prints the output of each when it ends.
 await_all() {
     local pid status failed=()
     printf '\n== beside each other, each shown when it has ended (until then in %s):' "$scratch"
@@ -65,8 +65,8 @@ await_all() {
     }
 }
 
-# Runs beside tests that share the machine; those that need it alone wait until it has ended. The
-# folder is what they lock (tests/support/machine.rs).
+# Runs a command at the same time as tests that share the machine. Tests that need the machine alone
+# wait for it: they lock the same directory (tests/support/machine.rs).
 sharing() { ( flock --shared 9 && "$@" ) 9</tmp; }
 
 lint() {
@@ -79,25 +79,26 @@ lint() {
 }
 
 tests_of_the_libraries() {
-    # What is in the binary comes with the features of the whole workspace, as it was built.
+    # The tests of the binary crate get the features of the whole workspace, with which it was
+    # built.
     cargo test --workspace --exclude noctule --locked && cargo test --workspace --bin noctule --locked
 }
 
-# A minute of churn: nothing that the agent holds may grow, and nothing may be lost.
+# A minute of process churn, in which no resource of the agent may grow and nothing may be lost.
 a_minute_of_soak() {
     local target=${CARGO_TARGET_DIR:-target}/debug
     local soak=("$target/xtask" soak --short --binary "$target/noctule")
     if [ "$(id -u)" = 0 ]; then "${soak[@]}"; else sudo "${soak[@]}"; fi
 }
 
-# The kernels are Debian's, fetched by apt into the cache of the user: nothing of it needs root.
+# The kernels come from Debian. apt fetches them into the user's cache, which does not need root.
 has_other_kernels() {
     local keys=(/usr/share/keyrings/debian-archive-keyring.*)
     command -v apt-get >/dev/null && [ -e "${keys[0]}" ]
 }
 
-# What the machines need is fetched and built in the time that the tests leave: those of the binary wait a good
-# part of theirs.
+# Fetches and builds what the virtual machines need, at idle priority: the tests of the binary wait
+# for much of their time.
 prepare_other_kernels() { ! has_other_kernels || chrt --idle 0 cargo xtask vm --prepare "${KERNELS[@]/#/--kernel=}"; }
 
 other_kernels() {
@@ -110,7 +111,8 @@ other_kernels() {
     KERNELS_RUN=${KERNELS[*]}
 }
 
-# `make test` boots the newest kernel and one of the others: the one that KERNEL names, else that of the day.
+# `make test` boots the newest kernel and one other: the one in KERNEL, or else one that changes
+# daily.
 IN_ROTATION=(5.10 6.1 6.12 6.12-arm64)
 ALL_KERNELS=("${IN_ROTATION[@]}" newest)
 
@@ -122,14 +124,14 @@ choose_kernels() {
     fi
     KERNELS=("$other")
     [ "$other" = newest ] || KERNELS+=(newest)
-    # The machine of 5.10 is the quickest: its turn has the time for the soak.
+    # The tests on 5.10 take the least time, which leaves time for the soak.
     [ "$other" != 5.10 ] || SOAK=yes
 }
 
 everything() {
     stage dependencies scripts/deps.sh test
-    # The tests of the binary are built as the user and run as root; asked for here, where somebody
-    # can answer.
+    # The tests of the binary are built as the user and run as root. The password is requested here,
+    # while somebody can type it.
     [ "$(id -u)" = 0 ] || stage 'rights of root' sudo --validate
     lint
     stage 'programs of the tests' cargo test --workspace --locked --no-run
@@ -141,11 +143,12 @@ everything() {
     beside 'programs of others' sharing scripts/readers.sh "${CARGO_TARGET_DIR:-target}/debug/noctule"
     beside 'kernels and programs of the machines' sharing prepare_other_kernels
     await_all
-    # Two machines take both CPUs of a small host, where tests are too slow beside them.
+    # Not in the background: two virtual machines occupy both CPUs of a small host, and other tests
+    # would be too slow.
     stage 'tests on other kernels' other_kernels
 }
 
-# What needs neither root nor a particular kernel.
+# Checks and tests that need neither root nor a particular kernel.
 quick() {
     lint
     stage 'tests of the libraries' tests_of_the_libraries
@@ -173,7 +176,7 @@ kernels)
     exit 2
     ;;
 esac
-# A title, and the lines of a file.
+# Prints a title and the lines of a file, if it has any.
 remark() { [ ! -s "$2" ] || printf '; %s: %s' "$1" "$(paste -sd ';' "$2" | sed 's/;/; /g')"; }
 printf '\nall passed in %s%s%s%s\n' "$(seconds_since "$began")" \
     "${KERNELS_RUN:+; kernels: $KERNELS_RUN}" "$(remark flaky "$NOCTULE_FLAKY")" "$(remark 'not run' "$NOCTULE_NOT_RUN")"

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Installs what is missing: for the build, or with `test` or `bench` for those too. On Debian and
-# Ubuntu by apt; elsewhere it says what to install. When nothing is missing it does nothing, and
-# needs no network.
+# Installs missing dependencies of the build, and with `test` or `bench` those of the tests or the
+# benchmarks too. Uses apt on Debian and Ubuntu, and elsewhere prints what to install. If nothing is
+# missing, it does nothing and needs no network.
 set -euo pipefail
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
-# Tools for administrators are in folders that a user's PATH may lack.
+# Administration tools are in directories that a user's PATH may lack.
 has_tool() { PATH=$PATH:/usr/sbin:/sbin has "$1"; }
-# A dynamic program would not run in an empty root file system.
+# A dynamically linked program would not run in an empty root file system.
 is_static() {
     local program
     program=$(command -v "$1") && ! ldd "$program" >/dev/null 2>&1
 }
 has_header() { printf '#include <%s>\n' "$1" | cc -E -x c - >/dev/null 2>&1; }
 
-# Debian's package, and the check that it is not needed.
+# Each line prints a Debian package unless a check finds what it provides.
 missing_for_build() {
     has clang || echo clang
     has pkg-config || echo pkg-config
@@ -23,7 +23,8 @@ missing_for_build() {
     has_header zlib.h || echo zlib1g-dev
 }
 
-# `git` lists the files for `cargo xtask tidy`; the others are peers and oracles of the tests.
+# `git` lists the files for `cargo xtask tidy`. The other tools are peers and references of the
+# tests.
 missing_for_tests() {
     has git || echo git
     has runc || echo runc
@@ -41,7 +42,7 @@ missing_for_tests() {
     "$(dirname "$0")/bpf-format.sh" --find >/dev/null || echo clang-format
 }
 
-# Peers and servers, beside which the agent is measured; without one of them its figures are absent.
+# Peers and servers for measurements. If one is missing, its figures are left out.
 missing_for_bench() {
     has_tool execsnoop || echo libbpf-tools
     has bpftrace || echo bpftrace
@@ -52,10 +53,10 @@ missing_for_bench() {
     has ip || echo iproute2
 }
 
-# `cargo xtask vm`: the emulator and the kernels it fetches by itself, into the cache of the user. The
-# tests in the machine find there the tools that are installed here.
+# For `cargo xtask vm`, which fetches the emulator and the kernels into the user's cache. Tests in
+# the virtual machine use the tools that are installed here.
 missing_for_machines() {
-    # Without apt there are no kernels, and the keys are not needed.
+    # Without apt no kernels are fetched, and the keys are not needed.
     if has apt-get && ! compgen -G '/usr/share/keyrings/debian-archive-keyring.*' >/dev/null; then
         echo debian-archive-keyring
     fi
@@ -66,7 +67,7 @@ missing_for_machines() {
     has zstd || echo zstd
 }
 
-# What noctule does not install: the toolchain is the user's choice.
+# Checks the toolchain, which is the user's choice and is not installed here.
 check_toolchain() {
     local good=yes
     if ! has cargo; then
@@ -92,7 +93,7 @@ check_toolchain() {
     [ "$good" = yes ]
 }
 
-# What to type on another system, for the build.
+# Prints how to install the build dependencies on another distribution.
 explain() {
     local like=' '
     # shellcheck disable=SC1091
@@ -125,12 +126,12 @@ apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null; }
 
 install_packages() {
     say "installing $*"
-    # The lists may be empty. One source that does not answer need not matter.
+    # The package lists may be empty. If one source fails, the others may suffice.
     apt update -q || say 'apt-get update failed; trying all the same'
     apt install -q -y --no-install-recommends "$@"
 }
 
-# Packages that start a server and have it started at each boot; we want only their programs.
+# Packages that start a server and enable it at boot. Only their programs are needed.
 has_service() { case $1 in prometheus | redis-server | nginx) ;; *) false ;; esac }
 
 install_without_services() {

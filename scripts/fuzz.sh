@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets and runs each, or those that are named, for FUZZ_SECONDS (180). Ends with the first
-# that finds something; the input is in fuzz/artifacts then.
+# Builds the fuzz targets and runs the named ones, or all, for FUZZ_SECONDS (180) each. Stops at the
+# first finding, whose input is then in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ seconds=${FUZZ_SECONDS:-180}
 targets=("$@")
 [ "$#" -gt 0 ] || mapfile -t targets < <(cargo fuzz list --fuzz-dir fuzz)
 
-# What is read is safe Rust: without a sanitizer a stable compiler will do.
+# The parsers are safe Rust and need no sanitizer, so a stable compiler suffices.
 cargo fuzz build -s none --fuzz-dir fuzz
 for target in "${targets[@]}"; do
     options=(-max_total_time="$seconds" -timeout=20 -print_final_stats=1)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Where node is there: runs the tests of the page that need no browser, and checks the types of its sources.
-# The compiler, the types of the libraries and axe-core come from the npm registry, at the versions of package.json,
-# into the target folder; `--install` does only that, for the tests in a browser.
+# If node is installed, runs the page's tests that need no browser, and checks the types of its
+# sources. Installs the compiler, the type declarations and axe-core from the npm registry into the
+# target directory, at the versions of package.json. `--install` does only that, for the browser
+# tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +27,7 @@ if [ "${1:-}" = --install ]; then
     exit
 fi
 command -v node >/dev/null && command -v npm >/dev/null || skip 'no node or npm'
-# The name of the folder alone is no pattern in newer versions.
+# Newer versions of node do not accept the bare directory name.
 node --test crates/web/ui/test/*.js >/dev/null || node --test crates/web/ui/test/*.js
 install || skip 'the npm registry does not answer'
 rm -f "$place"/*.js

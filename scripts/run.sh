@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Starts a binary with the rights that it needs: directly when they are there, else through sudo.
+# Starts a binary with the privileges that it needs: directly if they are present, otherwise with
+# sudo.
 set -euo pipefail
 binary=$1
 
 # CAP_DAC_READ_SEARCH, CAP_PERFMON and CAP_BPF, as bits of a capability set.
 needed=$((1 << 2 | 1 << 38 | 1 << 39))
 
-# What a program without file capabilities keeps when a user starts it.
+# Whether the ambient capabilities suffice, which a program without file capabilities inherits.
 ambient() {
     local mask
     mask=$(sed -n 's/^CapAmb:[[:space:]]*//p' /proc/self/status)
