@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Starts an image of noctule by runc with exactly the rights of the DaemonSet (tests/deploy.rs): every feature is as
-# that of the bare binary, and the arguments and the configuration of the DaemonSet serve metrics. Needs root, runc and
-# umoci.
-# Usage: scripts/image-check.sh [LAYOUT] (default: dist/noctule-image, which `make image` leaves)
+# Starts a noctule image with runc and exactly the privileges of the DaemonSet (tests/deploy.rs).
+# Checks that every feature has the same status as without a container, and that the DaemonSet's
+# arguments and configuration serve metrics. Needs root, runc and umoci.
+# Usage: scripts/image-check.sh [LAYOUT] (default: dist/noctule-image, from `make image`)
 set -euo pipefail
 layout=$(realpath "${1:-$(dirname "$0")/../dist/noctule-image}")
 cd "$(dirname "$0")/.."
@@ -22,7 +22,7 @@ trap 'exit 130' INT TERM
 tag=$(umoci list --layout "$layout")
 umoci unpack --image "$layout:$tag" "$scratch/image" >/dev/null
 
-# Nothing but the binary, its configuration and its licence.
+# The image contains only the binary, its configuration and its license.
 (cd "$scratch/image/rootfs" && find . -type f | sort) >"$scratch/files"
 diff - "$scratch/files" <<-END || fail 'other files in the image'
 	./etc/noctule/noctule.toml

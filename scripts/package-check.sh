@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs a Debian package of noctule in a system of its own, as an administrator would: a Debian made by
-# debootstrap and booted by systemd-nspawn, in which apt installs, upgrades, removes and purges the package. Each step
-# is checked, and nothing may be left at the end. Needs root, debootstrap and systemd-container. The bare system is
-# kept in the cache of the user (some 300 MB, once).
+# Tests a Debian package of noctule in a separate Debian system, made by debootstrap and booted by
+# systemd-nspawn. apt installs, upgrades, removes and purges the package. Each step is checked, and
+# nothing may be left at the end. Needs root, debootstrap and systemd-container. Keeps the bare
+# system in the user's cache (about 300 MB).
 # Usage: scripts/package-check.sh dist/noctule_VERSION_ARCH.deb
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: $0 PACKAGE.deb" >&2; exit 2; }
@@ -13,7 +13,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/package-check
 scratch=$(mktemp -d)
 root=$scratch/root
 nspawn=
-# Where nspawn makes its groups, if it makes them below that of this script: in v2, and in systemd's own hierarchy.
+# The cgroups below which nspawn creates its own, if it uses those of this script: in v2, and in
+# systemd's v1 hierarchy.
 groups=()
 
 fail() {
@@ -22,11 +23,12 @@ fail() {
 }
 step() { printf 'package-check: %s\n' "$*"; }
 
-# Systemd in the container ends when its manager does.
+# Stops the container: its systemd ends together with systemd-nspawn.
 stop_system() {
     [ -z "$nspawn" ] || { kill -TERM "$nspawn" && wait "$nspawn"; } 2>/dev/null || true
     nspawn=
-    # Nobody's scope is nobody's to remove: nspawn leaves its two groups in each.
+    # Without a scope, no service manager removes the two cgroups that nspawn leaves in each
+    # hierarchy.
     local group
     for group in "${groups[@]}"; do
         find "$group/payload" "$group/supervisor" -depth -type d -exec rmdir {} + 2>/dev/null || true
@@ -47,7 +49,7 @@ require() {
     done
 }
 
-# A bare system, made once. Moved into its place whole, so that one that was interrupted is not used.
+# Creates the bare system once. The final rename prevents use of an incomplete one.
 make_system() {
     local bare=$cache/$suite.tar
     if [ ! -e "$bare" ]; then
@@ -63,20 +65,21 @@ make_system() {
     tar --extract --file "$bare" --directory "$root"
 }
 
-# Boots it. It has the network of nobody, so that its port is its own, and the rights that a service manager of a
-# machine has and nspawn does not give by itself: those by which it can start noctule.
+# Boots the system. It has its own network, so its port does not collide. It gets the privileges
+# with which a service manager can start noctule, and which nspawn does not grant by default.
 start_system() {
     local v1 options=(--quiet --register=no --console=pipe --private-network "--directory=$root"
         --capability=CAP_BPF,CAP_PERFMON,CAP_SYS_RESOURCE '--system-call-filter=bpf perf_event_open'
         --bind=/sys/kernel/tracing)
-    # Where systemd does not run, as in some containers, nobody makes a scope for it.
+    # Without systemd on the host, as in some containers, nothing creates a scope.
     if [ ! -d /run/systemd/system ]; then
         options+=(--keep-unit)
         groups=("$(findmnt --noheadings --first-only --types cgroup2 --output TARGET)$(sed -n 's/^0:://p' /proc/self/cgroup)")
         v1=$(findmnt --noheadings --first-only --types cgroup --options name=systemd --output TARGET) || true
         [ -z "$v1" ] || groups+=("$v1$(sed -n 's/^[0-9]*:name=systemd://p' /proc/self/cgroup)")
     fi
-    # tracefs is mounted for it alone, where the host has it not. Its cgroups are v2, whatever those of the host are.
+    # tracefs is mounted in a private namespace if the host has not mounted it. The container uses
+    # cgroup v2, whatever the host uses.
     SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 unshare --mount --propagation private sh -c '
         mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing
         exec systemd-nspawn "$@" --boot' sh "${options[@]}" </dev/null >"$scratch/console" 2>&1 &
@@ -89,7 +92,7 @@ booted() {
     [ "$state" = running ]
 }
 
-# Runs a command in the system.
+# Runs a command in the container.
 inside() {
     local leader
     leader=$(pgrep --parent "$nspawn") || return 1
@@ -100,7 +103,7 @@ apt_get() {
         fail "apt-get $*: $(cat "$scratch/log")"
 }
 
-# Waits until a command succeeds, for a minute at most.
+# Waits up to a minute until a command succeeds.
 await() {
     local what=$1 i
     shift
@@ -111,7 +114,8 @@ await() {
     fail "$what: not after a minute; $(tail -n 5 "$scratch/console"; inside journalctl -u noctule -n 20 || true)"
 }
 
-# The package with another version, and with a configuration that its author changed if a line of it is given.
+# Builds a newer version of the package. If a line is given, it is added to the shipped
+# configuration.
 newer_package() {
     local version=$1 line=${2:-} tree=$scratch/tree
     dpkg-deb --raw-extract "$package" "$tree"
@@ -121,7 +125,7 @@ newer_package() {
     rm -r "$tree"
 }
 
-# Every path but those that apt, dpkg and the journal write for any package.
+# Lists all paths except those that apt, dpkg and the journal write for any package.
 paths() {
     (cd "$root" && find . -xdev \
         \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./srv \
@@ -134,7 +138,8 @@ metrics() { inside curl --silent --fail "http://127.0.0.1:${1:-9470}/metrics"; }
 serves() { metrics "$@" | grep '^noctule_node_cpu_seconds_total' >/dev/null; }
 cpu_seconds() { metrics | sed -n 's/^noctule_node_cpu_seconds_total //p'; }
 grows() { [ "$(cpu_seconds)" != "$1" ]; }
-# Each feature with its state. Only CAP_SYS_ADMIN switches on the statistics of BPF programs.
+# Prints each feature with its status. self_cost is left out, because only CAP_SYS_ADMIN enables the
+# statistics of BPF programs.
 features() { metrics "$@" | grep '^noctule_self_feature' | grep -v '"self_cost"' | sort; }
 must_be() { [ "$2" = "$3" ] || fail "$1: $2, not $3"; }
 
@@ -146,7 +151,7 @@ installs() {
     must_be 'the unit at the next boot' "$(inside systemctl is-enabled noctule || true)" disabled
 }
 
-# As a user of its own with three capabilities it has every feature that it has as root.
+# With its own user and three capabilities, the service has every feature that it has as root.
 starts() {
     local pid
     step 'systemctl enable --now'
@@ -166,7 +171,7 @@ starts() {
         fail "systemd-analyze security: $(tail -n 1 "$scratch/log")"
 }
 
-# The folder of docs/tape.md is one into which the service may write, and what is recorded there can be read.
+# The service may write to the directory of docs/tape.md, and the recording there can be read.
 records() {
     local folder=/var/log/noctule/tape
     step 'a recording'
@@ -180,7 +185,8 @@ records() {
 }
 recorded() { inside noctule tape info "$1" >"$scratch/log" 2>&1 && inside noctule stat --from "$1" >"$scratch/log" 2>&1; }
 
-# An upgrade restarts it, and keeps the configuration of the administrator, whether the package's own changed or not.
+# An upgrade restarts the service and keeps the administrator's configuration, even if the package's
+# own configuration changed.
 upgrades() {
     local config=$root/etc/noctule/noctule.toml before
     step 'upgrade with a configuration that was changed'
@@ -217,7 +223,7 @@ removes() {
 
     step 'purge'
     apt_get purge noctule
-    # A dynamic user goes with its service.
+    # A dynamic user disappears with its service.
     must_be 'users' "$(inside getent passwd noctule || true)$(inside getent group noctule || true)" ''
     must_be 'units' "$(inside systemctl list-units --all --no-legend 'noctule*')" ''
     rm -f "$root"/srv/noctule*.deb

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes packages of the static binary: `package.sh deb`, `package.sh rpm` or `package.sh image`. Two
-# runs over the same commit make equal files: times are those of the commit.
+# Builds packages of the static binary: `package.sh deb`, `package.sh rpm` or `package.sh image`.
+# Two runs on the same commit produce equal files, because timestamps are those of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ say() { printf 'package: %s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
 version() { sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml; }
 
-# What every package has beside the binary, made by the binary itself.
+# Generates the other files of a package with the binary: manual pages, completions, the unit.
 share() {
     rm -rf dist/share
     mkdir -p dist/share/man dist/share/completions
@@ -25,7 +25,7 @@ share() {
     find dist/share dist/noctule -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
-# A tool of cargo, installed for the user when it is missing.
+# Installs a cargo tool for the user if it is missing.
 tool() {
     has "$1" || {
         say "installing $1 $2"
@@ -43,8 +43,8 @@ rpm() {
     cargo generate-rpm --package crates/noctule --output dist/ --source-date "$SOURCE_DATE_EPOCH"
 }
 
-# An image in OCI layout, of nothing but the binary and its configuration: dist/noctule-image, and as
-# one file for `podman load` or `skopeo copy oci-archive:`.
+# Builds an OCI image with only the binary and its configuration: the layout dist/noctule-image, and
+# a single file for `podman load` or `skopeo copy oci-archive:`.
 image() {
     has umoci || {
         say 'no umoci, which writes OCI images: install it (Debian: apt install umoci)'
@@ -81,7 +81,7 @@ image() {
     say "dist/noctule-$tag-$(goarch).oci.tar"
 }
 
-# The architecture as OCI writes it.
+# Prints the architecture's name in OCI images.
 goarch() {
     case $(uname -m) in
     x86_64) echo amd64 ;;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs an RPM package of noctule into a root of its own, as an administrator does: rpm installs, verifies, upgrades
-# and erases it. Each step is checked, and nothing may be left at the end. The root has a shell and, in the place of
-# systemd, a helper that notes what the package asks of it. Needs root, rpm (Debian: apt install rpm), and what
-# `make rpm` has left: the newer packages are made of it.
+# Tests an RPM package of noctule in a separate root directory: rpm installs, verifies, upgrades and
+# erases it. Each step is checked, and nothing may be left at the end. The root contains a shell,
+# and instead of systemd a helper that records the package's requests. Needs root, rpm (Debian: apt
+# install rpm) and the output of `make rpm`, from which the newer packages are built.
 # Usage: scripts/rpm-check.sh dist/noctule-VERSION.ARCH.rpm
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: $0 PACKAGE.rpm" >&2; exit 2; }
@@ -22,7 +22,7 @@ fail() {
 step() { printf 'rpm-check: %s\n' "$*"; }
 must_be() { [ "$2" = "$3" ] || fail "$1: '$2', not '$3'"; }
 in_root() { rpm --root "$root" --dbpath /var/lib/rpm "$@"; }
-# The shell of the root is in no package.
+# No package provides the shell in this root, hence --nodeps.
 change() { in_root --nodeps "$@" 2>"$scratch/said" || fail "rpm $*: $(cat "$scratch/said")"; }
 
 require() {
@@ -33,7 +33,7 @@ require() {
     done
 }
 
-# A shell and `rmdir` with their libraries, the folders that a system has, and the helper.
+# Creates the root: a shell and `rmdir` with their libraries, the usual directories, and the helper.
 make_root() {
     local file helper=$root/usr/lib/systemd/systemd-update-helper
     mkdir -p "$root"/{etc,var/lib/rpm,var/tmp,tmp,dev,usr/bin,usr/lib/systemd/system}
@@ -48,16 +48,17 @@ make_root() {
     in_root --initdb
 }
 
-# What the package has asked of systemd since the last time.
+# Prints the package's requests to systemd since the last call.
 asked() {
     cat "$root/asked" 2>/dev/null || true
     rm -f "$root/asked"
 }
 
-# Every path but those of rpm itself.
+# Lists all paths except those of rpm itself.
 paths() { (cd "$root" && find . -path ./var/lib/rpm -prune -o -print | sort); }
 
-# The package with another version, and with a configuration that its author changed if a line of it is given.
+# Builds a newer version of the package. If a line is given, it is added to the shipped
+# configuration.
 newer_package() {
     local version=$1 line=${2:-} tree=$scratch/tree
     mkdir "$tree"
@@ -82,7 +83,8 @@ installs() {
     must_be 'what it needs' "$(rpm -qp --requires "$package" | grep -v -e '^rpmlib(' -e '^config(' -e '^/bin/sh')" ''
 }
 
-# An upgrade restarts it, and keeps the configuration of the administrator, whether the package's own changed or not.
+# An upgrade restarts the service and keeps the administrator's configuration, even if the package's
+# own configuration changed.
 upgrades() {
     step 'upgrade with a configuration that was changed'
     sed -i 's/^#interval_seconds = 1.0/interval_seconds = 2.0/' "$config"
@@ -105,7 +107,7 @@ erases() {
     step 'erase'
     change -e noctule
     must_be 'asked of systemd' "$(asked)" 'remove-system-units noctule.service'
-    # The work of the administrator stays, as rpm has it: beside its place.
+    # rpm keeps a changed configuration with the suffix .rpmsave.
     cmp -s "$config.rpmsave" "$scratch/mine" || fail "it took a changed configuration away: $(cat "$scratch/said")"
     rm -f "$config.rpmsave" "$config.rpmnew"
     rmdir "$root/etc/noctule" || fail 'more in /etc/noctule'

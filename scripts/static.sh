@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds dist/noctule, which needs no library of the machine it runs on, and dist/noctule.debug with its symbols.
-# With TARGET, as in TARGET=aarch64-unknown-linux-gnu, for another architecture: dist/TARGET/noctule. That needs
-# Rust's library for it (rustup target add), the compiler of C that is named so (aarch64-linux-gnu-gcc), and its
-# libelf.a and libz.a where this finds them, or in LIBRARIES. What is built is run by qemu-user, if it is there.
+# Builds dist/noctule, which needs no libraries at run time, and dist/noctule.debug with its
+# symbols. TARGET selects another architecture: TARGET=aarch64-unknown-linux-gnu builds
+# dist/TARGET/noctule. That needs Rust's standard library for the target (rustup target add) and a C
+# cross compiler (aarch64-linux-gnu-gcc). It also needs the target's libelf.a and libz.a, next to
+# the compiler's own libraries or in LIBRARIES. qemu-user runs the result, if it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Bytes that dist/noctule may have.
+# Maximum size of dist/noctule in bytes.
 most=15000000
 
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -18,7 +19,7 @@ run=()
 can_run=yes
 if [ "$architecture" != "$host" ]; then
     dist=dist/$architecture
-    # As Debian names its compilers.
+    # Debian's prefix of cross compilers.
     tool=${architecture/-unknown/}-
     cc=${tool}gcc
     command -v "$cc" >/dev/null || {
@@ -35,7 +36,7 @@ if [ "$architecture" != "$host" ]; then
 fi
 libraries=${LIBRARIES:-$(dirname "$(realpath "$("$cc" -print-file-name=libelf.a)")")}
 for library in libelf.a libz.a; do
-    # The compiler prints the bare name of what it does not find.
+    # For a library that it does not find, the compiler prints only the name.
     if [ ! -e "$libraries/$library" ]; then
         echo "static: no $library; Fedora: dnf install elfutils-libelf-devel-static zlib-static;" \
             'Alpine: apk add libelf-static zlib-static; for another architecture: docs/install.md' >&2
@@ -43,14 +44,14 @@ for library in libelf.a libz.a; do
     fi
 done
 
-# Paths of this machine stand in messages of panics and in line numbers. With these in their place the binary is
-# the same wherever it is built.
+# Panic messages and line tables contain build paths. They are replaced, so that builds on different
+# machines produce equal binaries.
 target=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")
 cargo_home=$(realpath "${CARGO_HOME:-$HOME/.cargo}")
 cargo fetch --quiet --locked --target "$architecture"
-# Where several fit, rustc and the C compiler take the last one.
+# If several prefixes match, rustc and the C compiler use the last one.
 places=("$cargo_home=/cargo")
-# The name of a folder of sources depends on where they were fetched from.
+# The name of a source directory depends on the registry's address.
 for sources in "$cargo_home"/registry/src/*; do places+=("$sources=/cargo/src"); done
 places+=("$PWD=/noctule" "$target=/noctule/target")
 c_flags=${CFLAGS:-}
@@ -61,8 +62,9 @@ for place in "${places[@]}"; do
 done
 export CFLAGS=$c_flags
 
-# What the binary points at within itself is 446 kB, or 5 kB packed; functions of the same code are one.
-# Both need lld, which comes with rustc, and the first a C library that unpacks it (glibc 2.36, musl 1.2.4): tried.
+# Relative relocations take 446 kB, or 5 kB when packed. Identical functions are folded into one.
+# Both need lld, which comes with rustc. Packing also needs a C library that supports it (glibc
+# 2.36, musl 1.2.4), which a test program checks.
 tools=$(rustc --print sysroot)/lib/rustlib/$host/bin/gcc-ld
 lld=("-B$tools" -fuse-ld=lld -Wl,-z,pack-relative-relocs -Wl,--icf=all)
 link=()
@@ -74,11 +76,12 @@ if echo 'int x, *p = &x; int main(void) { return *p; }' |
 else
     echo 'static: no lld in rustc, or an old C library, or nothing to try it by: the binary will be larger' >&2
 fi
-# Unlike RUSTFLAGS it takes paths with blanks.
+# Unlike RUSTFLAGS, this variable allows paths with spaces.
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${rust_flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
 
-# With --target, build scripts and their libbpf are built apart, stay dynamic, and take libelf of this machine.
+# With --target, build scripts and their libbpf are built separately for the host. They stay dynamic
+# and use the host's libelf.
 of_host=$(dirname "$(realpath "$(cc -print-file-name=libelf.a)")")
 env "LIBBPF_SYS_LIBRARY_PATH_$architecture=$libraries" "LIBBPF_SYS_LIBRARY_PATH_$host=$of_host" \
     cargo rustc --release --locked --package noctule --bin noctule --features static --target "$architecture" \
@@ -90,12 +93,13 @@ if readelf --wide --program-headers --dynamic "$built" | grep -E 'INTERP|NEEDED'
     exit 1
 fi
 mkdir -p "$dist"
-# A backtrace finds names and lines where the second file is beside the first.
+# Backtraces contain names and line numbers if the second file is in the same directory as the
+# first.
 "${tool}objcopy" --only-keep-debug --compress-debug-sections=zlib "$built" "$dist/noctule.debug"
 chmod 644 "$dist/noctule.debug"
 "${tool}objcopy" --strip-all "--add-gnu-debuglink=$dist/noctule.debug" "$built" "$dist/noctule"
 for file in "$dist/noctule" "$dist/noctule.debug"; do
-    # Names in the second are compressed.
+    # Debug sections are compressed, so they are expanded before the search.
     "${tool}objcopy" --decompress-debug-sections "$file" "$tried"
     if grep --text --only-matching --max-count=3 -F -e "$PWD/" -e "$cargo_home/" -e "$target/" "$tried"; then
         echo "static: $file has the above paths of this machine" >&2
