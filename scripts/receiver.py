@@ -1,13 +1,12 @@
-"""A receiver of OTLP, by HTTP and gRPC, that checks what it gets by the official protobuf schema and answers as it
-is asked to.
+"""An OTLP receiver for HTTP and gRPC. Checks requests against the official protobuf schema, and answers as configured.
 
 Usage: receiver.py FILE [--port N] [--grpc-port N] [--tls CERTIFICATE KEY CLIENT_CA]
 
-It prints the ports of HTTP and gRPC. What it accepts is appended to FILE as a line of JSON for each request, with
-what the schema or the semantic conventions do not have ("strange"). It ends when its standard input does.
-PUT /answer with JSON says how the next requests are answered: {"status": 503, "times": 2, "headers": {...},
-"rejected": 5, "delay": 1.5}; a gRPC status for "grpc".
-With --tls both ports speak TLS, and want a certificate of CLIENT_CA, in PEM.
+Prints the HTTP and gRPC ports. Appends each accepted request to FILE as a line of JSON, in which "strange" lists what
+neither the schema nor the semantic conventions contain. Exits when standard input is closed.
+PUT /answer with JSON sets the response to the next requests: {"status": 503, "times": 2, "headers": {...},
+"rejected": 5, "delay": 1.5}, and a gRPC status in "grpc".
+With --tls both ports use TLS and require a client certificate signed by CLIENT_CA. The files are PEM.
 """
 
 import argparse
@@ -39,12 +38,12 @@ REQUESTS = {
 }
 
 
-# Keys of resources and points that are neither ours nor in the semantic conventions.
+# Keys of resources and points that have neither our prefix nor a place in the semantic conventions.
 OWN_KEYS = ["systemd.unit"]
 
 
 def conventions():
-    """Units of the metrics that the semantic conventions have, by name, and the keys of attributes."""
+    """Returns the metrics of the semantic conventions with their units, and the attribute keys."""
     units, keys = {}, set(OWN_KEYS)
     folder = os.path.join(os.path.dirname(semconv.__file__), "_incubating")
     constant = r'^(\w+): Final = \(?\s*"([^"]+)"'
@@ -63,7 +62,7 @@ UNITS, KEYS = conventions()
 
 
 def strange(signal, message):
-    """What the semantic conventions do not have. The keys of log records are those of our JSON."""
+    """Lists deviations from the semantic conventions. Skips keys of log records, which are those of our JSON."""
     found = []
 
     def keys(attributes):
@@ -94,7 +93,7 @@ def strange(signal, message):
 
 
 def unknown_fields(message, path):
-    """Names each message in which a field has no name in the schema."""
+    """Lists the paths of messages with fields that are not in the schema."""
     found = [path for _ in unknown.UnknownFieldSet(message)]
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
@@ -205,7 +204,7 @@ def grpc_servicer(receiver, signal, base):
 
 
 def retry_info(answer):
-    """google.rpc.Status with a RetryInfo, by hand: its schema is in another package."""
+    """Encodes a google.rpc.Status with a RetryInfo by hand, because its schema is in another package."""
 
     def field(number, data):
         return bytes([number << 3 | 2, len(data)]) + data
@@ -223,7 +222,8 @@ class HttpServer(ThreadingHTTPServer):
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_ca)
             context.load_cert_chain(certificate, key)
             context.verify_mode = ssl.CERT_REQUIRED
-            # The thread of the connection shakes hands: who does not holds up nobody.
+            # The handshake runs on the connection's thread, so a stalled client does not block
+            # others.
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def handle_error(self, request, address):
@@ -257,7 +257,7 @@ def main():
     port = grpc_port(server, options.grpc_port, options.tls)
     server.start()
     print(http.server_port, port, flush=True)
-    # Its end is that of who started it.
+    # The receiver ends when its parent closes standard input.
     threading.Thread(target=http.serve_forever, daemon=True).start()
     sys.stdin.read()
     server.stop(0)

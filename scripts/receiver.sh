@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the OpenTelemetry receiver of the tests (scripts/receiver.py). The schema of OTLP, the semantic conventions and
-# gRPC come from PyPI, at the versions of scripts/receiver.txt, into a virtual environment in the cache of the user:
-# once, some 60 MB.
+# Runs the OpenTelemetry receiver of the tests (scripts/receiver.py). Installs the OTLP schema, the
+# semantic conventions and gRPC from PyPI once (about 60 MB), at the versions of
+# scripts/receiver.txt, into a virtual environment in the user's cache.
 # Usage: scripts/receiver.sh ARGUMENTS
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 place=${XDG_CACHE_HOME:-$HOME/.cache}/noctule/receiver
 mkdir -p "$place"
 exec 9>"$place/lock"
-# Tests that run beside each other install it once.
+# Tests that run concurrently install it once.
 flock 9
 if ! cmp -s receiver.txt "$place/installed"; then
     rm -rf "$place/venv"
@@ -18,6 +18,6 @@ if ! cmp -s receiver.txt "$place/installed"; then
     cp receiver.txt "$place/installed"
 fi
 exec 9>&-
-# Handshakes that fail are what some tests are about.
+# Some tests cause failed handshakes, which gRPC would log.
 export GRPC_VERBOSITY=NONE
 exec "$place/venv/bin/python" receiver.py "$@"

