@@ -1,5 +1,5 @@
-//! Who waited for the CPU, how long, and because of whom. The tests compare with the kernel's own
-//! accounting, and with scenes whose cause is known.
+//! Tests of run-queue latency: which group waited, for how long, and which group caused it. The
+//! tests compare with the kernel's own accounting, and with scenes whose cause is known.
 //!
 //! Groups whose load stays on the last CPU get the highest weight, so that other loads on the
 //! machine do not matter. The first CPU is left to the agent.

@@ -1,4 +1,4 @@
-//! Blocked time by class, of threads that wait in known calls.
+//! Tests of blocked time by class, with threads that wait in known calls.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -12,7 +12,7 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, row_of, support, waited, waits};
 
-/// The threads of the load by class: `pipe` has the first thread and the child, too.
+/// Number of the load's threads by class. `pipe` includes the first thread and the child process.
 const THREADS: [(&str, f64); 8] = [
     ("poll", 1.0),
     ("timer", 1.0),
@@ -54,7 +54,7 @@ fn threads_that_sleep_all_the_time_are_blocked_for_the_whole_window() {
     );
     for (class, threads) in THREADS {
         let seconds = blocked(row, class);
-        // The sleeper runs now and then, and waits for a CPU.
+        // The sleeping thread runs occasionally, and waits for a CPU.
         let most = threads * window * 1.001;
         let least = threads * window * 0.999 - waited(row) - number(&row["cpu.seconds"]);
         assert!(
@@ -92,7 +92,7 @@ fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
     let answer = window.close().answer;
     let row = row_of(&answer, &group);
     let busy = waited(row) + number(&row["cpu.seconds"]);
-    // The first thread and the child read pipes, too, and threads wait for each other by futexes.
+    // The first thread and the child also read pipes, and threads wait for each other on futexes.
     let only_ours = |class: &str| !["pipe", "lock"].contains(&class);
     for (class, seconds) in measured.iter().filter(|(class, _)| only_ours(class)) {
         let ours = blocked(row, class);

@@ -1,4 +1,4 @@
-//! Thousands of short-lived groups and processes leave nothing behind.
+//! Tests that thousands of short-lived groups and processes leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;

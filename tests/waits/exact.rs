@@ -1,4 +1,4 @@
-//! How long each process waited, compared with field 2 of `/proc/PID/schedstat`.
+//! Tests of each process's wait, compared with field 2 of `/proc/PID/schedstat`.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ struct Case {
     load: &'static str,
     /// Number of processes that print their wait.
     processes: usize,
-    /// Minimum total wait in seconds. Below it the case proves nothing.
+    /// Minimum wait, below which the case proves nothing.
     least: f64,
 }
 

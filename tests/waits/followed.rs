@@ -1,4 +1,4 @@
-//! A command and its descendants, as one row.
+//! Tests of a command and its descendants as one row.
 
 use std::process::Output;
 

@@ -1,5 +1,5 @@
-//! Time that the host takes, in virtual machines where it is known. A kernel module (`vm/modules`)
-//! provides the clock with which a hypervisor reports it.
+//! Tests of time that the host takes, in virtual machines where it is known. A kernel module
+//! (`vm/modules`) provides the clock with which a hypervisor reports it.
 
 use std::fs;
 use std::path::Path;
@@ -77,20 +77,20 @@ fn what_the_host_takes_is_not_a_neighbour() {
     let _host = Host::takes(75);
     let (answer, stolen) = watched();
     let rows = groups.each_ref().map(|group| row_of(&answer, group));
-    // One of the two waits at any time.
+    // At any time, one of the two groups waits.
     let host: f64 = rows.iter().map(|row| cause(row, "host")).sum();
     assert_close("what the host took", host, stolen, 0.05, 0.0);
     for (row, other) in [(rows[0], rows[1]), (rows[1], rows[0])] {
         assert_adds_up(row);
         assert_eq!(row["verdict"]["kind"], "hurt_by_host", "{row}");
         assert_eq!(row["verdict"]["culprit"], Value::Null, "{row}");
-        // The kernel charges the other one for the time that the host took from it.
+        // The kernel charges the running group for the time that the host took from it.
         let ran = number(&other["cpu.seconds"]) * 0.25;
         assert!(cause(row, "neighbour") < 1.1 * ran, "{ran} s: {row}");
     }
 }
 
-/// A virtual machine that gets half of its CPUs. Threads of one group share one of them.
+/// A virtual machine gets half of its CPUs' time, and threads of one group share a CPU.
 #[test]
 fn threads_that_share_half_a_cpu_blame_no_neighbour() {
     let _machine = support::alone();

@@ -61,8 +61,8 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     );
     assert_adds_up(row);
     let ran = number(&row["cpu.seconds"]);
-    // A thread that does not run waits. The error is the microseconds between an end of the window
-    // and the walk.
+    // This thread waits whenever it does not run. The error is the time between an end of the
+    // window and the walk over run queues, some microseconds.
     let expected = length - ran;
     assert!((waited(row) - expected).abs() < 0.01 * length, "{row}");
     let blamed = culprit(row, &hog).map_or(0.0, |c| number(&c["seconds"]));
@@ -71,9 +71,8 @@ fn an_unfinished_wait_counts_while_it_lasts() {
     assert_ne!(row["verdict"]["kind"], "quiet", "{row}");
 }
 
-/// No file has the start of a wait. But a thread that never sleeps either runs or waits, and
-/// schedstat sums both. From a moment when it ran until its last wait began, as much time passed as
-/// both sums have grown.
+/// No file shows when a wait started. But a thread that never sleeps either runs or waits, and
+/// schedstat sums both. The two sums show how much time passed until the thread's last wait began.
 #[test]
 fn an_unfinished_wait_is_shown_from_its_start() {
     let _machine = support::shared_but(&[support::Part::LastCpu]);

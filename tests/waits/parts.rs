@@ -1,4 +1,4 @@
-//! The parts of each row add up, and waits are divided in proportion to CPU time.
+//! Tests that the parts of each row add up, and that waits are divided in proportion to CPU time.
 
 use std::thread;
 use std::time::Duration;

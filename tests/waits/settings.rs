@@ -1,4 +1,5 @@
-//! The `[waits]` section of the configuration, valid and invalid, and tables that are too small.
+//! Tests of the `[waits]` section of the configuration, valid and invalid, and of tables that are
+//! too small.
 
 use std::thread;
 use std::time::Duration;

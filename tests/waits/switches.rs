@@ -1,4 +1,4 @@
-//! Context switches of the node, compared with the kernel's own count.
+//! Tests of the node's context switches, compared with the kernel's own count.
 
 use std::fs;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Containers that wait for a systemd unit and for kernel threads.
+//! Tests of containers that wait for a systemd unit or for kernel threads.
 
 use std::fs;
 use std::path::Path;

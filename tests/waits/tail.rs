@@ -1,4 +1,5 @@
-//! No false wait is reported: the longest is not longer than the kernel's own accounting allows.
+//! Tests that no false wait is reported: the longest is not longer than the kernel's own accounting
+//! allows.
 
 use std::thread;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! What a quota adds to the waits of a group, compared with the kernel's figure for the group.
+//! Tests of the time that a quota throttles a group, compared with the kernel's figure for the
+//! group.
 //!
-//! The kernel sums the throttled time of run queues over CPUs, and noctule that of threads. The two
-//! are equal if each CPU has one thread of the group.
+//! The kernel sums throttled time per run queue (CPU), and noctule per thread. The two sums are
+//! equal if each CPU has one thread of the group.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Scenes with a known cause.
+//! Tests of verdicts on scenes with a known cause.
 
 use serde_json::Value;
 

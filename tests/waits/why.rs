@@ -1,4 +1,4 @@
-//! `noctule why`, and the first lines of `noctule waits`, which people read first.
+//! Tests of `noctule why`, and of the first lines of `noctule waits`, which people read first.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! A load whose threads are blocked, each in a way of its own.
+//! A load whose threads block, each in a different call.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,9 +20,9 @@ type Call = Box<dyn FnOnce() + Send>;
 
 pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks)];
 
-/// A thread is blocked in each of these calls until the test says something, and in `read` of a pipe
-/// there are two more: the first thread and the child for which one waits. Then the load tells the
-/// seconds for which each thread was in its call.
+/// Blocks a thread in each of these calls until the test sends a line. Two more tasks block in
+/// `read` of a pipe: the first thread, and a child process. Then the load reports the seconds that
+/// each thread spent in its call.
 fn blocks() {
     let ended = Arc::new(AtomicBool::new(false));
     let (pipe, pipe_end) = std::io::pipe().expect("a pipe");
