@@ -6,7 +6,7 @@ use super::support::burner::Burner;
 use super::support::{self, json, noctule};
 
 const NAME: &str = "diff-burner";
-/// The name used by another test that runs in parallel.
+/// The process name used by another test, which runs at the same time.
 const STAR: &str = "diff-began";
 
 /// Records some seconds in which a process of that name runs.

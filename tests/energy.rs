@@ -64,7 +64,7 @@ fn sums_of_counters_that_wrap_are_exact() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
-        // One CPU stays busy. The module measures what the other one does.
+        // One CPU stays busy, so the module's power depends on the other one only.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();

@@ -50,7 +50,7 @@ fn the_environment_can_run_these_tests() {
     }
 }
 
-/// Asked for or not, a feature works or fails for the same reason.
+/// A feature's status and reason are the same whether or not the feature was requested.
 #[test]
 fn doctor_advises_only_what_works_when_it_is_tried() {
     let _machine = support::shared();

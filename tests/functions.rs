@@ -46,7 +46,7 @@ fn functions_of_libraries_are_counted_with_their_arguments() {
     let answer = hist.end_json();
     assert_eq!(answer["hits"], 321, "{answer}");
     assert_eq!(answer["rows"][0]["arg1_int"], 0, "PRIO_PROCESS: {answer}");
-    // The function returns the own priority.
+    // The function returns the caller's own priority.
     let trigger = format!("keys=retval_int if {own} && retval_int < 100");
     let hist = Hist::start("uretprobe:libc.so.6:getpriority", &trigger, &["--json"]);
     getpriority(0, 32);
@@ -116,8 +116,8 @@ fn getenv(name: &std::ffi::CStr, times: u64) {
     }
 }
 
-/// Even if the kernel runs another thread before a program has ended, no thread gets the text, key
-/// or count of another.
+/// The kernel can run another thread before a program has ended. Text, key and count must still
+/// belong to the right thread.
 #[test]
 fn threads_on_one_cpu_do_not_mix_their_hits() {
     const CALLS: u64 = 20_000;
@@ -211,7 +211,7 @@ fn kernel_functions_are_counted_with_their_parameters() {
         let mut bytes = [0; SIZE];
         (0..times).for_each(|_| std::io::Read::read_exact(&mut file, &mut bytes).expect("zeros"));
     };
-    // By the names in BTF, and by registers.
+    // Arguments are selected by their names in BTF, and by register.
     for field in ["count", "arg3"] {
         let trigger = format!("keys={field}:vals={field} if {own} && {field} == {SIZE}");
         let hist = Hist::start("kprobe:vfs_read", &trigger, &["--json"]);

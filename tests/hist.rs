@@ -316,8 +316,8 @@ fn time_between_events_matches_the_sleeps() {
     assert!(errors.contains("Missing `on=`"), "{errors}");
 }
 
-/// More first events than the kernel side stores: requests for a process group that does not exist
-/// get no second event.
+/// Makes more unmatched first events than the kernel-side table has room for. Requests for a
+/// process group that does not exist have no second event.
 #[test]
 fn unmatched_first_events_make_room() {
     let _machine = support::shared();

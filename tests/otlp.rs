@@ -495,7 +495,8 @@ fn overflow_of_the_queue_is_counted() {
     wait_until("it goes on", || {
         times(&sending.receiver).len() > had.len() + 5
     });
-    // The request in flight has its own room, and a request larger than the queue waits alone.
+    // A request in flight does not count against the queue. A request larger than the queue is
+    // queued alone.
     assert!(bytes < 65_536.0 * 8.0, "{bytes}");
     sending.assert_sent_is_exact();
     // Lost points cost resolution, but no totals.

@@ -60,7 +60,7 @@ fn unknown_name_is_answered_with_the_closest_ones() {
         group.path().trim_start_matches('/')
     ));
     let _load = Load::shell(&unit.group, "read line");
-    // A stream waits for such a unit.
+    // Only `events` accepts an unknown unit, because the unit may still appear.
     for (command, status) in [("stat", 2), ("waits", 2), ("top", 2), ("events", 0)] {
         let output = noctule(&[command, "--for", "1s", "--unit", "naerest"]);
         let said = String::from_utf8_lossy(&output.stderr);

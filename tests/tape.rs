@@ -1,4 +1,4 @@
-//! Recordings: a recording gives the same answers as the live system gave.
+//! Tests that a recording gives the same answers as the live system gave.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -123,7 +123,7 @@ fn a_recording_of_everything_answers_every_question() {
         let whole = json(&[&question[..], &["--json", "--from", &tape]].concat());
         let window = whole["window_seconds"].as_f64().expect("a window");
         assert!((3.0..60.0).contains(&window), "{window}");
-        // The last two seconds. The window consists of the batches in them.
+        // The window consists of the batches in the last two seconds.
         let end = json(&[&question[..], &["--json", "--from", &tape, "--for", "2.5s"]].concat());
         let part = end["window_seconds"].as_f64().expect("a window");
         assert!(part < window, "{part} of {window}");

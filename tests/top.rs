@@ -1,4 +1,4 @@
-//! `noctule top` on a real terminal, by tmux.
+//! Tests of `noctule top` on a real terminal, provided by tmux.
 
 use std::collections::BTreeMap;
 use std::fs;

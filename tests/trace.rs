@@ -1,4 +1,4 @@
-//! `noctule trace`: every event, with the same text as in the kernel's own tracing.
+//! Tests that `noctule trace` shows every event, with the same text as the kernel's own tracing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

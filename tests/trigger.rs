@@ -1,4 +1,4 @@
-//! `noctule trigger` compared with the kernel's event triggers, on the same work.
+//! Tests of `noctule trigger` against the kernel's event triggers, on the same work.
 
 use std::thread;
 

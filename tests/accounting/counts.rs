@@ -162,7 +162,7 @@ fn pages_read_match_the_file() {
         let path = folder.path().join(i.to_string());
         write(&path, case);
         let command = format!("read {} {}", path.display(), case.read);
-        // Reading twice shows whether a read is confused by leftovers of the previous one.
+        // The second read shows whether state of the previous read is left over.
         for _ in 0..2 {
             let [read, _] = counted(&agent, &mut load, &command);
             let expected = pages_of(case);

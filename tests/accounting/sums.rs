@@ -16,8 +16,8 @@ use super::support::record::Recorder;
 use super::support::window::Window;
 use super::support::{self, assert_close};
 
-/// Starts a hog, a thread that sleeps and wakes, eight threads of which four end, and a shell that
-/// starts one process after another.
+/// Starts a hog, a thread that sleeps and wakes, eight threads, four of them short-lived, and a
+/// shell that starts one process after another.
 fn mixed(group: &Group) -> Vec<Load> {
     let forks = "while :; do ( j=0; while [ $j -lt 3000 ]; do j=$((j + 1)); done ); done";
     vec![

@@ -10,11 +10,11 @@ use super::{agent, assert_exact};
 struct Case {
     name: &'static str,
     program: Program,
-    /// Whether threads of it end before the comparison. The load reports their use.
+    /// Whether some threads end before the comparison. The load reports their use.
     threads_end: bool,
-    /// Whether it asks for a real-time priority.
+    /// Whether the load requests a real-time priority.
     realtime: bool,
-    /// CPU time after which it stops, in seconds.
+    /// CPU time in seconds after which the load is stopped.
     seconds: f64,
 }
 

@@ -52,7 +52,7 @@ fn missing_folder_is_reported_before_measuring() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("none/answer");
     let file = file.to_str().expect("UTF-8");
-    // A measurement of an hour would be noticed.
+    // If the command measured for an hour first, the test would time out.
     let (code, said) = failure(&["stat", "--for", "1h", "-o", file]);
     assert_eq!(code, 1, "{said}");
     assert_says(&said, &[file, "No such file"]);

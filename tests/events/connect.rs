@@ -13,7 +13,7 @@ use super::{end, number, port, was_skipped};
 const KINDS: [&str; 2] = ["--kind", "tcp"];
 
 /// Returns whether connect(2) and accept(2) are traced. That requires fexit, and every kernel with
-/// fexit has the functions.
+/// fexit also has the traced functions.
 pub(super) fn calls_are_seen() -> bool {
     let answer = support::json(&["doctor", "--json"]);
     let features = answer["features"].as_array().expect("features");
@@ -26,7 +26,7 @@ pub(super) fn calls_are_seen() -> bool {
     fexit
 }
 
-/// Connects with a blocking or non-blocking call. Returns the own address or the error.
+/// Connects with a blocking or non-blocking call. Returns the local address or the error.
 fn connect(load: &mut Load, address: &str, waits: bool) -> String {
     if waits {
         return load.ask(&format!("connect {address}"));

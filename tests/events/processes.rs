@@ -27,7 +27,8 @@ fn identity(event: &Value) -> (u64, u64) {
     (pid(event), start.as_u64().expect("a start"))
 }
 
-/// The time since boot is another one in there, for the agent and not for the kernel.
+/// In a time namespace the agent sees a shifted time since boot; the kernel's events are not
+/// shifted.
 #[test]
 fn in_a_time_namespace_processes_have_their_dates() {
     let _machine = support::shared();
@@ -53,7 +54,7 @@ fn in_a_time_namespace_processes_have_their_dates() {
     let ends = named(&events, "process.exit");
     assert!(!ends.is_empty(), "{events:?}");
     for end in ends {
-        // Of the moment of boot a tenth of a second is unknown.
+        // The time of boot is known only to a tenth of a second.
         let dates = began - 200_000_000..=ended + 200_000_000;
         let date = identity(end).1;
         assert!(dates.contains(&date), "{date} is not in {dates:?}");
@@ -249,8 +250,9 @@ fn existing_processes_are_reported_once() {
         *starts.entry(identity(start)).or_default() += 1;
     }
     assert!(starts.values().all(|count| *count == 1), "{starts:?}");
-    // Every ended process was known before, either as existing or by its start. The exception is a
-    // process that existed when tracing of starts began and was gone when the list was made.
+    // Each exit has an earlier start event, of a new or an existing process. The exception is a
+    // process that existed when tracing of starts began and had exited when existing processes were
+    // listed.
     let time = |event: &Value, key: &str| event[key].as_u64().expect("a time");
     let seen = named(&told, "process.start").into_iter();
     let seen = seen.filter(|start| start["noctule.origin"].is_null());
@@ -535,7 +537,8 @@ fn failed_exec_has_path_and_reason() {
         assert_eq!(event["error.type"], error, "{event}");
         assert_eq!(event["user.id"], 0, "{event}");
         assert_eq!(event["process.parent_pid"], std::process::id(), "{event}");
-        // The event belongs to the child that tried it, and only once; the child executed nothing.
+        // The failed exec is reported once, for the child that tried it. The child has no exec
+        // event.
         let end = stream.wait_for("it has ended", |e| {
             e["event.name"] == "process.exit" && pid(e) == pid(&event)
         });

@@ -87,8 +87,8 @@ fn both_ends_of_a_connection_are_reported() {
     }
 }
 
-/// With a SYN cookie the kernel has forgotten when it answered; of what was sent again it does not know which one the
-/// other side has.
+/// With a SYN cookie the kernel does not remember when it answered the connection request. After a
+/// retransmission neither side can tell which copy was answered.
 #[test]
 fn a_handshake_that_was_not_timed_leaves_no_round_trip_time() {
     let _machine = support::shared();
@@ -689,7 +689,7 @@ fn a_close_has_its_reason_and_the_side_that_closed() {
     // The client's action, and the expected event of each side.
     let cases = [
         ("finish", ("fin", "local"), ("fin", "peer")),
-        // The client has not read received data.
+        // The client leaves received data unread.
         ("close", ("aborted", "local"), ("reset", "peer")),
     ];
     for (act, here, there) in cases {

@@ -124,7 +124,7 @@ fn questions_have_the_names_codes_and_latency_of_the_resolver() {
     let client = namespace.run(|| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let port = client.local_addr().expect("bound").port();
     client.connect("127.0.0.1:53").expect("a socket of UDP");
-    // Sent first, because a missing answer is known last.
+    // Sent first, because a missing answer is reported only after a timeout.
     let silent = question(1, &[b"silent", b"test"], A);
     client.send(&silent).expect("sent");
     client.send(&silent).expect("sent again");

@@ -88,7 +88,7 @@ impl Mixin {
         Self(serde_yaml_ng::from_str(&filled).expect("YAML"))
     }
 
-    /// Its recording rules, and what kube-state-metrics would give.
+    /// Returns the mixin's recording rules, with stand-ins for the series of kube-state-metrics.
     fn rules(&self) -> NamedTempFile {
         let pod = json!({"namespace": "prod", "pod": "shop-1", "node": "n1"});
         let owner = json!({

@@ -209,7 +209,7 @@ fn maximum_is_saved_with_its_fields() {
         (&fd.into(), &"writer-great".into()),
         "{kept}"
     );
-    // Each size is the maximum once, and never again.
+    // Each size is a new maximum at most once.
     assert_eq!(largest["rows"][0]["size"], 500_776, "{largest}");
     let rows = largest["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["hitcount"] == 1), "{largest}");

@@ -19,7 +19,8 @@ fn descriptors(snapshot: &Value) -> Vec<i64> {
         .collect()
 }
 
-/// Two threads close descriptors, each on its own CPU. One of them closes the highest one once.
+/// Two threads close descriptors, each on its own CPU. One of them closes the highest descriptor
+/// once.
 #[test]
 fn snapshot_has_the_events_before_the_greatest_value() {
     let _machine = support::shared();

@@ -219,8 +219,8 @@ impl Group {
         self.realtime("100000");
     }
 
-    /// Like [`Self::allow_realtime`], for nearly all of the time. All groups together get 95 %, so
-    /// only one group can have this much, next to one with little.
+    /// Like [`Self::allow_realtime`], for 85 % of the time. All groups together get 95 %, so only
+    /// one group can have this budget, in addition to one with a tenth.
     pub(crate) fn allow_realtime_throughout(&self) {
         self.realtime("850000");
     }

@@ -34,8 +34,8 @@ pub(crate) struct Expected {
     /// Kinds of losses that occur on this kernel, and the reason.
     #[serde(default)]
     pub(crate) losses: BTreeMap<String, String>,
-    /// The release that `verified` applies to, if the kernel changes. Counts of another release are
-    /// only printed, for whoever updates the table.
+    /// The release that `verified` applies to, if the kernel is one that changes. Counts of other
+    /// releases are only printed, as a help to update the table.
     pub(crate) verified_of: Option<String>,
     /// Number of instructions that the verifier processes, by program.
     #[serde(default)]
@@ -81,8 +81,8 @@ pub(crate) fn expected() -> Option<Expected> {
     Some(table)
 }
 
-/// Returns whether the kernel refuses a program attached to a function. The program tested is
-/// independent of noctule.
+/// Returns whether the kernel refuses a program attached to a function. Tests this with a program
+/// that is not part of noctule.
 fn refuses_functions() -> bool {
     static REFUSES: OnceLock<bool> = OnceLock::new();
     *REFUSES.get_or_init(|| {

@@ -136,7 +136,8 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // Its data is deleted with it, so it need not shut down cleanly. It may have ended.
+        // No clean shutdown is required, because the data is deleted too. The server may have
+        // ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

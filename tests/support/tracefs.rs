@@ -75,8 +75,8 @@ impl<'a> Instance<'a> {
         self.tracefs.read(&format!("{}/{path}", self.name))
     }
 
-    /// Returns the event and the text of each line of the trace, in the kernel's order. For a
-    /// system call's event, the kernel prints one text in place of both.
+    /// Returns event and text of each line of the trace, in the kernel's order. For a system call,
+    /// the kernel prints a single text instead.
     pub(crate) fn lines(&self) -> Vec<String> {
         let text = |line: &str| {
             // `   comm-pid   [001] d..1.  123.456789: event: text`. A name can contain anything.

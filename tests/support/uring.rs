@@ -11,7 +11,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 /// The thread that opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The thread that submits the request if the call need not block, otherwise a kernel worker.
+    /// The submitting thread if the call does not block, otherwise a kernel worker.
     Itself,
     /// Always a kernel worker.
     Worker,

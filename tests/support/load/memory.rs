@@ -56,7 +56,7 @@ fn eat() {
     }
 }
 
-/// Holds the requested number of MiB until it is told to end.
+/// Holds the requested number of MiB until the test sends a line.
 fn holder() {
     tell("ready");
     let count: usize = hear().parse().expect("a number");

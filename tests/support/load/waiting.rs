@@ -269,8 +269,7 @@ fn moved() {
     report();
 }
 
-/// `THREADS SECONDS`: threads that use the CPU, each of which constantly moves itself to another
-/// CPU.
+/// `THREADS SECONDS`: threads that use the CPU and constantly move themselves to another CPU.
 fn movers() {
     tell("ready");
     let end = Instant::now() + Duration::from_secs_f64(argument(1).expect("SECONDS"));
