@@ -192,7 +192,7 @@ impl<R: Keyed> Default for Changes<R> {
 }
 
 impl<R: Keyed> Changes<R> {
-    /// Writes counts as differences to the row before.
+    /// Makes the table write counts as differences from the row before.
     pub(crate) fn write_differences(&mut self) {
         self.differences = true;
     }

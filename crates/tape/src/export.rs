@@ -29,10 +29,11 @@ use place::{Place, Places};
 /// Bounds of buffered data. Tests use smaller ones, to get many row groups of few rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Maximum of buffered rows. They are written in the order of their keys, which compresses
-    /// well.
+    /// Maximum number of buffered rows. They are written in the order of their keys, which
+    /// compresses well.
     pub(crate) rows: usize,
-    /// Arrow bytes at which a Parquet row group is written. In the file it takes a tenth of that.
+    /// Size in memory at which a Parquet row group is written. In the file it takes a tenth of
+    /// that.
     pub(crate) group_bytes: usize,
 }
 
@@ -45,7 +46,7 @@ impl Default for Sizes {
     }
 }
 
-/// Maximum of events converted at a time. There can be any number between two batches.
+/// Maximum number of events converted at a time. There can be any number between two batches.
 pub(crate) const MOST_EVENTS: usize = 10_000;
 
 const DAY_NS: u64 = 86_400_000_000_000;

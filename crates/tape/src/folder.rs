@@ -21,7 +21,7 @@ pub(crate) const REMOVING: &str = "removing";
 /// Format of the start time in a segment's name.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// Minimum of digits in the number with which a segment's name starts.
+/// Minimum number of digits with which a segment's name starts.
 const DIGITS: usize = 8;
 
 /// Above any number that a recording reaches. A forged folder name can contain a larger one.

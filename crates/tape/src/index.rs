@@ -1,5 +1,5 @@
 //! The index of a segment. Each write of the tables appends a line with the place and checksum of
-//! the written data. The line is written after the data, so data without a line are incomplete.
+//! the written data. The line is written after the data, so data without a line is incomplete.
 //!
 //! Other Arrow readers do not need the index: each table is a complete Arrow stream.
 

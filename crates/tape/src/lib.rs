@@ -3,7 +3,7 @@
 //!
 //! A recording ("tape") is a folder of segments (docs/tape.md). A segment has one file per table.
 //! It starts with every row and continues with the changed rows. Damage ends what can be read of
-//! its segment. It is reported with its place, and the data before it remain readable.
+//! its segment. It is reported with its place, and the data before it remains readable.
 
 mod age;
 mod changes;

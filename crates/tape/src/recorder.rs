@@ -13,11 +13,11 @@ use crate::error::Error;
 use crate::tally::Tally;
 use crate::writer::{Options, Unwritten, Writer};
 
-/// Maximum of queued batches and events.
+/// Maximum number of queued batches and of queued events.
 const MOST_BATCHES: usize = 16;
 const MOST_EVENTS: usize = 50_000;
 
-/// Maximum of exited processes that are kept from dropped batches.
+/// Maximum number of exited processes that are kept from dropped batches.
 const MOST_EXITED: usize = 20_000;
 
 /// Writes a recording on a separate thread.

@@ -27,7 +27,7 @@ const FLUSH_NS: u64 = 10_000_000_000;
 /// most this far. It makes recordings 3% larger.
 const WHOLE_NS: u64 = 60_000_000_000;
 
-/// Maximum of unwritten rows, which bounds memory.
+/// Maximum number of unwritten rows, which bounds memory.
 const MOST_ROWS: usize = 200_000;
 
 /// A segment is closed when it reaches the size limit divided by this. The oldest segment is
@@ -184,7 +184,7 @@ impl Writer {
         self.tables.events(self.tick, events, &mut self.owners);
     }
 
-    /// Whether the maximum of unwritten rows is reached.
+    /// Whether the maximum number of unwritten rows is reached.
     pub(crate) fn is_full(&mut self) -> bool {
         self.tables.rows() >= MOST_ROWS
     }
@@ -446,7 +446,7 @@ impl Open {
         Ok(())
     }
 
-    /// Ends the streams and waits until all data are on the disk.
+    /// Ends the streams and waits until the disk has stored everything.
     fn close(mut self) -> Result<(), Error> {
         for table in &mut self.tables {
             let ended = table.stream.finish().map_err(io::Error::other);

@@ -83,7 +83,7 @@ impl Table {
                 .iter()
                 .map(|rows| levels::leaves(field, rows.column(at)));
             let mut of_batches: Vec<_> = of_batches.map(Vec::into_iter).collect();
-            // All batches have equally many leaves, because a file has one schema.
+            // All batches have the same number of leaves, because a file has one schema.
             loop {
                 let leaf: Vec<Leaf> = of_batches.iter_mut().filter_map(Iterator::next).collect();
                 if leaf.is_empty() {

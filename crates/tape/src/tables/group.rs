@@ -113,8 +113,8 @@ impl GroupRecord {
 }
 
 record! {
-    /// Counters of a cgroup for one destination. Without an address, those of all destinations that
-    /// found no room in the map.
+    /// Counters of a cgroup for one destination. A row without an address sums up the destinations
+    /// that found no room.
     pub(crate) struct DestinationRecord {
         cgroup: u64,
         destination: Option<String>,

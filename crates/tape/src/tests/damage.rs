@@ -178,7 +178,7 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
     const LAST: Option<&str> = Some("the line of what was written last is missing");
     type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
     let cases: [Case<'_>; 11] = [
-        // Without the last line, all data are still named.
+        // Without the last line, the index still names all data.
         (0, &lines_cut(1), None),
         (2, &lines_cut(1), None),
         (0, &lines_cut(2), MISSING),

@@ -19,7 +19,7 @@ const FOLDER: &str = "NOCTULE_TAPE_TEST_FOLDER";
 const ROUNDS: u64 = 200;
 const SEED: u64 = 5;
 
-/// Maximum of batches that the writer makes.
+/// Maximum number of batches that the writer makes.
 const TICKS: usize = 400;
 
 /// Writes until it is killed.

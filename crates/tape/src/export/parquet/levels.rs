@@ -215,7 +215,8 @@ mod tests {
         assert_eq!(found(outer.finish(), true), [expected]);
     }
 
-    /// Each column of a struct has equally many slots, even if the struct or a column is null.
+    /// Each column of a struct has the same number of slots, even if the struct or a column is
+    /// null.
     #[test]
     fn a_list_of_structs_has_a_leaf_for_each_column() {
         let fields = vec![
