@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `write` repeats the recorded batches through the real writer, with counters that keep growing.
-//! It prints how fast each table grows. `read` prints the minimum of five rounds of two queries:
-//! the one of `noctule waits --at -12h --for 5m`, and the one of `top` for one moment.
+//! It prints how fast each table grows. `read` measures what `noctule waits --at -12h --for 5m`
+//! reads, and what `top` reads for one moment. It prints the minimum of five rounds of each.
 #![allow(clippy::print_stdout, reason = "an example speaks to its user")]
 
 use std::collections::{BTreeMap, HashMap};

@@ -106,8 +106,8 @@ impl OpenFolder {
     }
 }
 
-/// Returns why secrets must not be written to a place owned by `owner`, if they must not: the owner
-/// of a folder controls its content. Root may own it, because root can read everything anyway.
+/// Returns an error message if a place for secrets belongs to another user, who could replace its
+/// content. Root may own it, because root can read everything anyway.
 fn others(owner: u32, me: u32) -> Option<String> {
     (owner != 0 && owner != me).then(|| {
         format!(
