@@ -6,11 +6,6 @@
 //! [`program`] and [`emit`]. These stages are pure: they read no file and no clock, and need no
 //! privileges.
 
-#![allow(
-    missing_docs,
-    reason = "the names of most fields and variants describe them"
-)]
-
 pub mod asm;
 pub mod buckets;
 pub mod classic;
