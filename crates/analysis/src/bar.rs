@@ -1,11 +1,11 @@
-//! The causes of a wait as the parts of a bar.
+//! Draws the causes of a wait as the segments of a bar.
 
 use noctule_model::Cause;
 
 use crate::WaitReportRow;
 
 impl WaitReportRow {
-    /// A bar of so many characters: how many of them each cause has. They fill it, unless there was
+    /// Divides a bar of `characters` among the causes. The segments fill the bar, unless there was
     /// no wait.
     pub fn bar(&self, characters: usize) -> impl Iterator<Item = (Cause, usize)> {
         let all = self.wait_ns.iter().map(|part| u128::from(*part));
@@ -39,7 +39,7 @@ mod tests {
                 [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],
             ),
-            // Of a forged recording.
+            // As in a forged recording.
             (
                 [1 << 63, 1 << 63, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],

@@ -1,21 +1,21 @@
-//! What is the matter with a group that waits: a pure function of what was measured.
+//! Evidence and verdict: a pure function from the figures of a group to the diagnosis of its waits.
 
 use noctule_model::{Cause, VerdictKind, Waiting};
 
 use crate::OwnWaits;
 
-/// When a wait is worth a verdict.
+/// Limits from which a wait is worth a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Part of the time for which the group wanted the CPU that it must have waited. Contention and
-    /// throttling are compared with it one by one.
+    /// Minimum wait, as a part of the time for which the group wanted the CPU. Contention and throttling are each
+    /// compared with it.
     pub wait_share: f64,
-    /// Seconds of waiting in each second below which the group is quiet, whatever its share.
+    /// A group that waits for fewer seconds in each second than this is quiet, whatever its share.
     pub wait_seconds_per_second: f64,
-    /// Part of what was waited for others that one culprit must have caused to be named as the one.
+    /// Minimum part of the wait for other groups that one culprit must have caused to be named.
     pub culprit_share: f64,
-    /// Against its own history: when the 99th percentile of its waits is this many times the usual
-    /// one, a quarter of the two thresholds above is enough.
+    /// If the 99th percentile of the waits is this many times the usual one, a quarter of the first two thresholds is
+    /// enough.
     pub baseline_factor: f64,
 }
 
@@ -31,13 +31,13 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// `culprit_share`, less where one was named before.
+    /// Returns `culprit_share`, reduced if the previous verdict already named a culprit.
     pub(crate) fn culprit_share_after(&self, before: VerdictKind) -> f64 {
         self.culprit_share * stay(before == VerdictKind::HurtByNeighbour)
     }
 }
 
-/// Causes of a wait in which somebody else had the CPU.
+/// Causes of a wait during which the CPU ran something else.
 pub(crate) const CONTENDED: [Cause; 6] = [
     Cause::Neighbour,
     Cause::Own,
@@ -47,58 +47,60 @@ pub(crate) const CONTENDED: [Cause; 6] = [
     Cause::Unattributed,
 ];
 
-/// Waits below this length are nobody's trouble, whatever they usually are: they are not compared
-/// with the history.
+/// Waits shorter than this do not matter, so they are not compared with the history.
 const COMPARED_NS: u64 = 1_000_000;
 
-/// A wait that goes on for that long is worth a verdict, whatever its part of the wanted time.
+/// A wait of this length is worth a verdict, even if it is a small part of the wanted time.
 pub(crate) const STARVES_NS: u64 = 1_000_000_000;
 
-/// What was measured of one group in one window.
+/// Figures of one group in one window. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Length of the window, nanoseconds.
+    /// Length of the window.
     pub window_ns: u64,
-    /// How long its threads ran.
+    /// Time for which its threads ran.
     pub cpu_ns: u64,
-    /// How long they waited, by index of [`Cause`].
+    /// Time for which its threads waited, by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// Its threads that wait at the end of the window.
+    /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
-    /// 99th percentile of its waits; `None` when there was none.
+    /// 99th percentile of its waits; `None` if there was no wait.
     pub p99_ns: Option<u64>,
-    /// The most that one other group caused, or many below one, of those that can be named. Threads of the kernel
-    /// are no group.
+    /// Longest wait caused by one nameable group, or by several groups below one path. Kernel threads do not count as a
+    /// group.
     pub top_culprit_ns: u64,
-    /// A quota was used up ([`noctule_model::QuotaUse::binds`]): it could not have used the time that others had.
+    /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). It could not have used the CPU time that
+    /// went to other groups.
     pub quota_binds: bool,
-    /// What it waited for other groups that cost it something: where a quota binds, those that use it up with
-    /// this one; else all.
+    /// Wait for other groups that cost the group CPU time. If a quota binds, only groups that share the quota count;
+    /// otherwise all do.
     pub costly_ns: u64,
     /// Why its threads waited for each other.
     pub own_waits: OwnWaits,
-    /// The usual figures of the group; `None` when too little is known.
+    /// The usual figures of the group; `None` if its history is too short.
     pub baseline: Option<Baseline>,
 }
 
-/// What is usual for a group: medians over the windows of the last minutes.
+/// Usual figures of a group: medians over the windows of the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baseline {
-    /// 99th percentile of its waits, nanoseconds.
+    /// 99th percentile of its waits, in nanoseconds.
     pub p99_ns: u64,
-    /// Part of the time for which it wanted the CPU that it waited behind somebody.
+    /// Contended wait as a part of the time for which the group wanted the CPU.
     pub contended_share: f64,
 }
 
 impl Evidence {
-    /// Waited because of one cause.
+    /// Returns the wait with this cause.
     pub fn of(&self, cause: Cause) -> u64 {
         self.wait_ns[cause as usize]
     }
 
-    /// Waited behind somebody: another group, threads of the kernel, its own threads, interrupts or the host.
-    /// What is not attributed is among it, because somebody had the CPU.
-    /// Waits of its threads for each other while CPUs were idle that they may use are the scheduler's choice, and none.
+    /// Returns the wait during which something else had the CPU: another group, kernel threads, the group's own
+    /// threads, interrupts or the host.
+    ///
+    /// Unattributed wait is included, because something had the CPU. Waits of the group's threads for each other are
+    /// left out if CPUs that they may use were idle: the scheduler chose to queue them.
     pub fn contended_ns(&self) -> u64 {
         let all: u64 = CONTENDED.iter().map(|cause| self.of(*cause)).sum();
         match self.own_waits {
@@ -107,7 +109,7 @@ impl Evidence {
         }
     }
 
-    /// Waited for its own threads, because there are more of them than CPUs that they may use.
+    /// Returns the wait for the group's own threads, if it has more threads than CPUs that it may use.
     pub fn own_ns(&self) -> u64 {
         match self.own_waits {
             OwnWaits::TooMany => self.of(Cause::Own),
@@ -115,7 +117,7 @@ impl Evidence {
         }
     }
 
-    /// Waited for its own threads, because others had the CPUs that they could have used.
+    /// Returns the wait for the group's own threads, if other groups had the CPUs that these threads could have used.
     pub fn crowded_ns(&self) -> u64 {
         match self.own_waits {
             OwnWaits::Crowded => self.of(Cause::Own),
@@ -123,18 +125,19 @@ impl Evidence {
         }
     }
 
-    /// Waited because of other groups.
+    /// Returns the wait that other groups caused.
     pub fn neighbours_ns(&self) -> u64 {
         self.of(Cause::Neighbour) + self.crowded_ns()
     }
 
-    /// Whether most of what it waited because of other groups was for its own threads.
+    /// Returns whether other groups caused more wait by crowding the group's threads onto few CPUs than by running in
+    /// their place.
     pub fn is_crowded(&self) -> bool {
         self.crowded_ns() > self.of(Cause::Neighbour)
     }
 
-    /// The part of [`Self::neighbours_ns`] of which the culprits are compared: those that had the CPU, or those that had
-    /// the CPUs beside.
+    /// Returns the part of [`Self::neighbours_ns`] that culprits are compared with. Culprits had either the CPU itself
+    /// or, if the group was crowded, the other CPUs.
     pub fn blamed_ns(&self) -> u64 {
         match self.is_crowded() {
             true => self.neighbours_ns(),
@@ -142,35 +145,35 @@ impl Evidence {
         }
     }
 
-    /// Waited behind somebody or throttled: what a verdict is about.
+    /// Returns the contended and throttled wait, which verdicts are about.
     pub fn lost_ns(&self) -> u64 {
         self.contended_ns() + self.of(Cause::Throttle)
     }
 
-    /// Waited behind other groups and threads of the kernel.
+    /// Returns the wait for other groups and kernel threads.
     pub fn others_ns(&self) -> u64 {
         self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
-    /// Time for which its threads wanted a CPU: they ran or waited.
+    /// Returns the time for which its threads wanted a CPU: they ran or waited.
     pub fn wanted_ns(&self) -> u64 {
         self.cpu_ns + self.wait_ns.iter().sum::<u64>()
     }
 
-    /// A time as a part of that for which it wanted the CPU.
+    /// Returns a time as a part of the time for which the group wanted the CPU.
     pub fn share(&self, ns: u64) -> f64 {
         ns as f64 / self.wanted_ns().max(1) as f64
     }
 
-    /// How many times longer than usual its long waits are; `None` without a history, or when they
+    /// Returns by what factor the long waits exceed the usual ones. Returns `None` without a history, or if the waits
     /// are too short to matter.
     pub fn times_usual(&self) -> Option<f64> {
         let p99 = self.p99_ns.filter(|&ns| ns >= COMPARED_NS)?;
         Some(p99 as f64 / self.baseline?.p99_ns.max(1) as f64)
     }
 
-    /// Decides. `before` is the verdict of the window before this one: it stays until the figures
-    /// are clearly on the other side of a threshold.
+    /// Returns the verdict. `before` is the verdict of the previous window. It stays until the figures are clearly on
+    /// the other side of a threshold.
     pub fn verdict(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         let unusual = self
             .times_usual()
@@ -196,7 +199,7 @@ impl Evidence {
                 VerdictKind::HeldByQuota
             }
             (true, false) => VerdictKind::HeldByQuota,
-            // The quota lasted nearly to the end of each period only because others had the CPU.
+            // Other groups delayed the group so much that its quota lasted nearly to the end of each period.
             (false, true) if self.quota_binds && !by_neighbours && !self.is_mostly_own() => {
                 VerdictKind::HeldByQuota
             }
@@ -204,25 +207,25 @@ impl Evidence {
         }
     }
 
-    /// Whether it waited for its own threads more than for all others.
+    /// Returns whether the group's own threads caused more than half of the contended wait.
     fn is_mostly_own(&self) -> bool {
         2 * self.own_ns() > self.contended_ns()
     }
 
-    /// Whether a thread of it has not run for so long that it is not quiet, although its waits are a small
-    /// part of what all its threads wanted. Waits for an idle CPU to wake up are short.
+    /// Returns whether a thread has waited so long that the group is not quiet. The wait may be a small part of the
+    /// time that all its threads wanted. `lost_ns` excludes waits for an idle CPU to wake up, which are short.
     fn starves(&self) -> bool {
         self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }
 
-    /// Whether one culprit causes most of what was waited for other groups.
+    /// Returns whether one culprit caused most of the wait for other groups.
     fn has_culprit(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
         let share = thresholds.culprit_share_after(before);
         let neighbours = self.blamed_ns();
         neighbours > 0 && self.top_culprit_ns as f64 >= share * neighbours as f64
     }
 
-    /// Who has the CPU for the largest part of the contention.
+    /// Returns the verdict for the largest part of the contended wait.
     fn contention(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         use VerdictKind::{
             HurtByHost, HurtByInterrupts, HurtByKernel, HurtByNeighbour, HurtByNeighbours,
@@ -250,7 +253,7 @@ impl Evidence {
             .iter()
             .max_by(|a, b| weight(a).total_cmp(&weight(b)));
         match largest {
-            // Next to nothing is known of who had the CPU: nobody is named for it.
+            // Too little is known about what had the CPU to blame one class.
             Some((kind, _)) if self.share(known) >= KNOWN * self.share(self.contended_ns()) => {
                 *kind
             }
@@ -259,10 +262,11 @@ impl Evidence {
     }
 }
 
-/// Part of the contention of which it must be known who had the CPU.
+/// Minimum part of the contended wait whose cause must be known.
 const KNOWN: f64 = 0.1;
 
-/// What a threshold is multiplied with: who is above it stays until it is clearly below.
+/// Returns the factor for a threshold. It is lower for a group that is already above the threshold, so that its verdict
+/// does not flap.
 fn stay(above: bool) -> f64 {
     if above { 0.8 } else { 1.0 }
 }
@@ -273,8 +277,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A window of 1 s: ran for `cpu`, waited for throttle, neighbour, own, kernel, interrupts, host,
-    /// idle and unattributed, all in milliseconds; one culprit has all of the neighbours' part.
+    /// Returns the evidence of a window of 1 s. The group ran for `cpu` and waited for throttle, neighbour, own,
+    /// kernel, interrupts, host, idle and unattributed, all in milliseconds. One culprit caused all of the neighbours'
+    /// part.
     fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
         Evidence {
             window_ns: 1000 * MS,
@@ -340,7 +345,7 @@ mod tests {
         evidence.quota_binds = true;
         evidence.costly_ns = 0;
         assert_eq!(judged(&evidence), VerdictKind::HeldByQuota);
-        // One that uses up the same limit takes that time from it.
+        // A group below the same limit takes the CPU time.
         evidence.costly_ns = 200 * MS;
         assert_eq!(judged(&evidence), VerdictKind::QuotaAndNeighbours);
     }
@@ -355,7 +360,7 @@ mod tests {
         assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbours);
         evidence.top_culprit_ns = 900 * MS;
         assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
-        // Most of what it waited is known by name.
+        // The culprits of most of the wait are known.
         let mut evidence = self::evidence(1000, [0, 600, 300, 0, 0, 0, 0, 0]);
         evidence.own_waits = OwnWaits::Crowded;
         evidence.top_culprit_ns = 350 * MS;
@@ -402,7 +407,7 @@ mod tests {
     #[test]
     fn a_group_of_which_a_thread_starves_is_not_quiet() {
         use VerdictKind::*;
-        // One of 64 threads: its wait is a small part of what all of them wanted.
+        // One of 64 threads waits, which is a small part of what all 64 wanted.
         let cases = [
             ([0, 1000, 0, 0, 0, 0, 0, 0], HurtByNeighbour),
             ([0, 0, 1000, 0, 0, 0, 0, 0], TooManyThreads),

@@ -1,8 +1,7 @@
-//! What noctule decides from data alone, as pure functions: which subject a cgroup's figures are
-//! charged to, what happened between two batches, which cause a wait has once owners are known, and
-//! what the matter is with a group that waits.
+//! Analyses batches with pure functions. They charge the figures of cgroups to subjects, build
+//! reports about two batches, determine the causes of waits, and judge each group that waits.
 //!
-//! This crate has no file, no clock and no output. Its input is batches, in order.
+//! This crate opens no files, reads no clock and prints nothing. Its input is batches, in order.
 
 mod bar;
 mod cpus;
