@@ -1,4 +1,4 @@
-//! Verdicts all the time: window after window, each group against its own history.
+//! Continuous verdicts: judges each group in each window, against the group's own history.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use noctule_model::{Batch, Level, Subject, VerdictKind};
 use crate::report::Key;
 use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport, WaitReportRow};
 
-/// How verdicts are made.
+/// Options of a [`Judge`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgeOptions {
-    /// What a row stands for.
+    /// The level of a row.
     pub level: Level,
-    /// Length of a window, nanoseconds; it ends with the first batch that is as late.
+    /// Length of a window, in nanoseconds. A window ends with the first batch at or after this time.
     pub window_ns: u64,
-    /// How far back the history of a group goes, nanoseconds.
+    /// Length of the history of a group, in nanoseconds.
     pub baseline_ns: u64,
     /// When a wait is worth a verdict.
     pub thresholds: Thresholds,
@@ -32,38 +32,40 @@ impl Default for JudgeOptions {
     }
 }
 
-/// How often a batch is taken into the window; to take each would cost more. Who has gone is listed for some seconds
-/// at least, so nobody is missed. A pair that was forgotten and came again between two looks is known by its having less;
-/// where it has more already, the part that it had before counts as nobody's.
+/// Interval at which batches are added to the window. Adding every batch would cost more.
+///
+/// Groups that are gone stay listed for several seconds, so no group is missed. A culprit pair may be forgotten and
+/// reappear between two of these batches. If its new value is smaller, the reset is noticed. Otherwise the part from
+/// before the reset stays unattributed.
 const LOOK_NS: u64 = 4_000_000_000;
 
-/// The first window has verdicts before its end, from this length on.
+/// Minimum length of the first window for provisional verdicts.
 const PROVISIONAL_NS: u64 = 1_000_000_000;
 
-/// A history says nothing before it has this many windows.
+/// Minimum number of windows for a baseline.
 const LEAST_WINDOWS: usize = 6;
 
-/// Judges every group at the end of each window. Fed with every batch, in order.
+/// Judges every group at the end of each window. It must observe every batch, in order.
 #[derive(Clone, Debug)]
 pub struct Judge {
     options: JudgeOptions,
     window: Option<ReportBuilder>,
     histories: HashMap<Key, History>,
-    /// The verdicts of the last window, other than quiet; `None` before its end.
+    /// Verdicts of the last window, other than quiet; `None` before the first window ends.
     last: Option<HashMap<Subject, VerdictKind>>,
-    /// The same by what a row stands for at the level: a verdict stays at a threshold.
+    /// Verdicts of the last window by row key. They add hysteresis to the thresholds.
     kinds: HashMap<Key, VerdictKind>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct History {
-    /// 99th percentile and contended share of each window in which the group wanted the CPU.
+    /// 99th percentile and contended share of each window in which the group waited.
     windows: VecDeque<(u64, f64)>,
     seen_ns: u64,
 }
 
 impl Judge {
-    /// A judge who has seen nothing.
+    /// Creates a judge without history.
     pub fn new(options: JudgeOptions) -> Self {
         Self {
             options,
@@ -74,8 +76,7 @@ impl Judge {
         }
     }
 
-    /// Gives each subject of the batch the verdict of the last window. The level must be that of
-    /// containers.
+    /// Sets the verdict of each subject in the batch to that of the last window. `level` must be [`Level::Container`].
     pub fn mark(&self, batch: &mut Batch) {
         let Some(last) = &self.last else { return };
         for row in &mut batch.subjects {
@@ -84,8 +85,8 @@ impl Judge {
         }
     }
 
-    /// Takes a batch; the report of the window that it ends, if it ends one. The first window also
-    /// gives provisional reports before its end.
+    /// Adds a batch. If the batch ends a window, returns the report of that window. Before the first window ends,
+    /// returns provisional reports.
     pub fn observe(&mut self, batch: &Batch) -> Option<Arc<WaitReport>> {
         let Some(window) = &mut self.window else {
             self.window = Some(ReportBuilder::new(batch.without_processes()));
@@ -125,7 +126,7 @@ impl Judge {
         Some(Arc::new(report))
     }
 
-    /// Judges each row again, with its history, and adds it to that.
+    /// Judges each row again, with its history, and then adds the row to that history.
     fn compare(&mut self, report: &mut WaitReport, now: u64) {
         let most = (self.options.baseline_ns / self.options.window_ns.max(1)).max(1) as usize;
         for row in &mut report.rows {
@@ -183,7 +184,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const VICTIM: CgroupId = CgroupId(7);
 
-    /// What the victim has had since the start: CPU time, and waits behind another group.
+    /// Totals of the victim since the start: CPU time, and waits for another group.
     #[derive(Clone, Default)]
     struct Machine {
         at: u64,
@@ -193,7 +194,7 @@ mod tests {
     }
 
     impl Machine {
-        /// A second: the victim runs for 0.9 s and waits `count` times for `wait_ns`.
+        /// Adds one second: the victim runs for 0.9 s and waits `count` times for `wait_ns`.
         fn step(&mut self, count: u64, wait_ns: u64) -> Batch {
             self.at += SECOND;
             self.cpu_ns += SECOND / 10 * 9;
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(kinds, [VerdictKind::HurtByNeighbour, quiet, quiet]);
     }
 
-    /// Its row stays for minutes, and an alert would, too.
+    /// The row of a removed group stays for minutes. Without this rule, an alert would stay too.
     #[test]
     fn a_group_that_has_gone_is_quiet_from_the_first_window_without_it() {
         let mut judge = Judge::new(JudgeOptions {
@@ -295,7 +296,7 @@ mod tests {
             last.cgroups[0].owner = Some(owner.clone());
             assert_eq!(verdict(&mut last), expected);
         }
-        // It goes in the middle of a window, in which it was hurt, and is listed for a while.
+        // The group is removed in the middle of a window in which it was hurt. Its row stays for a while.
         for expected in [hurt, hurt, quiet, quiet] {
             last.taken_ns += SECOND;
             assert_eq!(verdict(&mut last), Some(expected));

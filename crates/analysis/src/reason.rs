@@ -1,17 +1,17 @@
-//! Which numbers made a verdict.
+//! Reasons of verdicts: the numbers behind each.
 
 use noctule_model::{BlockClass, Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
 use crate::evidence::STARVES_NS;
 use crate::{Party, WaitReport, WaitReportRow};
 
-/// From this many times the usual on, the reason says so.
+/// A reason mentions unusually long waits from this multiple of the usual.
 const WORTH_SAYING: f64 = 2.0;
-/// Culprits that are named.
+/// Maximum number of culprits in a reason.
 const CULPRITS: usize = 3;
 
 impl WaitReport {
-    /// Why the verdict of a row is what it is.
+    /// Returns the reason for the verdict of a row.
     pub fn reason(&self, row: &WaitReportRow, level: Level) -> Reason {
         Reason {
             provisional: self.provisional,
@@ -21,7 +21,7 @@ impl WaitReport {
 }
 
 impl WaitReportRow {
-    /// Why the verdict is what it is.
+    /// Returns the reason for the row's verdict.
     fn reason(&self, level: Level) -> Reason {
         let evidence = &self.verdict.evidence;
         let unusual = evidence.times_usual().zip(evidence.p99_ns);
@@ -70,7 +70,8 @@ impl WaitReportRow {
         nameless.map(|c| c.blame.wait_ns).sum()
     }
 
-    /// The other groups that had the CPU, and how much of the wanted time the row waited for them.
+    /// Returns the other groups that had the CPU, each with its share of the time that the row
+    /// wanted.
     fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
         if self.verdict.kind == VerdictKind::Quiet {
             return Vec::new();
@@ -83,7 +84,7 @@ impl WaitReportRow {
         if let Some(many @ Party::Below { .. }) = &self.verdict.culprit {
             return vec![named(many, evidence.top_culprit_ns)];
         }
-        // Nobody ran in the place of its threads: others had the CPUs beside.
+        // No other group ran in place of this group's threads. Other groups had the other CPUs.
         if evidence.is_crowded()
             && matches!(
                 self.verdict.kind,
@@ -95,10 +96,10 @@ impl WaitReportRow {
             let busiest = busiest.map(|(party, ns)| named(party, (*ns as f64 * part) as u64));
             return busiest.filter(|it| it.share >= 0.01).collect();
         }
-        // Where a limit binds, those that do not use it cost the row nothing.
+        // If a quota binds, groups that do not share it cost the row nothing.
         let is_meant = |party: &Party| match self.verdict.kind {
             VerdictKind::QuotaAndNeighbours => !evidence.quota_binds || self.uses_limit(party),
-            // Nor is anybody cleared of whom it is not known.
+            // A group whose path is unknown may share the quota, so it is not named.
             VerdictKind::HeldByQuota => !self.uses_limit(party) && party.has_path(),
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! Everything about one group: the answer of `why`.
+//! Builds the answer of `why`: everything about one group.
 
 use std::cmp::Reverse;
 
@@ -8,62 +8,60 @@ use crate::report::Key;
 use crate::wait_report::{Culprit, Party};
 use crate::{CpuUse, Report, ReportBuilder, Row, StripStep, Thresholds, WaitReport, WaitReportRow};
 
-/// Processes that are named of each group.
+/// Maximum number of processes listed for each group.
 const PROCESSES: usize = 3;
-/// Groups that are named below one that did nothing itself.
+/// Maximum number of descendants listed for a group that did nothing itself.
 const BELOW: usize = 3;
 
 /// A group and what happened to it in a window.
 #[derive(Clone, Debug)]
 pub struct Why {
-    /// What the row stands for.
+    /// The level of the row.
     pub level: Level,
-    /// The window, with the row alone.
+    /// Report of the window, reduced to the group's row.
     pub report: WaitReport,
-    /// Paths of those below it that used the CPU or waited for it most, where it did neither itself.
+    /// Paths of the busiest descendants, if the group itself neither used the CPU nor waited for it.
     pub below: Vec<String>,
-    /// The process that was asked for, where that was one: all else is said of its group.
+    /// The process that the user asked about, if any. All other figures are of its group.
     pub asked: Option<ProcessUse>,
-    /// Its processes that used the CPU most, and the one that was asked for.
+    /// The group's busiest processes, and `asked`.
     pub processes: Vec<ProcessUse>,
-    /// Those behind whom it waited, the most to blame first, with their processes.
+    /// The groups that it waited for, the most to blame first, with their processes.
     pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
-    /// What happened in it; `None` where events are not measured.
+    /// Events of the group; `None` if events are not measured.
     pub events: Option<Events>,
-    /// Its weight; `None` for the root group and where that cannot be read.
+    /// Its CPU weight; `None` for the root group, and if the weight cannot be read.
     pub weight: Option<CpuWeight>,
-    /// It runs only when nobody else wants the CPU (`cpu.idle`); `None` where that cannot be read.
+    /// Whether it runs only when nothing else wants the CPU (`cpu.idle`); `None` if that cannot be read.
     pub idle: Option<bool>,
-    /// CPUs that its threads may use; `None` where no process of it is left.
+    /// CPUs that its threads may use; `None` if the group has no process.
     pub allowed: Option<Vec<u32>>,
-    /// Part of the last ten seconds in which one of its threads waited, in percent, by the kernel
-    /// (PSI).
+    /// The kernel's PSI `some avg10`: part of the last ten seconds in which one of its threads waited, in percent.
     pub pressure: Option<f64>,
-    /// What it used and waited, from second to second.
+    /// CPU use and waits of the group, second by second.
     pub steps: Vec<StripStep>,
-    /// What became of the time of each CPU, in ascending order; empty where that was not recorded.
+    /// Usage of each CPU, in ascending order; empty if not recorded.
     pub cpus: Vec<CpuUse>,
 }
 
-/// What a process used of the CPU in the window.
+/// CPU usage of a process in the window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessUse {
-    /// Which one.
     pub id: ProcessId,
     /// Its command name.
     pub comm: String,
     /// Its command line, where it could be read.
     pub command: Option<String>,
-    /// It goes before all ordinary ones; `None` where it does not, and where that was not read.
+    /// Its real-time policy; `None` if it has none or the policy was not read.
     pub real_time: Option<RealTime>,
-    /// It has ended.
+    /// Whether it has ended.
     pub exited: bool,
     /// Time on a CPU, nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl ProcessUse {
-    /// A process that did not run.
+    /// Creates an entry for a process that did not run.
     pub fn idle(id: ProcessId, comm: Comm) -> Self {
         Self {
             id,
@@ -77,20 +75,19 @@ impl ProcessUse {
 }
 
 impl Why {
-    /// The row; `None` where the group neither ran nor waited in the window.
+    /// Returns the group's row; `None` if the group neither ran nor waited in the window.
     pub fn row(&self) -> Option<&WaitReportRow> {
         self.report.rows.first()
     }
 
-    /// The same, to be completed.
     pub fn row_mut(&mut self) -> Option<&mut WaitReportRow> {
         self.report.rows.first_mut()
     }
 }
 
 impl ReportBuilder {
-    /// What happened to the group in the window so far, without the figures that only files have. `asked`: the
-    /// process that was asked for instead of its group, which is listed also where it did not run.
+    /// Builds the answer for the window so far, without the values that are read from files. `asked` is the process
+    /// that the user named instead of its group. It is listed even if it did not run.
     pub fn why(
         &self,
         party: &Party,
@@ -146,7 +143,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Paths of the groups below that one that used the CPU or waited for it most.
+    /// Returns the paths of the party's descendants with the most CPU time and waits.
     fn busiest_below(&self, party: &Party, thresholds: &Thresholds) -> Vec<String> {
         let Party::Group(above) = party else {
             return Vec::new();
@@ -159,7 +156,7 @@ impl ReportBuilder {
     }
 }
 
-/// The processes of a party that used the CPU most, in a report of processes.
+/// Returns the party's processes with the most CPU time. `report` must be at the level of processes.
 pub fn busiest(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> {
     let wanted: Key = party.key(level);
     let belongs = |row: &&Row| match &row.process {
@@ -174,7 +171,7 @@ pub fn busiest(report: &Report, party: &Party, level: Level) -> Vec<ProcessUse> 
         .collect()
 }
 
-/// What the process of a row used.
+/// Returns the CPU usage of a row's process.
 fn used(row: &Row) -> Option<ProcessUse> {
     let process = row.process.as_ref()?;
     Some(ProcessUse {
