@@ -1,4 +1,4 @@
-//! What became of the time of each CPU between two moments, and who had it.
+//! How the time of each CPU was spent in a window, and on whom.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,52 +9,52 @@ use noctule_model::{Batch, CgroupId, CpuRow, Group, IdMap, Level, Owner};
 use crate::Party;
 use crate::report::{Key, owner_of};
 
-/// The time of each CPU, and its parties. Fed with every batch, in order: each says only who had a CPU since the
-/// one before.
+/// Collects the time of each CPU and its holders. It must observe every batch, in order, because a batch only reports
+/// holders since the previous one.
 #[derive(Clone, Debug, Default)]
 pub struct CpuWindow {
     cpus: BTreeMap<u32, Ends>,
     holders: HashMap<(u32, Group), u64>,
-    /// The groups among these.
+    /// Owners of the cgroups in `holders`.
     owners: IdMap<CgroupId, Arc<Owner>>,
 }
 
-/// A CPU at the first batch that has it, and at the last.
+/// The first and last rows of a CPU.
 #[derive(Clone, Debug)]
 struct Ends {
     first: CpuRow,
     last: CpuRow,
 }
 
-/// A CPU in a window. Nanoseconds.
+/// Usage of one CPU in a window. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuUse {
-    /// Its number.
     pub cpu: u32,
-    /// How long it was online.
+    /// Time for which the CPU was online.
     pub elapsed_ns: u64,
-    /// The part of it in which it was idle.
+    /// Part of `elapsed_ns` in which the CPU was idle.
     pub idle_ns: u64,
-    /// What interrupts took of it, where that is known.
+    /// Time that interrupts took, if known.
     pub interrupt_ns: Option<u64>,
-    /// What the host took of it, where that is known.
+    /// Time that the host took (steal time), if known.
     pub steal_ns: Option<u64>,
-    /// Who had it, the longest first. What is missing is that of others, or not known.
+    /// Parties that had the CPU, in descending order of time. The rest of the time went to parties that the batches did
+    /// not name.
     pub holders: Vec<(Party, u64)>,
 }
 
 impl CpuUse {
-    /// Part of its time in which it was not idle, between 0 and 1.
+    /// Returns the part of the time in which the CPU was not idle, from 0 to 1.
     pub fn busy(&self) -> f64 {
         self.part(self.elapsed_ns.saturating_sub(self.idle_ns))
     }
 
-    /// So much as a part of its time.
+    /// Returns a time as a part of the CPU's elapsed time.
     pub fn part(&self, ns: u64) -> f64 {
         ns as f64 / self.elapsed_ns.max(1) as f64
     }
 
-    /// What interrupts and the host took together, as far as that is known; `None`: of neither.
+    /// Returns the time that interrupts and the host took, as far as either is known; `None` if neither is.
     pub fn taken_ns(&self) -> Option<u64> {
         let (interrupt, steal) = (self.interrupt_ns, self.steal_ns);
         let known = interrupt.is_some() || steal.is_some();
@@ -63,7 +63,7 @@ impl CpuUse {
 }
 
 impl CpuWindow {
-    /// Takes the next batch. The window begins with the first.
+    /// Adds the next batch. The window begins with the first batch.
     pub fn observe(&mut self, batch: &Batch) {
         for row in &batch.cpus {
             let is_new = !self.cpus.contains_key(&row.cpu);
@@ -72,7 +72,7 @@ impl CpuWindow {
                 last: row.clone(),
             });
             known.last = row.clone();
-            // The first row of a CPU is the base of its times: who had it until then is no part of them.
+            // The first row of a CPU is the base of its counters. Its holders ran before the window.
             for &(group, ns) in row.holders.iter().filter(|_| !is_new) {
                 *self.holders.entry((row.cpu, group)).or_default() += ns;
                 if let Group::Cgroup(id) = group {
@@ -80,7 +80,7 @@ impl CpuWindow {
                 }
             }
         }
-        // Names come late, and go with their groups.
+        // An owner's name may arrive late, and disappears with its cgroup.
         for row in batch.cgroups.iter().filter(|row| row.owner.is_some()) {
             if let Some(owner) = self.owners.get_mut(&row.id) {
                 *owner = owner_of(row.owner.as_ref(), row.id);
@@ -88,7 +88,8 @@ impl CpuWindow {
         }
     }
 
-    /// Each CPU that was online, in ascending order. Groups that are one at the level are one party.
+    /// Returns each CPU that was online, in ascending order. Holders with the same key at `level` are merged into one
+    /// party.
     pub fn cpus(&self, level: Level) -> Vec<CpuUse> {
         let mut parties: BTreeMap<u32, HashMap<Key, (Party, u64)>> = BTreeMap::new();
         for (&(cpu, group), ns) in &self.holders {
@@ -164,7 +165,7 @@ mod tests {
     fn holders_are_those_of_the_window_and_times_its_growth() {
         let mut window = CpuWindow::default();
         let busy = |at, holders: &[(Group, u64)]| row(0, at, at / 2, holders);
-        // Of the time before the window.
+        // From before the window.
         window.observe(&batch(vec![busy(100, &[(A, 50)])], &[]));
         window.observe(&batch(
             vec![busy(200, &[(A, 30), (Group::Kernel, 20)])],
@@ -210,7 +211,7 @@ mod tests {
     fn who_had_a_cpu_before_its_first_row_is_no_part_of_its_time() {
         let mut window = CpuWindow::default();
         window.observe(&batch(vec![row(0, 10, 0, &[])], &[]));
-        // The second one comes online: the interval before its first row is not measured.
+        // A second CPU comes online. The interval before its first row is not measured.
         let comes = vec![row(0, 20, 0, &[(B, 10)]), row(1, 3, 0, &[(A, 3)])];
         window.observe(&batch(comes, &[]));
         let cpus = window.cpus(Level::Cgroup);

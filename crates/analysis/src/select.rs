@@ -1,11 +1,11 @@
-//! Which rows are wanted, by the names of their owners and by process.
+//! Selects rows by the names of their owners and by process.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use glob::Pattern;
 use noctule_model::{Owner, ProcessId, ProcessRow};
 
-/// Who the parent of a process was at some time.
+/// The parent of a process at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Descent {
     id: ProcessId,
@@ -21,26 +21,27 @@ impl From<&ProcessRow> for Descent {
     }
 }
 
-/// The shortest beginning of a container's id that means it: names such as `db` and `fe` are of hexadecimal digits, too.
+/// Minimum length of a prefix of a container id. Names such as `db` and `fe` consist of hexadecimal digits, too.
 pub const SHORTEST_ID: usize = 4;
 
-/// By which name of an owner rows are chosen.
+/// The kind of owner name by which rows are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// The Kubernetes namespace of its pod.
     Namespace,
     /// Its pod: name, `namespace/pod`, or UID.
     Pod,
-    /// Its container: name, `namespace/pod/container`, id, or [`SHORTEST_ID`] or more characters of its begin.
+    /// Its container: name, `namespace/pod/container`, id, or a prefix of the id with at least [`SHORTEST_ID`]
+    /// characters.
     Container,
-    /// Its systemd unit; `.service` can be left out.
+    /// Its systemd unit, with or without `.service`.
     Unit,
-    /// The path of its cgroup, or of one above it; `(root)` is the root group alone.
+    /// The path of its cgroup or of an ancestor; `(root)` is the root cgroup alone.
     Cgroup,
 }
 
 impl Named {
-    /// Each, from the widest to the narrowest.
+    /// All kinds, from the widest to the narrowest.
     pub const ALL: [Self; 5] = [
         Self::Namespace,
         Self::Pod,
@@ -49,7 +50,7 @@ impl Named {
         Self::Cgroup,
     ];
 
-    /// The word for it, as the option of a command has it.
+    /// Returns the name of the command-line option, without dashes.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
@@ -60,7 +61,7 @@ impl Named {
         }
     }
 
-    /// The name for people that an owner has here, if it has one.
+    /// Returns the owner's name of this kind, as people read it, if the owner has one.
     pub fn of(self, owner: &Owner) -> Option<String> {
         match self {
             Self::Namespace => owner.pod.as_ref()?.namespace.clone(),
@@ -97,7 +98,7 @@ impl Named {
     }
 }
 
-/// The path and those of the groups above it.
+/// Yields the path and its ancestors.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rsplit_once('/')? {
         ("", "") => None,
@@ -106,33 +107,34 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What rows must fit. Patterns of one kind are alternatives; each kind that is given must fit.
+/// Conditions that rows must meet. Patterns of one kind are alternatives. Each kind that is given must match.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     names: Vec<(Named, Vec<Pattern>)>,
     pids: Vec<u32>,
 }
 
-/// Which patterns of a selection fit something, of owners that are looked at one by one.
+/// The patterns of a selection that matched some owner so far.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     patterns: Vec<bool>,
-    /// One owner fits each kind.
+    /// Whether one owner matched every kind.
     together: bool,
 }
 
-/// Patterns that nothing fits.
+/// Patterns that matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Each pattern with its kind: one alone, or all of them where each fits something by itself.
+    /// Patterns with their kinds: either one pattern that matched nothing, or all patterns if each matched some owner
+    /// but no owner matched every kind.
     pub wanted: Vec<(Named, String)>,
-    /// The names that there are, of the kind of the first, sorted.
+    /// Existing names of the first pattern's kind, sorted.
     pub there: Vec<String>,
 }
 
 impl Selection {
-    /// Also requires a name that fits one of these patterns: `*`, `?` and `[...]` as in a shell, and
-    /// `*` stands for slashes too. An empty list requires nothing. The error says what is wrong.
+    /// Also requires a name that matches one of these patterns. `*`, `?` and `[...]` work as in a shell, except that
+    /// `*` also matches slashes. An empty list requires nothing. Returns an error message if a pattern is invalid.
     pub fn with_names(mut self, named: Named, patterns: &[String]) -> Result<Self, String> {
         let parsed = patterns.iter().map(|text| match Pattern::new(text) {
             Ok(pattern) => Ok(pattern),
@@ -145,29 +147,28 @@ impl Selection {
         Ok(self)
     }
 
-    /// Also requires one of these processes, or a descendant of one. An empty list requires nothing.
+    /// Also requires one of these processes or a descendant. An empty list requires nothing.
     #[must_use]
     pub fn with_processes(mut self, pids: &[u32]) -> Self {
         self.pids.extend(pids);
         self
     }
 
-    /// Everything fits.
+    /// Returns whether the selection matches everything.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.pids.is_empty()
     }
 
-    /// Whether names are required.
     pub fn has_names(&self) -> bool {
         !self.names.is_empty()
     }
 
-    /// The processes of which one is required.
+    /// Returns the PIDs passed to [`Self::with_processes`].
     pub fn pids(&self) -> &[u32] {
         &self.pids
     }
 
-    /// Whether the names of the owner fit.
+    /// Returns whether the owner's names match.
     pub fn fits(&self, owner: &Owner) -> bool {
         self.names.iter().all(|(named, patterns)| {
             let mut patterns = patterns.iter();
@@ -175,8 +176,8 @@ impl Selection {
         })
     }
 
-    /// The processes that are required, and their descendants among these; `None`: any. A process whose parent has
-    /// ended has another one: it can be here with each.
+    /// Returns the selected processes and their descendants among `processes`; `None` if the selection allows any
+    /// process. A process whose parent exits gets a new parent, and may occur once with each.
     pub fn tree(&self, processes: impl Iterator<Item = Descent>) -> Option<HashSet<ProcessId>> {
         if self.pids.is_empty() {
             return None;
@@ -188,7 +189,7 @@ impl Selection {
         }
         let mut children: HashMap<ProcessId, Vec<ProcessId>> = HashMap::new();
         for &Descent { id, parent_pid } in &processes {
-            // A pid is given again: the parent is the last of that pid that was there before its child.
+            // PIDs are reused. The parent is the latest process with that PID that started no later than its child.
             let parents = starts.get(&parent_pid);
             let parent = parents.and_then(|starts| starts.range(..=id.start_ns).next_back());
             if let Some(&start_ns) = parent {
@@ -208,7 +209,7 @@ impl Selection {
         Some(found)
     }
 
-    /// Takes note of which patterns this owner fits.
+    /// Records in `found` which patterns this owner matches.
     pub fn note(&self, found: &mut Found, owner: &Owner) {
         let patterns = self.names.iter();
         let patterns =
@@ -220,7 +221,7 @@ impl Selection {
         found.together = found.together || self.fits(owner);
     }
 
-    /// Which patterns fit one of these owners.
+    /// Returns which patterns match one of these owners.
     pub fn found_among(&self, owners: &[&Owner]) -> Found {
         let mut found = Found::default();
         for owner in owners {
@@ -229,13 +230,13 @@ impl Selection {
         found
     }
 
-    /// Whether each pattern fits one of the owners so far, and one of them fits each kind.
+    /// Returns whether each pattern matched some owner so far, and one owner matched every kind.
     pub fn is_found(&self, found: &Found) -> bool {
         self.names.is_empty() || found.together && found.patterns.iter().all(|found| *found)
     }
 
-    /// The first pattern that fitted none of the owners that were looked at; or all, where no owner fitted each
-    /// kind. The names that there are come from `owners`.
+    /// Returns the first pattern that matched no owner, or all patterns if no owner matched every kind. `owners`
+    /// supplies the existing names.
     pub fn missing(&self, found: &Found, owners: &[&Owner]) -> Option<Missing> {
         let there = |named: Named| {
             let mut names: Vec<String> = owners.iter().filter_map(|it| named.of(it)).collect();
@@ -355,12 +356,12 @@ mod tests {
         assert_eq!(missing.there, ["cri.scope", "nginx.service"]);
         assert_eq!(look(&selection(Named::Pod, "*"), &all), None);
         assert_eq!(look(&Selection::default(), &[]), None);
-        // Each fits something, and nothing fits both.
+        // Each pattern matches some owner, and no owner matches both.
         let both = selection(Named::Pod, "*").with_names(Named::Unit, &["nginx".into()]);
         let both = both.expect("patterns");
         let missing = look(&both, &all);
         assert_eq!(missing.expect("nothing fits").wanted.len(), 2);
-        // One that was found before has another name now: the other pattern is the one that nothing fits.
+        // The owner that matched before has another name now. The other pattern is the one that matches nothing.
         let two = ["nginx".to_owned(), "ngnix".to_owned()];
         let two = Selection::default().with_names(Named::Unit, &two);
         let two = two.expect("patterns");
@@ -386,7 +387,7 @@ mod tests {
             pids.sort_unstable();
             Some(pids)
         };
-        // The pid of 6 is given to a stranger, who has a child.
+        // PID 6 is reused by an unrelated process, which has a child.
         let mut stranger = row(6, 1);
         stranger.id.start_ns = 2;
         let mut child = row(9, 6);

@@ -1,36 +1,37 @@
-//! What a group used and waited from batch to batch: the course of a window.
+//! The CPU use and waits of one group over a window, from batch to batch.
 
 use noctule_model::{Batch, Cause, CgroupId, Counter, Counters, IdMap, Level};
 
 use crate::Party;
 use crate::report::{Key, key, owner_of};
 
-/// The course of one group. Fed with every batch, in order.
+/// Collects the time line of one group. It must observe every batch, in order.
 #[derive(Clone, Debug)]
 pub struct Strip {
     level: Level,
     wanted: Key,
-    /// When the last batch was taken, and what each of its groups had: one that gets its name later has its base here.
+    /// Time of the last batch and the sums of each of its cgroups. All cgroups are kept because one may get its name
+    /// later.
     last: Option<(u64, IdMap<CgroupId, Sums>)>,
     steps: Vec<StripStep>,
 }
 
-/// Between two batches. Nanoseconds.
+/// The time between two batches. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StripStep {
-    /// When it ended, since 1970.
+    /// End of the step, since 1970.
     pub time_unix_ns: u64,
-    /// Its length.
+    /// Length of the step.
     pub length_ns: u64,
-    /// How long threads of the group ran.
+    /// Time for which threads of the group ran.
     pub cpu_ns: u64,
-    /// How long they waited, throttled or not.
+    /// Time for which they waited, throttled or not.
     pub wait_ns: u64,
-    /// The part of it for which they were throttled.
+    /// The part of `wait_ns` for which they were throttled.
     pub throttled_ns: u64,
 }
 
-/// What a group had since the agent started.
+/// Totals of a cgroup since the agent started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     cpu_ns: u64,
@@ -50,7 +51,7 @@ impl Sums {
 }
 
 impl StripStep {
-    /// Part of the time for which the group wanted the CPU that it waited; `None` where it did not want it.
+    /// Returns the wait as a part of the time for which the group wanted the CPU; `None` if it did not want the CPU.
     pub fn wait_share(&self) -> Option<f64> {
         let wanted = self.cpu_ns + self.wait_ns;
         (wanted > 0).then(|| self.wait_ns as f64 / wanted as f64)
@@ -58,7 +59,7 @@ impl StripStep {
 }
 
 impl Strip {
-    /// Of this group; nothing was seen yet.
+    /// Creates an empty strip for this group.
     pub fn new(party: &Party, level: Level) -> Self {
         Self {
             level,
@@ -68,7 +69,7 @@ impl Strip {
         }
     }
 
-    /// Takes the next batch.
+    /// Adds the next batch.
     pub fn observe(&mut self, batch: &Batch) {
         let rows = batch.cgroups.iter();
         let now = rows.map(|row| (row.id, Sums::of(&row.counters))).collect();
@@ -84,7 +85,7 @@ impl Strip {
             if key(&owner_of(row.owner.as_ref(), row.id), self.level) != self.wanted {
                 continue;
             }
-            // A group that the batch before has not began since then.
+            // A cgroup that is missing from the previous batch started from zero.
             let before = before.get(&row.id).copied().unwrap_or_default();
             let now = Sums::of(&row.counters);
             step.cpu_ns += now.cpu_ns.saturating_sub(before.cpu_ns);
@@ -94,7 +95,7 @@ impl Strip {
         self.steps.push(step);
     }
 
-    /// The steps so far, the oldest first.
+    /// Returns the steps so far, oldest first.
     pub fn steps(&self) -> &[StripStep] {
         &self.steps
     }
@@ -133,7 +134,7 @@ mod tests {
         strip.observe(&batch(10, &[(7, [1, 2, 3]), (8, [100, 100, 100])]));
         strip.observe(&batch(20, &[(7, [4, 2, 9]), (8, [200, 200, 200])]));
         strip.observe(&batch(30, &[(7, [4, 2, 9])]));
-        // It is gone.
+        // The cgroup is gone.
         strip.observe(&batch(40, &[]));
         let steps: Vec<_> = strip
             .steps()
@@ -170,12 +171,12 @@ mod tests {
         };
         let mut strip = Strip::new(&Party::Group(in_unit(1)), Level::Unit);
         let groups = |a, b, c| [(1, [a, 0, 0]), (2, [b, 0, 0]), (3, [c, 0, 0])];
-        // The third has no name yet.
+        // The third cgroup has no name yet.
         strip.observe(&named(batch(10, &groups(100, 900, 5000)), &[1, 2]));
         strip.observe(&named(batch(20, &groups(107, 903, 5001)), &[1, 2]));
-        // It gets one.
+        // The third cgroup gets its name.
         strip.observe(&named(batch(30, &groups(109, 904, 5005)), &[1, 2, 3]));
-        // The second goes, and one begins.
+        // The second cgroup goes, and a fourth begins.
         let rest = [(1, [112, 0, 0]), (3, [5006, 0, 0]), (4, [20, 0, 0])];
         strip.observe(&named(batch(40, &rest), &[1, 3, 4]));
         let used: Vec<u64> = strip.steps().iter().map(|step| step.cpu_ns).collect();
