@@ -1,11 +1,12 @@
-//! What changed between two stretches of time, and whether it is more than noise.
+//! Compares two stretches of time, and tests whether the differences are more than noise.
 //!
-//! Each stretch is divided into blocks of some seconds. A group has three figures in each block: CPU use,
-//! run-queue latency summed over its threads, and the 99th percentile of its waits. Their values in the blocks
-//! of one stretch are compared with those of the other by the rank-sum test of Mann and Whitney, exact where there are
-//! few blocks, which assumes nothing of their distribution. Blocks are compared, and not single waits or seconds, because
-//! neighbouring ones depend on each other. Of many groups some differ by chance: the false discovery rate of
-//! all tests together is bounded by the procedure of Benjamini and Hochberg.
+//! Each stretch is divided into blocks of some seconds. A group has three figures in each block: CPU use, run-queue
+//! latency summed over its threads, and the 99th percentile of its waits. The Mann-Whitney rank-sum test compares the
+//! values in the blocks of both stretches. It assumes nothing about their distribution, and is exact for few blocks.
+//!
+//! Blocks are compared rather than single waits or seconds, because neighbouring values depend on each other. With many
+//! groups, some differ by chance. The Benjamini-Hochberg procedure bounds the false discovery rate of all tests
+//! together.
 
 mod rank;
 
@@ -16,22 +17,22 @@ use noctule_model::{Batch, Counter, Histogram, Level};
 use crate::{ReportBuilder, Thresholds};
 use rank::{false_discovery, least_probability, rank_sum};
 
-/// Share of the changes that are called so by chance, at most.
+/// Maximum expected share of false positives among the reported changes.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// A test with fewer blocks on a side says nothing.
+/// Minimum number of blocks on each side for a test.
 pub const LEAST_BLOCKS: usize = 5;
 
-/// Length of a block: shorter ones depend on each other, longer ones are few.
+/// Shortest and longest block. Shorter blocks depend on each other; longer ones would be too few.
 const SHORTEST_NS: u64 = 2_000_000_000;
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Blocks of a stretch that is long enough, and the fewest that find one change among some hundred groups. A shorter
-/// stretch has blocks of [`FINEST_NS`], the interval of recordings.
+/// Number of blocks in a stretch that is long enough, and the minimum that can find one change among about a hundred
+/// groups. A shorter stretch has blocks of [`FINEST_NS`], the interval of recordings.
 const BLOCKS: u64 = 30;
 const FEW_BLOCKS: u64 = 10;
 const FINEST_NS: u64 = 1_000_000_000;
 
-/// Returns the length of the blocks of two stretches of which the shorter one has this length, in nanoseconds.
+/// Returns the length of the blocks, in nanoseconds, given the length of the shorter stretch.
 pub fn block_ns(shorter_ns: u64) -> u64 {
     match shorter_ns / FEW_BLOCKS {
         ..SHORTEST_NS => FINEST_NS,
@@ -39,17 +40,17 @@ pub fn block_ns(shorter_ns: u64) -> u64 {
     }
 }
 
-/// A percentile of fewer waits in a block says nothing.
+/// Minimum number of waits in a block for a percentile.
 const LEAST_WAITS: u64 = 20;
 
-/// What a group did in a block, or in all of them.
+/// Figures of a group in one block or in a whole stretch.
 #[derive(Clone, Debug, Default)]
 pub struct Did {
     /// CPU time, nanoseconds.
     pub cpu_ns: u64,
-    /// How long it was runnable and not running, nanoseconds.
+    /// Time for which it was runnable and not running, in nanoseconds.
     pub wait_ns: u64,
-    /// How long each of these waits was, nanoseconds.
+    /// Histogram of the lengths of these waits, in nanoseconds.
     pub waits: Histogram,
 }
 
@@ -61,15 +62,16 @@ impl Did {
     }
 }
 
-/// Blocks of a stretch that are compared at most: of a longer one every second, fourth and so on.
+/// Maximum number of blocks that are compared. Of a longer stretch, every second block is used, then every fourth, and
+/// so on.
 const MOST_BLOCKS: u32 = 2048;
 
 /// A group over the blocks of a stretch.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// In all of them.
+    /// Sum over all blocks.
     sum: Did,
-    /// Its figures in those that are compared: of a block that is not here they are 0.
+    /// Figures in the blocks that are compared. In a block that is not listed, the group did nothing.
     blocks: Vec<(u32, [Option<f64>; Figure::COUNT])>,
 }
 
@@ -77,21 +79,21 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub struct Stretch {
     level: Level,
-    /// It is about the command alone that the agent followed.
+    /// Whether only the command that the agent follows counts.
     followed: bool,
     block_ns: u64,
     window: Option<ReportBuilder>,
     groups: HashMap<String, Seen>,
-    /// How many there were.
+    /// Number of blocks so far.
     blocks: u32,
-    /// Of so many blocks one is compared.
+    /// One of this many blocks is compared.
     every: u32,
     /// Length of all blocks.
     length_ns: u64,
 }
 
 impl Stretch {
-    /// Nothing was seen yet.
+    /// Creates an empty stretch.
     pub fn new(level: Level, block_ns: u64) -> Self {
         Self {
             level,
@@ -105,7 +107,8 @@ impl Stretch {
         }
     }
 
-    /// About the command alone that the agent followed: by process its processes, else one row.
+    /// Restricts the stretch to the command that the agent follows. At the level of processes each of its processes has
+    /// a row; otherwise the command has one row.
     #[must_use]
     pub fn of_command(self) -> Self {
         Self {
@@ -114,7 +117,7 @@ impl Stretch {
         }
     }
 
-    /// Takes a batch. Every one must be given, in order.
+    /// Adds a batch. All batches must be added, in order.
     pub fn add(&mut self, batch: &Batch) {
         let needed = match self.level {
             _ if self.followed => batch.clone(),
@@ -127,7 +130,7 @@ impl Stretch {
         };
         window.add(needed);
         let length_ns = batch.taken_ns.saturating_sub(window.started_ns());
-        // A batch that comes a little early must not make the block longer by a whole interval.
+        // If a batch comes slightly early, the block ends anyway. Otherwise it would be longer by a whole interval.
         if length_ns >= self.block_ns - self.block_ns / 20 {
             let groups = groups(window, self.level, self.followed);
             self.end_block(groups, length_ns);
@@ -158,23 +161,23 @@ impl Stretch {
         }
     }
 
-    /// How many blocks of it are compared.
+    /// Returns the number of blocks that are compared.
     pub fn blocks(&self) -> usize {
         self.blocks.div_ceil(self.every) as usize
     }
 
-    /// Length of all blocks, nanoseconds.
+    /// Returns the length of all blocks, in nanoseconds.
     pub fn length_ns(&self) -> u64 {
         self.length_ns
     }
 
-    /// What came after the last whole block, and is in no block, nanoseconds.
+    /// Returns the length of the time after the last complete block, in nanoseconds. It is in no block.
     pub fn left_out_ns(&self) -> u64 {
         let begun = self.window.as_ref();
         begun.map_or(0, |it| it.ended_ns().saturating_sub(it.started_ns()))
     }
 
-    /// A figure of a group in each block that has it.
+    /// Returns a figure of a group in each block that has it.
     fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
         let blocks = self.groups.get(name).map_or(&[][..], |seen| &seen.blocks);
         let there = blocks.iter().filter_map(|(_, all)| all[figure as usize]);
@@ -186,7 +189,7 @@ impl Stretch {
     }
 }
 
-/// What each group did, by its name: numbers of cgroups and ids of containers are others in another run.
+/// Returns the figures of each group by name. Cgroup and container ids differ between runs.
 fn groups(window: &ReportBuilder, level: Level, followed: bool) -> HashMap<String, Did> {
     let mut groups: HashMap<String, Did> = HashMap::new();
     if level == Level::Process {
@@ -208,7 +211,7 @@ fn groups(window: &ReportBuilder, level: Level, followed: bool) -> HashMap<Strin
     groups
 }
 
-/// What is compared.
+/// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     Use,
@@ -231,44 +234,43 @@ impl Figure {
     }
 }
 
-/// The test of one figure.
+/// Result of the test of one figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tested {
-    /// How probable such a difference is where there is none; `None` with too few blocks, and of what was 0
-    /// all the time.
+    /// Probability of such a difference if nothing changed; `None` with too few blocks, or if the figure was always 0.
     pub p: Option<f64>,
-    /// It is a change: with all tests taken together, at most 5% of those that are called so are noise.
+    /// Whether the difference is a change. Over all tests, at most 5% of the reported changes are expected to be noise.
     pub changed: bool,
 }
 
 /// A group in both stretches.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Its name, as it is. Not escaped.
+    /// Its name, unescaped.
     pub name: String,
-    /// What it did in the first.
+    /// Figures in the first stretch.
     pub before: Did,
-    /// What it did in the second.
+    /// Figures in the second stretch.
     pub after: Did,
     /// CPU use.
     pub usage: Tested,
-    /// Time that it waited.
+    /// Run-queue latency.
     pub waiting: Tested,
     /// The 99th percentile of its waits.
     pub length: Tested,
-    /// How far the distribution of its waits moved: the largest difference of the shares of waits below a
-    /// length, between 0 and 1 (the distance of Kolmogorov and Smirnov); `None` where one is empty.
+    /// How far the distribution of its waits moved: the Kolmogorov-Smirnov distance, from 0 to 1. `None` if either
+    /// stretch has no waits.
     pub distance: Option<f64>,
 }
 
 impl Difference {
-    /// Whether anything changed.
+    /// Returns whether any figure changed.
     pub fn changed(&self) -> bool {
         self.usage.changed || self.waiting.changed || self.length.changed
     }
 }
 
-/// Compares the two. Those that changed come first, those with the largest change of time before others.
+/// Compares two stretches. Groups that changed come first, ordered by how much their CPU time and waits changed.
 pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
     let names: BTreeSet<&String> = before.groups.keys().chain(after.groups.keys()).collect();
     let mut rows: Vec<Difference> = Vec::new();
@@ -277,7 +279,7 @@ pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
         for figure in Figure::ALL {
             let (a, b) = (before.figures(name, figure), after.figures(name, figure));
             let enough = a.len() >= LEAST_BLOCKS && b.len() >= LEAST_BLOCKS;
-            // What is 0 all the time is no test that could have been passed by chance.
+            // A figure that is always 0 cannot differ by chance, so it does not count as a test.
             let varies = a.iter().chain(&b).any(|value| *value != 0.0);
             tests.push((enough && varies).then(|| rank_sum(&a, &b)));
         }
@@ -321,7 +323,7 @@ pub fn differences(before: &Stretch, after: &Stretch) -> Vec<Difference> {
     rows
 }
 
-/// Whether the tests can find a change that only one of these rows has.
+/// Returns whether the tests can find a change that only one of these rows has.
 pub fn can_find_one(before: &Stretch, after: &Stretch, rows: &[Difference]) -> bool {
     let tests = rows
         .iter()

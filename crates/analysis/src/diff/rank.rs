@@ -1,11 +1,11 @@
-//! The rank-sum test, and what to call a change when there are many tests.
+//! The rank-sum test, and the correction for many tests.
 
-/// Blocks of both samples together up to which the distribution of the ranks is counted out. With more, the normal
-/// approximation errs by less than the tests need.
+/// Maximum number of blocks, both samples together, for the exact distribution. With more blocks the normal
+/// approximation is precise enough.
 const EXACT: usize = 30;
 
-/// Returns how probable a difference of the ranks as large as this is when both samples are of one distribution: the
-/// two-sided rank-sum test of Mann and Whitney.
+/// Returns the p-value of the two-sided Mann-Whitney rank-sum test: the probability of rank differences at least this
+/// large if both samples have the same distribution.
 pub(super) fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     let ranks = Ranks::of(a, b);
     match a.len() + b.len() {
@@ -14,7 +14,8 @@ pub(super) fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// The smallest probability that the test can return for samples of these sizes: all values of one are larger.
+/// Returns the smallest p-value that the test can return for these sample sizes. It results if all values of one sample
+/// are larger.
 pub(super) fn least_probability(a: usize, b: usize) -> f64 {
     let (few, all) = (a.min(b), a + b);
     let subsets = (1..=few).map(|it| (all - few + it) as f64 / it as f64);
@@ -23,13 +24,13 @@ pub(super) fn least_probability(a: usize, b: usize) -> f64 {
 
 /// The ranks of two samples taken together.
 struct Ranks {
-    /// Twice the rank of each value: equal values have the mean of their ranks.
+    /// Twice the rank of each value. Equal values have the mean of their ranks.
     doubled: Vec<usize>,
-    /// Sum of those of the first sample.
+    /// Sum of the doubled ranks of the first sample.
     sum: usize,
     /// Sizes of the samples.
     sizes: [usize; 2],
-    /// What equal values take from the variance.
+    /// The tie correction of the variance.
     ties: f64,
 }
 
@@ -55,11 +56,11 @@ impl Ranks {
         }
     }
 
-    /// The share of all divisions of the ranks into two samples of these sizes that differ at least as much.
+    /// Returns the share of all divisions of the ranks into samples of these sizes that differ at least as much.
     fn exact(&self) -> f64 {
         let [size, other] = self.sizes;
         let most: usize = self.doubled.iter().sum();
-        // How many subsets of so many ranks have that sum.
+        // `subsets[n][s]` counts the subsets of `n` ranks whose sum is `s`.
         let mut subsets = vec![vec![0.0; most + 1]; size + 1];
         subsets[0][0] = 1.0;
         for &rank in &self.doubled {
@@ -79,7 +80,7 @@ impl Ranks {
         extreme / subsets[size].iter().sum::<f64>()
     }
 
-    /// The normal approximation, corrected for ties and continuity.
+    /// Returns the p-value of the normal approximation, corrected for ties and continuity.
     fn approximate(&self) -> f64 {
         let (n, m) = (self.sizes[0] as f64, self.sizes[1] as f64);
         let u = self.sum as f64 / 2.0 - n * (n + 1.0) / 2.0;
@@ -92,7 +93,7 @@ impl Ranks {
     }
 }
 
-/// Which tests are changes, so that of those at most a share is by chance (Benjamini and Hochberg).
+/// Returns which tests are changes. At most `share` of these are expected to be false (Benjamini-Hochberg).
 pub(super) fn false_discovery(tests: &[Option<f64>], share: f64) -> Vec<bool> {
     let mut known: Vec<f64> = tests.iter().flatten().copied().collect();
     known.sort_by(f64::total_cmp);
@@ -106,8 +107,8 @@ pub(super) fn false_discovery(tests: &[Option<f64>], share: f64) -> Vec<bool> {
     tests.iter().map(changed).collect()
 }
 
-/// The complementary error function of a number that is not negative (Numerical Recipes, `erfcc`): the
-/// relative error is below 1.2e-7 everywhere.
+/// Returns the complementary error function for a non-negative argument (Numerical Recipes, `erfcc`). The relative
+/// error is below 1.2e-7 everywhere.
 fn erfc(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.5 * x);
     let terms = [
@@ -130,10 +131,10 @@ fn erfc(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Figures of SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and of `"exact"`, which counts no ties.
+    /// Expected values from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and `"exact"`, which ignores ties.
     #[test]
     fn the_test_has_the_figures_of_others() {
-        // The first is the example of its documentation.
+        // The first case is the example in SciPy's documentation.
         let cases: [(&[f64], &[f64], f64, f64); 3] = [
             (
                 &[19.0, 22.0, 16.0, 29.0, 24.0],
@@ -156,7 +157,8 @@ mod tests {
 
     #[test]
     fn equal_values_are_permuted_as_any_others() {
-        // Of the 20 divisions of 0 0 0 0 1 1 into threes, four each have both ones on one side.
+        // Of the 20 ways to divide 0 0 0 0 1 1 into threes, four have both ones in the first sample, and four in the
+        // second.
         let p = rank_sum(&[0.0, 0.0, 0.0], &[0.0, 1.0, 1.0]);
         assert!((p - 8.0 / 20.0).abs() < 1e-12, "{p}");
     }
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn many_tests_need_smaller_chances() {
-        // The example of Benjamini and Hochberg (1995): four of fifteen are discoveries.
+        // The example in Benjamini and Hochberg (1995): four of fifteen tests are discoveries.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
             0.5719, 0.6528, 0.7590, 1.0,

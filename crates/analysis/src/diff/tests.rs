@@ -1,4 +1,4 @@
-//! What is called a change, and what is not.
+//! Which differences count as changes.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 const GROUPS: u64 = 40;
 
-/// A machine of groups that use the CPU and wait by chance.
+/// A simulated machine whose groups use the CPU and wait at random.
 struct Machine {
     dice: u64,
     batch: Batch,
-    /// CPU use of a second, in milliseconds: from the first number, by chance up to the second one.
+    /// Base and random part of the CPU use in each second, in milliseconds.
     use_ms: (u64, u64),
 }
 
@@ -60,7 +60,7 @@ impl Machine {
         self.dice % end
     }
 
-    /// The first group uses `more` times as much, and waits `longer` times as long.
+    /// The first group uses `more` times as much CPU and waits `longer` times as long.
     fn second(&mut self, more: u64, longer: u64) -> &Batch {
         self.second_with(100 * more, longer)
     }
@@ -119,7 +119,7 @@ fn half_as_much_again_in_one_of_250_groups_is_found_in_ten_seconds() {
             .iter()
             .filter(|row| row.changed() && row.name != "/0")
             .count();
-        // Six seconds are too few for so many groups, and the answer can say so.
+        // Six seconds are too short for this many groups, and `can_find_one` reports that.
         let (a, b) = (machine.short_stretch(6, 100), machine.short_stretch(6, 150));
         assert!(!can_find_one(&a, &b, &differences(&a, &b)));
     }
@@ -163,7 +163,7 @@ fn the_same_machine_has_not_changed() {
         assert_eq!(rows.len() as u64, GROUPS);
         called += u32::from(rows.iter().any(Difference::changed));
     }
-    // Where nothing changed, any discovery is false: one run of twenty may have some.
+    // If nothing changed, every discovery is false. One run of twenty may have some.
     assert!(called <= 4, "{called} of {runs} runs");
 }
 
@@ -223,7 +223,7 @@ fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
     for place in 0..=3 * u64::from(MOST_BLOCKS) {
         machine.batch.taken_ns += SECOND;
         let more = machine.roll(SECOND / 10);
-        // The first batch is where the counters begin.
+        // The first batch is the base of the counters.
         used += if place == 0 { 0 } else { more };
         machine.batch.cgroups[0].counters[Counter::CpuTime] += more;
         week.add(&machine.batch);
@@ -232,7 +232,7 @@ fn a_week_is_compared_with_a_minute_by_some_of_its_blocks() {
     assert_eq!(week.length_ns(), 3 * u64::from(MOST_BLOCKS) * SECOND);
     let kept = week.groups.values().map(|seen| seen.blocks.len()).max();
     assert_eq!(kept, Some(week.blocks()));
-    // All of it is in the sums.
+    // The sums include every block.
     let rows = differences(&week, &Stretch::new(Level::Cgroup, SECOND));
     assert_eq!(rows[0].before.cpu_ns, used);
 }
