@@ -1,5 +1,5 @@
-//! What a window had and its last batch has no more. A batch lists for a while who has gone; a window
-//! can be longer than that.
+//! Keeps the figures of rows that disappear before the end of a window. A batch lists ended processes and removed
+//! cgroups only for a while, and a window can be longer than that.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -9,20 +9,20 @@ use noctule_model::{
     IdSet, ProcessId, ProcessRow, QuotaRow,
 };
 
-/// What rows had when they were forgotten, to be added to what the last batch has.
+/// Last figures of rows that have disappeared, to be added to those of the last batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     cgroups: IdMap<CgroupId, CgroupRow>,
     processes: IdMap<ProcessId, ProcessRow>,
     waits: IdMap<Group, Histogram>,
     blames: IdMap<(Group, Group), Blame>,
-    /// The part of it that was added to the cell without a name of a victim that stayed.
+    /// The part of `blames` that the source moved to the unnamed cell of a victim that stayed.
     unnamed: IdMap<Group, Blame>,
     quotas: IdMap<CgroupId, QuotaRow>,
 }
 
 impl Gone {
-    /// Notes what `before` has and `after`, which follows it, has not.
+    /// Keeps the figures of rows that `before` lists and the next batch, `after`, does not.
     pub(crate) fn step(&mut self, before: &Batch, after: &Batch) {
         self.step_cgroups(before, after);
         self.step_processes(before, after);
@@ -37,7 +37,7 @@ impl Gone {
             .extend(gone.map(|row| (row.cgroup, row.clone())));
     }
 
-    /// The accounts of a group and its events are not forgotten at the same moment.
+    /// The accounts of a cgroup and its events may disappear at different times.
     fn step_cgroups(&mut self, before: &Batch, after: &Batch) {
         let stay: IdMap<CgroupId, &CgroupRow> =
             after.cgroups.iter().map(|row| (row.id, row)).collect();
@@ -80,7 +80,7 @@ impl Gone {
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
         let goes_on = |before: &BlameRow, now: &Blame| !now.began_anew(&before.blame);
-        // Mostly none has gone, and none has come that changed the order.
+        // Fast path: usually no cell disappears, is reset or changes its place.
         let mut same = before.blames.iter().zip(&after.blames);
         if before.blames.len() <= after.blames.len()
             && same.all(|(a, b)| cell(a) == cell(b) && goes_on(a, &b.blame))
@@ -102,8 +102,8 @@ impl Gone {
         }
     }
 
-    /// The groups of the batch and those that it has no more. A row is made anew, at a KiB each, only
-    /// where both have a part of it.
+    /// Yields the cgroups of the last batch and those that disappeared. A row, which takes a KiB, is only copied if a
+    /// part of it disappeared before.
     pub(crate) fn cgroups<'a>(
         &'a self,
         last: &'a Batch,
@@ -127,7 +127,7 @@ impl Gone {
         listed.chain(gone)
     }
 
-    /// The same for processes: of those that went, no end was reported then.
+    /// Yields the processes of the last batch and those that disappeared without a reported exit.
     pub(crate) fn processes<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a ProcessRow> {
         let listed: IdSet<ProcessId> = last.processes.iter().map(|row| row.id).collect();
         let gone = self.processes.values();
@@ -135,14 +135,14 @@ impl Gone {
         last.processes.iter().chain(gone)
     }
 
-    /// The same for the quotas of groups.
+    /// Yields the quotas of the last batch and those that disappeared.
     pub(crate) fn quotas<'a>(&'a self, last: &'a Batch) -> impl Iterator<Item = &'a QuotaRow> {
         let ids = last.quotas.iter().map(|row| row.cgroup);
         let gone = without(&self.quotas, ids).map(|(_, row)| row);
         last.quotas.iter().chain(gone)
     }
 
-    /// The same for how long each wait took.
+    /// Yields the wait histograms of the last batch and those that disappeared.
     pub(crate) fn waits<'a>(
         &'a self,
         last: &'a Batch,
@@ -163,7 +163,7 @@ impl Gone {
         listed.chain(gone.map(|(group, histogram)| (*group, Cow::Borrowed(histogram))))
     }
 
-    /// The same for who made whom wait. What a culprit that is gone did is reported with its name.
+    /// Returns the waits by victim and culprit. Culprits that disappeared keep their name.
     pub(crate) fn blames(&self, last: &Batch) -> IdMap<(Group, Group), Blame> {
         let mut cells = self.blames.clone();
         for row in &last.blames {
@@ -178,7 +178,7 @@ impl Gone {
     }
 }
 
-/// Those of `all` whose key is not listed. Mostly nothing is gone, and then nothing is looked up.
+/// Yields the entries of `all` whose key is not listed. If `all` is empty, as it usually is, nothing is collected.
 fn without<K: Copy + Eq + Hash, V>(
     all: &IdMap<K, V>,
     listed: impl Iterator<Item = K>,
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// A group that used so much of each of two packages.
+    /// Returns a cgroup with this usage on each of two packages.
     fn group(used: [u64; 2]) -> CgroupRow {
         let mut row = CgroupRow {
             id: CgroupId(7),
@@ -257,7 +257,7 @@ mod tests {
         let mut gone = Gone::default();
         gone.step(&batch(vec![group([30, 4])]), &batch(vec![]));
         assert_eq!(by_package(&gone, &batch(vec![])), [30, 4]);
-        // It comes again, with accounts that begin at zero.
+        // The cgroup reappears, with accounts that begin at zero.
         let again = batch(vec![group([1, 2])]);
         assert_eq!(by_package(&gone, &again), [31, 6]);
     }

@@ -1,4 +1,4 @@
-//! Who used what between two batches: the answer of `stat` and `top`.
+//! Builds the report of `stat` and `top`: the resource usage of each group or process between two batches.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,21 +13,21 @@ use noctule_model::{
 use crate::gone::Gone;
 use crate::{Descent, EnergyReport, Selection};
 
-/// One row.
+/// A row of a [`Report`].
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The process, at that level.
+    /// The process, at the level of processes.
     pub process: Option<ProcessRow>,
-    /// What is known of the group; of the outermost one where several were added up.
+    /// The owner. If several cgroups were added up, the owner of the one with the shortest path.
     pub owner: Arc<Owner>,
     /// Growth in the window.
     pub counters: Counters,
-    /// Active energy that was charged in the window; 0 without a meter.
+    /// Active energy charged in the window; 0 without a meter.
     pub joules: Joules,
-    /// Where it used that, in the order of [`Report::packages`].
+    /// Usage by package, in the order of [`Report::packages`].
     pub packages: ByPackage,
-    /// Growth in the window, and what is open at its end; `None` where events are not counted: for
-    /// processes, and for the command that the agent follows.
+    /// Growth in the window, and what is open at its end. `None` for processes and for the command that the agent
+    /// follows, whose events are not counted.
     pub events: Option<Events>,
 }
 
@@ -36,44 +36,44 @@ pub struct Row {
 pub struct Report {
     /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
     pub window_ns: u64,
-    /// When the window began, nanoseconds since 1970.
+    /// Start of the window, nanoseconds since 1970.
     pub from_unix_ns: u64,
-    /// When the window ended, nanoseconds since 1970.
+    /// End of the window, nanoseconds since 1970.
     pub time_unix_ns: u64,
     /// Wall-clock time of boot, nanoseconds since 1970.
     pub boot_unix_ns: u64,
-    /// The machine: elapsed, idle and total of the window.
+    /// The machine: elapsed, idle and total time in the window.
     pub node: Node,
-    /// Its packages (sockets): time and what was used of the window.
+    /// Its packages (sockets): time and usage in the window.
     pub packages: Vec<PackageRow>,
-    /// What the machine has open at the end of the window.
+    /// Sockets that the machine has open at the end of the window.
     pub sockets: Sockets,
-    /// Which counters mean anything.
+    /// Which counters are measured.
     pub measured: Measured,
-    /// Rows that used anything or had events, most CPU time first.
+    /// Rows with any usage or events, in descending order of CPU time.
     pub rows: Vec<Row>,
-    /// CPU time in nanoseconds that the groups have and no process: of processes that ended and of
-    /// which the record was lost. 0 at other levels, and of a command that is followed.
+    /// CPU time that belongs to groups but to no process row, in nanoseconds: the processes ended and their records
+    /// were lost. 0 at other levels, and for a command that is followed.
     pub unrecorded_ns: u64,
-    /// What the meters counted, and where it went; `None` without a meter.
+    /// Energy that the meters counted, and where it went; `None` without a meter.
     pub energy: Option<EnergyReport>,
-    /// What was lost in the window; a kind of which nothing was is left out.
+    /// Losses in the window; a kind without losses is left out.
     pub losses: Vec<Loss>,
     /// Status of each feature.
     pub features: Arc<[Feature]>,
 }
 
-/// What a window remembers of processes.
+/// How much a window remembers about processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// There will be no report of processes, of a command that is followed, or of chosen processes: of those that
-    /// end, of which a long window has millions, only threads of the kernel are kept, which are named as a cause.
+    /// For reports of groups only. Of the processes that end, perhaps millions in a long window, only kernel threads
+    /// are kept, because reports name them as causes.
     Groups,
-    /// Every process that ends.
+    /// Keeps every process that ends.
     #[default]
     Processes,
-    /// Also each parent that a process had: one can end before its child, which has another one then. Reports can be of
-    /// chosen processes with their descendants.
+    /// Also keeps each parent that a process had, because a parent may end before its child. Needed to select processes
+    /// with their descendants.
     Trees,
 }
 
@@ -90,7 +90,7 @@ pub struct ReportBuilder {
 }
 
 impl ReportBuilder {
-    /// The window starts with this batch.
+    /// Starts a window with this batch.
     pub fn new(first: Batch) -> Self {
         Self {
             first,
@@ -103,23 +103,24 @@ impl ReportBuilder {
         }
     }
 
-    /// Reports have only the rows that fit. What is said of the node stays that of all. Chosen processes need
-    /// [`Detail::Trees`].
+    /// Restricts the rows of reports to those that match. The node's figures still cover everything. A selection of
+    /// processes needs [`Detail::Trees`].
     #[must_use]
     pub fn select(self, selection: Selection) -> Self {
         Self { selection, ..self }
     }
 
-    /// What the batches that are added from now on are remembered for.
+    /// Sets the detail for batches that are added from here.
     #[must_use]
     pub fn with(self, detail: Detail) -> Self {
         Self { detail, ..self }
     }
 
-    /// Extends the window to this batch. Batches must come in order and none may be left out, for
-    /// each names only the processes that ended since the one before, and what went is noted with its last
-    /// figures. A batch can be left out of which the next one has every row, if that names the processes that
-    /// ended in both (`Batches::next_for_report` of noctule-tape).
+    /// Extends the window to this batch.
+    ///
+    /// All batches must be added, in order. Each batch names only the processes that ended since the previous one, and
+    /// the builder keeps the last figures of rows that disappear. A batch may be skipped if the next one has all its
+    /// rows and names the processes that ended in both (`Batches::next_for_report` of noctule-tape).
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
@@ -134,8 +135,8 @@ impl ReportBuilder {
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
-                // Of a process whose end was inferred, because its record did not come: it came
-                // late, with no more than what was left, but with the last group and name.
+                // The exit was inferred because its record was missing. The record came late, with no more than the
+                // remaining usage, but with the final group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);
                     let joules = known.get().joules.max(&row.joules);
@@ -150,29 +151,29 @@ impl ReportBuilder {
         self.last = Some(batch);
     }
 
-    /// Gives back the batch that ends the window, for the next window to start with, without the
-    /// processes that ended in it: they are of the past.
+    /// Returns the last batch, as the start of the next window. Processes that ended in this window are removed from
+    /// it.
     pub fn into_last(self) -> Batch {
         self.last.unwrap_or(self.first)
     }
 
-    /// `CLOCK_MONOTONIC` of the first batch, nanoseconds.
+    /// Returns `CLOCK_MONOTONIC` of the first batch, in nanoseconds.
     pub fn started_ns(&self) -> u64 {
         self.first.taken_ns
     }
 
-    /// `CLOCK_MONOTONIC` of the last batch, nanoseconds.
+    /// Returns `CLOCK_MONOTONIC` of the last batch, in nanoseconds.
     pub fn ended_ns(&self) -> u64 {
         self.ends().1.taken_ns
     }
 
-    /// The report of the window so far; empty while it has only its first batch.
-    /// `followed_only` keeps to the command that the agent follows.
+    /// Returns the report of the window so far, which is empty if there is only one batch. `followed_only` restricts it
+    /// to the command that the agent follows.
     pub fn report(&self, level: Level, followed_only: bool) -> Report {
         let last = self.last.as_ref().unwrap_or(&self.first);
         let rows = match level {
             Level::Process => self.processes(last, followed_only),
-            // The groups have what all their processes used.
+            // A group also contains processes that are not selected, so its row is summed from processes.
             _ if followed_only || !self.selection.pids().is_empty() => {
                 group(self.selected(self.processes(last, followed_only)), level)
             }
@@ -196,7 +197,7 @@ impl ReportBuilder {
         }
         let total = last.node.total.since(&self.first.node.total);
         let in_rows = || rows.iter().map(|r| r.counters[Counter::CpuTime]).sum();
-        // Without a loss the difference is what changed while the batch was taken.
+        // Without a loss, the difference is only what changed while the batch was taken.
         let unrecorded_ns = match level {
             Level::Process if !followed_only && losses.iter().any(leaves_no_row) => {
                 total[Counter::CpuTime].saturating_sub(in_rows())
@@ -257,7 +258,7 @@ impl ReportBuilder {
         grown.collect()
     }
 
-    /// What was lost since the first batch.
+    /// Returns the losses since the first batch.
     pub(crate) fn losses(&self, last: &Batch) -> Vec<Loss> {
         let before = |loss: &Loss| {
             let same = |l: &&Loss| l.kind == loss.kind && l.place == loss.place;
@@ -270,7 +271,7 @@ impl ReportBuilder {
         grown.filter(|loss| loss.count > 0).collect()
     }
 
-    /// Those of the rows that fit; `rows` has all processes of the window where those matter.
+    /// Keeps the rows that match. `rows` must have all processes of the window if processes are selected.
     fn selected(&self, mut rows: Vec<Row>) -> Vec<Row> {
         if self.selection.is_empty() {
             return rows;
@@ -290,7 +291,7 @@ impl ReportBuilder {
             .tree(first.chain(self.descents.iter().copied()))
     }
 
-    /// The groups of which the waits are wanted; `None`: all. Of a process they are its group's.
+    /// Returns the groups whose waits are reported; `None` for all. For a process, that is its group.
     pub(crate) fn selected_groups(&self) -> Option<IdSet<CgroupId>> {
         if self.selection.is_empty() {
             return None;
@@ -307,12 +308,12 @@ impl ReportBuilder {
         Some(rows.iter().map(|row| row.owner.cgroup).collect())
     }
 
-    /// What the window had and its last batch has no more.
+    /// Returns the rows that disappeared before the last batch.
     pub(crate) fn gone(&self) -> &Gone {
         &self.gone
     }
 
-    /// The first and the last batch.
+    /// Returns the first and the last batch.
     pub(crate) fn ends(&self) -> (&Batch, &Batch) {
         (&self.first, self.last.as_ref().unwrap_or(&self.first))
     }
@@ -374,12 +375,12 @@ impl ReportBuilder {
     }
 }
 
-/// Growth of what may not be known.
+/// Returns the growth of a value, if both readings are known.
 fn grown(last: Option<u64>, first: Option<u64>) -> Option<u64> {
     Some(last?.saturating_sub(first?))
 }
 
-/// Whether the loss is that of what a process used.
+/// Returns whether such a loss leaves CPU time without a process row.
 fn leaves_no_row(loss: &Loss) -> bool {
     [
         "exit_record",
@@ -397,7 +398,7 @@ pub(crate) fn owner_of(owner: Option<&Arc<Owner>>, cgroup: CgroupId) -> Arc<Owne
         .unwrap_or_else(|| Arc::new(Owner::unknown(cgroup)))
 }
 
-/// Adds up the rows that are one and the same at the level.
+/// Adds up the rows that have the same key at the level.
 fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     let mut groups: HashMap<Key, Row> = HashMap::new();
     for row in rows {
@@ -423,14 +424,14 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     groups.into_values().collect()
 }
 
-/// Events are known of a sum when they are of each part.
+/// Adds events. The sum is known only if each part is.
 fn added(sum: Option<Events>, part: Option<Events>) -> Option<Events> {
     let mut sum = sum?;
     sum += &part?;
     Some(sum)
 }
 
-/// What is one and the same at a level, whatever it is called: two containers can have one name.
+/// The identity of a row at a level. Names are not unique: two containers may have the same name.
 pub type Key = (u8, String);
 
 pub(crate) fn key(owner: &Owner, level: Level) -> Key {
@@ -454,7 +455,7 @@ pub(crate) fn key(owner: &Owner, level: Level) -> Key {
 }
 
 impl Report {
-    /// All rows together, as a row without an owner.
+    /// Returns the sum of all rows, as a row without an owner.
     pub fn sum(&self) -> Row {
         let mut counters = Counters::default();
         let mut packages = ByPackage::default();
@@ -478,14 +479,14 @@ impl Report {
 }
 
 impl Row {
-    /// Whether it used anything or had events. To be blocked is neither.
+    /// Returns whether it has any usage or events. Blocked time does not count.
     fn is_active(&self) -> bool {
         let events = self.events.is_some_and(|e| !e.counters.is_zero());
         !self.counters.without_blocked().is_zero() || !self.joules.is_zero() || events
     }
 
-    /// A name for people: command, container, pod, unit or path, whichever the level shows.
-    /// Not escaped.
+    /// Returns the name shown to people: command, container, pod, unit or path, depending on the level. It is not
+    /// escaped.
     pub fn name(&self, level: Level) -> String {
         match (level, &self.process) {
             (Level::Process, Some(row)) => Comm::text(&row.comm),
@@ -533,7 +534,7 @@ mod tests {
     fn a_process_that_ends_in_the_window_counts_once_with_its_last_figures() {
         let mut builder = ReportBuilder::new(batch(0, vec![process(1, 10, false)], vec![]));
         builder.add(batch(5, vec![process(1, 20, false)], vec![]));
-        // The zombie is still listed by the kernel after its last figures came.
+        // The kernel still lists the zombie after its last figures were reported.
         builder.add(batch(
             9,
             vec![process(1, 20, false)],
@@ -549,7 +550,7 @@ mod tests {
         assert_eq!(cpu, [15]);
     }
 
-    /// A group that used so much, and had so many starts of processes, since the agent started.
+    /// Returns a group with this CPU use and number of process starts since the agent started.
     fn used(id: u64, cpu_ns: u64, starts: u64) -> CgroupRow {
         let mut row = CgroupRow {
             id: CgroupId(id),
@@ -568,7 +569,7 @@ mod tests {
         };
         let mut builder = ReportBuilder::new(listed(0, vec![used(1, 5, 1)]));
         builder.add(listed(1, vec![used(1, 9, 3), used(2, 30, 4)]));
-        // The accounts are forgotten before the events; the other group goes on.
+        // The accounts disappear before the events. The other group stays.
         builder.add(listed(2, vec![used(1, 0, 3), used(2, 31, 4)]));
         builder.add(listed(3, vec![used(2, 33, 4)]));
         let report = builder.report(Level::Cgroup, false);
