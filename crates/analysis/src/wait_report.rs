@@ -1,4 +1,4 @@
-//! Who waited for the CPU between two batches, why, and because of whom: the answer of `waits`.
+//! Builds the report of `waits`: which groups waited for the CPU between two batches, why, and which groups caused it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
 
 pub use self::around::{OwnWaits, Surroundings};
 
-/// Somebody who waited or who ran.
+/// A group, or another set of threads, that waited or ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// A container, pod, unit or cgroup: the outermost of its groups.
+    /// A container, pod, unit or cgroup. The owner is that of its outermost cgroup.
     Group(Arc<Owner>),
-    /// Threads of the kernel.
+    /// Kernel threads.
     Kernel,
     /// The command that the agent follows.
     Command,
-    /// Many groups below one.
+    /// Several groups with a common ancestor.
     Below {
-        /// Path of that one.
+        /// Path of the ancestor.
         path: String,
-        /// How many.
+        /// Number of groups.
         groups: usize,
     },
     /// Groups that share a row because the table is full.
@@ -38,7 +38,7 @@ pub enum Party {
 }
 
 impl Party {
-    /// Who the group is.
+    /// Returns the party of a group.
     pub(crate) fn of(group: Group, owners: &IdMap<CgroupId, Arc<Owner>>) -> Self {
         match group {
             Group::Cgroup(id) => Self::Group(owner_of(owners.get(&id), id)),
@@ -48,7 +48,7 @@ impl Party {
         }
     }
 
-    /// A name for people. Not escaped.
+    /// Returns the name shown to people. It is not escaped.
     pub fn name(&self, level: Level) -> String {
         match self {
             Self::Group(owner) => owner.name(level),
@@ -61,7 +61,7 @@ impl Party {
         }
     }
 
-    /// Whether it is known where in the tree it is.
+    /// Returns whether its place in the cgroup tree is known.
     pub(crate) fn has_path(&self) -> bool {
         match self {
             Self::Group(owner) => owner.path.starts_with('/'),
@@ -70,7 +70,7 @@ impl Party {
         }
     }
 
-    /// Whether it is a group below that path.
+    /// Returns whether it is a descendant of that path.
     pub(crate) fn is_below(&self, above: &str) -> bool {
         match self {
             Self::Group(owner) => owner.path != above && parent::is_below(&owner.path, above),
@@ -78,7 +78,7 @@ impl Party {
         }
     }
 
-    /// Whether it is many groups below that one.
+    /// Returns whether it consists of descendants of `party`.
     fn is_led_by(&self, party: &Self) -> bool {
         match (self, party) {
             (Self::Below { path, .. }, Self::Group(owner)) => owner.path == *path,
@@ -86,7 +86,7 @@ impl Party {
         }
     }
 
-    /// Whether it is many groups of which this is one.
+    /// Returns whether it consists of several groups and `party` is one of them.
     pub fn has(&self, party: &Self) -> bool {
         match self {
             Self::Below { path, .. } => party.is_below(path),
@@ -94,8 +94,8 @@ impl Party {
         }
     }
 
-    /// What it is, in a word: `container`, `service`, `cgroup`, `cgroups` (many), `kernel`,
-    /// `command` or `others`.
+    /// Returns its kind as one word: `container`, `service`, `cgroup`, `cgroups` (several), `kernel`, `command` or
+    /// `others`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Group(owner) => match owner.subject() {
@@ -110,7 +110,7 @@ impl Party {
         }
     }
 
-    /// What is one and the same at a level.
+    /// Returns its identity at a level.
     pub fn key(&self, level: Level) -> Key {
         match self {
             Self::Group(owner) => key(owner, level),
@@ -122,97 +122,93 @@ impl Party {
     }
 }
 
-/// Who made a group wait.
+/// A party that made a group wait.
 #[derive(Clone, Debug)]
 pub struct Culprit {
-    /// Who.
     pub party: Party,
-    /// How long the group waited while it had the CPU, and how often it took the CPU away.
-    /// Preemptions by threads of the kernel are in [`WaitReportRow::preemptions`] only.
+    /// How long the group waited while this party had the CPU, and how often this party preempted it. Preemptions by
+    /// kernel threads are only in [`WaitReportRow::preemptions`].
     pub blame: Blame,
 }
 
 /// The waits of one group in the window.
 #[derive(Clone, Debug)]
 pub struct WaitReportRow {
-    /// Who waited.
+    /// The group that waited.
     pub party: Party,
-    /// Time on a CPU, nanoseconds.
+    /// Time on a CPU, in nanoseconds.
     pub cpu_ns: u64,
-    /// How long each wait was, nanoseconds.
+    /// Histogram of the lengths of its waits, in nanoseconds.
     pub histogram: Histogram,
-    /// How long it waited for each cause, by index of [`Cause`], nanoseconds. The sum is all that
-    /// it waited.
+    /// Wait by index of [`Cause`], in nanoseconds. The sum is the whole wait.
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// How long its threads were blocked, by index of [`BlockClass`], nanoseconds.
+    /// Time for which its threads were blocked, by index of [`BlockClass`], in nanoseconds.
     pub blocked_ns: [u64; BlockClass::COUNT],
-    /// Its threads that wait at the end of the window.
+    /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
-    /// Other groups that had the CPU meanwhile, the most to blame first. Their sum is what was
-    /// waited for neighbours and threads of the kernel.
+    /// Other parties that had the CPU meanwhile, the most to blame first. Their sum is the wait for neighbours and
+    /// kernel threads.
     pub culprits: Vec<Culprit>,
-    /// By index of [`Preemptor`].
+    /// Preemptions by index of [`Preemptor`].
     pub preemptions: [u64; Preemptor::ALL.len()],
-    /// Switches because a quota ran out.
+    /// Number of switches because a quota ran out.
     pub throttles: u64,
-    /// The quota that throttled it most, of one of its groups or one above or below; the innermost of those that
-    /// bind, if any does; `None` where none did, or where that cannot be read.
+    /// The quota of one of its cgroups, an ancestor or a descendant that throttled it most. If several bind, it is the
+    /// innermost of these. `None` if no quota held the group back, or if quotas cannot be read.
     pub quota: Option<QuotaUse>,
-    /// What it does to others.
+    /// Waits that it caused to others.
     pub hurts: Hurts,
-    /// The CPUs that it may use, and who has them.
+    /// The CPUs that it may use, and what ran on them.
     pub around: Surroundings,
-    /// Its limits; the caller that reads the files of the kernel fills them in.
+    /// Its limits. The caller reads them from the kernel's files and fills them in.
     pub settings: Settings,
-    /// What is the matter.
     pub verdict: Verdict,
 }
 
-/// How long others waited behind a group: the other side of [`WaitReportRow::culprits`].
+/// Waits that a group caused to others: the opposite of [`WaitReportRow::culprits`].
 #[derive(Clone, Debug, Default)]
 pub struct Hurts {
-    /// All of them together, nanoseconds.
+    /// Sum over all victims, in nanoseconds.
     pub wait_ns: u64,
-    /// Who waited most, and how long.
+    /// The victim that waited most, and how long.
     pub most: Option<(Party, u64)>,
 }
 
-/// A verdict with the numbers that made it.
+/// A verdict with its evidence.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// What is the matter.
     pub kind: VerdictKind,
-    /// The one to blame, where one is: the first of the culprits, or many of them below one group.
+    /// The party to blame, if there is one: the first culprit, or several culprits with a common ancestor.
     pub culprit: Option<Party>,
-    /// The numbers.
+    /// The figures that the verdict is based on.
     pub evidence: Evidence,
 }
 
-/// Who waited between two batches.
+/// Waits of all groups between two batches.
 #[derive(Clone, Debug)]
 pub struct WaitReport {
     /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
     pub window_ns: u64,
-    /// When the window began, nanoseconds since 1970.
+    /// Start of the window, nanoseconds since 1970.
     pub from_unix_ns: u64,
-    /// When the window ended, nanoseconds since 1970.
+    /// End of the window, nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// CPUs online at its end.
+    /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// The window has not its full length yet: its verdicts may change.
+    /// Whether the window is still shorter than its full length. Its verdicts may change.
     pub provisional: bool,
-    /// Groups that ran or waited, the longest wait first.
+    /// Groups that ran or waited, in descending order of wait.
     pub rows: Vec<WaitReportRow>,
-    /// The counters that mean anything: a cause that is not measured is 0 in every row.
+    /// Counters that are measured. A cause that is not measured is 0 in every row.
     pub measured: Measured,
-    /// What was lost in the window.
+    /// Losses in the window.
     pub losses: Vec<Loss>,
     /// Status of each feature.
     pub features: Arc<[Feature]>,
 }
 
 impl WaitReport {
-    /// Everybody whom a verdict other than quiet can name: who is hurt, and who did it.
+    /// Yields every party that a verdict other than quiet may name: victims and culprits.
     pub fn blamed(&self) -> impl Iterator<Item = &Party> {
         let hurt = self.rows.iter().filter(|row| row.is_hurt());
         hurt.flat_map(|row| {
@@ -222,7 +218,7 @@ impl WaitReport {
         })
     }
 
-    /// The same, for names that come late.
+    /// Like [`Self::blamed`], for setting names that arrive late.
     pub fn blamed_mut(&mut self) -> impl Iterator<Item = &mut Party> {
         let hurt = self.rows.iter_mut().filter(|row| row.is_hurt());
         hurt.flat_map(|row| {
@@ -238,12 +234,12 @@ impl WaitReportRow {
         self.verdict.kind != VerdictKind::Quiet
     }
 
-    /// Whether it got a CPU, at once or not, or waited in vain.
+    /// Returns whether its threads ever became runnable: they got a CPU, at once or later, or are still waiting.
     pub fn waited(&self) -> bool {
         !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0
     }
 
-    /// How long its threads were stalled by something other than the CPU, nanoseconds.
+    /// Returns the time for which its threads were stalled by something other than the CPU, in nanoseconds.
     pub fn stalled_ns(&self) -> u64 {
         let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());
         stalls.fold(0, |sum, class| {
@@ -251,13 +247,13 @@ impl WaitReportRow {
         })
     }
 
-    /// How long its threads ran, waited for a CPU or were stalled, nanoseconds.
+    /// Returns the time for which its threads ran, waited for a CPU or were stalled, in nanoseconds.
     pub fn active_ns(&self) -> u64 {
         let active = self.cpu_ns.saturating_add(self.total_ns());
         active.saturating_add(self.stalled_ns())
     }
 
-    /// How long its threads ran, waited for a CPU or were blocked, nanoseconds.
+    /// Returns the time for which its threads ran, waited for a CPU or were blocked, in nanoseconds.
     pub fn threads_ns(&self) -> u64 {
         let busy = self.cpu_ns.saturating_add(self.total_ns());
         self.blocked_ns
@@ -265,20 +261,21 @@ impl WaitReportRow {
             .fold(busy, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// All that it waited, nanoseconds.
+    /// Returns its whole wait, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         let parts = self.wait_ns.iter().copied();
         parts.fold(0, u64::saturating_add)
     }
 
-    /// What it waited for others, of which the culprits have their shares.
+    /// Returns its wait for the culprits, in nanoseconds.
     pub fn others_ns(&self) -> u64 {
         let parts = self.culprits.iter().map(|c| c.blame.wait_ns);
         parts.fold(0, u64::saturating_add)
     }
 
-    /// Who of those that are meant is to blame most, and for how long: a group, or many below one, which caused
-    /// `share` of it, where the one group did not cause `one_ns`. Groups without a name are no single culprit.
+    /// Returns the party to blame most among those that `is_meant` accepts, and the wait that it caused. The result is
+    /// several groups with a common ancestor if they caused `share` of the wait and no single group caused `one_ns`.
+    /// Groups without a name do not count as one culprit.
     fn most_to_blame(
         &self,
         share: f64,
@@ -297,7 +294,8 @@ impl WaitReportRow {
         many.or(top)
     }
 
-    /// Who had most of the CPUs that its threads could have used, and the part of `crowded_ns` that is put down to it.
+    /// Returns the party with the most time on CPUs that the row's threads could have used, and its part of
+    /// `crowded_ns`.
     fn most_around(&self, crowded_ns: u64) -> Option<(Party, u64)> {
         let (party, cpu_ns) = self.around.busiest.first()?;
         let part = *cpu_ns as f64 / self.around.others_cpu_ns.max(1) as f64;
@@ -308,7 +306,7 @@ impl WaitReportRow {
         self.quota.as_ref().is_some_and(QuotaUse::binds)
     }
 
-    /// Whether this other one uses up the quota that binds the row, too.
+    /// Returns whether the culprit is below the quota that binds the row, too.
     pub(crate) fn uses_limit(&self, culprit: &Party) -> bool {
         let Some(quota) = self.quota.as_ref().filter(|quota| quota.binds()) else {
             return false;
@@ -321,8 +319,8 @@ impl WaitReportRow {
         culprit.is_inside(limited)
     }
 
-    /// What it waited for other groups that cost it something. `crowded_ns`: for its own threads, because others had
-    /// the CPUs.
+    /// Returns the wait for other groups that cost the row CPU time. `crowded_ns` is the wait of its threads for each
+    /// other because other groups had the CPUs.
     fn costly_ns(&self, crowded_ns: u64) -> u64 {
         if !self.quota_binds() {
             return self.wait_ns[Cause::Neighbour as usize] + crowded_ns;
@@ -331,7 +329,7 @@ impl WaitReportRow {
         costly.map(|c| c.blame.wait_ns).sum()
     }
 
-    /// Judges the row. `baseline` is what is usual for it, `before` its verdict in the window before.
+    /// Judges the row. `baseline` holds its usual figures, and `before` is its verdict in the previous window.
     pub fn judge(
         &mut self,
         window_ns: u64,
@@ -386,22 +384,22 @@ impl WaitReportRow {
         };
     }
 
-    /// Whether somebody who caused that much of the wait is named for it: from 1% on.
+    /// Returns whether a culprit that caused this much of the wait is named: at least 1%.
     pub(crate) fn is_worth_naming(&self, ns: u64) -> bool {
         ns > 0 && u128::from(ns) * 100 >= u128::from(self.total_ns())
     }
 }
 
-/// A row in the making.
+/// A row while it is being built.
 struct Draft {
     party: Party,
-    /// The groups of it, or those of its processes, for their quotas.
+    /// Its cgroups, or those of its processes. Their quotas are looked up later.
     members: Vec<Member>,
     counters: Counters,
     histogram: Histogram,
     waiting: Waiting,
     room: Option<ThreadRoom>,
-    /// By number of the party.
+    /// By party number.
     culprits: IdMap<usize, Culprit>,
     own: Blame,
 }
@@ -437,7 +435,7 @@ impl Draft {
     }
 
     fn finish(self) -> WaitReportRow {
-        // The matrix has the neighbours by name; what the counters call so is the same sum.
+        // The blame matrix lists neighbours by name. The neighbour counter has the same sum, so it is not added.
         let mut wait_ns = Cause::ALL.map(|cause| self.counters[Counter::Wait(cause)]);
         wait_ns[Cause::Neighbour as usize] = 0;
         wait_ns[Cause::Own as usize] += self.own.wait_ns;
@@ -495,8 +493,8 @@ impl Draft {
     }
 }
 
-/// The parties of a level by number. There can be tens of thousands of pairs of groups, and a name is made once
-/// for each group.
+/// The parties of a level, by number. There may be tens of thousands of pairs of groups, and each group's key is built
+/// only once.
 struct Parties<'a> {
     level: Level,
     owners: &'a IdMap<CgroupId, Arc<Owner>>,
@@ -533,8 +531,7 @@ impl<'a> Parties<'a> {
     }
 }
 
-/// The growth of the matrix and the distributions in a window: with rows that only its last batch has, and
-/// with rows that it has no more.
+/// Growth of the blame matrix and the wait histograms in a window, including rows that appeared or disappeared in it.
 struct Growth<'a> {
     first: &'a Batch,
     last: &'a Batch,
@@ -542,7 +539,7 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    /// The pairs that grew: most of a large matrix did not.
+    /// Yields the pairs that grew. Most pairs of a large matrix did not.
     fn blames(&self) -> impl Iterator<Item = BlameRow> {
         let before: IdMap<(Group, Group), Blame> = self
             .first
@@ -568,7 +565,7 @@ impl Growth<'_> {
         })
     }
 
-    /// Who the groups are.
+    /// Returns the owners of all cgroups.
     fn owners(&self) -> IdMap<CgroupId, Arc<Owner>> {
         let rows = self.gone.cgroups(self.last);
         rows.map(|row| (row.id, owner_of(row.owner.as_ref(), row.id)))
@@ -577,8 +574,8 @@ impl Growth<'_> {
 }
 
 impl ReportBuilder {
-    /// Who waited in the window so far, at a level other than that of processes; rows are judged
-    /// without a history. `followed_only` gives one row, for the command that the agent follows.
+    /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Rows are judged without a
+    /// history. With `followed_only`, the report has one row, for the command that the agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
         let (first, last) = self.ends();
         let gone = self.gone();
@@ -613,7 +610,7 @@ impl ReportBuilder {
         }
         match selected.is_none() && !followed_only {
             true => hurts::of(&rows, level).note(&mut rows, level),
-            // Others waited behind the chosen rows, too.
+            // Rows that are not selected may have waited for the selected ones, too.
             false => {
                 let all = Self::drafts(&growth, level, &groups, None).into_iter();
                 let all: Vec<WaitReportRow> = all.map(Draft::finish).collect();
@@ -644,7 +641,7 @@ impl ReportBuilder {
     fn throttled(&self, groups: &[Row], window_ns: u64) -> Throttled<'_> {
         let (first, last) = self.ends();
         let gone = self.gone();
-        // Its first thread came in the window, to it or to a group below.
+        // The group, or a descendant, got its first thread in the window.
         let began = |quota: &QuotaRow| {
             let has_some = |row: &CgroupRow| {
                 let owner = row.owner.as_ref();
@@ -655,7 +652,7 @@ impl ReportBuilder {
         Throttled::between(&first.quotas, gone.quotas(last), began, groups, window_ns)
     }
 
-    /// Rows of the `selected` groups, or of all. `groups`: what all used in the window.
+    /// Returns the rows of the `selected` groups, or of all groups. `groups` holds the usage of every group.
     fn drafts(
         growth: &Growth<'_>,
         level: Level,
@@ -738,7 +735,8 @@ impl ReportBuilder {
     }
 }
 
-/// Threads of two groups of one party. Which CPUs these are is not known: at least as many as one of them may use.
+/// Adds the threads of two groups of one party. Their CPUs may be the same or different. The party may use at least as
+/// many as each group.
 fn add_rooms(a: Option<ThreadRoom>, b: Option<ThreadRoom>) -> Option<ThreadRoom> {
     match (a, b) {
         (Some(a), Some(b)) => Some(ThreadRoom {
