@@ -1,4 +1,4 @@
-//! What surrounds a group: the CPUs that it may use, and the groups that have them.
+//! The surroundings of a group: the CPUs that it may use, and the groups that run there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,39 +8,38 @@ use noctule_model::{Counter, Level, Node, Owner, ThreadRoom};
 use super::Party;
 use crate::report::{Key, Row, key};
 
-/// Other groups that can be named for the time that a group's threads shared a CPU.
+/// Maximum number of other groups to name when a group's threads shared a CPU.
 const NAMED: usize = 3;
 
-/// What surrounds a row in the window.
+/// Surroundings of a row in the window.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Its threads that want the CPU, and the CPUs that they may use; `None` where that is not known.
+    /// Its runnable threads, and the CPUs that they may use; `None` if not known.
     pub room: Option<ThreadRoom>,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// How long these were idle, nanoseconds, summed over them.
+    /// Idle time of these CPUs, in nanoseconds, summed.
     pub idle_ns: u64,
     /// CPU time of all other groups.
     pub others_cpu_ns: u64,
-    /// The other groups with the most of it, the first the one with the most; empty where its threads may not use all
-    /// CPUs.
+    /// The other groups with the most CPU time, in descending order. Empty if the row's threads may not use all CPUs.
     pub busiest: Vec<(Party, u64)>,
 }
 
 /// Why the threads of a group waited for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnWaits {
-    /// There are more of them than CPUs that they may use, or it is not known.
+    /// They outnumber the CPUs that they may use, or that is not known.
     #[default]
     TooMany,
-    /// Each could have a CPU of its own, but others had these.
+    /// Each could have had its own CPU, but other groups had those CPUs.
     Crowded,
-    /// Each could have a CPU of its own, and CPUs were idle meanwhile: the scheduler chose to let them share.
+    /// Each could have had its own CPU, and CPUs were idle: the scheduler let them share one.
     Spare,
 }
 
 impl Surroundings {
-    /// Why threads that ran or waited for `wanted_ns` waited for each other for `own_ns` of it.
+    /// Returns why threads that ran or waited for `wanted_ns` waited for each other for `own_ns`.
     pub(super) fn own_waits(&self, own_ns: u64, wanted_ns: u64, window_ns: u64) -> OwnWaits {
         let runnable = wanted_ns as f64 / window_ns.max(1) as f64;
         match self.room {
@@ -55,7 +54,7 @@ impl Surroundings {
     }
 }
 
-/// The CPU time of all groups, the one with the most first.
+/// CPU time of all groups, in descending order.
 pub(super) struct CpuOfAll {
     groups: Vec<(Key, Arc<Owner>, u64)>,
     sum_ns: u64,
@@ -64,7 +63,7 @@ pub(super) struct CpuOfAll {
 }
 
 impl CpuOfAll {
-    /// Of what all cgroups used, and of the node at both ends of the window.
+    /// Adds up the CPU time of all cgroups by key. `first` and `last` are the node at both ends of the window.
     pub(super) fn new(cgroups: &[Row], level: Level, first: &Node, last: &Node) -> Self {
         let mut used: HashMap<Key, (Arc<Owner>, u64)> = HashMap::new();
         for row in cgroups {
@@ -83,10 +82,10 @@ impl CpuOfAll {
         }
     }
 
-    /// What surrounds the group with that key.
+    /// Returns the surroundings of the group with that key.
     pub(super) fn around(&self, own: &Key, room: ThreadRoom) -> Surroundings {
         let (own, others): (Vec<_>, Vec<_>) = self.groups.iter().partition(|it| it.0 == *own);
-        // Who had those of some CPUs is not known.
+        // CPU time is not known by CPU, so groups are only named if the row may use all CPUs.
         let is_anywhere = room.cpus >= self.cpus;
         let others = others.into_iter().filter(|it| it.2 > 0 && is_anywhere);
         Surroundings {

@@ -1,13 +1,13 @@
-//! Which group is named as the one behind whom another waited.
+//! Selects the culprit to name for a row.
 
 use noctule_model::VerdictKind;
 
 use super::{Party, WaitReportRow};
 
 impl WaitReportRow {
-    /// The one that the verdict names; else the one that had the CPU for most of the wait, of those that use
-    /// the limit where that binds, unless that was below 1% of it. Nobody where the group does it to itself: who
-    /// else had the CPU is not what holds it.
+    /// Returns the culprit of the verdict. If the verdict has none, returns the party that caused most of the wait,
+    /// unless it caused less than 1%. If a quota binds, only parties that share the quota are candidates. Returns
+    /// `None` if the group holds itself back, because then the other parties are not the cause.
     pub fn main_culprit(&self) -> Option<&Party> {
         let bound = self.verdict.kind == VerdictKind::QuotaAndNeighbours
             && self.verdict.evidence.quota_binds;
@@ -18,8 +18,8 @@ impl WaitReportRow {
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }
 
-    /// The group whose weight counts beside that of the row: that one, or the first that is worth naming where that
-    /// one has no path.
+    /// Returns the path of the group whose weight matters to the row. That is the main culprit or, if it has no path,
+    /// the first other culprit that is worth naming.
     pub fn rival(&self) -> Option<&str> {
         let main = self.main_culprit()?;
         let others = self.culprits.iter();
@@ -32,7 +32,7 @@ impl WaitReportRow {
         })
     }
 
-    /// How long the row waited behind that one, or behind all of many, nanoseconds.
+    /// Returns how long the row waited for the main culprit, in nanoseconds.
     pub fn main_culprit_ns(&self) -> Option<u64> {
         let main = self.main_culprit()?;
         if let Party::Below { .. } = main {

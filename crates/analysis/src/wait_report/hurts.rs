@@ -1,4 +1,4 @@
-//! What each group does to others.
+//! Adds up the waits that each group caused to others.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use noctule_model::Level;
 use super::{Hurts, WaitReportRow};
 use crate::report::Key;
 
-/// By culprit.
+/// Sums by culprit.
 pub(super) struct Sums(HashMap<Key, Hurts>);
 
-/// Adds up what these victims waited behind each culprit.
+/// Adds up the waits of these victims for each culprit.
 pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
     let mut sums: HashMap<Key, Hurts> = HashMap::new();
     for victim in victims {
@@ -27,7 +27,7 @@ pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
 }
 
 impl Sums {
-    /// Notes it in the rows of the culprits.
+    /// Stores the sums in the rows of the culprits.
     pub(super) fn note(mut self, rows: &mut [WaitReportRow], level: Level) {
         for row in rows {
             row.hurts = self.0.remove(&row.party.key(level)).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! A culprit that is made of many groups: jobs that each run in a group of their own for a moment.
+//! Merges culprits with a common ancestor, such as short jobs that each run in their own cgroup.
 
 use std::collections::HashMap;
 
 use super::{Party, WaitReportRow};
 
-/// From this many groups on they are many; fewer are named one by one.
+/// Minimum number of groups to merge. Fewer are named one by one.
 const MANY: usize = 5;
 
-/// The nearest group above many culprits that, with its own processes (who start the jobs), caused at least
-/// `share` of what the row waited for the other groups that are meant, and what they caused. It is not above the row
-/// itself.
+/// Returns the deepest common ancestor of many culprits, and the wait that they caused. Together with its own
+/// processes, which may start the jobs, the ancestor must have caused at least `share` of the wait for the groups that
+/// `is_meant` accepts. It is never an ancestor of the row itself.
 pub(super) fn of_many(
     row: &WaitReportRow,
     share: f64,
@@ -46,7 +46,7 @@ pub(super) fn of_many(
     })
 }
 
-/// The groups above a path, without the root.
+/// Yields the ancestors of a path, except the root.
 fn parents(path: &str) -> impl Iterator<Item = &str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     ends.filter(|at| *at > 0).map(|at| &path[..at])

@@ -1,4 +1,4 @@
-//! The quota that held a row back.
+//! Finds the quota that held a row back.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,24 @@ use super::{Party, WaitReportRow};
 use crate::evidence::CONTENDED;
 use crate::report::Row;
 
-/// A group of a row.
+/// A cgroup of a row.
 pub(super) struct Member {
-    /// Its path.
     pub(super) path: String,
-    /// How long its threads ran or waited in the window, nanoseconds.
+    /// Time for which its threads ran or waited in the window, in nanoseconds.
     pub(super) wanted_ns: u64,
 }
 
-/// Length of a period where a recording does not have it: the default of the kernel.
+/// Period length if the recording does not have it: the kernel's default.
 const PERIOD_NS: u64 = 100_000_000;
 
-/// Periods that the kernel counts after the last thread of a group has ended, at most: the rest of one, and a second
-/// one before the timer stops.
+/// Maximum number of periods that the kernel counts after the last thread of a group ends. They are the rest of the
+/// current one, and another before the timer stops.
 const AFTER_THE_END: u64 = 2;
 
-/// A quota that throttled nobody is considered from this part on that was used of it.
+/// A quota that did not throttle is considered from this used part.
 const NEARLY_USED: f64 = 0.9;
 
-/// What quotas throttled in a window, or nearly did.
+/// Quotas that throttled in a window, or nearly did.
 pub(super) struct Throttled<'a>(Vec<Growth<'a>>);
 
 /// The growth of a quota's account in a window.
@@ -38,25 +37,25 @@ struct Growth<'a> {
     throttled_ns: u64,
     periods: u64,
     throttled_periods: u64,
-    /// CPU time of the groups below.
+    /// CPU time of the groups below the quota.
     used_ns: u64,
-    /// How long their threads ran or waited.
+    /// Time for which the threads of these groups ran or waited.
     wanted_ns: u64,
 }
 
-/// The time in which a quota had not run out, and what it allowed.
+/// Figures for the time in which the quota had not run out.
 struct Open {
-    /// Part of the time for which the groups below wanted the CPU.
+    /// This time as a part of the time for which the groups below wanted the CPU.
     wanted: f64,
-    /// CPU time that they could still have used, nanoseconds.
+    /// CPU time that the groups below could still have used, in nanoseconds.
     unused_ns: f64,
-    /// What they used of all that the quota allowed.
+    /// CPU time used, as a part of all that the quota allowed.
     used: f64,
 }
 
 impl<'a> Throttled<'a> {
-    /// From the quotas at the beginning, and those at the end or when their groups went. `began`: whether the group of
-    /// one began in the window. `groups`: what all groups used in it.
+    /// Compares the quotas at the start of the window with those at the end, or when their cgroups were removed.
+    /// `began` returns whether the cgroup of a quota began in the window. `groups` holds the usage of all groups.
     pub(super) fn between(
         first: &[QuotaRow],
         last: impl Iterator<Item = &'a QuotaRow>,
@@ -85,9 +84,11 @@ impl<'a> Throttled<'a> {
         Self(grown)
     }
 
-    /// The quota of a member, of a group above one or of one inside it that throttled for longest in the window. If
-    /// any binds, the innermost of these: one of a member that hardly runs can have throttled for longer, and one
-    /// above would not have given what the inner one denies.
+    /// Returns the quota that held the row back: the one that throttled most among those of members, ancestors and
+    /// descendants.
+    ///
+    /// If several bind, returns the innermost. A quota of a member that hardly runs may have throttled for longer, and
+    /// an outer quota would not have granted more than the inner one.
     pub(super) fn of(
         &self,
         row: &WaitReportRow,
@@ -101,7 +102,7 @@ impl<'a> Throttled<'a> {
         };
         let concerns = |quota: &&Growth<'_>| {
             members.iter().any(|member| {
-                // Every group is inside the root group, whose row has the processes of none of them.
+                // All groups are below the root group, but the root row does not contain their processes.
                 let inside = member.path != "/" && is_below(quota.path, &member.path);
                 inside || is_below(&member.path, quota.path)
             })
@@ -126,7 +127,7 @@ impl<'a> Throttled<'a> {
     }
 }
 
-/// How long the threads of a group ran or waited.
+/// Returns the time for which the threads of a group ran or waited.
 pub(super) fn wanted_ns(group: &Row) -> u64 {
     let waits = Cause::ALL.map(|cause| group.counters[Counter::Wait(cause)]);
     let waits = waits.into_iter().fold(0, u64::saturating_add);
@@ -142,7 +143,7 @@ impl<'a> Growth<'a> {
         let since = |now: u64, then: fn(&QuotaRow) -> u64| match before {
             Some(before) => now.saturating_sub(then(before)),
             None if began(row) => now,
-            // Of one that was not read at the beginning it is not known what belongs to the window.
+            // The quota was not read at the start, so its growth in the window is unknown.
             None => 0,
         };
         let throttled_ns = match before {
@@ -173,8 +174,8 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// The time in which the quota had not run out. Threads of one group can wait beside each other: then how long
-    /// the group wanted the CPU is not known, and it is taken for the whole window.
+    /// Returns figures for the time in which the quota had not run out. Threads may wait in parallel, so the exact time
+    /// for which the group wanted the CPU is unknown. Their sum is used, up to the whole window.
     fn open(&self, window_ns: u64) -> Open {
         let period_ns = self.period_ns as f64;
         let window_ns = window_ns as f64;
@@ -182,7 +183,7 @@ impl<'a> Growth<'a> {
         let wanted_ns = window_ns.min(self.wanted_ns as f64);
         let wanted_open_ns = (wanted_ns - full_ns).max(0.0);
         let periods = self.periods.saturating_sub(self.throttled_periods) as f64;
-        // The kernel counts no periods in which the group does not run at all.
+        // The kernel does not count periods in which the group does not run at all.
         let open_ns = wanted_open_ns
             .max(periods * period_ns)
             .min(window_ns - full_ns);
@@ -194,14 +195,14 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// What the row would gain at most if nobody outside the quota had had the CPU: [`QuotaUse::gain`].
+    /// Returns [`QuotaUse::gain`]: the most that the row would gain if nothing outside the quota had used the CPU.
     fn gain(&self, row: &WaitReportRow, window_ns: u64) -> f64 {
         let open = self.open(window_ns);
         let outside_ns = row.waited_outside_ns(self.path) as f64 * open.wanted;
         outside_ns.min(open.unused_ns) / row.cpu_ns.max(1) as f64
     }
 
-    /// What it means for a row with these members, and with this path if it is a group.
+    /// Returns how a row with these members used the quota. `path` is the row's path if it is a group.
     fn usage(&self, path: Option<&str>, members: &[Member], window_ns: u64) -> QuotaUse {
         let below = |member: &&Member| is_below(&member.path, self.path);
         let sum = |ns: u64, member: &Member| ns + member.wanted_ns;
@@ -224,7 +225,7 @@ impl<'a> Growth<'a> {
 }
 
 impl Party {
-    /// Whether all of it is below that path.
+    /// Returns whether the whole party is at or below that path.
     pub(super) fn is_inside(&self, above: &str) -> bool {
         match self {
             Self::Group(owner) => is_below(&owner.path, above),
@@ -235,7 +236,7 @@ impl Party {
 }
 
 impl WaitReportRow {
-    /// How long it waited for a CPU that neither its own threads nor others below that path had.
+    /// Returns the wait for a CPU that neither the row's own threads nor other groups below that path had.
     fn waited_outside_ns(&self, path: &str) -> u64 {
         let waited = |cause: Cause| self.wait_ns[cause as usize];
         let contended = CONTENDED.map(waited).into_iter();

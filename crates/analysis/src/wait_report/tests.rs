@@ -1,4 +1,4 @@
-//! Reports from batches that are made by hand.
+//! Reports of handmade batches.
 
 use noctule_model::{Container, ContainerRole, ProcessId, ProcessRow, Runtime, WaitRow, Waiting};
 
@@ -31,7 +31,7 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
     })
 }
 
-/// A group of which threads ran and waited: own, kernel, and neighbours as the kernel side adds up.
+/// Returns a group whose threads ran and waited. `own`, `kernel` and `neighbours` are the sums of the kernel side.
 fn group(id: u64, path: &str, own_ms: u64, kernel_ms: u64, neighbour_ms: u64) -> CgroupRow {
     let mut row = CgroupRow {
         id: CgroupId(id),
@@ -74,7 +74,7 @@ fn of(id: u64) -> Group {
     Group::Cgroup(CgroupId(id))
 }
 
-/// A container of two groups, another one, a unit, and the root group.
+/// Returns a batch with a container of two cgroups, another container, a unit and the root group.
 fn machine() -> Batch {
     Batch {
         cgroups: vec![
@@ -100,7 +100,7 @@ fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
-    // Behind groups for which the table had no place.
+    // Waits for groups that had no place in the table.
     let wanted = victim.verdict.evidence.wanted_ns() as f64;
     let nameless = report.reason(victim, Level::Container).nameless;
     assert_eq!(nameless, (6 * MS) as f64 / wanted);
@@ -291,8 +291,7 @@ fn many_jobs_below_one_group_are_one_culprit() {
     assert_eq!(victim.culprits.len(), 21, "each is listed");
 }
 
-/// Who starts jobs of some milliseconds is busy with that: most of the wait is behind it, and all of it is the
-/// family's.
+/// The parent spends its CPU time on starting short jobs. It causes most of the wait, and with the jobs all of it.
 #[test]
 fn who_starts_many_jobs_is_told_with_them() {
     let jobs = 20..30;
@@ -328,7 +327,7 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         throttled_ns,
         ended: false,
     };
-    // The victim was there before, and its quota was read only later: nobody knows which periods were in the window.
+    // The victim existed before, but its quota was read only later. Which periods belong to the window is unknown.
     let first = Batch {
         cgroups: vec![CgroupRow {
             counters: Counters::default(),
@@ -359,12 +358,12 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
     let quota = row.quota.as_ref().expect("one throttled it");
     assert_eq!((quota.cpus, quota.group.as_deref()), (0.5, Some("/a")));
     assert_eq!((quota.periods, quota.throttled_periods), (10, 10));
-    // It ran out in each period: the neighbour took nothing.
+    // The quota ran out in every period, so the neighbour took nothing.
     assert_eq!(row.verdict.kind, VerdictKind::HeldByQuota);
 }
 
-/// A job that began in the window, and two of whose four seconds its limit took, beside a busy neighbour. `limited`:
-/// the group with the limit.
+/// Returns a report about a job that began in the window next to a busy neighbour. A quota throttled the job for two of
+/// its four seconds. `limited` is the group with the quota.
 fn short_job(limited: &str, followed: bool) -> WaitReport {
     let mut job = group(10, "/scope/job", 0, 0, 300);
     job.counters[Counter::Wait(Cause::Throttle)] = 2000 * MS;
@@ -410,7 +409,7 @@ fn short_job(limited: &str, followed: bool) -> WaitReport {
         ..Batch::default()
     };
     builder.add(during.clone());
-    // The directory has gone, and the batch still has what its threads did.
+    // The directory was removed, but the batch still has the CPU time of its threads.
     builder.add(Batch {
         taken_ns: 4000 * MS,
         processes: Vec::new(),
@@ -468,7 +467,7 @@ fn what_others_waited_behind_a_command_is_in_its_row() {
 
 #[test]
 fn waits_of_years_are_not_too_long_for_a_share() {
-    // Ten thousand threads for most of a day.
+    // Ten thousand threads, for most of a day.
     let ms = 10_000 * 72_000_000;
     let report = report(
         Level::Cgroup,
@@ -520,10 +519,10 @@ fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
     assert_eq!(judged(Some([2, 2]), 0), by_b);
     // The scheduler had another CPU for them.
     assert_eq!(judged(Some([2, 2]), 1000), (VerdictKind::Quiet, None, None));
-    // Who had the two of four CPUs that they may use is not known.
+    // Of the four CPUs they may use two. Which groups ran on these two is unknown.
     let judged_there = judged_on(4, Some([2, 2]), 0);
     assert_eq!(judged_there, (VerdictKind::HurtByNeighbours, None, None));
-    // They may use one CPU only, there are more of them, or nobody knows.
+    // They may use only one CPU, they outnumber their CPUs, or their number is unknown.
     for room in [Some([2, 1]), Some([3, 2]), None] {
         let own = (VerdictKind::TooManyThreads, None, None);
         assert_eq!(judged(room, 0), own, "{room:?}");
@@ -566,7 +565,7 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
         cell(30, of(10), 8),
     ];
     builder.add(batch(&[10, 20, 30], blames));
-    // Both leave: what the culprit did has no name from now on, and the victim is forgotten.
+    // Both disappear: the waits for the culprit become unnamed, and the victim is forgotten.
     builder.add(batch(&[10], vec![cell(10, Group::Unnamed, 45)]));
     let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
     let reported = |name: &str| {
@@ -578,7 +577,7 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
         let named = culprits.filter(|(name, _)| name != "kernel threads");
         (row.histogram.count(), named.collect::<Vec<_>>())
     };
-    // The one wait of the first had begun before the window.
+    // The first wait began before the window.
     let first = [("/docker/bbbb", 40), ("others", 4)].map(|(name, ms)| (name.to_owned(), ms));
     assert_eq!(reported("/docker/aaaa"), (0, first.to_vec()));
     let second = ("/docker/aaaa".to_owned(), 8);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A pod of a sidecar, which its limit holds back in each period, and a main container without a limit, which
-/// waits behind a hog; `ids` are those of their groups.
+/// Returns a pod with two containers. A quota throttles the sidecar in each period. The main container has no quota and
+/// waits for a hog. `ids` are the ids of their groups.
 fn pod_with_sidecar(ids: [u64; 2], main_ms: u64, level: Level) -> WaitReport {
     let [sidecar, main] = ids;
     let in_pod = |id, container: &str, ran_ms: u64| {
@@ -58,11 +58,11 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
         assert_eq!(pod.verdict.kind, VerdictKind::QuotaAndNeighbours);
         let quota = pod.quota.as_ref().expect("it throttled the pod");
         assert_eq!(quota.group.as_deref(), Some("/pods/p/sidecar"));
-        // Where nearly all that wanted the CPU is in that container, its limit is what holds the pod.
+        // If nearly all runnable time is in that container, its quota is what holds the pod back.
         let report = pod_with_sidecar(ids, 20, Level::Pod);
         assert_eq!(report.rows[0].verdict.kind, VerdictKind::HeldByQuota);
         assert!(report.rows[0].verdict.evidence.quota_binds);
-        // By itself the container has its own limit.
+        // The row of the container alone has its own quota.
         let report = pod_with_sidecar(ids, 500, Level::Cgroup);
         let sidecar = row(&report, Level::Cgroup, "/pods/p/sidecar");
         let quota = sidecar.quota.as_ref().expect("its own");
@@ -76,7 +76,7 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
     }
 }
 
-/// The sidecar hardly runs, and is throttled all the time; the limit of all holds the other one in each period.
+/// The sidecar hardly runs and is always throttled. The quota of the pod throttles the other container in each period.
 #[test]
 fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     let quota = |id, path: &str, throttled_ns: u64| QuotaRow {
@@ -111,7 +111,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
     let side = throttled.of(&row(2, "/pod/side"), &members[1..], SECOND);
     assert_eq!(side.expect("its own").group, None);
-    // Both bind: the limit above would not have given it what its own denies.
+    // Both quotas bind. The outer one would not have granted what the inner one denies.
     let last = Batch {
         quotas: quotas(990 * MS, 500 * MS),
         ..Batch::default()
@@ -121,7 +121,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert_eq!(side.expect("its own").group, None);
 }
 
-/// A group with a quota of 0.45 CPU beside a busy neighbour.
+/// Returns a group with a quota of 0.45 CPUs next to a busy neighbour.
 struct Limited {
     window_ms: u64,
     periods: [u64; 2],
@@ -173,7 +173,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
     };
     let (kind, quota) = judged(&used_up);
     assert_eq!((kind, quota.gain), (VerdictKind::HeldByQuota, 0.0));
-    // The neighbour leaves it nearly as much as the limit, which seldom runs out.
+    // The neighbour leaves it nearly as much as the quota, which seldom runs out.
     let nearly = Limited {
         periods: [40, 1],
         cpu_ms: 1760,
@@ -184,13 +184,13 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
     let (kind, quota) = judged(&nearly);
     assert_eq!(kind, VerdictKind::HeldByQuota);
     assert!((0.02..0.03).contains(&quota.gain), "{quota:?}");
-    // The quota was read for the first time in the window: its periods are not known.
+    // The quota was first read in the window, so its periods are unknown.
     let unread = Limited {
         periods: [0, 0],
         ..nearly
     };
     assert_eq!(judged(&unread).0, VerdictKind::HeldByQuota);
-    // It runs out while the neighbour sleeps, for half of the time.
+    // The quota runs out while the neighbour sleeps, for half of the time.
     let bursts = Limited {
         periods: [26, 20],
         cpu_ms: 1000,
@@ -199,7 +199,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
         ..used_up
     };
     assert_eq!(judged(&bursts).0, VerdictKind::QuotaAndNeighbours);
-    // The neighbour leaves it much less than the limit.
+    // The neighbour leaves it much less than the quota.
     let starved = Limited {
         periods: [40, 4],
         cpu_ms: 1200,
@@ -229,7 +229,7 @@ fn periods_of_a_quota_after_the_last_process_do_not_count() {
     assert_eq!(kind, VerdictKind::HeldByQuota);
 }
 
-/// Two services share the limit of a slice, and something else runs beside the slice.
+/// Two services share the quota of a slice, and something else runs outside the slice.
 #[test]
 fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
     let limited = |periods| QuotaRow {
@@ -280,7 +280,7 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
     let (kind, culprit, named) = judged(&[("/slice/b", 20), ("/hog", 250)]);
     assert_eq!((kind, culprit), (VerdictKind::HeldByQuota, None));
     assert_eq!(named, "/hog", "what cost it nothing");
-    // Jobs below the limit are one culprit.
+    // Jobs below the quota count as one culprit.
     let jobs: Vec<String> = (0..10).map(|n| format!("/slice/ci/{n}")).collect();
     let mut jobs: Vec<(&str, u64)> = jobs.iter().map(|job| (&**job, 30)).collect();
     let of_jobs = "slice/ci/*: 10 jobs".to_owned();
@@ -290,7 +290,7 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
         of_jobs,
     );
     assert_eq!(judged(&jobs), all_jobs);
-    // Also where who is outside had the CPU for longer.
+    // This holds even if an outside group had the CPU for longer.
     jobs.push(("/hog", 900));
     assert_eq!(judged(&jobs), all_jobs);
 }
