@@ -1,7 +1,7 @@
-//! The last minutes in memory: one point for each batch, for pictures over time.
+//! The last minutes in memory, with one point for each batch. It feeds the charts.
 //!
-//! A point has the growth between two batches, so that any range of them adds up. Its size is bounded:
-//! owners and pairs beyond the places of a point are in the sums of the node alone, and the point says so.
+//! A point holds the growth between two batches, so the points of any range add up. Its size is bounded. Owners and
+//! pairs beyond that are only in the sums of the node, and the point counts them.
 
 mod cpu;
 mod events;
@@ -26,28 +26,28 @@ pub use point::{NodePoint, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 
-/// Number of an owner in the points of a history; it stays the same for as long as any point has it.
+/// Number of an owner in the points of a history. It does not change while any point refers to it.
 pub type OwnerId = u32;
 
-/// How much a history holds.
+/// Limits of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct TimelineLimits {
-    /// Points; the oldest is forgotten for a new one.
+    /// Maximum number of points. A new point replaces the oldest.
     pub points: usize,
-    /// Owners of each point: those with the most CPU time, waits and waits behind them.
+    /// Maximum number of owners in a point. The owners with the most CPU time, waits and waits for them are kept.
     pub owners: usize,
-    /// Pairs of a victim and a culprit of each point.
+    /// Maximum number of victim-culprit pairs in a point.
     pub pairs: usize,
-    /// Buckets of the distributions of the owners' waits, over all owners of a point.
+    /// Maximum number of histogram buckets in a point, over all owners.
     pub lengths: usize,
-    /// Judged windows.
+    /// Maximum number of judged windows.
     pub windows: usize,
-    /// Findings of each judged window.
+    /// Maximum number of findings in a judged window.
     pub findings: usize,
 }
 
 impl TimelineLimits {
-    /// 15 minutes of seconds: some 3 MB, where 128 owners use the CPU in each of them.
+    /// 15 minutes at one batch per second: about 3 MB if 128 owners use the CPU in each second.
     pub const RECENT: Self = Self {
         points: 900,
         owners: 128,
@@ -64,29 +64,28 @@ impl Default for TimelineLimits {
     }
 }
 
-/// What was found of one group in a judged window.
+/// The finding about one group in a judged window.
 #[derive(Clone, Debug)]
 pub struct Hurt {
-    /// Who was hurt.
+    /// The group that was hurt.
     pub party: Party,
-    /// Its number in the points, where one has it.
+    /// Its number in the points, if it has one.
     pub id: Option<OwnerId>,
-    /// That of the culprit.
+    /// The number of the culprit, if it has one.
     pub culprit_id: Option<OwnerId>,
-    /// The kind of the verdict.
     pub kind: VerdictKind,
-    /// Who is to blame, where somebody is.
+    /// The party to blame, if there is one.
     pub culprit: Option<Party>,
-    /// The numbers of its sentence.
+    /// The figures behind the verdict.
     pub reason: Reason,
-    /// What it waited in the window, nanoseconds.
+    /// Its wait in the window, in nanoseconds.
     pub wait_ns: u64,
-    /// Begin of the first window without a break in which it had this verdict with this culprit, nanoseconds since
-    /// 1970.
+    /// Since when it has had this verdict with this culprit without interruption: the start of the first such window,
+    /// in nanoseconds since 1970.
     pub since_unix_ns: u64,
 }
 
-/// A verdict that a group has had for some windows.
+/// A verdict that a group has had for one or more windows without interruption.
 #[derive(Clone, Debug)]
 struct Episode {
     kind: VerdictKind,
@@ -94,22 +93,22 @@ struct Episode {
     since_unix_ns: u64,
 }
 
-/// The findings of one window, the longest waits first.
+/// The findings of one window, in descending order of wait.
 #[derive(Clone, Debug)]
 pub struct JudgedWindow {
-    /// When the window ended, nanoseconds since 1970.
+    /// End of the window, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// Its length, nanoseconds.
+    /// Length of the window, in nanoseconds.
     pub window_ns: u64,
-    /// Groups that were hurt; quiet ones are left out.
+    /// Groups that were hurt. Quiet groups are left out.
     pub findings: Vec<Hurt>,
-    /// Groups that were hurt and found no place among the findings.
+    /// Number of groups that were hurt but exceed the limit of findings.
     pub more: usize,
-    /// The verdicts of those of them that have a number.
+    /// The verdicts of those groups, if they have a number.
     pub unlisted: Box<[(OwnerId, VerdictKind)]>,
 }
 
-/// Gathers points. Every batch must be given, in order.
+/// Collects points. It must observe every batch, in order.
 #[derive(Debug)]
 pub struct Timeline {
     limits: TimelineLimits,
@@ -120,19 +119,19 @@ pub struct Timeline {
     numbers: Numbers,
 }
 
-/// What a history holds at one moment: cheap to take, and made ready without holding up the history.
+/// A snapshot of a history. Taking it is cheap, and reading it does not block the history.
 #[derive(Clone, Debug, Default)]
 pub struct TimelineView {
-    /// The points, the oldest first.
+    /// The points, oldest first.
     pub points: Vec<Arc<TimePoint>>,
-    /// The judged windows, the oldest first.
+    /// The judged windows, oldest first.
     pub judged: Vec<Arc<JudgedWindow>>,
-    /// Who the numbers of the points are.
+    /// The parties by number.
     pub parties: Arc<HashMap<OwnerId, Party>>,
 }
 
 impl Timeline {
-    /// A history without points.
+    /// Creates an empty history.
     pub fn new(limits: TimelineLimits) -> Self {
         Self {
             limits,
@@ -144,7 +143,7 @@ impl Timeline {
         }
     }
 
-    /// Takes the next batch; its point, from the second batch on.
+    /// Adds the next batch. Returns its point, from the second batch onwards.
     pub fn observe(&mut self, batch: &Arc<Batch>) -> Option<Arc<TimePoint>> {
         let last = self.last.replace(batch.clone())?;
         let point = Arc::new(TimePoint::between(
@@ -163,8 +162,8 @@ impl Timeline {
         Some(point)
     }
 
-    /// Takes the report of a window that ended at a moment, nanoseconds since 1970. One in which no waits were
-    /// measured says nothing, and is left out: it would call everybody quiet.
+    /// Adds the report of a window that ended at `time_unix_ns`. Reports without measured waits are ignored, because
+    /// they would call every group quiet.
     pub fn judge(&mut self, report: &WaitReport, level: Level, time_unix_ns: u64) {
         if !report.measured.has_waits() {
             self.episodes.clear();
@@ -222,7 +221,7 @@ impl Timeline {
         self.episodes = episodes;
     }
 
-    /// What there is now.
+    /// Returns a snapshot.
     pub fn view(&self) -> TimelineView {
         TimelineView {
             points: self.points.iter().cloned().collect(),
@@ -233,7 +232,7 @@ impl Timeline {
 }
 
 impl JudgedWindow {
-    /// The verdict of each owner that was hurt, whether its finding is listed or not. Others were quiet.
+    /// Returns the verdict of each owner that was hurt, whether its finding is listed or not. All others were quiet.
     pub fn verdicts(&self) -> HashMap<OwnerId, VerdictKind> {
         let listed = self.findings.iter();
         let listed = listed.filter_map(|hurt| Some((hurt.id?, hurt.kind)));
@@ -242,8 +241,8 @@ impl JudgedWindow {
 }
 
 impl TimelineView {
-    /// The window that was judged last at a moment, nanoseconds since 1970. One that ended longer ago than two of its
-    /// lengths says nothing of then: the next was not recorded, or had no waits that were measured.
+    /// Returns the last window that was judged at a time, in nanoseconds since 1970. Ignores a window that ended more
+    /// than twice its length before. In that case the next window was not recorded, or its waits were not measured.
     pub fn judged_at(&self, unix_ns: u64) -> Option<&Arc<JudgedWindow>> {
         let mut before = self.judged.iter().rev();
         let last = before.find(|judged| judged.time_unix_ns <= unix_ns);
@@ -251,7 +250,7 @@ impl TimelineView {
     }
 }
 
-/// Somebody who has a number.
+/// A party that has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Somebody<'a> {
     Kernel,

@@ -1,4 +1,4 @@
-//! The CPUs one by one: how busy each was, and who had it.
+//! The CPUs one by one: how busy each was, and what ran on it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,47 +9,45 @@ use super::point::{Micros, Numbers, micros, nanos};
 use super::{OwnerId, Somebody};
 use crate::{CpuWindow, Party};
 
-/// CPUs of a point: the first ones.
+/// Maximum number of CPUs in a point, from the lowest number.
 const CPUS: usize = 256;
-/// Owners of each: those that had it for longest.
+/// Owners listed for each CPU: those that had it longest.
 const HOLDERS: usize = 3;
 
-/// One CPU between two batches. Microseconds.
+/// One CPU between two batches. Times are in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuPoint {
-    /// Its number.
     pub cpu: u32,
-    /// How long it was online.
+    /// Time for which the CPU was online.
     pub elapsed_us: Micros,
-    /// The part of it in which it was not idle.
+    /// The part in which the CPU was not idle.
     pub busy_us: Micros,
-    /// What interrupts and the host took, as far as that is known; `None`: of neither.
+    /// Time that interrupts and the host took, as far as either is known; `None` if neither is.
     pub taken_us: Option<Micros>,
-    /// Who had it, and for how long; a place that nobody has is 0.
+    /// Owners that had the CPU, and for how long. Unused entries are 0.
     pub holders: [(OwnerId, Micros); HOLDERS],
 }
 
-/// A CPU in a range of time.
+/// One CPU in a time range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuStrip {
-    /// Its number.
     pub cpu: u32,
-    /// One for each step of the range.
+    /// The steps of the range.
     pub steps: Vec<CpuStep>,
 }
 
-/// A CPU in a step. Parts of its time, between 0 and 1.
+/// One CPU in a step. Values are parts of its time, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuStep {
-    /// In which it was not idle; `None`: it was not online, or nothing was collected.
+    /// The part in which it was not idle; `None` if the CPU was offline or nothing was collected.
     pub busy: Option<f64>,
-    /// What interrupts and the host took; `None`: the kernel measures neither.
+    /// The part that interrupts and the host took; `None` if the kernel measures neither.
     pub taken: Option<f64>,
-    /// Who had it for longest, and that part.
+    /// The owner that had the CPU longest, and its part.
     pub holder: Option<(OwnerId, f64)>,
 }
 
-/// The CPUs between two batches, in ascending order.
+/// Returns the CPUs between two batches, in ascending order.
 pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Vec<CpuPoint> {
     let mut window = CpuWindow::default();
     window.observe(first);
@@ -82,7 +80,7 @@ pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Vec<
     points.collect()
 }
 
-/// Adds up the CPUs of a range.
+/// Adds up the CPUs over a time range.
 #[derive(Debug)]
 pub(super) struct Strips {
     steps: usize,
@@ -98,7 +96,6 @@ struct Sums {
 }
 
 impl Strips {
-    /// Of a range of so many steps.
     pub(super) fn new(steps: usize) -> Self {
         Self {
             steps,
@@ -106,7 +103,7 @@ impl Strips {
         }
     }
 
-    /// Adds a part of a point to a step; of its CPUs the first `most`.
+    /// Adds a part of a point to a step. Only the first `most` CPUs of the point count.
     pub(super) fn add(
         &mut self,
         cpus: &[CpuPoint],
@@ -172,7 +169,7 @@ mod tests {
         strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), all, 0, 9);
         strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), all, 0, 9);
         strips.add(&point(1, 0, [(0, 0); HOLDERS]), all, 1, 9);
-        // Beyond the first ones.
+        // Beyond the limit.
         strips.add(&point(5, 0, [(0, 0); HOLDERS]), all, 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();

@@ -1,18 +1,18 @@
-//! One point for several batches: a recording can have more than a history has points.
+//! Merges batches into fewer points: a recording may have more batches than a history has points.
 
 use noctule_model::Batch;
 
-/// Chooses the batches of a recording that a history is given. Every one must be given, in order.
+/// Selects the batches of a recording to add to a history. It must receive every batch, in order.
 #[derive(Debug)]
 pub struct Thinned {
     every: u64,
     place: u64,
-    /// The batch before, where it was left out.
+    /// The previous batch, if it was left out.
     skipped: Option<Batch>,
 }
 
 impl Thinned {
-    /// One of so many batches; at least 1.
+    /// Selects one of `every` batches; at least 1.
     pub fn new(every: u64) -> Self {
         Self {
             every: every.max(1),
@@ -21,8 +21,8 @@ impl Thinned {
         }
     }
 
-    /// Takes the next batch; those that the history is given, in order. The last two of a recording are in
-    /// any case: tables are of the last interval.
+    /// Takes the next batch, and returns the batches to add to the history, in order. The last two batches of a
+    /// recording are always returned, because tables show the last interval.
     pub fn take(&mut self, mut batch: Batch, is_last: bool) -> impl Iterator<Item = Batch> + use<> {
         let mut chosen = [None, None];
         if let Some(skipped) = self.skipped.take() {
@@ -40,7 +40,7 @@ impl Thinned {
         chosen.into_iter().flatten()
     }
 
-    /// How many batches were taken.
+    /// Returns the number of batches taken.
     pub fn count(&self) -> u64 {
         self.place
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::{Timeline, TimelineLimits};
 
-    /// A CPU that two groups had in turn, for 60 and 30 ns of each 100.
+    /// Returns a batch with one CPU that two groups held in turn, for 60 and 30 of each 100 ns.
     fn batch(at: u64) -> Batch {
         let group = Group::Cgroup(CgroupId(1 + at % 2));
         Batch {
@@ -96,7 +96,7 @@ mod tests {
         let expected = [
             (4, 400, vec![120; 3]),
             (8, 400, vec![120; 3]),
-            // The last two.
+            // The last two batches.
             (9, 100, vec![60, 30]),
             (10, 100, vec![60, 30]),
         ];
