@@ -1,21 +1,21 @@
-//! The last events, in bounded room.
+//! Keeps the latest events in bounded memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use noctule_model::{Event, ExitStatus, Origin, TcpChange, What};
 
-/// How much is kept, of the rare and of the ordinary events each.
+/// Limits of an event log. They apply to rare and to ordinary events separately.
 #[derive(Clone, Copy, Debug)]
 pub struct EventLogLimits {
-    /// Events.
+    /// Maximum number of events.
     pub events: usize,
-    /// Bytes, paths and arguments included.
+    /// Maximum size in bytes, including paths and arguments.
     pub bytes: usize,
 }
 
 impl EventLogLimits {
-    /// What an agent keeps.
+    /// Limits of the agent.
     pub const RECENT: Self = Self {
         events: 4000,
         bytes: 2 << 20,
@@ -28,8 +28,8 @@ impl Default for EventLogLimits {
     }
 }
 
-/// The last events. Signs of trouble have room of their own, so that a storm of processes that start
-/// and end does not push it out.
+/// The latest events. Signs of trouble are kept in their own ring, so that a storm of short processes does not push
+/// them out.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     limits: EventLogLimits,
@@ -41,13 +41,13 @@ pub struct EventLog {
 struct Ring {
     events: VecDeque<Arc<Event>>,
     bytes: usize,
-    /// How many were forgotten, and when the last of them happened.
+    /// Number of forgotten events, and the time of the latest of them.
     forgotten: u64,
     forgotten_unix_ns: u64,
 }
 
 impl EventLog {
-    /// A log without events.
+    /// Creates an empty log.
     pub fn new(limits: EventLogLimits) -> Self {
         Self {
             limits,
@@ -56,7 +56,7 @@ impl EventLog {
         }
     }
 
-    /// Takes events, in order. What was there before the agent is no news, and left out.
+    /// Adds events, in order. Events about what existed before the agent started are left out.
     pub fn add(&mut self, events: impl IntoIterator<Item = Event>) {
         let news = |event: &Event| event.origin != Origin::Existing;
         for event in events.into_iter().filter(news) {
@@ -68,7 +68,7 @@ impl EventLog {
         }
     }
 
-    /// The events of a span of time (nanoseconds since 1970), in order.
+    /// Returns the events in a time range (nanoseconds since 1970), in order.
     pub fn within(&self, from_unix_ns: u64, to_unix_ns: u64) -> Vec<Arc<Event>> {
         let span = from_unix_ns..=to_unix_ns;
         let all = self.rare.events.iter().chain(&self.ordinary.events);
@@ -78,8 +78,8 @@ impl EventLog {
         inside
     }
 
-    /// How many events were forgotten, ordinary and rare, and the moment from which on none was (nanoseconds since
-    /// 1970).
+    /// Returns the number of forgotten events, ordinary and rare, and the time of the latest one (nanoseconds since
+    /// 1970). No later event was forgotten.
     pub fn forgotten(&self) -> (u64, u64) {
         let rings = [&self.rare, &self.ordinary];
         let count = rings.iter().map(|ring| ring.forgotten).sum();
@@ -103,8 +103,8 @@ impl Ring {
     }
 }
 
-/// At most so many of these events, which are in order of time. Signs of trouble come before others, and of either
-/// kind the last ones: a storm of processes that start and end pushes no OOM kill out of an answer either.
+/// Keeps at most `most` of these events, which must be in order of time. Signs of trouble are preferred, and then the
+/// latest events. A storm of short processes thus does not push an OOM kill out of an answer.
 pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
     let rare = events.iter().filter(|event| is_rare(&event.what)).count();
     let ordinary = events.len() - rare;
@@ -122,7 +122,7 @@ pub fn at_most(mut events: Vec<Arc<Event>>, most: usize) -> Vec<Arc<Event>> {
     events
 }
 
-/// Whether it is a sign of trouble.
+/// Returns whether the event is a sign of trouble.
 fn is_rare(what: &What) -> bool {
     match what {
         What::OomKill { .. } | What::Gap { .. } => true,

@@ -1,5 +1,7 @@
-//! The rows of a point, in little room. A history holds hundreds of points that hardly anybody looks at,
-//! and most of their numbers are small or 0: in the variable-length integers of postcard they take a quarter.
+//! Compact rows of a point.
+//!
+//! A history holds hundreds of points that are rarely read, and most of their numbers are small or 0. The
+//! variable-length integers of postcard take a quarter of the space.
 
 use noctule_model::Cause;
 use serde::{Deserialize, Serialize};
@@ -11,54 +13,53 @@ use super::point::Micros;
 /// One owner between two batches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnerPoint {
-    /// Who.
     pub id: OwnerId,
-    /// Time on a CPU, microseconds.
+    /// Time on a CPU, in microseconds.
     pub cpu_us: Micros,
-    /// What others waited while it had the CPU, microseconds.
+    /// Waits of others while it had the CPU, in microseconds.
     pub hurts_us: Micros,
-    /// What it waited, by index of [`Cause`], microseconds.
+    /// Its waits by index of [`Cause`], in microseconds.
     pub wait_us: [Micros; Cause::ALL.len()],
 }
 
-/// How long each wait was: buckets of [`noctule_model::Histogram`] and their counts.
+/// Lengths of waits: buckets of [`noctule_model::Histogram`] and their counts.
 pub(super) type Lengths = Box<[(u16, u32)]>;
 
-/// How long each wait of an owner was.
+/// An owner and the lengths of its waits.
 pub type OwnerLengths = (OwnerId, Lengths);
 
-/// Who made whom wait between two batches.
+/// The wait of one owner for another between two batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairPoint {
-    /// Who waited.
+    /// The owner that waited.
     pub victim: OwnerId,
-    /// Who had the CPU meanwhile.
+    /// The owner that had the CPU meanwhile.
     pub culprit: OwnerId,
-    /// For how long, microseconds.
+    /// The wait, in microseconds.
     pub wait_us: Micros,
 }
 
-/// What a point has rows of.
+/// Rows of a point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointRows {
-    /// Those who used or wanted the CPU, most first.
+    /// Owners that used or wanted the CPU, the busiest first.
     pub owners: Vec<OwnerPoint>,
-    /// Who made whom wait, most first.
+    /// Victim-culprit pairs, in descending order of wait.
     pub pairs: Vec<PairPoint>,
-    /// The CPUs that are online, in ascending order; 256 at most.
+    /// The CPUs that are online, in ascending order; at most 256.
     pub cpus: Vec<CpuPoint>,
 }
 
-/// Rows, packed. The default has none.
+/// Packed rows. The default is empty.
 #[derive(Clone, Debug, Default)]
 pub struct PackedRows {
     rows: Box<[u8]>,
-    /// Apart: they are asked for of one owner, and seldom.
+    /// Packed separately, because queries seldom need them, and then for one owner.
     lengths: Box<[u8]>,
 }
 
 impl PackedRows {
-    /// Packs them, and the lengths of the waits of those owners for which there was room.
+    /// Packs rows and, for the owners that have room for them, the lengths of waits.
     pub fn new(rows: &PointRows, lengths: &[OwnerLengths]) -> Self {
         Self {
             rows: pack(rows),
@@ -66,12 +67,12 @@ impl PackedRows {
         }
     }
 
-    /// What was packed, but for the lengths.
+    /// Unpacks the rows, without the lengths of waits.
     pub fn unpack(&self) -> PointRows {
         unpack(&self.rows)
     }
 
-    /// How long the waits of an owner were. `None`: it is not in the point, or that had no room.
+    /// Returns the lengths of an owner's waits; `None` if the owner is not in the point, or if there was no room.
     pub fn lengths_of(&self, owner: OwnerId) -> Option<Lengths> {
         let all: Vec<OwnerLengths> = unpack(&self.lengths);
         let own = all.into_iter().find(|(id, _)| *id == owner);
@@ -84,7 +85,7 @@ fn pack(it: &(impl Serialize + ?Sized)) -> Box<[u8]> {
     bytes.into()
 }
 
-/// The default, where nothing was packed.
+/// Unpacks a value; returns the default if nothing was packed.
 fn unpack<'a, T: Default + Deserialize<'a>>(bytes: &'a [u8]) -> T {
     if bytes.is_empty() {
         return T::default();

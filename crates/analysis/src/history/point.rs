@@ -1,4 +1,4 @@
-//! What happened between two batches, in little room.
+//! The growth between two batches, in compact form.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,28 +13,26 @@ use super::packed::{Lengths, OwnerLengths, OwnerPoint, PackedRows, PairPoint, Po
 use super::{OwnerId, Somebody, TimelineLimits};
 use crate::Party;
 
-/// Microseconds.
 pub(super) type Micros = u64;
 
 /// The growth between two batches.
 #[derive(Clone, Debug, Default)]
 pub struct TimePoint {
-    /// Number of the batch that ends it.
+    /// Sequence number of the batch that ends the interval.
     pub sequence: u64,
-    /// When it ended, nanoseconds since 1970.
+    /// End of the interval, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// Its length, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Length of the interval, in nanoseconds of `CLOCK_MONOTONIC`.
     pub length_ns: u64,
-    /// The machine.
     pub node: NodePoint,
-    /// Those who used or wanted the CPU, who made whom wait, and the CPUs.
+    /// Rows of owners, of victim-culprit pairs, and of CPUs.
     pub rows: PackedRows,
-    /// Owners that found no place; their figures are in those of the node alone.
+    /// Number of owners without a place. Their figures are only in the node's.
     pub more_owners: u32,
-    /// Pairs that found no place; what they waited is in the figures of their owners.
+    /// Number of pairs without a place. Their waits are in the figures of the victims.
     pub more_pairs: u32,
-    /// Energy of each zone, microjoules, in the order of the batch's zones; empty without a meter. `None`: the meter
-    /// could not be read, or the growth is also of a time in which it could not.
+    /// Energy of each zone in microjoules, in the order of the batch's zones; empty without a meter. `None` if the
+    /// meter could not be read at one of the ends or in between.
     pub zones: Box<[Option<u64>]>,
 }
 
@@ -43,33 +41,32 @@ pub struct TimePoint {
 pub struct NodePoint {
     /// CPUs online at the end.
     pub cpus: u32,
-    /// Time of all CPUs, nanoseconds.
+    /// Elapsed time summed over all CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part in which they were idle.
+    /// The part in which the CPUs were idle.
     pub idle_ns: u64,
     /// The part that threads used.
     pub used_ns: u64,
-    /// What interrupts took; `None` where the kernel does not keep it apart.
+    /// Time that interrupts took; `None` if the kernel does not account for it separately.
     pub interrupt_ns: Option<u64>,
-    /// What the host took; `None` where the kernel does not keep it apart.
+    /// Time that the host took; `None` if the kernel does not account for it separately.
     pub steal_ns: Option<u64>,
-    /// What the host took where the kernel includes it in used and idle time; `None` elsewhere.
+    /// Time that the host took, if the kernel includes it in used and idle time; `None` otherwise.
     pub steal_included_ns: Option<u64>,
-    /// By index of [`Cause`], nanoseconds; 0 where `measured` lacks it.
+    /// Waits by index of [`Cause`], in nanoseconds; 0 for a cause that is not in `measured`.
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// How long each wait was.
+    /// Histogram of the lengths of all waits.
     pub lengths: Histogram,
-    /// Events.
     pub events: EventCounters,
-    /// What was lost.
+    /// Number of losses.
     pub losses: u64,
-    /// Which counters mean anything.
+    /// Which counters are measured.
     pub measured: Measured,
-    /// CPU time of the agent itself, nanoseconds.
+    /// CPU time of the agent itself, in nanoseconds.
     pub agent_ns: u64,
 }
 
-/// The numbers of owners.
+/// Assigns numbers to owners.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     subjects: HashMap<Subject, Numbered>,
@@ -82,7 +79,7 @@ pub(super) struct Numbers {
 #[derive(Debug)]
 struct Numbered {
     id: OwnerId,
-    /// The last batch that named it.
+    /// Sequence number of the last batch that named it.
     seen: u64,
 }
 
@@ -120,7 +117,7 @@ impl Numbers {
                 (id, owner.cloned().map(Party::Group))
             }
         };
-        // A name can come late.
+        // The owner's name may arrive late.
         if let Some(party) = party
             && self.parties.get(&id) != Some(&party)
         {
@@ -129,7 +126,7 @@ impl Numbers {
         id
     }
 
-    /// The number of somebody at the level of containers, where one has been given.
+    /// Returns the number of a party at the level of containers, if one was assigned.
     pub(super) fn of(&self, party: &Party) -> Option<OwnerId> {
         match party {
             Party::Group(owner) => match Somebody::from(&owner.subject()) {
@@ -143,7 +140,7 @@ impl Numbers {
         }
     }
 
-    /// Forgets the subjects that are in no point: the oldest has this number.
+    /// Drops subjects that are in no point. `oldest` is the sequence number of the oldest point.
     pub(super) fn forget(&mut self, oldest: u64) {
         let before = self.subjects.len();
         let parties = &mut self.parties;
@@ -164,7 +161,7 @@ impl Numbers {
     }
 }
 
-/// An owner that may get a place.
+/// An owner that competes for a place in the point.
 struct Candidate<'a> {
     row: &'a SubjectRow,
     before: Option<&'a SubjectRow>,
@@ -289,7 +286,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The lengths of the owners' waits, for as long as there is room: who waited most comes first.
+/// Returns the wait histograms of the owners that waited most, as far as `room` allows.
 fn lengths(drafts: &[Candidate<'_>], owners: &[OwnerPoint], mut room: usize) -> Vec<OwnerLengths> {
     let mut by_wait: Vec<usize> = (0..drafts.len()).collect();
     by_wait.sort_unstable_by_key(|&at| std::cmp::Reverse(drafts[at].waited_ns()));
@@ -308,7 +305,7 @@ fn lengths(drafts: &[Candidate<'_>], owners: &[OwnerPoint], mut room: usize) -> 
     lengths
 }
 
-/// Who made the subject wait, and for how long.
+/// Yields the growth of the wait for each culprit.
 fn blamed<'a>(
     before: Option<&'a SubjectRow>,
     row: &'a SubjectRow,
@@ -325,7 +322,7 @@ fn blamed<'a>(
     grown.filter(|(_, wait_ns)| *wait_ns > 0)
 }
 
-/// The subject's row; rows are in the order of their subjects.
+/// Returns the row of a subject. Rows are sorted by subject.
 fn row_of<'a>(subject: &Subject, batch: &'a Batch) -> Option<&'a SubjectRow> {
     let rows = &batch.subjects;
     let at = rows.binary_search_by(|row| row.subject.cmp(subject)).ok()?;
@@ -336,9 +333,9 @@ fn zones(first: &Batch, last: &Batch) -> Box<[Option<u64>]> {
     let before = first.energy.as_ref().map_or(&[][..], |e| &e.readings);
     let now = last.energy.as_ref().map_or(&[][..], |e| &e.readings);
     let grown = now.iter().enumerate().map(|(at, reading)| {
-        // A zone that appeared has no growth yet.
+        // A zone that just appeared has no growth yet.
         let earlier = before.get(at)?;
-        // Of another state it has the energy of an older read.
+        // In any other state, the reading is an older one.
         let is_on = |it: &ZoneReading| it.state == FeatureState::On;
         let known = is_on(reading) && is_on(earlier) && reading.gaps == earlier.gaps;
         known.then(|| reading.energy_uj.saturating_sub(earlier.energy_uj))
@@ -374,7 +371,7 @@ pub(super) fn micros(ns: u64) -> Micros {
     ns.saturating_add(500) / 1000
 }
 
-/// The same in nanoseconds, to be added up.
+/// Converts to nanoseconds, for adding up.
 pub(super) fn nanos(us: Micros) -> u64 {
     us.saturating_mul(1000)
 }
