@@ -1,4 +1,4 @@
-//! A range of time of a history, in steps.
+//! Sums over a time range of a history, in steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,134 +9,134 @@ use super::cpu::{CpuStrip, Strips};
 use super::point::nanos;
 use super::{OwnerId, PointRows, TimePoint, TimelineView};
 
-/// Which part of a history, and how finely.
+/// A query for a time range.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeSpanQuery {
-    /// Begin, nanoseconds since 1970.
+    /// Start, in nanoseconds since 1970.
     pub from_unix_ns: u64,
-    /// End, nanoseconds since 1970.
+    /// End, in nanoseconds since 1970.
     pub to_unix_ns: u64,
-    /// Most steps; at least 1.
+    /// Maximum number of steps; at least 1.
     pub steps: usize,
-    /// Whose waits; `None`: those of the machine.
+    /// The owner whose waits are shown; `None` for the machine's waits.
     pub waits_of: Option<OwnerId>,
-    /// The pair that is followed over time: victim, culprit.
+    /// A pair to show over time: victim, culprit.
     pub pair: Option<(OwnerId, OwnerId)>,
-    /// CPUs that are shown one by one, at most: the first ones.
+    /// Maximum number of CPUs to show one by one, from the lowest number.
     pub strips: usize,
 }
 
-/// The sums of a range. A point is spread over the steps that it covers.
+/// Sums over a time range. A point is spread over the steps that it covers.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpan {
-    /// Begin of the first step, nanoseconds since 1970: a multiple of the step, so that steps of one
-    /// length are the same whenever they are asked for.
+    /// Start of the first step, in nanoseconds since 1970. It is a multiple of the step length, so that step boundaries
+    /// do not depend on when the query is made.
     pub from_unix_ns: u64,
-    /// Length of a step, nanoseconds.
+    /// Length of a step, in nanoseconds.
     pub step_ns: u64,
-    /// The steps; one that no point covers is a gap.
+    /// The steps. A step that no point covers is a gap.
     pub buckets: Vec<SpanStep>,
-    /// Everybody who is in a point, most CPU time first.
+    /// All owners of the points, in descending order of CPU time.
     pub owners: Vec<OwnerSum>,
-    /// Who made whom wait, most first.
+    /// All victim-culprit pairs, in descending order of wait.
     pub pairs: Vec<PairSum>,
-    /// What is measured, at the end.
+    /// Which counters are measured at the end.
     pub measured: Measured,
     /// CPUs online at the end.
     pub cpus: u32,
-    /// As many of them as were asked for, in ascending order.
+    /// The CPUs shown one by one, in ascending order.
     pub strips: Vec<CpuStrip>,
-    /// Points in which owners found no place.
+    /// Number of points that had no place for some owners.
     pub crowded: usize,
-    /// Points in which pairs found no place.
+    /// Number of points that had no place for some pairs.
     pub crowded_pairs: usize,
-    /// Number of the last batch.
+    /// Sequence number of the last batch.
     pub sequence: u64,
 }
 
-/// The sums of one step.
+/// Sums over one step. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct SpanStep {
-    /// What of it the points cover, nanoseconds; 0: a gap.
+    /// The part of the step that points cover; 0 for a gap.
     pub covered_ns: u64,
-    /// Time of all CPUs.
+    /// Elapsed time summed over all CPUs.
     pub elapsed_ns: u64,
-    /// The part in which they were idle.
+    /// The part in which the CPUs were idle.
     pub idle_ns: u64,
     /// The part that threads used.
     pub used_ns: u64,
-    /// What interrupts took; `None` where it is not known of each point.
+    /// Time that interrupts took; `None` unless it is known for every point.
     pub interrupt_ns: Option<u64>,
-    /// What the host took; likewise.
+    /// Time that the host took; `None` unless it is known for every point.
     pub steal_ns: Option<u64>,
-    /// What the host took where that is included in used and idle time; likewise.
+    /// Time that the host took, if it is included in used and idle time; `None` unless it is known for every point.
     pub steal_included_ns: Option<u64>,
-    /// What was waited, by index of [`Cause`], nanoseconds.
+    /// Waits by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// How long each wait was, counted as events are. Of an owner without its crowded points.
+    /// Histogram of the lengths of waits, spread like events. For an owner, points that did not keep its waits are left
+    /// out.
     pub lengths: Histogram,
-    /// Points of which the lengths of the owner's waits were not kept.
+    /// Number of points that did not keep the histogram of the owner's waits.
     pub lengths_missing: usize,
-    /// Events of the machine. Those of a point are evenly spread over it. Of one that reaches beyond the range none is
-    /// left out that can be inside: ranges side by side can have the same event.
+    /// Events of the machine. Events of a point are spread evenly over it. If a point extends beyond the range, every
+    /// event that may be inside is counted, so adjacent ranges may both count an event.
     pub events: EventCounters,
-    /// What was lost, likewise.
+    /// Number of losses, spread like events.
     pub losses: u64,
-    /// CPU time of the agent, nanoseconds.
+    /// CPU time of the agent.
     pub agent_ns: u64,
-    /// What the pair waited, nanoseconds.
+    /// Wait of the pair.
     pub pair_ns: u64,
     /// Energy by zone.
     pub zones: Vec<ZoneSum>,
 }
 
-/// The energy of one zone in a step.
+/// Energy of one zone in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneSum {
-    /// Microjoules.
+    /// Energy in microjoules.
     pub energy_uj: u64,
-    /// The part of the step in which the meter was read, nanoseconds; 0: it could not be.
+    /// The part of the step in which the meter was read, in nanoseconds; 0 if it could not be read.
     pub covered_ns: u64,
 }
 
-/// The sums of one owner.
+/// Sums of one owner. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerSum {
-    /// Who.
     pub id: OwnerId,
-    /// Time on a CPU, nanoseconds.
+    /// Time on a CPU.
     pub cpu_ns: u64,
-    /// What others waited while it had the CPU, nanoseconds.
+    /// Waits of others while it had the CPU.
     pub hurts_ns: u64,
-    /// What it waited, by index of [`Cause`], nanoseconds.
+    /// Its waits by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// CPU time in each step, nanoseconds.
+    /// CPU time in each step.
     pub steps: Vec<u64>,
 }
 
-/// The sum of one pair.
+/// Sum of one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairSum {
-    /// Who waited.
+    /// The owner that waited.
     pub victim: OwnerId,
-    /// Who had the CPU.
+    /// The owner that had the CPU.
     pub culprit: OwnerId,
-    /// For how long, nanoseconds.
+    /// The wait, in nanoseconds.
     pub wait_ns: u64,
 }
 
 impl OwnerSum {
-    /// All that it waited, nanoseconds.
+    /// Returns its whole wait, in nanoseconds.
     pub fn waited_ns(&self) -> u64 {
         self.wait_ns.iter().sum()
     }
 }
 
-/// No step is shorter than the usual tick.
+/// Minimum length of a step: the usual interval of batches.
 const LEAST_STEP_NS: u64 = 1_000_000_000;
 
 impl TimeSpan {
-    /// Whether waits are measured at the end. A span without points has only gaps, and says yes.
+    /// Returns whether waits are measured at the end. Returns `true` for a span that has only gaps.
     pub fn has_waits(&self) -> bool {
         let is_gap = |step: &SpanStep| step.covered_ns == 0;
         self.measured.has_waits() || self.buckets.iter().all(is_gap)
@@ -144,8 +144,8 @@ impl TimeSpan {
 }
 
 impl TimelineView {
-    /// Adds the points up. A point is spread over the steps that it covers, by time: one that came late, or is longer
-    /// than a step, leaves no gap behind it.
+    /// Returns the sums over a range. A point is spread over the steps that it covers, by time. A late or long point
+    /// thus leaves no gap.
     pub fn range(&self, query: &TimeSpanQuery) -> TimeSpan {
         let step_ns = self.step_ns(query);
         let from_unix_ns = query.from_unix_ns / step_ns * step_ns;
@@ -153,7 +153,7 @@ impl TimelineView {
             .to_unix_ns
             .saturating_sub(from_unix_ns)
             .div_ceil(step_ns);
-        // With the borders moved there is one more at most.
+        // Rounding the start down adds at most one step.
         let count = (count as usize).min(query.steps + 1);
         let mut range = TimeSpan {
             from_unix_ns,
@@ -179,8 +179,8 @@ impl TimelineView {
         range
     }
 
-    /// Length of a step: whole seconds, so that the borders stay where they are while time goes on. It is not shorter
-    /// than the points usually are.
+    /// Returns the length of a step. It is whole seconds, so that boundaries do not move as time goes on, and at least
+    /// the median length of the points.
     fn step_ns(&self, query: &TimeSpanQuery) -> u64 {
         let length = query.to_unix_ns.saturating_sub(query.from_unix_ns);
         let step_ns = length.div_ceil(query.steps.max(1) as u64);
@@ -191,12 +191,12 @@ impl TimelineView {
             true => 0,
             false => *lengths.select_nth_unstable(middle).1,
         };
-        // A tick that is late by some milliseconds does not make it a second longer.
+        // Rounds to seconds. Otherwise a batch that is late by milliseconds would make steps a second longer.
         let usual = (usual + LEAST_STEP_NS / 2) / LEAST_STEP_NS * LEAST_STEP_NS;
         step_ns.max(usual).max(1).next_multiple_of(LEAST_STEP_NS)
     }
 
-    /// The points of which a part is inside.
+    /// Yields the points that overlap the range.
     fn overlapping(
         &self,
         from_unix_ns: u64,
@@ -210,34 +210,34 @@ impl TimelineView {
     }
 }
 
-/// A part of a point, from one moment to another since its begin.
+/// A part of a point, between two times since the point's start.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     from_ns: u64,
     to_ns: u64,
     /// Length of the point.
     of_ns: u64,
-    /// Whether it is the first part of the point in the range, and whether the last.
+    /// Whether this is the first part of the point in the range, and whether it is the last.
     is_first: bool,
     is_last: bool,
 }
 
 impl Part {
-    /// That part of an amount. The parts of a point add up to the whole, and the last of them has a 1.
+    /// Returns this part of an amount. The parts of a point add up exactly to the whole.
     fn of(self, whole: u64) -> u64 {
         let until = |ns: u64| match ns >= self.of_ns {
             true => whole,
             false => (u128::from(whole) * u128::from(ns) / u128::from(self.of_ns)) as u64,
         };
         match self.from_ns {
-            // Of a point without a length all.
+            // A point of length 0 has one part, which gets the whole amount.
             0 => until(self.to_ns),
             from_ns => until(self.to_ns) - until(from_ns),
         }
     }
 
-    /// That part of a number of things that have no parts: each is in the middle of its share of the point, so that a
-    /// single one is where the middle of the point is. What reaches out of the range is rounded up.
+    /// Returns this part of a number of discrete things. Each is placed in the middle of its share of the point, so a
+    /// single one is in the middle of the point. Parts beyond the range are rounded up.
     fn count(self, whole: u64) -> u64 {
         let of = u128::from(self.of_ns);
         let until = |ns: u64, up: u128| match ns >= self.of_ns {
@@ -259,7 +259,7 @@ impl Part {
 }
 
 impl TimeSpan {
-    /// The steps that a point covers before the end of the span, each with its part of the point.
+    /// Yields the steps that a point covers before the end of the span, each with its part of the point.
     fn parts(
         &self,
         point: &TimePoint,
@@ -270,7 +270,7 @@ impl TimeSpan {
         let end = point.time_unix_ns;
         let begin = end.saturating_sub(of_ns);
         let step = move |unix_ns: u64| (unix_ns.saturating_sub(from_unix_ns) / step_ns) as usize;
-        // What ends at a border belongs to the step before it.
+        // A point that ends on a boundary belongs to the step before it.
         let last = step(end.min(to_unix_ns).saturating_sub(1));
         let first = step(begin).min(last);
         (first..=last).filter(move |at| *at < count).map(move |at| {
@@ -290,7 +290,7 @@ impl TimeSpan {
     }
 }
 
-/// What is added up beside the steps of the machine.
+/// Sums that are collected in addition to the machine's steps.
 struct Sums {
     owners: HashMap<OwnerId, OwnerSum>,
     pairs: HashMap<(OwnerId, OwnerId), u64>,
@@ -299,7 +299,6 @@ struct Sums {
 }
 
 impl Sums {
-    /// Of so many steps.
     fn new(count: usize) -> Self {
         Self {
             owners: HashMap::new(),
@@ -366,7 +365,7 @@ impl Sums {
     }
 }
 
-/// Counts by bucket of [`Histogram`]; empty as long as there is none.
+/// Counts by bucket of [`Histogram`]; empty until the first count.
 #[derive(Clone, Default)]
 struct Lengths(Vec<u64>);
 
@@ -418,14 +417,14 @@ impl SpanStep {
     }
 }
 
-/// The waits of a point that are shown: the machine's, or an owner's.
+/// The waits of a point to be shown: those of the machine or of one owner.
 #[derive(Default)]
 struct PointWaits {
-    /// By index of [`Cause`].
+    /// Waits by index of [`Cause`].
     wait_ns: [u64; Cause::ALL.len()],
     /// Buckets of [`Histogram`] and their counts.
     lengths: Vec<(usize, u64)>,
-    /// The lengths were not kept.
+    /// Whether the point did not keep the histogram.
     missing: bool,
 }
 
@@ -441,7 +440,7 @@ impl PointWaits {
             };
         };
         let Some(owner) = rows.owners.iter().find(|owner| owner.id == of) else {
-            // It did nothing, or found no place.
+            // The owner did nothing, or had no place.
             return Self {
                 missing: point.more_owners > 0,
                 ..Self::default()

@@ -7,15 +7,15 @@ use super::*;
 use crate::ReportBuilder;
 
 const SECOND: u64 = 1_000_000_000;
-/// A moment on the border of every step.
+/// A time at which every step begins.
 const START: u64 = 1_700_000_100 * SECOND;
 
 fn subject(name: &str) -> Subject {
     Subject::Unit(name.into())
 }
 
-/// A second of a machine in which each name used the CPU for `used` times the seconds until then, and
-/// the first waited as long behind the second.
+/// Returns the batch of one second. Each name has used the CPU for `used` times the seconds so far. The first name has
+/// waited as long for the second.
 fn batch(at: u64, names: &[&str], used: u64) -> Arc<Batch> {
     let rows = names.iter().enumerate().map(|(number, name)| {
         let owner = Owner {
@@ -125,7 +125,7 @@ fn who_waited_and_who_had_the_cpu_have_their_names_and_one_sum() {
 #[test]
 fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
     let mut history = history(TimelineLimits::default(), 10, &["a"]);
-    // The machine slept: the clock of the batches stood still for 15 of the 20 seconds.
+    // The machine was suspended. The batches' clock stood still for 15 of the 20 seconds.
     let mut batch = (*batch(15, &["a"], SECOND / 10)).clone();
     batch.time_unix_ns = START + 30 * SECOND;
     history.observe(&Arc::new(batch));
@@ -139,7 +139,7 @@ fn a_step_without_points_is_a_gap_and_others_stay_where_they_are() {
     assert_eq!(later.from_unix_ns, START, "borders are multiples of a step");
 }
 
-/// The points of batches that came at these moments, in milliseconds; on a machine of which half is used.
+/// Returns the points of batches taken at these times, in milliseconds. Half of the machine is used.
 fn ticks(millis: impl IntoIterator<Item = u64>) -> TimelineView {
     let mut history = Timeline::new(TimelineLimits::default());
     for (sequence, at) in (0..).zip(millis) {
@@ -165,7 +165,7 @@ fn ticks(millis: impl IntoIterator<Item = u64>) -> TimelineView {
 
 #[test]
 fn a_long_interval_and_a_late_tick_leave_no_gap() {
-    // An interval of 5 s; one of 1 s of which one tick is late; each late by another time.
+    // An interval of 5 s, then one of 1 s with one late tick, and one in which each tick is late by a different time.
     let late = (0..=60).map(|at| at * 1000 + if at == 30 { 1900 } else { 0 });
     let late = late.filter(|at| *at != 31_000);
     let jitter = (0..=60).map(|at| at * 1000 + at * 37 % 80);
@@ -197,7 +197,7 @@ fn a_long_interval_and_a_late_tick_leave_no_gap() {
             .map(|b| b.events[EventCounter::OomKills]);
         assert_eq!(kills.sum::<u64>(), 8, "each is counted once");
     }
-    // Steps shorter than the interval are made longer; a span that ends within a point has its part.
+    // Steps shorter than the interval are lengthened. A span that ends within a point gets its part of the point.
     let range = ticks((0..=12).map(|at| at * 5000)).range(&query(20, 33, 150));
     let covered: Vec<u64> = range
         .buckets
@@ -207,8 +207,8 @@ fn a_long_interval_and_a_late_tick_leave_no_gap() {
     assert_eq!(covered, [5, 5, 3]);
 }
 
-/// The events that each step of a range of points has; the ticks are in milliseconds, and each but the first had so many
-/// kills, and losses, and as many waits of one length.
+/// Returns the events in each step of a range. The ticks are in milliseconds. Each tick but the first had `kills` kills
+/// and losses, and as many waits of one length.
 fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
     let mut history = Timeline::new(TimelineLimits::default());
     for (sequence, at) in (0..).zip(millis) {
@@ -238,19 +238,19 @@ fn counted(millis: &[u64], kills: u64, query: &TimeSpanQuery) -> Vec<u64> {
 #[test]
 fn a_count_is_where_most_of_its_point_is_and_never_vanishes() {
     let all = query(0, 4, 4);
-    // Of a point across a border the larger part decides, and many are shared out.
+    // If a point crosses a boundary, the larger part gets a single event. Many events are divided.
     assert_eq!(counted(&[900, 1900], 1, &all), [0, 1, 0, 0]);
     assert_eq!(counted(&[100, 1100], 1, &all), [1, 0, 0, 0]);
     assert_eq!(counted(&[500, 1500], 1, &all), [1, 0, 0, 0]);
     assert_eq!(counted(&[500, 1500], 7, &all), [4, 3, 0, 0]);
-    // One that reaches beyond the end, or begins before it: it can be inside.
+    // An event of a point that extends beyond either end may be inside, so it counts.
     for (from, to) in [(0, 2), (2, 4)] {
         for (first, last) in [(1100, 2100), (1900, 2900), (1400, 2600)] {
             let steps = counted(&[first, last], 1, &query(from, to, 2));
             assert_eq!(steps.iter().sum::<u64>(), 1, "{first} {last}: {steps:?}");
         }
     }
-    // Of many no more than that.
+    // Many events are not rounded up in this way.
     assert_eq!(counted(&[1900, 2900], 1000, &query(0, 2, 2)), [0, 100]);
     assert_eq!(counted(&[1900, 2900], 1000, &query(2, 4, 2)), [900, 0]);
 }
@@ -311,7 +311,7 @@ fn who_is_in_no_point_is_forgotten() {
 #[test]
 fn a_point_of_hours_has_all_that_was_used_and_waited() {
     let mut history = Timeline::new(TimelineLimits::default());
-    // An hour of a machine on which one used 64 CPUs, and waited as long.
+    // One hour of a machine on which an owner used 64 CPUs, and waited as long.
     history.observe(&batch(0, &["a", "b"], 64 * SECOND));
     history.observe(&batch(3600, &["a", "b"], 64 * SECOND));
     let view = history.view();
@@ -340,7 +340,7 @@ fn a_point_of_hours_has_all_that_was_used_and_waited() {
     assert_eq!(waits, [all; 5]);
 }
 
-/// A report of an empty window.
+/// Returns the report of an empty window.
 fn report(measured: Measured) -> WaitReport {
     let batch = Batch {
         measured,
@@ -349,7 +349,7 @@ fn report(measured: Measured) -> WaitReport {
     ReportBuilder::new(batch).waits(Level::Container, false, &crate::Thresholds::default())
 }
 
-/// A row of a report with that verdict.
+/// Returns a report row with that verdict.
 fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
     let verdict = crate::Verdict {
         kind,
@@ -408,7 +408,7 @@ fn since_when_a_group_is_hurt_is_kept_over_windows_and_ends_with_a_quiet_one() {
             .findings
             .is_empty()
     );
-    // The last one counts until the second after it is missing.
+    // The last window counts until the second window after it is missing.
     let last = START + 5 * SECOND;
     let told = |at: u64| view.judged_at(at).map(|judged| judged.time_unix_ns);
     assert_eq!(told(last + 2 * SECOND), Some(last));
@@ -548,7 +548,7 @@ fn of_too_many_events_the_last_are_kept_and_signs_of_trouble_first() {
 #[test]
 fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
     let mut history = Timeline::new(TimelineLimits::default());
-    // Read in each second but the third and the fourth, after which the meter shows all that it counted meanwhile.
+    // The meter was read in each second but the third and fourth. The next reading includes the energy of both.
     for (at, read) in [0, 1, 2, 2, 2, 5, 6].into_iter().enumerate() {
         let at = at as u64;
         let reading = ZoneReading {
