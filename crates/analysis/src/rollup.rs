@@ -1,4 +1,4 @@
-//! From cgroups to the containers, units and groups that own them.
+//! Sums up cgroups by the containers, units and cgroups that own them.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -24,56 +24,58 @@ use places::Places;
 use standing::Standing;
 use waits::{Distributions, Matrix};
 
-/// Pairs of a victim and a culprit that have rows of their own, over all subjects.
+/// Maximum number of rows for victim-culprit pairs, over all subjects.
 const MAX_PAIRS: usize = 1 << 14;
 
-/// Destinations that have rows of their own, over all subjects.
+/// Maximum number of rows for destinations, over all subjects.
 const MAX_DESTINATIONS: usize = 1 << 14;
 
-/// Subjects that stay when their last group has gone: where groups come and go by the hundred, each has
-/// some 10 KB here and in what is made of it. The longest gone leave before their time is over.
+/// Maximum number of subjects that are kept after their last cgroup was removed. Each takes about 10 KB here and in
+/// its series, which adds up if cgroups come and go by the hundred. Beyond the limit, the subjects that ended first are
+/// dropped before their grace ends.
 const MAX_ENDED: usize = 1 << 10;
 
-/// Each stays for that long all the same: not everybody looks at each batch, verdicts every 4 s.
+/// Minimum time for which an ended subject is kept regardless of the limit. Not every reader sees each batch; verdicts
+/// use one every 4 s.
 const LOOKED_AT_NS: u64 = 5_000_000_000;
 
 /// Charges the growth of each cgroup to its subject.
 ///
-/// Working with growth keeps a subject's counters monotonic whatever happens to its groups: one
-/// that is removed, or whose owner becomes known late, takes nothing back.
+/// Only growth is added, so a subject's counters are monotonic. A cgroup that is removed, or whose owner becomes known
+/// late, does not decrease them.
 ///
-/// The kernel side has cgroups only. Here, what a cgroup waited for others is taken from the
-/// matrix instead of its counters, by who the culprit is: a group of the same subject, threads of the
-/// kernel, or a neighbour.
+/// The kernel side only knows cgroups. Therefore the waits of a cgroup for others are taken from the blame matrix
+/// rather than from its counters. The culprit decides the cause: a cgroup of the same subject, kernel threads, or a
+/// neighbour.
 #[derive(Debug)]
 pub struct Rollup {
     grace_ns: u64,
-    /// Boxed, as the subjects: half of the places of a table can be empty.
+    /// Boxed like the subjects, because half of the slots of a table may be empty.
     cgroups: IdMap<CgroupId, Box<Charged>>,
-    /// Of the last batch.
+    /// Members of the last batch.
     members: Members,
     waits: Distributions,
     connects: Distributions,
     matrix: Matrix,
     destinations: Growth<Option<SocketAddr>, DestinationCounters>,
     subjects: HashMap<Arc<Subject>, Box<Standing>>,
-    /// The subject of groups whose own has no place, and of what the kernel side had no row for.
+    /// The subject for cgroups without a place for their own subject, and for those without a row on the kernel side.
     overflow: Arc<Subject>,
     places: Places,
-    /// All that was ever charged to a subject.
+    /// Sum over everything that was ever charged to a subject.
     total: Counters,
-    /// How many subjects stay when their last group has gone.
+    /// Maximum number of subjects that are kept after their last cgroup was removed.
     max_ended: usize,
-    /// How many pairs of a victim and a culprit can have rows of their own, and how many more.
+    /// Maximum number of rows for victim-culprit pairs, and how many are left.
     max_pairs: usize,
     room: usize,
-    /// Pairs that can give their rows to others.
+    /// Tracks pairs that may give up their rows.
     idle: Idle<Pair, u64>,
-    /// How many more destinations can be.
+    /// Number of rows for destinations that are left.
     destination_room: usize,
 }
 
-/// What was charged of a cgroup.
+/// The part of a cgroup's figures that was already charged.
 #[derive(Debug, Default)]
 struct Charged {
     counters: Counters,
@@ -81,19 +83,18 @@ struct Charged {
     events: EventCounters,
 }
 
-/// The subject of each cgroup that has an owner.
+/// Cgroups that have an owner, with their subjects.
 type Members = IdMap<CgroupId, Member>;
 
-/// A cgroup that has an owner.
 #[derive(Debug)]
 struct Member {
     subject: Arc<Subject>,
-    /// Whose subject it is: as long as this is the owner, nobody else is.
+    /// The owner that `subject` was derived from. If the cgroup's owner changes, the subject is looked up again.
     owner: Arc<Owner>,
 }
 
 impl Rollup {
-    /// `grace_ns`: how long a subject stays after its last group has gone.
+    /// Creates a rollup. `grace_ns` is how long a subject is kept after its last cgroup was removed.
     pub fn new(grace_ns: u64) -> Self {
         Self {
             grace_ns,
@@ -115,9 +116,11 @@ impl Rollup {
         }
     }
 
-    /// Fills [`Batch::subjects`], and makes the waits, preemptions and blocked time of the node the sum over
-    /// all subjects that ever were. The owners of the batch's cgroups must be set already; a group
-    /// without one is skipped until it has one, and charged in full then.
+    /// Fills [`Batch::subjects`]. The waits, preemptions and blocked time of the node become the sums over all subjects
+    /// so far.
+    ///
+    /// The owners of the batch's cgroups must already be set. A cgroup without an owner is skipped, and charged in full
+    /// as soon as it has one.
     pub fn apply(&mut self, batch: &mut Batch) {
         for standing in self.subjects.values_mut() {
             standing.tick = Counters::default();
@@ -148,7 +151,7 @@ impl Rollup {
         batch.subjects.sort_by(|a, b| a.subject.cmp(&b.subject));
     }
 
-    /// A recorded batch has the count already.
+    /// Adds the number of refused subjects to the losses. A batch from a recording already has it.
     fn note_refused(&self, batch: &mut Batch) {
         const KIND: &str = "subject_row";
         if batch.losses.iter().all(|loss| loss.kind != KIND) {
@@ -160,13 +163,13 @@ impl Rollup {
         }
     }
 
-    /// The cgroups that have an owner. Their subjects are there afterwards.
+    /// Returns the cgroups that have an owner, and creates their subjects.
     fn members_of(&mut self, batch: &Batch) -> Members {
         let mut before = std::mem::take(&mut self.members);
         let mut members = Members::with_capacity_and_hasher(before.len(), <_>::default());
         self.places
             .begin(self.subjects.keys().map(|subject| &**subject));
-        // Those that have waited for a place come first.
+        // Cgroups that are waiting for a place come first.
         let (waiting, others): (Vec<_>, Vec<_>) = batch.cgroups.iter().partition(|row| {
             let known = before.get(&row.id);
             known.is_some_and(|known| self.is_unplaced(known))
@@ -195,7 +198,7 @@ impl Rollup {
         !self.subjects.contains_key(&member.subject) || *member.subject == Subject::Overflow
     }
 
-    /// Whom a cgroup is charged to. One that was without a place of its own gets one when it does something.
+    /// Returns the subject that a cgroup is charged to. A cgroup without a place gets one as soon as it does something.
     fn subject_of(
         &mut self,
         row: &CgroupRow,
@@ -258,8 +261,8 @@ impl Rollup {
         self.cgroups.shrink_to(2 * self.cgroups.len());
     }
 
-    /// Groups for which the kernel side had no row have their distributions, and what they waited for
-    /// neighbours, in common.
+    /// Charges the cgroups without a row on the kernel side. They share one histogram and one sum of waits for
+    /// neighbours.
     fn charge_unnamed(&mut self, batch: &Batch) {
         let waits = self.waits.unnamed(&batch.waits);
         let connects = self.connects.unnamed(&batch.connects);
@@ -338,7 +341,7 @@ impl Rollup {
         self.forget_destinations(batch, members);
     }
 
-    /// Forgets the destinations that none of the subject's groups has any more.
+    /// Drops destinations that no cgroup of the subject has any more.
     fn forget_destinations(&mut self, batch: &Batch, members: &Members) {
         let mut present: HashMap<&Subject, HashSet<SocketAddr>> = HashMap::new();
         for row in &batch.destinations {
@@ -371,7 +374,7 @@ impl Rollup {
         }
     }
 
-    /// Forgets the subjects whose grace is over or for which there is no room, also as culprits.
+    /// Drops subjects whose grace has ended or for which there is no room, also as culprits.
     fn forget(&mut self, batch: &Batch) {
         let (now, grace) = (batch.taken_ns, self.grace_ns);
         let before = self.subjects.len();
@@ -379,7 +382,7 @@ impl Rollup {
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
         self.forget_longest_gone(now);
         self.make_room(now);
-        // A burst of groups leaves no empty places, each of a KiB, behind.
+        // Frees the slots of a burst of cgroups; each takes a KiB.
         self.subjects.shrink_to(2 * self.subjects.len());
         if self.subjects.len() < before {
             let left: HashSet<Arc<Subject>> = self.subjects.keys().cloned().collect();
@@ -394,7 +397,7 @@ impl Rollup {
         self.room = self.max_pairs.saturating_sub(pairs);
     }
 
-    /// Takes the places of subjects that do nothing for those that found none.
+    /// Drops idle subjects in favour of active ones that have no place.
     fn make_room(&mut self, now: u64) {
         let subjects = self.subjects.iter();
         let placed = subjects.filter(|(subject, _)| ***subject != Subject::Overflow);
@@ -408,14 +411,14 @@ impl Rollup {
         }
     }
 
-    /// How many pairs there are whose culprit is another subject.
+    /// Returns the number of pairs whose culprit is another subject.
     fn pairs(&self) -> usize {
         let lists = self.subjects.values().map(|s| &s.row.blame);
         lists.flatten().filter_map(named).count()
     }
 
-    /// Forgets pairs that do not grow, where there is hardly room for others. What the victim waited stays in
-    /// its counters. Returns how many are left.
+    /// Drops pairs that do not grow if there is hardly any room for others, and returns how many are left. The waits
+    /// stay in the victim's counters.
     fn forget_idle_pairs(&mut self, now: u64) -> usize {
         let taken = self.pairs();
         let subjects = &self.subjects;
@@ -440,7 +443,8 @@ impl Rollup {
         left
     }
 
-    /// Leaves as many as may stay of those that everybody has met without a group.
+    /// Drops the subjects that ended first, beyond the limit. Subjects that ended so recently that a reader may have
+    /// missed it are kept.
     fn forget_longest_gone(&mut self, now: u64) {
         let gone = |s: &Standing| now.saturating_sub(s.seen_ns) > LOOKED_AT_NS;
         let ended = self.subjects.iter().filter(|(_, s)| gone(s));
@@ -457,10 +461,10 @@ impl Rollup {
     }
 }
 
-/// A victim and a culprit.
+/// A victim and its culprit.
 type Pair = (Arc<Subject>, Arc<Subject>);
 
-/// The culprit that has a name, and for how long others waited for it.
+/// Returns the culprit and the wait for it, if the culprit is a subject.
 fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
     match &blame.culprit {
         Blamed::Subject(culprit) => Some((culprit, blame.wait_ns)),
@@ -468,7 +472,7 @@ fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
     }
 }
 
-/// What a group waited in a tick, by index of [`Preemptor`]: those who preempt are those who are waited for.
+/// Waits of a cgroup in one tick, by index of [`Preemptor`]: each kind of preemptor is also a cause of waits.
 type Waited = [Blame; Preemptor::ALL.len()];
 
 fn counted(waited: &Waited) -> Counters {

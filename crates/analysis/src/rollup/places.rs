@@ -1,30 +1,30 @@
-//! Which subjects have rows of their own: the memory of all of them together is bounded.
+//! Limits the memory of all subjects: decides which subjects get their own rows.
 
 use noctule_model::Subject;
 
-/// The memory of all subjects, their series and their part of the pages of `/metrics`, if it is not configured.
+/// Default limit for the memory of all subjects, including their series and their part of the pages of `/metrics`.
 pub(super) const MAX_BYTES: usize = 16 << 20;
 
-/// The part of one subject, measured with all formats of the page asked for.
+/// Memory of one subject, measured after the page was requested in all formats.
 const SUBJECT_BYTES: usize = 10 << 10;
 
-/// How long a name is that [`SUBJECT_BYTES`] includes.
+/// Length of the names that [`SUBJECT_BYTES`] includes.
 const USUAL_NAME: usize = 128;
 
-/// What a longer name takes for each byte: it stands in each of its series, in three formats, compressed.
+/// Memory for each further byte of a name. The name occurs in each series, in three formats, compressed.
 const NAME_COPIES: usize = 100;
 
-/// A subject that did nothing for this long gives its place to one that does something, in nanoseconds.
+/// A subject that is idle for this long may lose its place to an active one.
 const IDLE_NS: u64 = 10_000_000_000;
 
-/// The places of subjects, in bytes.
+/// Accounts for the memory of subjects, in bytes.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) max_bytes: usize,
     taken: usize,
-    /// What subjects would take that did something and found no place.
+    /// Memory for the active subjects that have no place.
     wanted: usize,
-    /// How often a group got no row of its own, or lost it.
+    /// How often a cgroup did not get its own row, or lost it.
     pub(super) refused: u64,
 }
 
@@ -38,13 +38,13 @@ impl Places {
         }
     }
 
-    /// Begins a batch with the subjects that have places.
+    /// Starts a batch. `subjects` are the subjects that have places.
     pub(super) fn begin<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>) {
         self.taken = subjects.map(bytes).sum();
         self.wanted = 0;
     }
 
-    /// Takes a place for the subject, where there is one.
+    /// Takes a place for the subject, and returns whether there was one.
     pub(super) fn take(&mut self, subject: &Subject) -> bool {
         let bytes = bytes(subject);
         let fits = self.taken + bytes <= self.max_bytes;
@@ -54,13 +54,13 @@ impl Places {
         fits
     }
 
-    /// Notes that a subject found no place, and did something.
+    /// Records that an active subject has no place.
     pub(super) fn want(&mut self, subject: &Subject) {
         self.wanted += bytes(subject);
     }
 
-    /// The subjects that give way to those that want places. `idle` has all subjects that can: when each did
-    /// something last, and how much it did in all. Those that did least go first.
+    /// Returns the subjects to drop in favour of those that want places. `idle` yields, for each candidate, when it
+    /// last grew and its total usage. The candidates with the least usage are dropped first.
     pub(super) fn give_way<S: AsRef<Subject>>(
         &self,
         now_ns: u64,
@@ -89,7 +89,7 @@ impl Places {
 fn bytes(subject: &Subject) -> usize {
     let name = match subject {
         Subject::Container(name) | Subject::Unit(name) | Subject::Cgroup(name) => name.len(),
-        // It has its place always.
+        // The overflow subject always has its place.
         Subject::Overflow => return 0,
     };
     SUBJECT_BYTES + NAME_COPIES * name.saturating_sub(USUAL_NAME)

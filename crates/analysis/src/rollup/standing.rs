@@ -1,4 +1,4 @@
-//! A subject, and what was charged to it.
+//! A subject and the figures charged to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use noctule_model::{
     SubjectRow,
 };
 
-/// A subject in the making.
+/// The state of a subject.
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) row: SubjectRow,
-    /// The last batch that has one of its groups.
+    /// Time of the last batch with one of its cgroups.
     pub(super) seen_ns: u64,
-    /// The last batch in which it did something.
+    /// Time of the last batch in which it did something.
     pub(super) grown_ns: u64,
-    /// What was charged in this tick.
+    /// The growth in this tick.
     pub(super) tick: Counters,
 }
 
@@ -30,14 +30,15 @@ impl Standing {
         }
     }
 
-    /// Charges growth to it, and to the sum over all subjects.
+    /// Charges growth to the subject and to the sum over all subjects.
     pub(super) fn charge(&mut self, growth: &Counters, total: &mut Counters) {
         self.row.counters += growth;
         self.tick += growth;
         *total += growth;
     }
 
-    /// Blames a culprit; without its name when there is no room for another pair.
+    /// Blames a culprit. The wait is charged to the unnamed culprit if there is no room for another
+    /// pair.
     pub(super) fn blame(&mut self, culprit: Blamed, wait_ns: u64, room: &mut usize) {
         if wait_ns == 0 {
             return;
@@ -55,8 +56,8 @@ impl Standing {
         }
     }
 
-    /// Charges growth to a destination; to all of them only, when it has no name or there is no room
-    /// for another one.
+    /// Charges growth to a destination and to the sum of all destinations. Only the sum is charged
+    /// if the destination has no name or there is no room for another row.
     pub(super) fn connect(
         &mut self,
         destination: Option<SocketAddr>,
