@@ -1,4 +1,4 @@
-//! What becomes of the events of groups at the level of subjects.
+//! How the events of cgroups are summed up by subject.
 
 use std::net::SocketAddr;
 
@@ -43,7 +43,7 @@ fn events_add_up_and_stay_and_only_present_groups_have_something_open() {
     assert_eq!(step(1, both), [(8, 4)]);
     assert_eq!(step(2, vec![group(2, "/a", 9, 4)]), [(14, 5)]);
     assert_eq!(step(3, vec![]), [(14, 0)]);
-    // A name that comes late takes the connections with it, and no event.
+    // A name that arrives late moves the connections to the new subject, but no events.
     assert_eq!(step(4, vec![group(3, "#3", 2, 0)]), [(2, 2), (14, 0)]);
     let named = step(5, vec![group(3, "/b", 2, 1)]);
     assert_eq!(named, [(2, 0), (14, 0), (0, 1)]);
@@ -53,7 +53,7 @@ fn address(port: u16) -> SocketAddr {
     ([10, 0, 0, 1], port).into()
 }
 
-/// Connects of each destination (0 for none), of two groups of one subject.
+/// Connections to each destination (0 for none) of two cgroups of one subject.
 fn rows(connects: &[(u64, u16, u64)]) -> Vec<DestinationRow> {
     let row = |&(id, port, connects): &(u64, u16, u64)| {
         let mut row = DestinationRow {
@@ -71,7 +71,7 @@ fn rows(connects: &[(u64, u16, u64)]) -> Vec<DestinationRow> {
 fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
     let steps = [
         (rows(&[(1, 80, 4), (2, 80, 1), (2, 0, 2)]), vec![(80, 5)], 7),
-        // One moved to those without a name, and grew by 3 as it did.
+        // One destination was moved to the unnamed ones, and grew by 3 at the same time.
         (rows(&[(1, 80, 4), (2, 0, 6)]), vec![(80, 5)], 10),
         (rows(&[(2, 0, 6), (1, 0, 4), (1, 81, 1)]), vec![(81, 1)], 11),
         (rows(&[]), vec![], 11),

@@ -1,26 +1,25 @@
-//! What grew of rows that belong to a cgroup.
+//! Growth of rows that belong to cgroups.
 
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use noctule_model::{CgroupId, Cumulative, IdMap};
 
-/// What was charged so far of each row: a cell of the matrix of victims and culprits, a distribution,
-/// a destination. What belongs to a cgroup that is not known is left, and grows in full once the
-/// cgroup is.
+/// The values that were charged so far for each row: a cell of the blame matrix, a histogram, or a destination. A row
+/// whose cgroup is not known yet is skipped. Once the cgroup is known, the whole value counts as growth.
 #[derive(Debug)]
 pub(super) struct Growth<K, V> {
     tick: u64,
     cells: IdMap<(CgroupId, K), Cell<V>>,
-    /// The row of each cgroup to which the source adds those that it forgets; `None` where it
-    /// forgets them with their cgroup only.
+    /// The key of the row to which the source adds rows that it drops. `None` if the source drops rows only with their
+    /// cgroup.
     rest: Option<K>,
 }
 
 #[derive(Debug, Default)]
 struct Cell<V> {
     charged: V,
-    /// The last batch that has the row.
+    /// The last tick in which the row was listed.
     tick: u64,
 }
 
@@ -33,8 +32,8 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         }
     }
 
-    /// Growth of the rows of a batch that `known` says can be charged. Most rows of a large batch did not
-    /// grow: they cost one look into the table.
+    /// Returns the growth of rows for which `known` returns `true`. In a large batch most rows did not grow; each of
+    /// these costs one table lookup.
     pub(super) fn of<'a>(
         &mut self,
         rows: impl Iterator<Item = (CgroupId, K, &'a V)>,
@@ -77,7 +76,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             forgotten.extend(self.take_the_gone());
         }
         self.charge_to_the_rest(forgotten);
-        // Only now: a row that was forgotten is in the rest, and was charged already.
+        // Rest rows come last: the value of a dropped row was already charged, and has just been moved to the rest.
         for (cgroup, key, value) in rests {
             if let Some(cell) = self.cells.get_mut(&(cgroup, key.clone()))
                 && known(cgroup, &key)
@@ -88,7 +87,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         grown
     }
 
-    /// What was charged of the rows that the batch has not.
+    /// Removes the rows that are missing from the batch, and returns what was charged for them.
     fn take_the_gone(&mut self) -> Vec<(CgroupId, V)> {
         let tick = self.tick;
         let mut gone: Vec<(CgroupId, V)> = Vec::new();
@@ -101,7 +100,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         gone
     }
 
-    /// What was charged already of a row that the source forgot is charged of the rest from now on.
+    /// Counts the charged values of dropped rows as charged for the rest.
     fn charge_to_the_rest(&mut self, forgotten: Vec<(CgroupId, V)>) {
         let Some(rest) = &self.rest else { return };
         for (cgroup, value) in forgotten {
@@ -113,14 +112,14 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
 }
 
 impl<V: Cumulative> Cell<V> {
-    /// Charges what it grew by, if it did.
+    /// Charges the growth, and returns it unless it is zero.
     fn grow(&mut self, now: &V) -> Option<V> {
         let growth = step(&mut self.charged, now);
         (growth != V::default()).then_some(growth)
     }
 }
 
-/// Charges what a value grew by, which is returned.
+/// Charges the growth of a value, and returns it.
 pub(super) fn step<V: Cumulative>(charged: &mut V, now: &V) -> V {
     let growth = now.since(charged);
     *charged += &growth;
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     const A: CgroupId = CgroupId(1);
-    /// A row of a cgroup, and the rest.
+    /// Returns a row of a cgroup, and its rest row.
     const B: Option<u64> = Some(2);
     const REST: Option<u64> = None;
 
@@ -144,7 +143,7 @@ mod tests {
 
     type Row = (CgroupId, Option<u64>, u64);
 
-    /// What grew when the rows are so and these cgroups are known.
+    /// Returns the growth for these rows if these cgroups are known.
     fn grown(growth: &mut Growth<Option<u64>, u64>, rows: &[Row], known: &[u64]) -> Vec<u64> {
         let rows = rows
             .iter()
@@ -175,7 +174,7 @@ mod tests {
             let before = early.first().map_or(0, |cell| cell.2);
             let cells = [vec![(A, B, 10)], early].concat();
             grown(&mut growth, &cells, &[1, 2]);
-            // 2 more of B and 4 more of the rest, as B's row goes.
+            // B grew by 2 and the rest by 4 when B's row was dropped.
             let now = [rest(before + 12 + 4)];
             assert_eq!(grown(&mut growth, &now, &[]), [], "the cgroup is not known");
             assert_eq!(grown(&mut growth, &now, &[1]), [2 + 4]);

@@ -1,4 +1,4 @@
-//! What becomes of groups, and of the waits between them, at the level of subjects.
+//! How cgroups and the waits between them are summed up by subject.
 
 use noctule_model::{
     Blame, BlameRow, CgroupRow, Histogram, Owner, SubjectBlame, SubjectRow, WaitRow,
@@ -61,13 +61,13 @@ fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
     for id in 0..=last {
         step(&mut rollup, id * SECOND, vec![row(id, &path(id), 10)]);
     }
-    // One that is there, those that went in the last 5 s, and of the others as many as can be.
+    // The live subject, those that ended in the last 5 s, and as many of the others as the limit allows.
     let now = last + 1;
     let rows = step(&mut rollup, now * SECOND, vec![row(last, &path(last), 11)]);
     let has = |id| rows.contains(&(Subject::Cgroup(path(id)), 10));
     assert_eq!(rows.len(), 1 + 4 + PLACES);
     assert!((5..last).all(has) && !(0..5).any(has));
-    // A burst that ends at once.
+    // A burst that ends immediately.
     let burst = (10_000..10_000 + 2 * last).map(|id| row(id, &path(id), 1));
     step(&mut rollup, (now + 1) * SECOND, burst.collect());
     let rows = step(&mut rollup, (now + 6) * SECOND, vec![]);
@@ -78,7 +78,7 @@ fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Rows of the groups 1 to `count`, each of which used so much, and what was found.
+/// Applies a batch with these cgroups, each with this CPU time, and returns the CPU time of each subject.
 fn crowd(rollup: &mut Rollup, second: u64, used: &[(u64, u64)]) -> HashMap<Subject, u64> {
     let rows = used.iter().map(|(id, ns)| row(*id, &format!("/{id}"), *ns));
     step(rollup, second * SECOND, rows.collect())
@@ -95,12 +95,12 @@ fn groups_without_a_place_are_in_the_overflow_and_a_late_one_gets_the_place_of_a
     let first = crowd(&mut rollup, 1, &flood);
     assert_eq!(first.len(), 3);
     assert_eq!(first.values().sum::<u64>(), 100, "{first:?}");
-    // Nobody who works gives way, and the sum closes.
+    // No active subject loses its place, and the sum is complete.
     let busy = flood.map(|(id, ns)| (id, ns + 1));
     let second = crowd(&mut rollup, 5, &busy);
     assert_eq!(second.values().sum::<u64>(), 104, "{second:?}");
     assert!(first.keys().all(|known| second.contains_key(known)));
-    // The flood is idle when another begins.
+    // The flood is idle by the time another one begins.
     let late = |ns| [&busy[..], &[(9, ns)]].concat();
     let third = crowd(&mut rollup, 20, &late(7));
     assert!(!third.contains_key(&named(9)));
@@ -139,7 +139,7 @@ const UNITS: [(u64, &str); 4] = [
     (4, "/"),
 ];
 
-/// Two groups of one unit, one of another, and the root group; and a cgroup by itself.
+/// Returns two cgroups of one unit, one of another unit, the root cgroup, and a cgroup without a unit.
 fn groups(counters: Counters) -> Vec<CgroupRow> {
     let unit = |&(id, name): &(u64, &str)| {
         let mut row = row(id, "/", 0);
@@ -187,7 +187,7 @@ fn applied(rollup: &mut Rollup, at: u64, cgroups: Vec<CgroupRow>, blames: &[Blam
     batch
 }
 
-/// Causes and preemptors that are not 0.
+/// Returns the causes and preemptors that are not 0.
 fn reported(counters: &Counters) -> Vec<(&'static str, u64)> {
     let causes = Cause::ALL.map(|c| (c.name(), counters[Counter::Wait(c)]));
     let by = Preemptor::ALL.map(|p| (p.name(), counters[Counter::PreemptedBy(p)]));
@@ -239,7 +239,7 @@ fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
             expected,
             "{victim} {culprit:?}"
         );
-        // Nobody is blamed for what a subject does to itself.
+        // A subject is not blamed for its own waits.
         let blamed: u64 = row.blame.iter().map(|b| b.wait_ns).sum();
         let own = expected.iter().any(|(name, _)| *name == "self");
         assert_eq!(
@@ -250,7 +250,7 @@ fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
     }
 }
 
-/// What a subject waited for others is what its culprits are blamed for.
+/// Asserts that the waits of a subject for others equal the blame on its culprits.
 fn sums_close(batch: &Batch) {
     let mut node = Counters::default();
     for row in &batch.subjects {
@@ -313,7 +313,7 @@ fn nothing_goes_down_when_groups_and_cells_go() {
     };
     let steps = [
         (1, some(&[1, 5]), vec![cell(1, group(5), 100)]),
-        // The culprit is gone, its cell moved to those without a name and grew as it did.
+        // The culprit is gone. Its cell was moved to the unnamed one and grew at the same time.
         (2, some(&[1]), vec![cell(1, Group::Unnamed, 130)]),
         (3, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
         (20, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
@@ -409,8 +409,8 @@ fn where_no_pair_finds_room_those_that_do_not_grow_leave() {
         ..Rollup::new(u64::MAX)
     };
     let group = |id| Group::Cgroup(CgroupId(id));
-    // How long `a.service` waited for `b.service`, `b.service` for `a.service` and for `/plain`; and `/plain` for
-    // `b.service` and for those without a name.
+    // Waits of `a.service` for `b.service`, of `b.service` for `a.service` and `/plain`, and of `/plain` for
+    // `b.service` and for unnamed groups.
     let mut at = |second: u64, grows: u64, late: u64| {
         let cells = [
             cell(1, group(3), grows),

@@ -1,14 +1,14 @@
-//! What grew in the distributions of waits and in the matrix of victims and culprits.
+//! Growth of wait histograms and of the blame matrix.
 
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
 use super::growth::{Growth, step};
 
-/// Distributions of one kind of wait.
+/// Histograms of one kind of wait.
 #[derive(Debug)]
 pub(super) struct Distributions {
     cgroups: Growth<(), Histogram>,
-    /// Of the groups for which the kernel side had no row.
+    /// The histogram of cgroups without a row on the kernel side.
     unnamed: Histogram,
 }
 
@@ -20,7 +20,7 @@ impl Distributions {
         }
     }
 
-    /// Growth of the distributions of known cgroups.
+    /// Returns the growth of the histograms of known cgroups.
     pub(super) fn of(
         &mut self,
         rows: &[WaitRow],
@@ -34,7 +34,7 @@ impl Distributions {
         grown.into_iter().map(|(id, (), growth)| (id, growth))
     }
 
-    /// Growth of the distribution of groups for which the kernel side had no row.
+    /// Returns the growth of the histogram of cgroups without a row on the kernel side.
     pub(super) fn unnamed(&mut self, rows: &[WaitRow]) -> Histogram {
         let row = rows.iter().find(|row| row.group == Group::Unnamed);
         row.map_or_else(Histogram::default, |row| {
@@ -43,11 +43,11 @@ impl Distributions {
     }
 }
 
-/// The matrix.
+/// The blame matrix.
 #[derive(Debug)]
 pub(super) struct Matrix {
     cells: Growth<Group, Blame>,
-    /// Of the victims for which the kernel side had no row.
+    /// Waits of victims without a row on the kernel side.
     unnamed: Blame,
 }
 
@@ -59,8 +59,8 @@ impl Matrix {
         }
     }
 
-    /// Growth of the cells whose victim is a known cgroup, and whose culprit, if it is a cgroup, is
-    /// known too.
+    /// Returns the growth of cells whose victim is a known cgroup. If the culprit is a cgroup, it
+    /// must be known, too.
     pub(super) fn of(
         &mut self,
         rows: &[BlameRow],
@@ -79,7 +79,7 @@ impl Matrix {
         })
     }
 
-    /// Growth of what groups waited for which the kernel side had no row.
+    /// Returns the growth of waits of victims without a row on the kernel side.
     pub(super) fn unnamed(&mut self, rows: &[BlameRow]) -> Blame {
         let mut sum = Blame::default();
         for row in rows.iter().filter(|row| row.victim == Group::Unnamed) {
