@@ -1,53 +1,52 @@
-//! Power as a linear function of what ran, fitted online with coefficients that are never negative.
+//! Fits power as a linear function of work, online, with coefficients that are never negative.
 
-/// The regressors of a fit: the constant, work whose SMT sibling was idle, work beside a busy one.
+/// Regressors of a fit: a constant, work with an idle SMT sibling, and work with a busy one.
 pub(super) const TERMS: usize = 3;
 
 type Vector = [f64; TERMS];
 type Matrix = [[f64; TERMS]; TERMS];
 
-/// How much of what was learned is left after a tick: half of it after 350.
+/// Factor by which old observations decay each tick: half is left after 350.
 const MEMORY: f64 = 0.998;
-/// The same for the error that a prediction had, which decides between fits: half after 70.
+/// Decay factor of the prediction error that selects a fit: half is left after 70 ticks.
 const ERROR_MEMORY: f64 = 0.99;
-/// Before this many ticks a fit has no opinion.
+/// Minimum number of ticks before a fit predicts.
 const ENOUGH: u32 = 20;
-/// A tick whose error is above this many standard errors has less weight: meters glitch.
+/// A tick with an error above this many standard errors gets less weight, because meters glitch.
 const OUTLIER: f64 = 3.0;
-/// What work beside a busy sibling costs, by work alone, where the data do not say. A core with two
-/// busy threads takes some 1.2 to 1.4 times the power of one with one.
+/// Prior ratio of the cost of work with a busy sibling to work alone. A core with two busy threads takes about 1.2 to
+/// 1.4 times the power of a core with one.
 const SHARED_COST: f64 = 0.65;
-/// How much that counts, in ticks with work of both kinds.
+/// Weight of this prior, in ticks with work of both kinds.
 const PRIOR_TICKS: f64 = 0.5;
 
-/// The load has to change by 3 % at least, as the square of its relative standard deviation.
+/// Minimum squared relative standard deviation of the load: the load must vary by about 3%.
 const LEAST_SPREAD: f64 = 1e-3;
 
-/// The error of a prediction is never taken for less than this part of power.
+/// Lower bound of the prediction error, as a part of power.
 const LEAST_ERROR: f64 = 0.01;
-/// By how much the mean cost of work may change with the load, as a part of it: the kinds of work that run at high
-/// loads can be others than those at low ones.
+/// How much the mean cost of work may depend on the load, as a part of it. The kinds of work at high loads may differ
+/// from those at low loads.
 const KINDS_OF_WORK: f64 = 0.03;
 
-/// Every set of terms that is not empty.
+/// All non-empty sets of terms.
 const SETS: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
-/// Recursive least squares of watts over the regressors, in the form of normal equations: three terms
-/// are few enough to solve them anew at each tick, which keeps the coefficients non-negative exactly.
+/// Recursive least squares of watts over the regressors, as normal equations. Three terms are few enough to solve the
+/// equations again at each tick, which keeps the coefficients non-negative exactly.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fit {
     normal: Matrix,
     right: Vector,
     coefficients: Vector,
     ticks: u32,
-    /// Mean of the squared error of predictions that were made before their tick was learned.
+    /// Mean squared error of predictions for ticks that the fit had not learned yet.
     error: f64,
     error_weight: f64,
 }
 
 impl Fit {
-    /// Learns one tick. The error of what would have been predicted for it is noted first, so that it
-    /// is one of data that the fit has not seen.
+    /// Learns one tick. First records the error of the prediction for it, so that errors are always out-of-sample.
     pub(super) fn learn(&mut self, terms: &Vector, watts: f64) {
         let mut weight = 1.0;
         if self.ticks >= ENOUGH {
@@ -72,31 +71,30 @@ impl Fit {
         self.coefficients = self.solve();
     }
 
-    /// Watts that the fit expects.
+    /// Returns the predicted watts.
     pub(super) fn predict(&self, terms: &Vector) -> f64 {
         dot(terms, &self.coefficients)
     }
 
-    /// Root mean square of the error of its predictions, in watts.
+    /// Returns the root mean square of the prediction errors, in watts.
     pub(super) fn error(&self) -> f64 {
         self.error.sqrt()
     }
 
-    /// Whether it has predicted often enough for its error to mean something.
+    /// Returns whether enough predictions were made for the error to be meaningful.
     pub(super) fn is_ready(&self) -> bool {
         self.error_weight >= 10.0
     }
 
-    /// Watts without any work.
+    /// Returns the watts without any work.
     pub(super) fn idle_watts(&self) -> f64 {
         self.coefficients[0]
     }
 
-    /// Half-width of the interval in which idle power is likely to be around [`Self::idle_watts`]; `None` where the
-    /// load changed too little to separate idle power from that of work. `usual`: the idle power that is assumed
-    /// where nothing is known.
+    /// Returns the half-width of the confidence interval around [`Self::idle_watts`]. Returns `None` if the load varied
+    /// too little to separate idle power from the power of work. `usual` is the idle power to assume without knowledge.
     pub(super) fn idle_doubt(&self, usual: f64) -> Option<f64> {
-        // As if all work were of one kind: the kinds need not be separated for it.
+        // Adds up both kinds of work, because idle power can be separated from their sum.
         let count = self.normal[0][0];
         let sum = self.normal[0][1] + self.normal[0][2];
         let squares = self.normal[1][1] + 2.0 * self.normal[1][2] + self.normal[2][2];
@@ -107,17 +105,17 @@ impl Fit {
         let mean_watts = self.right[0] / count;
         let explained = self.explained_variance();
         let work = mean_watts - self.idle_watts().min(usual);
-        // Counters and meter are never of quite the same moment, so a fit of less is luck.
+        // Counters and meter are never read at exactly the same time, so a smaller error is luck.
         let error = self.error().hypot(LEAST_ERROR * mean_watts);
         let noise = 2.0 * error * (squares / spread).sqrt();
-        // Errors of the load make the slope too flat. The true one is at most that of load over power, which is
-        // steeper by what the fit does not explain.
+        // Errors in the load flatten the slope. The true slope is at most that of load over power, which is steeper by
+        // the part of the variance that the fit does not explain.
         let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
         let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
         (explained > 0.0).then_some(noise + too_flat + kinds)
     }
 
-    /// Variance of the watts that the fit predicts for what it has learned.
+    /// Returns the variance of the predictions for the learned ticks.
     fn explained_variance(&self) -> f64 {
         let count = self.normal[0][0];
         let rows = self.normal.iter().zip(&self.coefficients);
@@ -126,16 +124,16 @@ impl Fit {
         squares.sum::<f64>() / count - mean * mean
     }
 
-    /// Watts for the work alone.
+    /// Returns the watts of the work alone.
     pub(super) fn work_watts(&self, alone: f64, shared: f64) -> f64 {
         alone * self.coefficients[1] + shared * self.coefficients[2]
     }
 
-    /// The best coefficients among those that are not negative: that of the unconstrained solutions
-    /// over each set of terms that has none below zero and the least squared error.
+    /// Returns the best non-negative coefficients. Of the unconstrained solutions over each set of terms, it selects
+    /// the one with the least squared error among those without negative coefficients.
     fn solve(&self) -> Vector {
         let mut normal = self.normal;
-        // Knowledge from before: shared work costs so much by work alone. It has to give way to data.
+        // Adds the prior for the cost of shared work. Its weight vanishes as data accumulates.
         let both = PRIOR_TICKS * normal[1][1].min(normal[2][2]) / self.weight().max(1.0);
         normal[1][1] += both * SHARED_COST * SHARED_COST;
         normal[1][2] -= both * SHARED_COST;
@@ -160,7 +158,7 @@ impl Fit {
         best
     }
 
-    /// How many ticks the normal equations hold.
+    /// Returns the number of ticks in the normal equations.
     fn weight(&self) -> f64 {
         self.normal[0][0]
     }
@@ -170,12 +168,12 @@ fn dot(left: &Vector, right: &Vector) -> f64 {
     left.iter().zip(right).map(|(l, r)| l * r).sum()
 }
 
-/// Solves the equations of the terms that are used by elimination; the others are 0. `None` where they
-/// are independent enough to be separated.
+/// Solves the equations of the terms in `used` by elimination; the other coefficients are 0. Returns `None` if the
+/// terms are not independent enough to be separated.
 fn solve(normal: &Matrix, right: &Vector, used: &[usize]) -> Option<Vector> {
     let count = used.len();
     let mut rows = [[0.0; TERMS + 1]; TERMS];
-    // Terms of very different size: each is scaled by its own.
+    // The terms differ in magnitude, so each is scaled.
     let mut scale = [0.0; TERMS];
     for (scale, &term) in scale.iter_mut().zip(used) {
         *scale = normal[term][term].sqrt();
@@ -219,7 +217,7 @@ fn solve(normal: &Matrix, right: &Vector, used: &[usize]) -> Option<Vector> {
 mod tests {
     use super::*;
 
-    /// Numbers between 0 and 1 without a pattern.
+    /// Returns pseudo-random numbers between 0 and 1.
     fn random(state: &mut u64) -> f64 {
         *state = state
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -281,7 +279,7 @@ mod tests {
         assert_eq!(fit.idle_doubt(10.0), None);
     }
 
-    /// The load of a busy node as it is measured varies a little, and its power does not.
+    /// The measured load of a busy node varies a little, and its power does not.
     #[test]
     fn noise_of_the_load_is_no_evidence_of_idle_power() {
         let mut state = 9;
