@@ -1,39 +1,37 @@
-//! The power that a zone takes when nothing runs, from the lower envelope of power over load.
+//! Estimates the idle power of a zone from the lower envelope of power over load.
 
 use noctule_model::ZoneKind;
 
-/// Bins of load; they are narrow near idle: bin n ends at ((n + 1) / BINS)².
+/// Bins of load. They are narrow near idle: bin n ends at ((n + 1) / BINS)².
 const BINS: usize = 24;
-/// Ticks that a bin remembers.
+/// Number of ticks that a bin keeps.
 const DEPTH: usize = 24;
-/// A bin with fewer ticks says nothing.
+/// Minimum number of ticks in a bin.
 const ENOUGH: usize = 3;
-/// What a bin saw longer ago than this is forgotten: fans, temperature and settings change.
+/// A bin without a tick for this long is ignored, because fans, temperature and settings change.
 const OLD_NS: u64 = 1_800_000_000_000;
-/// A slope is taken over this much load at least, because over less it is noise.
+/// Minimum difference in load for a slope; less is noise.
 const BASE: f64 = 0.08;
-/// Up to this load the envelope itself is idle power; above, it has to be extended.
+/// Up to this load, the envelope itself is idle power. Above it, the envelope must be extrapolated.
 const NEAR_IDLE: f64 = 0.03;
 
-/// Work of different kinds costs up to this part more or less than its counters say, so a slope between two loads is
-/// that uncertain.
+/// Different kinds of work may cost more or less than their counters suggest, by up to this part. A slope between two
+/// loads is that uncertain.
 const KINDS_OF_WORK: f64 = 0.2;
-/// Doubt that is added for each hour since idle power was observed, as a part of it.
+/// Uncertainty added for each hour since idle power was observed, as a part of idle power.
 const DOUBT_PER_HOUR: f64 = 0.05;
 
-/// Idle power and how sure it is.
+/// Idle power and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Idle {
-    /// Watts.
     pub(super) watts: f64,
-    /// Half of the width of the interval in which it is likely to be, in watts.
+    /// Half-width of the confidence interval, in watts.
     pub(super) half_width: f64,
-    /// The zone was nearly idle when this was learned.
+    /// Whether the zone was nearly idle when this was learned.
     pub(super) observed: bool,
 }
 
 impl Idle {
-    /// Returns the one with the smaller half-width.
     pub(super) fn surer(self, other: Self) -> Self {
         match other.half_width < self.half_width {
             true => other,
@@ -41,7 +39,7 @@ impl Idle {
         }
     }
 
-    /// Returns the same estimate after this time without an observation.
+    /// Returns the estimate after this time without an observation.
     pub(super) fn aged(self, passed_ns: u64) -> Self {
         let hours = passed_ns as f64 / 3.6e12;
         Self {
@@ -51,8 +49,8 @@ impl Idle {
     }
 }
 
-/// What part of its full power a zone takes when idle: the bounds of it, and what is assumed where no load was seen
-/// that tells more (docs/decisions/33-idle-power.md).
+/// Idle power as a part of full power: the bounds, and the value to assume without better knowledge
+/// (docs/decisions/33-idle-power.md).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleShare {
     least: f64,
@@ -68,7 +66,7 @@ impl IdleShare {
                 usual: 0.3,
                 most: 0.6,
             },
-            // Memory is refreshed, and the rest of a machine has fans and disks.
+            // Memory is refreshed, and the rest of the machine has fans and disks.
             _ => Self {
                 least: 0.1,
                 usual: 0.5,
@@ -77,8 +75,7 @@ impl IdleShare {
         }
     }
 
-    /// Around a share that was published for machines with this processor: those machines differ by up to twice as
-    /// much.
+    /// Returns bounds around a published share. Machines with this processor differ by up to a factor of two.
     pub(super) fn published(share: f64) -> Self {
         Self {
             least: 0.5 * share,
@@ -87,19 +84,19 @@ impl IdleShare {
         }
     }
 
-    /// Idle power of a zone of which only this point is known: usual, and the bounds.
+    /// Returns the bounds of idle power if only this point is known.
     fn at(self, point: &Point) -> Bounds {
         let part = |share: f64| share / (share + point.load * (1.0 - share)) * point.high;
         Bounds {
             least: part(self.least),
             usual: part(self.usual),
-            // Where power differs at one load, as with the frequency, full power may be more than was seen.
+            // If power varies at one load, for example with the frequency, full power may be higher than observed.
             most: part(self.most) + (point.high - point.watts),
         }
     }
 }
 
-/// Between what idle power is, and what is assumed where nothing else is known, in watts.
+/// Bounds of idle power, and the value to assume without better knowledge, in watts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) least: f64,
@@ -108,7 +105,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The estimate of a zone that was never nearly idle, from bounds alone.
+    /// Returns the estimate from the bounds alone, for a zone that was never nearly idle.
     pub(super) fn idle(&self) -> Idle {
         Idle {
             watts: self.usual,
@@ -117,7 +114,7 @@ impl Bounds {
         }
     }
 
-    /// Joins an estimate with the bounds, each with the weight of its precision. It is as sure as the surer of both.
+    /// Combines an estimate with the bounds, weighted by precision. The result has the smaller half-width of both.
     pub(super) fn join(&self, idle: Idle) -> Idle {
         let own = self.idle();
         let weight = |idle: &Idle| idle.half_width.max(1e-9).powi(-2);
@@ -131,10 +128,10 @@ impl Bounds {
     }
 }
 
-/// What power a zone took at each load.
+/// Power of a zone at each load.
 ///
-/// Within a bin the lower third counts and not the minimum: one tick in which the meter lagged must
-/// not set the floor for ever. Bins far from idle serve for the slope only.
+/// The lower third of a bin counts rather than its minimum, so that one tick with a lagging meter does not set the
+/// floor forever. Bins far from idle only serve for the slope.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     bins: [Bin; BINS],
@@ -154,19 +151,19 @@ struct Tick {
     watts: f64,
 }
 
-/// The figure of a bin.
+/// Summary of a bin.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     load: f64,
-    /// The lower third, and the upper sixth, of the power.
+    /// The lower third and the upper sixth of the power.
     watts: f64,
     high: f64,
     spread: f64,
 }
 
 impl Point {
-    /// Extends the line from a point at a higher load through this one to a load of 0. `usual`: the idle power that
-    /// is assumed where nothing is known.
+    /// Extrapolates the line from a point at a higher load through this one to a load of 0. `usual` is the idle power
+    /// to assume without knowledge.
     fn extended(&self, higher: &Self, usual: f64) -> Idle {
         let apart = higher.load - self.load;
         let slope = (higher.watts - self.watts) / apart;
@@ -190,14 +187,14 @@ impl Default for Envelope {
 }
 
 impl Envelope {
-    /// Notes a tick: the share of the zone's CPU time that was used, and the power.
+    /// Records a tick: the used share of the zone's CPU time, and the power.
     pub(super) fn note(&mut self, at_ns: u64, load: f64, watts: f64) {
         let load = load.clamp(0.0, 1.0);
         let place = ((load.sqrt() * BINS as f64) as usize).min(BINS - 1);
         self.bins[place].note(at_ns, Tick { load, watts });
     }
 
-    /// Extends the envelope to a load of 0. `None` where no load but one was seen.
+    /// Extrapolates the envelope to a load of 0. Returns `None` unless two loads far enough apart were seen.
     pub(super) fn estimate(&self, now_ns: u64, bounds: &Bounds) -> Option<Idle> {
         let mut points = self.points(now_ns);
         let first = points.next()?;
@@ -206,7 +203,8 @@ impl Envelope {
         extended.reduce(Idle::surer)
     }
 
-    /// The bounds of idle power, and whether the zone was nearly idle at the least load. `None` before there was any.
+    /// Returns the bounds of idle power, and whether the zone was nearly idle at the lowest load. Returns `None`
+    /// without a tick.
     pub(super) fn bounds(&self, now_ns: u64, share: IdleShare) -> Option<(Bounds, bool)> {
         let first = self.points(now_ns).next()?;
         let bounds = share.at(&first);
@@ -219,7 +217,7 @@ impl Envelope {
         Some((bounds, first.load <= NEAR_IDLE))
     }
 
-    /// The least power that was seen at any load.
+    /// Returns the lowest power at any load.
     pub(super) fn least_watts(&self, now_ns: u64) -> Option<f64> {
         let watts = self.points(now_ns).map(|point| point.watts);
         watts.reduce(f64::min)
@@ -228,7 +226,7 @@ impl Envelope {
     fn points(&self, now_ns: u64) -> impl Iterator<Item = Point> + Clone {
         let fresh = move |bin: &&Bin| now_ns.saturating_sub(bin.newest_ns) <= OLD_NS;
         let known = self.bins.iter().filter(fresh);
-        // Few ticks in all are better than nothing, and the width says so.
+        // A bin with too few ticks is better than none, and its half-width is larger.
         let least = match known.clone().any(|bin| bin.ticks.len() >= ENOUGH) {
             true => ENOUGH,
             false => 1,
@@ -241,7 +239,7 @@ impl Envelope {
 
 impl Bin {
     fn note(&mut self, at_ns: u64, tick: Tick) {
-        // What is from long ago must not stand beside what is new.
+        // Old ticks must not be mixed with new ones.
         if at_ns.saturating_sub(self.newest_ns) > OLD_NS {
             self.ticks.clear();
             self.next = 0;
@@ -261,7 +259,7 @@ impl Bin {
         ticks.sort_by(|a, b| a.watts.total_cmp(&b.watts));
         let third = ticks.get(ticks.len().checked_sub(1)? / 3)?.watts;
         let middle = ticks.get(ticks.len() / 2)?.watts;
-        // The loads of the lower half, to which that power belongs.
+        // The mean load of the lower half, which that power belongs to.
         let low = &ticks[..ticks.len().div_ceil(2)];
         let load = low.iter().map(|tick| tick.load).sum::<f64>() / low.len() as f64;
         Some(Point {

@@ -1,4 +1,4 @@
-//! The model of one zone's power: what it takes when idle, and what work costs.
+//! The power model of one zone: idle power and the cost of work.
 
 use noctule_model::{Driver, Zone, ZoneKind};
 
@@ -7,31 +7,31 @@ use super::fit::Fit;
 use super::idle::{Envelope, Idle, IdleShare};
 use super::work::{EXPONENTS, Work};
 
-/// A fit is used when the mean error of its predictions is below this part of the plain ratio's.
+/// A fit is used if its error is below this part of the plain ratio's error.
 const BETTER: f64 = 0.9;
-/// Another fit takes the place of the one in use when its error is below this part of that one's.
+/// Another fit replaces the current one if its error is below this part of the current error.
 const CHANGE: f64 = 0.95;
-/// How fast the estimate follows, in each tick, once there was time to settle.
+/// Step of the idle power estimate in each tick after the start.
 const FOLLOW: f64 = 0.05;
-/// Ticks until then.
+/// Number of ticks after which the estimate moves in small steps.
 const SETTLED: u32 = 60;
 
-/// Idle power that the operator gives is right to this part.
+/// Uncertainty of idle power given by the operator, as a part of it.
 const GIVEN_DOUBT: f64 = 0.05;
 
-/// What happened over one or more ticks between two moves of the meter.
+/// Work during the one or more ticks between two movements of the meter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Span {
     pub(super) seconds: f64,
-    /// Share of the CPU time that was used, times seconds.
+    /// Used share of the CPU time, multiplied by seconds.
     load_seconds: f64,
     driven: f64,
-    /// Alone and shared, for each exponent.
+    /// Work alone and with a busy sibling, for each exponent.
     weighed: [(f64, f64); EXPONENTS.len()],
 }
 
 impl Span {
-    /// Share of the CPU time that was used.
+    /// Returns the used share of the CPU time.
     pub(super) fn load(&self) -> f64 {
         match self.seconds > 0.0 {
             true => self.load_seconds / self.seconds,
@@ -40,12 +40,12 @@ impl Span {
     }
 }
 
-/// Learns from each tick and says how to divide it.
+/// Learns from each tick and returns the weights to divide its energy.
 #[derive(Clone, Debug)]
 pub(super) struct Power {
     driver: Driver,
     share: IdleShare,
-    /// Idle power that the operator gives, in watts.
+    /// Idle power given by the operator, in watts.
     given: Option<f64>,
     envelope: Envelope,
     ratio: Fit,
@@ -55,7 +55,7 @@ pub(super) struct Power {
     /// When idle power was last estimated.
     followed_ns: u64,
     ticks: u32,
-    /// It has learned all that it will.
+    /// Whether learning has ended.
     settled: bool,
 }
 
@@ -76,7 +76,7 @@ impl Power {
         }
     }
 
-    /// Takes over what is known of the idle power of the zone from before.
+    /// Takes over earlier knowledge about the zone's idle power.
     pub(super) fn know(&mut self, knowledge: &IdleKnowledge, zone: &Zone) {
         let mut given = knowledge.given.iter();
         let given = given.find(|(kind, _)| *kind == zone.kind);
@@ -98,7 +98,7 @@ impl Power {
         });
     }
 
-    /// Idle power that was observed, which is no operator's word: watts and half-width.
+    /// Returns the observed idle power and its half-width in watts. Returns `None` if the operator gave it.
     pub(super) fn observed(&self) -> Option<(f64, f64)> {
         let idle = self.idle.filter(|idle| idle.observed)?;
         self.given
@@ -106,7 +106,7 @@ impl Power {
             .then_some((idle.watts, idle.half_width))
     }
 
-    /// What it knows now, without learning more: the ticks that it has learned are to be divided again.
+    /// Returns a copy that does not learn, for dividing ticks again that it has already learned.
     pub(super) fn settled(&self) -> Self {
         Self {
             settled: true,
@@ -114,7 +114,7 @@ impl Power {
         }
     }
 
-    /// Adds a tick to a span. `everybody`: all the work, of each by itself.
+    /// Adds a tick to a span. `everybody` yields all work, one item per row.
     pub(super) fn extend<'a>(
         &self,
         span: &mut Span,
@@ -136,14 +136,14 @@ impl Power {
         }
     }
 
-    /// Learns from a span and the energy that the meter counted in it. The value is what the model that
-    /// is in use expected beforehand, in microjoules.
+    /// Learns from a span and the energy that the meter counted in it. Returns the energy that the current model
+    /// predicted beforehand, in microjoules.
     pub(super) fn learn(&mut self, at_ns: u64, span: &Span, energy_uj: u64) -> Option<f64> {
         if span.seconds <= 0.0 {
             return None;
         }
         if self.settled {
-            // It has seen the tick: what it would miss of one that it has not.
+            // The model has already learned this tick. Returns a value that is off by the model's usual error.
             let fit = self.fit();
             let error = fit.is_ready().then(|| fit.error() * span.seconds * 1e6);
             return error.map(|error| energy_uj as f64 - error);
@@ -172,17 +172,16 @@ impl Power {
         known.then_some(expected * span.seconds * 1e6)
     }
 
-    /// Idle power.
     pub(super) fn idle(&self) -> Option<Idle> {
         self.idle
     }
 
-    /// The exponent of frequency, while a fit is in use.
+    /// Returns the exponent of frequency, if a fit is in use.
     pub(super) fn exponent(&self) -> Option<f64> {
         self.chosen.map(|place| EXPONENTS[place])
     }
 
-    /// How much of the active energy belongs to the work, in the same unit for everybody in a tick.
+    /// Returns the weight of the work in the active energy. Weights of one tick have the same unit.
     pub(super) fn weight(&self, work: &Work) -> f64 {
         match self.chosen {
             Some(place) => {
@@ -193,12 +192,12 @@ impl Power {
         }
     }
 
-    /// The model that is in use.
+    /// Returns the model in use.
     fn fit(&self) -> &Fit {
         self.chosen.map_or(&self.ratio, |place| &self.fits[place])
     }
 
-    /// The plain ratio.
+    /// Returns the work in units of the driver, without any model.
     fn driven(&self, work: &Work) -> f64 {
         match self.driver {
             Driver::Cycles => work.gigacycles,
@@ -208,12 +207,12 @@ impl Power {
         }
     }
 
-    /// Memory is driven by its accesses, whatever the frequency of the cores.
+    /// Memory power depends on accesses, regardless of the frequency of the cores.
     fn is_fitted(&self) -> bool {
         matches!(self.driver, Driver::Cycles | Driver::CpuTime)
     }
 
-    /// Takes the fit whose predictions were best, if that is better than the plain ratio.
+    /// Selects the fit with the best predictions, if it is better than the plain ratio.
     fn choose(&mut self) {
         let ready = |fit: &Fit| fit.is_ready() && fit.work_watts(1.0, 1.0) > 0.0;
         let best = (0..self.fits.len())
@@ -231,7 +230,7 @@ impl Power {
         };
     }
 
-    /// Moves the estimate of idle power towards what is known now.
+    /// Moves the estimate of idle power towards the current one.
     fn follow(&mut self, at_ns: u64) {
         let Some(now) = self.look(at_ns) else { return };
         let passed_ns = match self.followed_ns {
@@ -241,7 +240,7 @@ impl Power {
         self.followed_ns = at_ns;
         let before = self.idle.map(|before| before.aged(passed_ns));
         self.idle = Some(match before {
-            // What was observed stays until something else is surer. It is never more than what is taken now.
+            // An observed value stays until another estimate is more certain. It never exceeds the current power.
             Some(before)
                 if before.observed && !now.observed && before.half_width < now.half_width =>
             {
@@ -251,7 +250,7 @@ impl Power {
                     ..before
                 }
             }
-            // What was unsure is replaced by what is sure at once.
+            // A much more certain value replaces the estimate immediately.
             Some(before)
                 if self.ticks > SETTLED
                     && before.observed == now.observed
@@ -268,8 +267,8 @@ impl Power {
         });
     }
 
-    /// Idle power by the envelope where the zone is idle at times, else by whichever of the envelope and
-    /// the model is surer, within the bounds.
+    /// Estimates idle power. If the zone is sometimes idle, the envelope is used. Otherwise the more certain of
+    /// envelope and fit is used, within the bounds.
     fn look(&self, at_ns: u64) -> Option<Idle> {
         let (bounds, near_idle) = self.envelope.bounds(at_ns, self.share)?;
         if let Some(given) = self.given {
@@ -293,15 +292,15 @@ impl Power {
         Some(surest.map_or(bounds.idle(), |idle| bounds.join(idle)))
     }
 
-    /// Idle power by the fit with the least error, whichever divides the energy. `usual`: what is assumed where nothing
-    /// is known.
+    /// Returns the idle power of the fit with the smallest error, even if another model divides the energy. `usual` is
+    /// the idle power to assume without knowledge.
     fn fitted(&self, usual: f64) -> Option<Idle> {
         let fits = std::iter::once(&self.ratio).chain(&self.fits);
         let mut ready: Vec<&Fit> = fits.filter(|fit| fit.is_ready()).collect();
         ready.sort_by(|a, b| a.error().total_cmp(&b.error()));
         let (best, others) = ready.split_first()?;
         let watts = best.idle_watts();
-        // The real exponent is mostly between two of those that are tried.
+        // The real exponent is usually between two of the tested ones.
         let next = others.first().map_or(watts, |next| next.idle_watts());
         Some(Idle {
             watts,
