@@ -1,8 +1,8 @@
-//! Who the energy of the node's meters is charged to.
+//! Charges the energy of the node's meters to processes and cgroups.
 //!
-//! For each zone and tick the energy between two batches is divided into what the zone takes when idle
-//! and what work costs; the latter among those who worked, by what drives the zone. All figures are
-//! whole microjoules and add up to the meter exactly.
+//! For each zone and tick, the energy between two batches is split into idle energy and active energy. Active energy is
+//! divided among everything that ran, by the zone's driver. All figures are whole microjoules and add up exactly to the
+//! meter's reading.
 
 mod apportion;
 mod clock;
@@ -26,42 +26,40 @@ pub use report::{EnergyReport, KindReport, ZoneReport, charged_kinds};
 use work::Work;
 use zone::{Ran, Scope, Tick, ZoneState};
 
-/// Who gets the energy that is taken when nothing runs.
+/// How to charge the energy that a zone takes even when nothing runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleEnergy {
-    /// The node: what a process is charged does not depend on who else runs.
+    /// The node. The charge of a process then does not depend on what else runs.
     #[default]
     Node,
-    /// Those who run, in proportion to what they are charged anyway.
+    /// Everything that runs, in proportion to its active energy.
     Proportional,
 }
 
-/// What is known of the idle power of zones before the first batch.
+/// Knowledge about the idle power of zones from before the first batch.
 #[derive(Clone, Debug, Default)]
 pub struct IdleKnowledge {
-    /// Watts of each zone of a kind, as the operator gives them.
+    /// Watts per zone of a kind, as the operator configured them.
     pub given: Vec<(ZoneKind, f64)>,
-    /// What was learned before a restart.
+    /// Idle power that was learned before a restart.
     pub learned: Vec<LearnedIdle>,
-    /// The share of full power that machines with this processor take when idle, as published, where the operator
-    /// asks for that.
+    /// Published ratio of idle power to full power for machines with this processor, if the operator chose to use it.
     pub published_share: Option<f64>,
 }
 
 /// Idle power of a zone that was nearly idle when it was learned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnedIdle {
-    /// The path of the zone.
     pub path: String,
-    /// Watts.
+    /// Idle power in watts.
     pub watts: f64,
-    /// Half-width of the interval in which it is likely to be, in watts.
+    /// Half-width of its confidence interval, in watts.
     pub half_width: f64,
-    /// For how long it was not observed since.
+    /// Seconds since it was last observed.
     pub age_seconds: u64,
 }
 
-/// Charges the energy of each zone, batch after batch.
+/// Charges the energy of each zone, one batch after another.
 #[derive(Debug, Default)]
 pub struct Attribution {
     idle: IdleEnergy,
@@ -74,17 +72,17 @@ pub struct Attribution {
     sequence: u64,
 }
 
-/// What was charged to a row, and for what.
+/// The energy charged to a row, and the usage that it was charged for.
 #[derive(Debug, Default)]
 struct Standing {
-    /// By scope: all of it first, then by package.
+    /// Usage by scope: the whole node first, then each package.
     used: Vec<PackageUse>,
     joules: Joules,
     seen: u64,
 }
 
 impl Attribution {
-    /// One that has seen no batch.
+    /// Creates an attribution that has seen no batch.
     pub fn new(idle: IdleEnergy) -> Self {
         Self {
             idle,
@@ -92,13 +90,13 @@ impl Attribution {
         }
     }
 
-    /// Adds what is known of idle power.
+    /// Sets what is known about idle power.
     #[must_use]
     pub fn knowing(self, knowledge: IdleKnowledge) -> Self {
         Self { knowledge, ..self }
     }
 
-    /// Idle power of the zones that were nearly idle since the first batch or before.
+    /// Returns the idle power of zones that were nearly idle at some time, including before a restart.
     pub fn observed_idle(&self, zones: &[Zone]) -> Vec<LearnedIdle> {
         let zones = zones.iter().zip(&self.zones);
         let learned = zones.filter_map(|(zone, state)| {
@@ -113,8 +111,8 @@ impl Attribution {
         learned.collect()
     }
 
-    /// One that has counted nothing, and knows what this one has learned of the zones. It divides the
-    /// batches of a short window again by what was known at its end, and learns nothing more.
+    /// Returns an attribution with empty accounts and the learned models of this one. It can divide
+    /// the batches of a short window again, with what was known at its end. It learns nothing more.
     #[must_use]
     pub fn learned(&self, zones: &Energy) -> Self {
         let mut new = Self::new(self.idle);
@@ -128,9 +126,10 @@ impl Attribution {
         new
     }
 
-    /// Fills the joules of the batch's processes and cgroups, and [`Batch::zone_accounts`]. Batches must
-    /// come in order, each once: what a process used is the growth since the one before. Without a meter
-    /// nothing is kept and nothing is done.
+    /// Fills the joules of the batch's processes and cgroups, and [`Batch::zone_accounts`].
+    ///
+    /// Each batch must be applied once, in order, because usage is the growth since the previous one. Without a meter,
+    /// this does nothing.
     pub fn apply(&mut self, batch: &mut Batch) {
         let Some(energy) = batch.energy.take() else {
             return;
@@ -145,7 +144,7 @@ impl Attribution {
         batch.energy = Some(energy);
     }
 
-    /// Zones that are new.
+    /// Adds states for new zones.
     fn meet(&mut self, energy: &Energy, batch: &Batch) {
         for place in self.zones.len()..energy.zones.len() {
             let zone = &energy.zones[place];
@@ -158,7 +157,7 @@ impl Attribution {
         }
     }
 
-    /// What everybody did since the batch before.
+    /// Computes the growth since the previous batch for all rows and scopes.
     fn work(&mut self, batch: &Batch) {
         let measured = batch.measured;
         let scopes = scopes(&batch.packages);
@@ -186,7 +185,7 @@ impl Attribution {
     }
 
     fn divide(&mut self, energy: &Energy) {
-        // Parts before what they are parts of.
+        // Parts come before the zones that contain them.
         for place in 0..energy.zones.len() {
             let (reading, zone) = (&energy.readings[place], &mut self.zones[place]);
             match zone.account.driver {
@@ -201,7 +200,7 @@ impl Attribution {
             if self.zones[place].account.driver != Driver::Parts {
                 continue;
             }
-            // Taken out, because its parts are read meanwhile.
+            // Moved out, because the shares of its parts are borrowed meanwhile.
             let nothing = ZoneState::new(Driver::Nothing, 0, None, self.idle);
             let mut zone = std::mem::replace(&mut self.zones[place], nothing);
             let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);
@@ -234,7 +233,7 @@ impl Attribution {
         }
     }
 
-    /// Writes what was charged into the batch, and forgets who is in it no more.
+    /// Writes the charged energy into the batch, and drops rows that are no longer in it.
     fn fill(&mut self, batch: &mut Batch) {
         for row in batch.processes.iter_mut().chain(&mut batch.exited) {
             row.joules = self.processes.get(&row.id).map_or(row.joules, |s| s.joules);
@@ -249,7 +248,7 @@ impl Attribution {
     }
 }
 
-/// Growth of the rows that did anything.
+/// Collects the growth of all rows that did something.
 fn grow<'a, K: Copy + Eq + Hash>(
     standings: &mut IdMap<K, Standing>,
     rows: impl Iterator<Item = (K, &'a Counters, &'a ByPackage)>,
@@ -261,7 +260,7 @@ fn grow<'a, K: Copy + Eq + Hash>(
     for (id, counters, by_package) in rows {
         let standing = standings.entry(id).or_default();
         standing.seen = sequence;
-        // The source forgot it, and counts from 0 again.
+        // The source dropped the row, which counts from 0 again.
         if counters.is_zero() {
             standing.used.clear();
         }
@@ -271,7 +270,7 @@ fn grow<'a, K: Copy + Eq + Hash>(
             scope => by_package.of(scope - 1, counters),
         };
         let used = standing.used.iter_mut().enumerate();
-        // The last figures of a process can stand beside older ones of its zombie: nothing goes back.
+        // The final figures of a process may be listed together with older ones of its zombie. Values never decrease.
         let grown = used.map(|(scope, used)| {
             let growth = now(scope).since(used);
             *used += &growth;
@@ -287,7 +286,7 @@ fn grow<'a, K: Copy + Eq + Hash>(
     }
 }
 
-/// Lists those who did nothing in the tick and are owed for ticks before, if they are still there.
+/// Lists the rows that did nothing in the tick but are owed energy from earlier ticks, if they still exist.
 fn list<K: Copy + Eq + Hash>(
     owed: impl Iterator<Item = K>,
     standings: &IdMap<K, Standing>,
@@ -314,7 +313,7 @@ fn add<K: Eq + Hash>(
     }
 }
 
-/// The whole of each scope at one moment.
+/// Totals of each scope at one time.
 #[derive(Clone, Debug, Default)]
 struct Totals {
     taken_ns: u64,
@@ -349,7 +348,7 @@ impl Totals {
         }
     }
 
-    /// Writes what grew into the scopes of the tick.
+    /// Writes the growth into the scopes of the tick.
     fn since(&self, before: &Self, measured: Measured, tick: &mut Tick) {
         let interrupt_ns = self.interrupt_ns.zip(before.interrupt_ns);
         let interrupt_ns = interrupt_ns.map_or(0, |(now, before)| now.saturating_sub(before));
@@ -363,7 +362,7 @@ impl Totals {
             if place == 0 {
                 node = work;
             }
-            // Where interrupts ran is not known: they follow the work.
+            // Interrupt time is only known for the node. It is divided among packages in proportion to their work.
             let share = match node.seconds {
                 0.0 => 0.0,
                 all => work.seconds / all,
@@ -383,7 +382,7 @@ impl Totals {
     }
 }
 
-/// How many scopes there are: packages count where there are several.
+/// Returns the number of scopes: the node, and each package if there are several.
 fn scopes(packages: &[PackageRow]) -> usize {
     match packages.len() {
         0 | 1 => 1,
@@ -391,7 +390,7 @@ fn scopes(packages: &[PackageRow]) -> usize {
     }
 }
 
-/// Whose work drives the zone: that of its socket where it is known who ran there, else everybody's.
+/// Returns the scope whose work drives the zone: its package if known, otherwise the node.
 fn scope(zone: &Zone, packages: &[PackageRow]) -> usize {
     let of_socket = |package: &PackageRow| u32::try_from(package.id).ok() == zone.socket;
     match packages {
@@ -400,7 +399,7 @@ fn scope(zone: &Zone, packages: &[PackageRow]) -> usize {
     }
 }
 
-/// What divides the zone.
+/// Returns what the zone's energy is divided by.
 fn driver(place: usize, zones: &[Zone], measured: Measured) -> Driver {
     let work = if measured.has(Counter::Cycles) {
         Driver::Cycles
@@ -419,7 +418,7 @@ fn driver(place: usize, zones: &[Zone], measured: Measured) -> Driver {
     }
 }
 
-/// The zones directly below one whose energy is divided by itself.
+/// Yields the zones directly below a zone.
 fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
     let inner = zones.iter().enumerate();
     inner
@@ -427,7 +426,8 @@ fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
         .map(|(part, _)| part)
 }
 
-/// Whether rows have the zone in their sum of its kind: one of the same kind around it has all of it.
+/// Returns whether rows include the zone in their sum of its kind. A zone inside another of the same kind is not
+/// included, because the outer one contains its energy.
 pub fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
     let around = std::iter::successors(zones[place].parent, |&outer| zones[outer].parent);
     around
@@ -435,7 +435,7 @@ pub fn counts_in_rows(place: usize, zones: &[Zone]) -> bool {
         .all(|outer| zones[outer].kind != zones[place].kind)
 }
 
-/// Whether there is another zone of its kind on another socket.
+/// Returns whether another socket has a zone of the same kind.
 fn is_one_of_several(zone: &Zone, energy: &Energy) -> bool {
     let mut others = energy.zones.iter();
     others.any(|other| {

@@ -1,12 +1,12 @@
-//! Whole microjoules by weight, so that the parts add up to the whole.
+//! Divides whole microjoules by weight, so that the parts add up to the total.
 
 use std::cmp::Ordering;
 
-/// Divides `total` in proportion to the weights by the method of the largest remainder: each part is
-/// its exact quota rounded down or up, and the parts add up to `total` exactly.
+/// Divides `total` in proportion to the weights by the largest remainder method. Each part is its exact quota rounded
+/// down or up, and the parts add up to `total`.
 ///
-/// The value is what could not be divided: all of it where no weight is above 0, else 0. A weight that
-/// is negative or not finite counts as 0. Equal remainders go to the earlier place.
+/// Returns the amount that could not be divided: `total` if no weight is positive, otherwise 0. A weight that is
+/// negative or not finite counts as 0. Among equal remainders, the earlier one is rounded up.
 pub(super) fn apportion(total: u64, weights: &[f64], parts: &mut Vec<u64>) -> u64 {
     parts.clear();
     parts.resize(weights.len(), 0);
@@ -22,7 +22,7 @@ pub(super) fn apportion(total: u64, weights: &[f64], parts: &mut Vec<u64>) -> u6
             continue;
         }
         let quota = weight * scale;
-        // The quotas are rounded numbers: their sum may be above the total by a few units.
+        // Quotas are rounded floats, so their sum may exceed the total by a few units.
         let part = (quota as u64).min(left);
         parts[place] = part;
         left -= part;

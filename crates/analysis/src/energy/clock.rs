@@ -1,14 +1,14 @@
-//! The meter's counter at the moment of a batch.
+//! Interpolates the counter of a meter at the time of a batch.
 
 use noctule_model::ZoneReading;
 
-/// Follows the readings of one zone and interpolates between the two around a batch.
+/// Tracks the readings of one zone and interpolates between the two readings around a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     last: Option<Point>,
-    /// Energy that was handed out so far, counted from the first reading, in microjoules.
+    /// Energy returned so far, counted from the first reading, in microjoules.
     given_uj: u64,
-    /// What is to be added to a reading: a source that starts anew counts from 0 again.
+    /// Added to each reading, because a source that restarts counts from 0 again.
     offset_uj: u64,
 }
 
@@ -20,23 +20,23 @@ struct Point {
     lost_ns: u64,
 }
 
-/// What the meter counted in a tick.
+/// Energy that the meter counted in a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Metered {
-    /// Microjoules.
+    /// Energy in microjoules.
     pub(super) energy_uj: u64,
-    /// Something is missing, or came late: the tick is no measurement of power.
+    /// Whether energy is missing or came late. Such a tick is not a measurement of power.
     pub(super) gap: bool,
-    /// Where energy of the time since the reading before was lost: how much of the time up to the batch
-    /// counts, in nanoseconds. The rest is paid by no step.
+    /// If energy since the previous reading was lost: how much of the time up to the batch counts, in nanoseconds.
+    /// Energy for the rest is never charged.
     pub(super) counted_ns: Option<u64>,
-    /// Distance between the moment of the batch and the nearest reading, in nanoseconds.
+    /// Time between the batch and the nearest reading, in nanoseconds.
     pub(super) skew_ns: u64,
 }
 
 impl Clock {
-    /// Energy up to the moment of the batch since the one before; `None` for the first reading, from
-    /// which it counts.
+    /// Returns the energy between the previous batch and this one. Returns `None` for the first reading, which is the
+    /// base.
     pub(super) fn advance(&mut self, reading: &ZoneReading, batch_ns: u64) -> Option<Metered> {
         let at_ns = reading.before_ns / 2 + reading.after_ns / 2;
         let Some(last) = self.last else {
@@ -51,7 +51,7 @@ impl Clock {
         };
         let mut energy_uj = reading.energy_uj.wrapping_add(self.offset_uj);
         let mut lost_ns = reading.lost_ns.saturating_sub(last.lost_ns);
-        // Below the last one in a ring of 2^64: it went back. It goes on from where it was.
+        // The counter went back, as the wrapping difference shows. It continues from its last value.
         if energy_uj.wrapping_sub(last.energy_uj) > u64::MAX / 2 {
             self.offset_uj = last.energy_uj.wrapping_sub(reading.energy_uj);
             energy_uj = last.energy_uj;
@@ -80,7 +80,7 @@ impl Clock {
     }
 }
 
-/// The counter at a moment: on the line between two readings, and never beyond the later one.
+/// Interpolates the counter linearly between two readings. Never returns more than the later one.
 fn between(from: &Point, to: &Point, at_ns: u64) -> u64 {
     if at_ns >= to.at_ns || to.at_ns == from.at_ns {
         return to.energy_uj;
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Energy of each tick; batches are at whole thousands.
+    /// Returns the energy of each tick. Batches are at multiples of 1000.
     fn energies(readings: &[ZoneReading]) -> Vec<u64> {
         let mut clock = Clock::default();
         let moments = (1..).map(|tick| tick * 1000);

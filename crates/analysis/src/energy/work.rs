@@ -1,9 +1,9 @@
-//! What somebody did on the CPUs in one tick, as far as it costs energy.
+//! Work on the CPUs in one tick, as far as it costs energy.
 
 use noctule_model::{Counter, Measured, PackageUse};
 
-/// The exponents of frequency that are tried: energy for each cycle rises with voltage squared, and
-/// voltage with frequency, so that power of work follows the frequency to something between 1 and 3.
+/// Tested exponents of frequency. The energy of a cycle rises with the square of the voltage, and voltage rises with
+/// frequency. The power of work therefore follows the frequency raised to an exponent between 1 and 3.
 pub(super) const EXPONENTS: [f64; 5] = [1.0, 1.5, 2.0, 2.5, 3.0];
 
 /// Counters of one tick.
@@ -11,16 +11,15 @@ pub(super) const EXPONENTS: [f64; 5] = [1.0, 1.5, 2.0, 2.5, 3.0];
 pub(super) struct Work {
     /// Time on a CPU, in seconds.
     pub(super) seconds: f64,
-    /// The part of it in which the SMT sibling was busy; 0 where that is not known.
+    /// The part of `seconds` in which the SMT sibling was busy; 0 if not known.
     pub(super) shared_seconds: f64,
-    /// 10^9 cycles; 0 where they are not measured.
+    /// 10^9 cycles; 0 if not measured.
     pub(super) gigacycles: f64,
-    /// 10^6 last-level cache misses; 0 where they are not measured.
+    /// 10^6 last-level cache misses; 0 if not measured.
     pub(super) megamisses: f64,
 }
 
 impl Work {
-    /// From the growth of counters.
     pub(super) fn new(growth: &PackageUse, measured: Measured) -> Self {
         let value = |counter, value: u64| {
             let value = if measured.has(counter) { value } else { 0 };
@@ -34,13 +33,13 @@ impl Work {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether all work is zero.
     pub(super) fn is_nothing(&self) -> bool {
         self.seconds <= 0.0 && self.gigacycles <= 0.0 && self.megamisses <= 0.0
     }
 
-    /// Time with an idle and with a busy sibling, each times the frequency to the exponent. Without
-    /// cycles the frequency counts as 1.
+    /// Returns the time with an idle and with a busy sibling, each multiplied by the frequency to the exponent. Without
+    /// cycles, the frequency counts as 1.
     pub(super) fn weighed(&self, exponent: f64) -> (f64, f64) {
         if self.seconds <= 0.0 {
             return (self.gigacycles, 0.0);
@@ -58,7 +57,7 @@ impl Work {
         }
     }
 
-    /// The part that is left when `other` is taken away.
+    /// Subtracts `other`; no value drops below 0.
     pub(super) fn without(&self, other: &Self) -> Self {
         Self {
             seconds: (self.seconds - other.seconds).max(0.0),
@@ -68,7 +67,7 @@ impl Work {
         }
     }
 
-    /// As much work of the same kind as fits into the time.
+    /// Scales the work to the given time.
     pub(super) fn scaled_to(&self, seconds: f64) -> Self {
         if self.seconds <= 0.0 {
             return Self {
@@ -81,7 +80,7 @@ impl Work {
             seconds,
             shared_seconds: self.shared_seconds * factor,
             gigacycles: self.gigacycles * factor,
-            // Interrupts are charged for their time; what they miss in the cache is not known.
+            // Interrupts are charged by time. Their cache misses are unknown.
             megamisses: 0.0,
         }
     }
@@ -96,8 +95,7 @@ impl std::ops::AddAssign<&Work> for Work {
     }
 }
 
-/// `powf` for the exponents that are tried, which are multiples of a half: it is called for everybody
-/// at each tick.
+/// Like `powf`, for the tested exponents, which are multiples of a half. It is called for every row at each tick.
 fn power(base: f64, exponent: f64) -> f64 {
     let whole = base.powi(exponent as i32);
     if exponent.fract() == 0.0 {
