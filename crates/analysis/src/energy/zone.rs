@@ -1,4 +1,4 @@
-//! Divides what one zone took among those who ran.
+//! Divides the energy of one zone among everything that ran.
 
 use std::hash::Hash;
 
@@ -10,43 +10,43 @@ use super::power::{Power, Span};
 use super::work::Work;
 use super::{IdleEnergy, IdleKnowledge};
 
-/// A meter that did not move for so long stands still: nothing is owed for that time any more.
+/// A meter that does not move for this long stands still. Nothing is owed for that time any more.
 const STILL_SECONDS: f64 = 120.0;
-/// A tick that took less than the idle power leaves a debt of this much time at most.
+/// Maximum idle energy, in seconds of idle power, that ticks below idle power leave as debt.
 const DEBT_SECONDS: f64 = 10.0;
-/// Work on a CPU always costs something: of a tick in which all CPUs were busy at least this part is active, of others
-/// in proportion.
+/// Minimum active part of a tick's energy if all CPUs were busy, because work always costs something. At lower loads it
+/// is smaller in proportion.
 const LEAST_ACTIVE: f64 = 0.05;
-/// How much the sums over the last minutes keep at each tick: half of it after 70.
+/// Decay factor of the sums over the last minutes: half is left after 70 ticks.
 const RECENT: f64 = 0.99;
 
-/// Who ran in a tick. The places in both lists are those of [`Shares`].
+/// Everything that ran in a tick. The order of both lists is that of [`Shares`].
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     pub(super) batch_ns: u64,
     pub(super) seconds: f64,
     pub(super) processes: Ran<ProcessId>,
     pub(super) cgroups: Ran<CgroupId>,
-    /// The machine first, then each package where there are several.
+    /// The node first, then each package if there are several.
     pub(super) scopes: Vec<Scope>,
 }
 
-/// Those who ran, and what they did.
+/// Rows that ran, and their work.
 #[derive(Debug)]
 pub(super) struct Ran<K> {
     pub(super) ids: Vec<K>,
-    /// For each scope, in its order, the work of each.
+    /// The work of each row, by scope.
     pub(super) works: Vec<Vec<Work>>,
 }
 
-/// What a part of the machine did as a whole.
+/// Totals of one part of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Scope {
     /// Share of the CPU time that was not idle.
     pub(super) load: f64,
-    /// What was counted and no process has.
+    /// Work that was counted but belongs to no process.
     pub(super) lost_processes: Work,
-    /// What was counted and no group has.
+    /// Work that was counted but belongs to no cgroup.
     pub(super) lost_cgroups: Work,
     pub(super) interrupts: Work,
 }
@@ -61,14 +61,14 @@ impl<K> Default for Ran<K> {
 }
 
 impl<K> Ran<K> {
-    /// Forgets everybody. `scopes`: how many there are from now on.
+    /// Removes all rows, and sets the number of scopes.
     pub(super) fn clear(&mut self, scopes: usize) {
         self.ids.clear();
         self.works.iter_mut().for_each(Vec::clear);
         self.works.resize_with(scopes, Vec::new);
     }
 
-    /// Adds somebody with the work in each scope; that which is not given is none.
+    /// Adds a row with its work in each scope. Missing scopes count as no work.
     pub(super) fn push(&mut self, id: K, works: impl IntoIterator<Item = Work>) {
         self.ids.push(id);
         let mut works = works.into_iter();
@@ -78,7 +78,7 @@ impl<K> Ran<K> {
     }
 }
 
-/// How the energy of a tick was divided, in microjoules.
+/// Division of a tick's energy, in microjoules.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     pub(super) energy_uj: u64,
@@ -91,26 +91,26 @@ pub(super) struct Shares {
     pub(super) doubt: Doubt,
 }
 
-/// How much of the active energy of a tick may be wrong.
+/// Possible error of the active energy of a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Doubt {
-    /// What may be idle instead, or idle energy that may be active, in microjoules.
+    /// Energy that may be idle instead of active, or the reverse, in microjoules.
     idle_uj: f64,
-    /// What the model of power missed, squared, in microjoules squared.
+    /// Squared error of the power model, in microjoules squared.
     residual_uj2: f64,
-    /// What the meter counted between its reading and the batch, in microjoules; the largest of the last ticks.
+    /// Energy between the meter's reading and the batch, in microjoules; the largest of the last ticks.
     skew_uj: f64,
 }
 
 impl Doubt {
-    /// Adds that of another part of the machine in the same tick.
+    /// Adds the doubt about another part of the machine in the same tick.
     fn add_part(&mut self, part: &Self) {
         self.idle_uj += part.idle_uj;
         self.residual_uj2 += part.residual_uj2;
         self.skew_uj += part.skew_uj;
     }
 
-    /// Adds that of another tick.
+    /// Adds the doubt about another tick.
     fn add_tick(&mut self, tick: &Self) {
         self.idle_uj += tick.idle_uj;
         self.residual_uj2 += tick.residual_uj2;
@@ -118,7 +118,7 @@ impl Doubt {
     }
 }
 
-/// By what the energy of a tick is divided.
+/// Weights to divide the energy of a tick.
 #[derive(Debug, Default)]
 struct Weights {
     processes: Vec<f64>,
@@ -126,13 +126,13 @@ struct Weights {
     lost_processes: f64,
     lost_cgroups: f64,
     interrupts: f64,
-    /// Microjoules of the parts that nobody is charged with.
+    /// Energy of the parts that is not charged to rows, in microjoules.
     idle_uj: u64,
     other_uj: u64,
     doubt: Doubt,
 }
 
-/// Weights of ticks in which the meter stood still: its next step pays for them.
+/// Weights of ticks in which the meter did not move. Its next step pays for them.
 #[derive(Debug, Default)]
 struct Owed {
     processes: IdMap<ProcessId, f64>,
@@ -145,7 +145,7 @@ struct Owed {
     doubt: Doubt,
 }
 
-/// Sums that forget, for the error of the last minutes.
+/// Decaying sums, for the error over the last minutes.
 #[derive(Debug, Default)]
 struct Recent {
     active_uj: f64,
@@ -153,7 +153,6 @@ struct Recent {
     idle_doubt_uj: f64,
 }
 
-/// One zone.
 #[derive(Debug)]
 pub(super) struct ZoneState {
     clock: Clock,
@@ -161,12 +160,12 @@ pub(super) struct ZoneState {
     idle: IdleEnergy,
     resolution_uj: u64,
     update_ns: u64,
-    /// Whose work drives it: place in [`Tick::scopes`].
+    /// The scope whose work drives the zone: an index into [`Tick::scopes`].
     scope: usize,
     span: Span,
     owed: Option<Owed>,
     still: bool,
-    /// Something is missing of what the meter counted, or came late, since it moved last.
+    /// Whether energy is missing or came late since the meter last moved.
     gap: bool,
     debt_uj: f64,
     watts: Option<f64>,
@@ -177,7 +176,7 @@ pub(super) struct ZoneState {
 }
 
 impl ZoneState {
-    /// Without a zone it has a meter that nothing is known of.
+    /// Creates the state of a zone. Without a zone, nothing is known about the meter.
     pub(super) fn new(driver: Driver, scope: usize, zone: Option<&Zone>, idle: IdleEnergy) -> Self {
         Self {
             clock: Clock::default(),
@@ -202,23 +201,23 @@ impl ZoneState {
         }
     }
 
-    /// Takes over what is known of the idle power of the zone from before.
+    /// Takes over earlier knowledge about the zone's idle power.
     pub(super) fn know(&mut self, knowledge: &IdleKnowledge, zone: &Zone) {
         self.power.know(knowledge, zone);
     }
 
-    /// Idle power that was observed: watts and half-width.
+    /// Returns the observed idle power and its half-width, in watts.
     pub(super) fn observed_idle(&self) -> Option<(f64, f64)> {
         self.power.observed()
     }
 
-    /// Takes over what another one has learned of the same zone, and nothing that it counted.
+    /// Takes over what another state learned about the same zone, but not its accounts.
     pub(super) fn learn_from(&mut self, other: &Self) {
         self.power = other.power.settled();
         self.scope = other.scope;
     }
 
-    /// Those whom the next step of the meter has to pay for ticks in which it stood still.
+    /// Returns the rows to charge for earlier ticks with the meter's next step.
     pub(super) fn owed(
         &self,
     ) -> Option<(
@@ -252,8 +251,8 @@ impl ZoneState {
         let seconds = self.learn(&metered, gap, tick.batch_ns);
         self.pay(tick);
         let idle_uj = self.power.idle().map_or(0.0, |idle| idle.watts * 1e6);
-        // With what ticks before had too little of: the meter is noisy, and cutting off at 0 would turn noise into
-        // active energy.
+        // Adds the idle energy missing from earlier ticks. The meter is noisy, and cutting off at 0 would turn the
+        // noise into active energy.
         let due = idle_uj * seconds + self.debt_uj;
         let nobody = self.weights.is_nothing();
         let energy = metered.energy_uj;
@@ -263,7 +262,7 @@ impl ZoneState {
             IdleEnergy::Node => due.clamp(0.0, most_idle * energy as f64) as u64,
             IdleEnergy::Proportional => 0,
         };
-        // What a gap swallowed was not too little.
+        // Idle energy lost in a gap does not add to the debt.
         let most_uj = match gap {
             true => self.debt_uj,
             false => DEBT_SECONDS * idle_uj,
@@ -279,7 +278,7 @@ impl ZoneState {
         self.book(&metered, seconds);
     }
 
-    /// Divides a tick of a zone by what its parts were charged.
+    /// Divides a tick of a zone in proportion to what its parts were charged.
     pub(super) fn step_parts(&mut self, reading: &ZoneReading, tick: &Tick, parts: &[&Shares]) {
         self.shares.clear(tick);
         let Some(metered) = self.clock.advance(reading, tick.batch_ns) else {
@@ -301,7 +300,7 @@ impl ZoneState {
         self.book(&metered, seconds);
     }
 
-    /// All of it is of something that nobody on the CPUs drives.
+    /// Records all energy as not driven by work on the CPUs.
     pub(super) fn step_other(&mut self, reading: &ZoneReading, tick: &Tick) {
         self.shares.clear(tick);
         if let Some(metered) = self.clock.advance(reading, tick.batch_ns) {
@@ -311,8 +310,8 @@ impl ZoneState {
         }
     }
 
-    /// Forgets what was done while energy was lost: no later step has it. The value is how much of the
-    /// time counts with this tick, in seconds.
+    /// Drops work that was done while energy was lost, because no later step contains that energy. Returns how many
+    /// seconds count for this tick.
     fn forget(&mut self, metered: &Metered, tick: &Tick) -> f64 {
         let Some(counted_ns) = metered.counted_ns else {
             return tick.seconds;
@@ -323,8 +322,8 @@ impl ZoneState {
         counted_ns as f64 / 1e9
     }
 
-    /// The meter did not move. Whether what was done meanwhile waits for its next step; `counted`: for
-    /// how many seconds that step has the energy of this tick.
+    /// Handles a tick in which the meter did not move. Its work waits for the next step of the meter, unless the meter
+    /// stands still. `counted` is the part of the tick whose energy that step contains, in seconds.
     fn wait(&mut self, tick: &Tick, counted: f64) {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;
@@ -337,7 +336,7 @@ impl ZoneState {
         }
     }
 
-    /// Adds what is owed to the weights. Those who are gone since are lost by name, not by energy.
+    /// Adds what is owed to the weights. The share of rows that are gone is charged as lost work.
     fn pay(&mut self, tick: &Tick) {
         let Some(mut owed) = self.owed.take() else {
             return;
@@ -357,8 +356,7 @@ impl ZoneState {
         weights.doubt.add_tick(&owed.doubt);
     }
 
-    /// Lets the model learn, unless something is wrong with the tick. The value is the time that the
-    /// energy is for, in seconds.
+    /// Lets the model learn, unless the tick has a gap. Returns the time that the energy belongs to, in seconds.
     fn learn(&mut self, metered: &Metered, gap: bool, batch_ns: u64) -> f64 {
         let span = std::mem::take(&mut self.span);
         let gap = gap || self.still;
@@ -389,12 +387,12 @@ impl ZoneState {
         let doubt = shares.doubt;
         account.idle_doubt_uj += doubt.idle_uj;
         account.residual_uj2 += doubt.residual_uj2;
-        // What is left of a tick after a loss can be too short to say anything about power.
+        // After a loss, the rest of a tick may be too short to measure power.
         let watts = match metered.counted_ns {
             None => Some(shares.energy_uj as f64 / 1e6 / seconds.max(1e-9)),
             Some(_) => self.watts,
         };
-        // Before the first tick it may have been anything.
+        // Before the first tick, power is unknown.
         let change = watts.map_or(0.0, |now| (now - self.watts.unwrap_or(0.0)).abs());
         self.watts = watts;
         let skew_uj = change * (metered.skew_ns + self.update_ns) as f64 / 1e3;
@@ -434,8 +432,8 @@ impl Shares {
         };
     }
 
-    /// Divides active energy. Groups first: the processes share what the groups have, so that both
-    /// lists have one sum, but for processes without a record.
+    /// Divides active energy. Cgroups come first, and processes share their sum. Both lists thus add up to the same,
+    /// except for processes without a record.
     fn divide(&mut self, energy_uj: u64, weights: &Weights) {
         let groups = weights.cgroups.iter().copied();
         let all: Vec<f64> = groups
@@ -451,8 +449,8 @@ impl Shares {
         self.processes.pop();
     }
 
-    /// Divides by what the parts were charged, which are whole microjoules: where the zone has at least
-    /// as much as they have, everybody gets exactly that.
+    /// Divides by the charges of the parts, which are whole microjoules. If the zone has at least the energy of its
+    /// parts, each row gets exactly the sum of its charges.
     fn divide_parts(&mut self, energy_uj: u64, weights: &Weights) {
         let driven: f64 = weights.cgroups.iter().sum::<f64>();
         let driven = (driven + weights.lost_cgroups + weights.interrupts) as u64;
@@ -516,7 +514,7 @@ impl Weights {
         }
     }
 
-    /// Nobody ran.
+    /// Returns whether nothing ran.
     fn is_nothing(&self) -> bool {
         let sum: f64 = self.cgroups.iter().sum();
         sum + self.lost_cgroups + self.interrupts <= 0.0
@@ -524,7 +522,7 @@ impl Weights {
 }
 
 impl Owed {
-    /// Adds that part of the weights of a tick.
+    /// Adds a part of the weights of a tick.
     fn add(&mut self, weights: &Weights, part: f64, tick: &Tick) {
         for (id, weight) in tick.processes.ids.iter().zip(&weights.processes) {
             *self.processes.entry(*id).or_default() += part * weight;
@@ -541,7 +539,7 @@ impl Owed {
     }
 }
 
-/// Adds what is owed to those who are there; the value is what is owed to the others.
+/// Adds what is owed to the rows that still exist. Returns the sum owed to the others.
 fn settle<K: Copy + Eq + Hash>(
     weights: &mut [f64],
     present: &[K],
