@@ -1,4 +1,4 @@
-//! What the meters counted in a window, and where it went.
+//! Energy that the meters counted in a window, and where it went.
 
 use noctule_model::{
     Batch, Driver, EnergySource, FeatureState, Joules, Zone, ZoneAccount, ZoneKind, ZoneReading,
@@ -6,54 +6,50 @@ use noctule_model::{
 
 use super::counts_in_rows;
 
-/// The energy of a window.
 #[derive(Clone, Debug)]
 pub struct EnergyReport {
-    /// Every zone, in the order of the meters.
+    /// All zones, in the order of the meters.
     pub zones: Vec<ZoneReport>,
-    /// The kinds of zone of which rows have a part, in the order of [`ZoneKind::ALL`].
+    /// The kinds of zones that rows are charged for, in the order of [`ZoneKind::ALL`].
     pub kinds: Vec<KindReport>,
-    /// What processes that ended without a record were charged; 0 at other levels than that of
-    /// processes.
+    /// Energy charged to processes that ended without a record; 0 at levels other than processes.
     pub unrecorded: Joules,
 }
 
 /// One zone in a window.
 #[derive(Clone, Debug)]
 pub struct ZoneReport {
-    /// The zone.
     pub zone: Zone,
     /// Where its energy went in the window.
     pub account: ZoneAccount,
-    /// Half-width of the relative error of its active energy; `None` where nothing was active.
+    /// Half-width of the relative error of its active energy; `None` if there was none.
     pub error_ratio: Option<f64>,
-    /// The meter did not move in the window, although what it covers always uses power: the window is too
-    /// short for it, and nothing is known.
+    /// Whether the meter did not move, although its part of the machine always uses power. The window is too short for
+    /// the meter, so the energy is unknown.
     pub still: bool,
-    /// Whether it could be read at the end.
+    /// Whether the meter could be read at the end.
     pub state: FeatureState,
-    /// Why it is degraded.
+    /// Why the meter is degraded.
     pub reason: Option<String>,
-    /// Stretches of the window in which it could not be read, or its counter jumped.
+    /// Number of periods in the window in which the meter could not be read or its counter jumped.
     pub gaps: u64,
-    /// How long these stretches were together, in nanoseconds.
+    /// Total length of these periods, in nanoseconds.
     pub failed_ns: u64,
 }
 
 /// A kind of zone, over all sockets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindReport {
-    /// Which.
     pub kind: ZoneKind,
-    /// Its meter; of the zone that was found first where there are several.
+    /// Its meter. If there are several, that of the zone found first.
     pub source: EnergySource,
-    /// No other kind contains it, or those that do were not read all the time: what it has may be added up with other
-    /// roots.
+    /// Whether this kind may be added up with other root kinds. No other kind contains it, or the kinds that do were
+    /// not read all the time.
     pub root: bool,
 }
 
 impl EnergyReport {
-    /// Of the window between two batches; `None` without a meter.
+    /// Returns the report between two batches; `None` without a meter.
     pub(crate) fn between(first: &Batch, last: &Batch) -> Option<Self> {
         let energy = last.energy.as_ref()?;
         let nothing = ZoneAccount::default();
@@ -68,8 +64,8 @@ impl EnergyReport {
                 earlier,
             )
         });
-        // A zone that came within the window has only what was used since: no sum of rows is made of it, but where
-        // there was no other.
+        // A zone that appeared within the window only has energy from then on. It is not used for sums of rows, unless
+        // no zone existed before.
         let there = first.energy.as_ref().map_or(0, |energy| energy.zones.len());
         let known = match there {
             0 => places.end,
@@ -87,7 +83,7 @@ impl EnergyReport {
         })
     }
 
-    /// What was charged to rows, added up over the zones that rows have.
+    /// Returns the sum of the energy charged to rows.
     pub(crate) fn charged(&self) -> Joules {
         let zones: Vec<Zone> = self.zones.iter().map(|it| it.zone.clone()).collect();
         let mut sum = Joules::default();
@@ -99,13 +95,13 @@ impl EnergyReport {
         sum
     }
 
-    /// Microjoules of a row over all kinds that do not contain each other.
+    /// Returns the microjoules of a row over all kinds that do not contain each other.
     pub fn total_uj(&self, joules: &Joules) -> u64 {
         let roots = self.kinds.iter().filter(|kind| kind.root);
         roots.map(|kind| joules[kind.kind]).sum()
     }
 
-    /// Whether every zone is the operator's model.
+    /// Returns whether every zone is the operator's model.
     pub fn is_model(&self) -> bool {
         self.zones.iter().all(|zone| !zone.zone.is_measured())
     }
@@ -134,12 +130,12 @@ impl ZoneReport {
     }
 }
 
-/// The kinds that rows are charged with, by the zones that have accounts: those are the first.
+/// Returns the kinds that rows are charged for. `accounts` belong to the first zones.
 pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
     charged_in_window(zones, accounts, |_| true)
 }
 
-/// The same in a window, whose accounts these are. `is_read`: whether a zone is read at its end.
+/// Like [`charged_kinds`], for the accounts of a window. `is_read` returns whether a zone can be read at its end.
 fn charged_in_window(
     zones: &[Zone],
     accounts: &[ZoneAccount],
@@ -157,8 +153,8 @@ fn charged_in_window(
     let sum = |places: &mut dyn Iterator<Item = usize>| -> u64 {
         places.map(|place| accounts[place].total_uj).sum()
     };
-    // Its meters have less than their parts together, so they were not read all the time, as that of a battery that
-    // is charged: the parts say more. Nothing at all, of meters that are read, comes with their next step.
+    // A meter that shows less than its parts was not read all the time, for example that of a battery being charged.
+    // Its parts are more complete. If it shows nothing but can be read, its energy comes with the next step.
     let has_missed = |kind: ZoneKind| {
         let is_part = |place: &usize| {
             let outer = zones[*place].parent;

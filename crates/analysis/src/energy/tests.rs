@@ -1,4 +1,4 @@
-//! Batches in, joules out.
+//! Tests from batches to joules.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::{IdleKnowledge, LearnedIdle};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A machine whose processes and meters are set by the test.
+/// A simulated machine with the given processes and meters.
 struct Machine {
     batch: Batch,
-    /// Processes that have ended since the last batch.
+    /// Processes that ended since the last batch.
     ended: Vec<ProcessRow>,
 }
 
@@ -34,7 +34,7 @@ fn zone(kind: ZoneKind, parent: Option<usize>) -> Zone {
 }
 
 impl Machine {
-    /// Four CPUs, counters of cycles and cache misses, and these zones.
+    /// Creates a machine with four CPUs, counters of cycles and cache misses, and these zones.
     fn new(zones: &[Zone]) -> Self {
         let counters = [Counter::CpuTime, Counter::Cycles, Counter::CacheMisses];
         let reading = ZoneReading {
@@ -64,7 +64,7 @@ impl Machine {
         }
     }
 
-    /// Lets a process run, at 2 GHz with a miss for each 100 cycles.
+    /// Runs a process at 2 GHz with one cache miss per 100 cycles.
     fn run(&mut self, pid: u32, cgroup: u64, cpu_ns: u64) {
         let id = ProcessId { pid, start_ns: 1 };
         let group = CgroupId(cgroup);
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// Ends a process: the next batch has its last figures.
+    /// Ends a process. The next batch has its final figures.
     fn end(&mut self, pid: u32) {
         let (gone, stay) = self
             .batch
@@ -117,13 +117,13 @@ impl Machine {
         &mut energy.readings[zone]
     }
 
-    /// A second passes, in which the zones take so many microjoules.
+    /// Advances one second, in which the zones take this many microjoules, and applies the batch.
     fn second(&mut self, attribution: &mut Attribution, energies: &[u64]) -> Batch {
         self.pass(energies);
         self.apply(attribution)
     }
 
-    /// The same, of which nobody has the batch yet.
+    /// Advances one second without applying the batch.
     fn pass(&mut self, energies: &[u64]) {
         self.batch.sequence += 1;
         self.batch.taken_ns += SECOND;
@@ -265,7 +265,7 @@ fn a_platform_has_what_its_parts_have_and_the_rest_is_other() {
     assert_eq!(psys.driver, Driver::Parts);
     assert_eq!(psys.idle_uj, 6 * 12_000_000);
     assert_eq!(psys.other_uj, 5 * 18_000_000 + 21_000_000);
-    // A platform that shows less than its parts: everybody has less of it.
+    // If the platform shows less than its parts, every row gets less.
     machine.run(1, 1, SECOND);
     let batch = machine.second(
         &mut attribution,
@@ -288,7 +288,7 @@ fn what_a_stalled_meter_shows_late_is_shared_by_all_who_ran_meanwhile() {
     assert_eq!(package(&batch, 1), 0);
     machine.run(2, 2, 3000);
     let batch = machine.second(&mut attribution, &[8000]);
-    // 1 rests, and 3 has ended: its group has what it is owed.
+    // Process 1 sleeps, and process 3 has ended. Its cgroup gets what process 3 is owed.
     assert_eq!([package(&batch, 1), package(&batch, 2)], [1000, 3000]);
     let groups = batch
         .cgroups
@@ -368,7 +368,7 @@ fn an_hour_of_churn_closes_at_every_tick() {
             assert_eq!(groups, account.active_uj, "tick {tick}, {kind:?}");
             let last = batch.exited.iter().map(|row| row.joules[kind]);
             ended[place] += last.sum::<u64>();
-            // What an ended process is owed by a meter that stood still is in its group only.
+            // If a meter stands still, the energy owed to an ended process is only charged to its cgroup.
             let processes = process_sum(&batch, kind) + ended[place];
             assert!(processes <= account.active_uj, "tick {tick}, {kind:?}");
         }
@@ -410,7 +410,7 @@ fn what_was_learned_serves_to_divide_again() {
     assert!(active.abs_diff(19 * 20_000_000) < 4_000_000, "{active}");
 }
 
-/// The idle power was learned before a limit of power came, and the machine takes less than that for ten minutes.
+/// Idle power was learned before a power limit was set. For the next ten minutes the machine takes less than that.
 #[test]
 fn what_was_missing_of_idle_power_is_taken_from_ten_seconds_at_most() {
     let mut machine = Machine::new(&[zone(ZoneKind::Package, None)]);
@@ -454,20 +454,20 @@ fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
     assert!(active.abs_diff(30_000_000) < 3_000_000, "{active}");
 }
 
-/// What a meter shows that fails, and works again in the last second.
+/// The readings of a meter that fails, and recovers in the last second.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
-    /// Seconds before the last one, in which it shows nothing.
+    /// Seconds before the last one without readings.
     seconds: u64,
-    /// For so long before the end of the last one it counted; `None`: all the time.
+    /// How long before the end of the last second the meter counted; `None` if it always did.
     counted_ms: Option<u64>,
     /// The sensor answered so late that this energy is in its next reading.
     late: bool,
 }
 
-/// A package takes 20 W, and 10 W more while somebody runs; the platform around it takes 5 W more than that. The meter
-/// in this place fails while 2 runs; before and after it 1 runs. The values are the millijoules that 1 and 2 are
-/// charged of this zone from the failure on, up to three seconds after it.
+/// A package takes 20 W, and 30 W while something runs. The platform around it takes 5 W more. The meter at `place`
+/// fails while process 2 runs; process 1 runs before and after. Returns the millijoules of this zone charged to
+/// processes 1 and 2, from the failure to three seconds after it.
 fn charged_over(failure: Failure, place: usize) -> [u64; 2] {
     let zones = [zone(ZoneKind::Psys, None), zone(ZoneKind::Package, Some(0))];
     let (busy, idle) = ([35_000_000, 30_000_000], [25_000_000, 20_000_000]);
@@ -535,15 +535,15 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
         late,
     };
     let cases = [
-        // A counter that cannot be read, or a sensor for so short a time that its power is joined over it.
+        // A counter that cannot be read, or a sensor that fails so briefly that its power is interpolated.
         (failure(3, None, false), [40_000, 30_000]),
-        // A sensor that cannot be read for longer, and was sampled since.
+        // A sensor that cannot be read for longer, and was sampled again since.
         (failure(8, Some(750), false), [37_500, 0]),
         (failure(200, Some(750), false), [37_500, 0]),
-        // A sensor of a machine that slept, and a counter: that is compared with nothing then, as one that jumped.
+        // A sensor after suspend, and a counter: neither has a base for comparison, like a counter that jumped.
         (failure(0, Some(750), false), [37_500, 0]),
         (failure(0, Some(0), false), [30_000, 0]),
-        // A sensor whose answer took eight seconds.
+        // A sensor that took eight seconds to answer.
         (failure(8, Some(4000), true), [70_000, 0]),
     ];
     for (case, expected) in cases {
@@ -551,7 +551,7 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
         let near = |place: usize| charged[place].abs_diff(expected[place]) < 1000;
         assert!(near(0) && near(1), "{case:?}: {charged:?}");
     }
-    // A platform has what its parts have, whatever its meter says of the time.
+    // A platform has the energy of its parts, whatever its own meter shows for that time.
     for (case, expected) in &cases[..5] {
         let charged = charged_over(*case, 0);
         let near = |place: usize| charged[place].abs_diff(expected[place]) < 2000;
@@ -586,7 +586,7 @@ fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
     assert_eq!(roots(&none, &both), [ZoneKind::Psys]);
 }
 
-/// A battery that was charged in the window, or a meter that is gone: what it has is not what all used.
+/// A battery was charged in the window, or a meter is gone. Its energy is not that of all its parts.
 #[test]
 fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     let roots = |zones: &[Zone], joules: &[u64], states: &[FeatureState]| {
@@ -622,11 +622,11 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     assert_eq!(roots(&zones, &[5, 10, 2, 12], &[on; 4]), platform);
     assert_eq!(roots(&zones, &[5, 10, 2, 11], &[on; 4]), parts);
     assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on, on, on, gone]), parts);
-    // It comes with the next step.
+    // The energy comes with the meter's next step.
     assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on; 4]), platform);
     let cores = [ZoneKind::Core, ZoneKind::Dram];
     assert_eq!(roots(&zones, &[5, 0, 2, 0], &[on, gone, on, gone]), cores);
-    // Of two sockets one is gone: the other one has more than the cores of both, or less.
+    // One of two sockets is gone. The other has more than the cores of both, or less.
     let sockets = [
         zone(ZoneKind::Package, None),
         zone(ZoneKind::Core, Some(0)),
@@ -644,7 +644,8 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     );
 }
 
-/// Four CPUs of 20 W idle and 30 W busy, all busy from the start. The load is measured a little too low at times.
+/// Four CPUs of 20 W idle and 30 W busy power, all busy from the start. The measured load is sometimes slightly too
+/// low.
 fn busy_seconds(zones: &[Zone], count: u64, mut observe: impl FnMut(&Batch)) -> Batch {
     let mut machine = Machine::new(zones);
     let mut attribution = Attribution::default();
@@ -739,11 +740,11 @@ fn what_is_known_of_idle_power_serves_a_node_that_is_busy_from_the_start() {
         published_share: Some(0.2),
         ..IdleKnowledge::default()
     };
-    // What is known, the estimate on a node that takes 50 W, and the most that its half-width is.
+    // Known idle power, the estimate on a node that takes 50 W, and the largest accepted half-width.
     let cases = [
         (IdleKnowledge::default(), 15.0, 16.0),
         (learned(20.0, 3600), 20.0, 2.1),
-        // More than it takes now, and too long ago.
+        // More than the node takes now, and learned too long ago.
         (learned(80.0, 0), 50.0, 1.2),
         (learned(20.0, 100_000_000), 15.0, 16.0),
         (given, 20.0, 1.0),
