@@ -1,4 +1,4 @@
-//! What the agent itself costs.
+//! Measures the cost of the agent itself.
 
 use std::time::Instant;
 
@@ -6,11 +6,11 @@ use noctule_kernel::{CostWindow, ProgramHandle};
 use noctule_model::AgentCost;
 use procfs::process::Process;
 
-/// A window of BPF statistics each time so many batches were taken: measuring costs some 20 ns per
-/// run, and one batch in thirty keeps that below 1 ns on average.
+/// Number of batches between windows of BPF statistics. Measuring costs about 20 ns per program
+/// run. One window in 30 batches keeps the average below 1 ns.
 const WINDOW_EVERY: u64 = 30;
 
-/// Measures the agent; by default without its programs.
+/// Measures the agent. The default does not measure its programs.
 #[derive(Default)]
 pub(crate) struct Agent {
     programs: Option<CostWindow>,
@@ -21,14 +21,14 @@ impl Agent {
         let mut agent = Self {
             programs: Some(CostWindow::new(programs)),
         };
-        // The first call shows whether it is allowed at all.
+        // Tries once whether measuring is permitted.
         agent.begin();
         agent.end();
         agent
     }
 
-    /// Opens or closes the window of BPF statistics that follows the batch with this number. The
-    /// first one lies between the second batch and the third: the first has work of its own.
+    /// Opens or closes the window of BPF statistics after the batch with this number. The first
+    /// window is between the second batch and the third, because the first batch does extra work.
     pub(crate) fn tick(&mut self, sequence: u64) {
         self.end();
         if sequence % WINDOW_EVERY == 2 {
@@ -53,7 +53,7 @@ impl Agent {
         }
     }
 
-    /// Whether the cost of programs can be measured.
+    /// Returns whether the cost of programs can be measured.
     pub(crate) fn measures_programs(&self) -> bool {
         self.programs.is_some()
     }
@@ -76,7 +76,7 @@ impl Agent {
     }
 }
 
-/// `CLOCK_PROCESS_CPUTIME_ID`: user and system time of all threads of the agent.
+/// Returns `CLOCK_PROCESS_CPUTIME_ID`: user and system time of all threads of the agent.
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

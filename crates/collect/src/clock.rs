@@ -1,4 +1,4 @@
-//! The time since boot, which the kernel side has, and the date.
+//! Converts between time since boot, which the kernel side uses, and dates.
 
 use std::fs;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -6,18 +6,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How far the moment of boot may move before it is believed: the wall clock was set. It moves a little at each look,
-/// and the date at which a process was created is its name.
+/// Boot time may drift by this much before the wall clock counts as set. The computed boot time varies slightly at each
+/// reading, but the creation date of a process is part of its name and must not.
 const SET_NS: u64 = 100_000_000;
 
-/// How often the wall clock may be set. Of the moments of boot before that the oldest is forgotten.
+/// Maximum number of boot times to keep. Each change of the wall clock adds one, and the oldest is dropped.
 const MOST_BOOTS: usize = 1000;
 
 static BOOTS: Mutex<Boots> = Mutex::new(Boots::new());
 
-/// How far the clock of our time namespace is ahead of the kernel's.
+/// Offset of the time namespace's boot clock to the kernel's, in nanoseconds.
 static AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
-    // What was unshared and is for children alone is in the file, but not in our clock.
+    // If only child processes are in a new time namespace, the file has its offsets, but they do not apply to the
+    // agent's own clock.
     let namespace = |name| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     match namespace("time") == namespace("time_for_children") {
         true => boottime_of(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default()),
@@ -25,7 +26,7 @@ static AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
     }
 });
 
-/// Nanoseconds of `boottime` in a file of offsets; 0 where there are no such namespaces.
+/// Returns the offset of `boottime` in nanoseconds; 0 if the kernel has no time namespaces.
 fn boottime_of(offsets: &str) -> i64 {
     let offset = offsets.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -41,14 +42,15 @@ fn boottime_of(offsets: &str) -> i64 {
     offset.unwrap_or(0)
 }
 
-/// Nanoseconds since boot, those in which the machine slept included, as the kernel counts them in every namespace.
+/// Returns nanoseconds since boot, including suspended time, as the kernel counts them outside of time namespaces.
 pub(crate) fn since_boot_ns() -> u64 {
     let up = clock_gettime(ClockId::Boottime);
     let up_ns = up.tv_sec as u64 * 1_000_000_000 + up.tv_nsec as u64;
     up_ns.saturating_add_signed(AHEAD_NS.saturating_neg())
 }
 
-/// Now and the moment of boot, in nanoseconds since 1970. That of boot stays the same until the clock is set.
+/// Returns the current time and the boot time, in nanoseconds since 1970. The boot time does not change until the clock
+/// is set.
 pub(crate) fn wall_clock() -> (u64, u64) {
     let mut boots = BOOTS.lock().unwrap_or_else(PoisonError::into_inner);
     let now = SystemTime::now()
@@ -57,18 +59,19 @@ pub(crate) fn wall_clock() -> (u64, u64) {
     (now, boots.look(now, since_boot_ns()))
 }
 
-/// The date at which a process was created that began so long after boot, as the wall clock showed it then. It stays the
-/// same when the clock is set.
+/// Returns the creation date of a process that started `start_ns` after boot, as the wall clock showed it then. The
+/// date does not change when the clock is set later.
 pub(crate) fn created_unix_ns(start_ns: u64) -> u64 {
     let boots = BOOTS.lock().unwrap_or_else(PoisonError::into_inner);
     boots.at(start_ns).saturating_add(start_ns)
 }
 
-/// The moments of boot that the wall clock has had since the agent was started.
+/// Boot times according to the wall clock, since the agent started.
 struct Boots {
-    /// Each with the time since boot after which it held; the first one from the beginning on.
+    /// Pairs of the time since boot from which a boot time applies, and that boot time. The first pair also applies to
+    /// earlier times.
     known: Vec<(u64, u64)>,
-    /// Time since boot at the last look.
+    /// Time since boot at the last reading.
     looked_ns: u64,
 }
 
@@ -80,7 +83,7 @@ impl Boots {
         }
     }
 
-    /// The moment of boot by both clocks.
+    /// Returns the boot time according to both clocks.
     fn look(&mut self, now_unix_ns: u64, since_boot_ns: u64) -> u64 {
         let boot = now_unix_ns.saturating_sub(since_boot_ns);
         let looked_ns = std::mem::replace(&mut self.looked_ns, since_boot_ns);
@@ -90,7 +93,7 @@ impl Boots {
                 if self.known.len() == MOST_BOOTS {
                     self.known.remove(0);
                 }
-                // Whoever began since the last look has no date yet.
+                // Processes that started since the last reading have no date yet.
                 self.known.push((looked_ns, boot));
                 boot
             }
@@ -117,10 +120,10 @@ mod tests {
         let mut boots = Boots::new();
         assert_eq!(boots.at(5 * S), 0);
         let looks = [
-            // Time since boot, what the wall clock shows, and the moment of boot.
+            // Time since boot, wall clock, and boot time.
             (100 * S, 1_000_100 * S, 1_000_000 * S),
             (101 * S, 1_000_101 * S + SET_NS, 1_000_000 * S),
-            // Set back, and ahead.
+            // The clock is set back, and then ahead.
             (110 * S, 900_110 * S, 900_000 * S),
             (120 * S, 2_000_120 * S, 2_000_000 * S),
             (130 * S, 2_000_130 * S, 2_000_000 * S),

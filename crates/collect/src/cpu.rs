@@ -1,4 +1,4 @@
-//! Who used the CPU: from the accounts of the kernel side to a batch.
+//! Builds batches from the CPU accounts of the kernel side.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use node::NodeTime;
 use processes::Processes;
 use waits::Waits;
 
-/// How long what has gone is kept.
+/// How long processes and cgroups are kept after they are gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
-    /// A process that is no longer listed and whose end was not reported (the record comes up to
-    /// some 100 ms late; if it was lost, never).
+    /// For a process that is no longer listed and whose exit was not reported. The record may come
+    /// about 100 ms late, or never if it was lost.
     pub process: Duration,
-    /// A cgroup that was released.
+    /// For a cgroup that was released.
     pub cgroup: Duration,
 }
 
@@ -47,8 +47,8 @@ impl Default for Grace {
 }
 
 impl Grace {
-    /// The usual, but no cgroup for longer than that. What comes late of a released one still finds
-    /// it, so it is never less than some seconds.
+    /// Returns the default, with a limit for cgroups. The result is never less than the grace of
+    /// processes, so that late figures still find their released cgroup.
     pub fn at_most(limit: Duration) -> Self {
         let usual = Self::default();
         Self {
@@ -58,7 +58,6 @@ impl Grace {
     }
 }
 
-/// Source of the CPU accounts.
 pub struct CpuSource {
     kernel: Accounting,
     processes: Processes,
@@ -74,14 +73,14 @@ pub struct CpuSource {
 }
 
 impl CpuSource {
-    /// From the next batch on this is the status of the feature.
+    /// Sets the status of a feature from the next batch.
     pub fn set_feature(&mut self, feature: &Feature) {
         self.features.set(feature);
     }
 
-    /// Reads from these accounts. `other_programs` are measured along with them, and
-    /// `other_features` are listed in each batch. `unmeasured`: the cost of the programs is not to
-    /// be measured, and this is the status.
+    /// Creates a source that reads these accounts. The cost of `other_programs` is measured
+    /// together with that of the accounts, and `other_features` are listed in each batch.
+    /// `unmeasured` is the status to report if the cost of programs is not to be measured.
     pub fn new(
         kernel: Accounting,
         facts: &Facts,
@@ -114,29 +113,29 @@ impl CpuSource {
         }
     }
 
-    /// From now on the children of the process `pid` are marked as followed, with all their
-    /// descendants.
+    /// Marks all future children of process `pid` as followed, with their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         self.kernel.follow_children_of(pid);
     }
 
-    /// The status of each feature, now.
+    /// Returns the current status of each feature.
     pub fn features(&self) -> Arc<[Feature]> {
         self.features.all()
     }
 
-    /// Readable when [`CpuSource::drain`] should be called before the next tick.
+    /// Returns a descriptor that is readable when [`CpuSource::drain`] should be called before the
+    /// next tick.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.kernel.wake_fd()
     }
 
-    /// Makes room in the ring of ended processes; the next batch has them.
+    /// Drains the ring of ended processes. The next batch includes them.
     pub fn drain(&mut self) -> Result<(), Error> {
         self.kernel.drain()
     }
 
-    /// Takes a batch. `released` are cgroups to which nothing can be added any more;
-    /// `other_losses` are listed with those of this source.
+    /// Takes a batch. `released` are cgroups that cannot receive anything any more. `other_losses`
+    /// are added to the losses of this source.
     pub fn collect(
         &mut self,
         released: &[CgroupId],
@@ -205,7 +204,7 @@ impl CpuSource {
         Ok(batch)
     }
 
-    /// The value is that of [`Self::add_hidden`].
+    /// Adds up a snapshot. Returns the CPU time of hidden processes.
     fn add_up(&mut self, snapshot: &Snapshot) -> u64 {
         self.cgroups.begin(snapshot);
         self.processes.begin(snapshot.taken_ns);
@@ -233,7 +232,7 @@ impl CpuSource {
         hidden_ns
     }
 
-    /// The value is the CPU time of hidden processes since the last snapshot.
+    /// Adds hidden processes. Returns their CPU time since the last snapshot.
     fn add_hidden(&mut self, snapshot: &Snapshot) -> u64 {
         if self.hidden.look(snapshot) {
             self.kernel.list_living();
@@ -254,8 +253,8 @@ impl CpuSource {
     }
 }
 
-/// What a thread that is on a CPU added to the hardware counters since it got there. Of a CPU that
-/// has switched since that was read, it is in the thread's own counters.
+/// Returns the growth of the hardware counters since this thread got on its CPU. If the CPU has
+/// switched since the counters were read, the growth is already in the thread's own counters.
 fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     let mut extra = Counters::default();
     let stays = sample.is(sample_flag::RUNNING) && !sample.is(sample_flag::SWITCHED);
@@ -271,8 +270,8 @@ fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     extra
 }
 
-/// What a list has of a CPU. Lists have the CPUs in ascending order, as the kernel lists them: with
-/// thousands of them, each with a thread that runs, a search from the start took most of a tick.
+/// Returns the entry of a CPU. Lists are sorted by CPU. With thousands of CPUs, each running a
+/// thread, a linear search took most of a tick.
 fn of_cpu<T>(list: &[(u32, T)], cpu: u32) -> Option<&T> {
     let found = list.binary_search_by_key(&cpu, |(cpu, _)| *cpu);
     found.ok().map(|at| &list[at].1)
@@ -309,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// 4,096 CPUs of which every fourth is offline, and a thread that runs on each.
+    /// Returns a snapshot of 4,096 CPUs, each running a thread; every fourth CPU is offline.
     #[test]
     fn what_a_running_thread_adds_is_that_of_its_own_cpu() {
         let online = || (0..4096).filter(|cpu| cpu % 4 != 3);

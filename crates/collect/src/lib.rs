@@ -1,7 +1,7 @@
-//! The sources: each decodes the maps of one BPF object into plain data.
+//! Data sources: each decodes the maps of one BPF object into plain data.
 //!
-//! A source resolves no names (it would block on somebody's runtime) and keeps only what it needs to
-//! make its counters monotonic.
+//! A source does not resolve names, because that would wait for a container runtime. It only keeps
+//! what it needs to make its counters monotonic.
 
 mod agent;
 mod clock;

@@ -1,26 +1,26 @@
-//! The life of cgroups as events of the model.
+//! Converts events about the life of cgroups to those of the model.
 
 use noctule_kernel::{CgroupChange, CgroupEvents, Error};
 use noctule_model::{CgroupEvent, CgroupId, Loss};
 
-/// Source of cgroup events.
 pub struct CgroupLife {
     kernel: CgroupEvents,
 }
 
 impl CgroupLife {
-    /// Reads from these programs.
+    /// Creates a source that reads from these programs.
     pub fn new(kernel: CgroupEvents) -> Self {
         Self { kernel }
     }
 
-    /// What happened since the last call, in order. A path too long for the kernel side is left
-    /// out of `Made` and `Renamed`: those events are dropped, and a walk finds the group.
+    /// Returns the events since the last call, in order. A path too long for the kernel side is
+    /// missing from `Made` and `Renamed`. Those events are dropped, and a walk of the hierarchy
+    /// finds the cgroup.
     pub fn collect(&mut self) -> Result<Vec<CgroupEvent>, Error> {
         Ok(self.kernel.drain()?.into_iter().filter_map(event).collect())
     }
 
-    /// Events that found no room in the ring; their groups are found by a walk.
+    /// Returns the events lost because the ring was full. A walk finds their cgroups.
     pub fn loss(&self) -> Loss {
         Loss {
             kind: "cgroup_event",
@@ -29,7 +29,7 @@ impl CgroupLife {
         }
     }
 
-    /// The programs and the ring behind this source.
+    /// Returns the programs and the ring of this source.
     pub fn kernel(&self) -> &CgroupEvents {
         &self.kernel
     }

@@ -1,10 +1,10 @@
-//! Files as the kernel has them, for tests.
+//! Simulates the kernel's files in tests.
 
 use std::fs;
 
 use tempfile::TempDir;
 
-/// A folder with these files.
+/// Creates a directory with these files.
 pub(crate) fn hierarchy(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().expect("a folder of our own");
     for (path, text) in files {
