@@ -1,16 +1,16 @@
-//! Threads that are blocked now. A snapshot reads a thread once after it blocked and not again while
-//! it sleeps: what was read then holds until the thread is read again or has gone.
+//! Tracks threads that are currently blocked. A snapshot reads a thread once after it blocks, and
+//! not again while it sleeps. The state remains valid until the thread is read again or gone.
 
 use noctule_kernel::{Snapshot, TaskSample};
 use noctule_model::{BlockClass, Blocked, CgroupId, IdMap, ProcessId};
 
-/// The blocked threads, and their sums by process and by cgroup.
+/// Blocked threads, and their sums by process and by cgroup.
 #[derive(Default)]
 pub(super) struct BlockedThreads {
     threads: IdMap<u32, Block>,
     processes: IdMap<ProcessId, Blocked>,
     cgroups: IdMap<CgroupId, Blocked>,
-    /// Threads that blocked after the moment of the snapshot: they count from the next one on.
+    /// Threads that blocked after the time of the snapshot. They count from the next snapshot.
     later: Vec<(u32, Block)>,
     now_ns: u64,
 }
@@ -23,7 +23,8 @@ struct Block {
 }
 
 impl BlockedThreads {
-    /// Takes out the threads that have gone, before those are read that run.
+    /// Removes the threads that are gone. Must be called before the threads of the snapshot are
+    /// read.
     pub(super) fn begin(&mut self, snapshot: &Snapshot) {
         self.now_ns = snapshot.taken_ns;
         for (pid, block) in std::mem::take(&mut self.later) {
@@ -45,7 +46,7 @@ impl BlockedThreads {
         self.cgroups.shrink_to(2 * self.cgroups.len());
     }
 
-    /// Notes whether the thread is blocked.
+    /// Updates whether the thread is blocked.
     pub(super) fn read(&mut self, sample: &TaskSample) {
         self.remove(sample.pid);
         let Some((class, since_ns)) = sample.block() else {
@@ -94,12 +95,12 @@ impl BlockedThreads {
         }
     }
 
-    /// The blocked threads of the process.
+    /// Returns the blocked threads of the process.
     pub(super) fn of_process(&self, id: ProcessId) -> Blocked {
         self.processes.get(&id).copied().unwrap_or_default()
     }
 
-    /// The blocked threads of the cgroup.
+    /// Returns the blocked threads of the cgroup.
     pub(super) fn of_cgroup(&self, id: CgroupId) -> Blocked {
         self.cgroups.get(&id).copied().unwrap_or_default()
     }
@@ -141,7 +142,7 @@ mod tests {
         threads.read(&sample(2, 5, Some((BlockClass::Disk, 150))));
         assert_eq!(disk_ns(threads.of_process(process), 200), 150);
         assert_eq!(disk_ns(threads.of_cgroup(first), 300), 350);
-        // One moves to another group and sleeps on; the other wakes up.
+        // One thread moves to another cgroup and stays blocked. The other wakes up.
         threads.read(&sample(1, 6, Some((BlockClass::Disk, 220))));
         threads.read(&sample(2, 5, None));
         assert_eq!(disk_ns(threads.of_cgroup(first), 300), 0);
@@ -179,7 +180,7 @@ mod tests {
         };
         threads.begin(&gone);
         assert_eq!(disk_ns(threads.of_cgroup(CgroupId(5)), 110), 20);
-        // Without a list every thread is read anew.
+        // Without a list of living threads, every thread is read again.
         threads.begin(&Snapshot {
             living_threads: Some(IdSet::default()),
             ..Snapshot::default()

@@ -2,8 +2,8 @@
 
 use noctule_model::{ByPackage, Counters, PackageUse};
 
-/// What a subject used, by package: the first in place, for most machines have one and most things
-/// use one.
+/// Figures of a subject by package. The first package is stored inline, because most machines have
+/// only one and most subjects use only one.
 #[derive(Default)]
 pub(super) struct Parts<T> {
     first: T,
@@ -11,7 +11,7 @@ pub(super) struct Parts<T> {
 }
 
 impl<T: Default> Parts<T> {
-    /// That of the package at the position.
+    /// Returns the value of the package with this index.
     pub(super) fn of(&mut self, package: u32) -> &mut T {
         let Some(other) = package.checked_sub(1) else {
             return &mut self.first;
@@ -31,8 +31,8 @@ impl<T: Default> Parts<T> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// The sum of what `counters` finds in each part, and the parts, on a machine with several
-    /// packages.
+    /// Returns the sum of the counters over all parts, and on a machine with several packages also
+    /// the parts.
     pub(super) fn shown(
         &self,
         packages: usize,

@@ -1,4 +1,4 @@
-//! From threads to cgroups: what the living use now, and what the others left.
+//! Sums up threads by cgroup: the usage of live threads, and what ended threads left.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 use super::node::Used;
 
-/// The cgroups that ran something.
 pub(super) struct Cgroups {
-    /// How many the machine has.
+    /// Number of packages of the machine.
     packages: usize,
     grace_ns: u64,
     now_ns: u64,
-    /// Boxed: half of the places of a table can be empty.
+    /// Boxed, because half of the slots of a table may be empty.
     groups: IdMap<CgroupId, Box<Group>>,
-    /// With more groups, those leave that have no row in the kernel side and did nothing for longest.
+    /// Maximum number of groups. Beyond it, the groups that were inactive longest and have no row on the kernel side
+    /// are dropped.
     most: usize,
-    /// What groups used that are no longer listed.
+    /// Usage of groups that are no longer listed.
     retired: Parts<Counters>,
-    /// What the kernel side had no row for; belongs to no group.
+    /// Usage without a row on the kernel side. It belongs to no group.
     overflow: Counters,
 }
 
@@ -32,24 +32,23 @@ struct Group {
     parts: Parts<Part>,
     waiting: Waiting,
     released_ns: Option<u64>,
-    /// The kernel side has a row of it.
+    /// Whether the kernel side has a row for it.
     has_row: bool,
-    /// When one of its threads used or waited for a CPU last.
+    /// When one of its threads last used or waited for a CPU.
     active_ns: u64,
 }
 
-/// What a group used on one package.
+/// Usage of a group on one package.
 #[derive(Default)]
 struct Part {
     shown: Counters,
     sum: Counters,
-    /// What its threads used while they were in it, as far as they were read, and what was in rows of
-    /// the kernel side that were taken out.
+    /// Usage of its threads while they were in the group, as far as it was read, plus removed rows of the kernel side.
     reported: Counters,
 }
 
 impl Cgroups {
-    /// `rows`: for how many groups the kernel side has rows.
+    /// `rows` is the capacity of the kernel side in groups.
     pub(super) fn new(packages: usize, grace: Duration, rows: usize) -> Self {
         Self {
             packages,
@@ -84,8 +83,8 @@ impl Cgroups {
         groups.flat_map(|group| group.parts.iter_mut())
     }
 
-    /// Adds what a thread used on a package since it was read before. `running`: what will be read
-    /// later of the time for which it is on its CPU.
+    /// Adds what a thread used on a package since it was last read. `running` is the part of its current time slice
+    /// that will be read later.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
         let group = self.groups.entry(id).or_default();
         group.active_ns = self.now_ns;
@@ -95,7 +94,7 @@ impl Cgroups {
         part.sum += running;
     }
 
-    /// Notes a thread of the group that waits for a CPU.
+    /// Adds a thread of the group that waits for a CPU.
     pub(super) fn wait(&mut self, id: CgroupId, waiting: &Waiting) {
         let group = self.groups.entry(id).or_default();
         group.active_ns = self.now_ns;
@@ -119,11 +118,11 @@ impl Cgroups {
                 *self.retired.of(package as u32) += &part.shown;
             }
         }
-        // A burst of groups leaves no empty places, each of a KiB, behind.
+        // Frees the slots of a burst of groups; each takes a KiB.
         self.groups.shrink_to(2 * self.groups.len());
     }
 
-    /// Groups that leave for want of room. What they used was in a batch; they count from 0 on when they come again.
+    /// Returns groups to drop for lack of room. Their usage was in a batch. If they reappear, they count from 0.
     fn crowded_out(&self) -> Vec<CgroupId> {
         let over = self.groups.len().saturating_sub(self.most);
         if over == 0 {
@@ -133,13 +132,13 @@ impl Cgroups {
         let able = self.groups.iter().filter(|(_, group)| can_leave(group));
         let mut able: Vec<_> = able.map(|(id, group)| (group.active_ns, *id)).collect();
         able.sort_unstable();
-        // More at once: the search for them is not worth it for one group.
+        // Drops more groups than necessary, because searching for a single one is not worth it.
         able.truncate(over + self.most / 8);
         able.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Notes the groups that are gone for good; returns those whose rows in the kernel side may be
-    /// taken out, because they are settled here.
+    /// Records that these groups were removed. Returns those whose rows on the kernel side may be deleted, because
+    /// their values are settled here.
     pub(super) fn release(&mut self, released: &[CgroupId], snapshot: &Snapshot) -> Vec<CgroupId> {
         for id in released {
             if let Some(group) = self.groups.get_mut(id) {
@@ -158,8 +157,7 @@ impl Cgroups {
         settled
     }
 
-    /// What all groups used, and what of it on each package. What found no room counts as used on the
-    /// first.
+    /// Returns the usage of all groups, in total and by package. Overflow counts as used on the first package.
     pub(super) fn total(&self) -> Used {
         let mut sums = vec![Counters::default(); self.packages];
         let groups = self.groups.values();
@@ -172,8 +170,8 @@ impl Cgroups {
         (all, sums.iter().map(PackageUse::from).collect())
     }
 
-    /// The groups, and those that are only to blame for a wait: the pairs are read after the threads, and a
-    /// group that ran for the first time in between has used nothing yet. Without a row it would have no name.
+    /// Returns the groups, and those that only occur as culprits. Pairs are read after threads, so a culprit that first
+    /// ran in between has no usage yet. Without a row it would have no name.
     pub(super) fn rows(&self, blames: &[BlameRow], blocked: &BlockedThreads) -> Vec<CgroupRow> {
         let row = |id: &CgroupId, group: &Group| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
@@ -197,7 +195,7 @@ impl Cgroups {
             counters: self.overflow,
             ..CgroupRow::default()
         });
-        // Batches are kept: they must have no room for twice as many.
+        // Batches are kept for a while, so the capacity must not exceed the need.
         let mut rows = Vec::with_capacity(self.groups.len() + culprits.len() + 1);
         rows.extend(self.groups.iter().map(|(id, group)| row(id, group)));
         rows.extend(only_blamed);
@@ -246,7 +244,7 @@ mod tests {
                 ..Snapshot::default()
             };
             cgroups.begin(&snapshot);
-            // One that goes on, and one that is new; in the end many.
+            // One group continues and one is new. In the end there are many.
             let new = if at < 100 {
                 100 + at..101 + at
             } else {

@@ -1,4 +1,4 @@
-//! The status of features, which can change while the agent runs.
+//! Tracks the status of features, which may change while the agent runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 const WAITS: FeatureId = FeatureId::CpuWaits;
 
 pub(super) struct Features {
-    /// As they were at the start.
+    /// Features as of the start.
     first: Vec<Feature>,
     now: Arc<[Feature]>,
-    /// Mount of sysfs.
+    /// Mount point of sysfs.
     sys: PathBuf,
-    /// The scheduler that a program of somebody has put in the place of the kernel's.
+    /// Name of the sched_ext scheduler that is enabled, if any.
     scheduler: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Features {
         Arc::clone(&self.now)
     }
 
-    /// From now on this is its status, as if it had been so at the start.
+    /// Sets the status of a feature, as if it had been so from the start.
     pub(super) fn set(&mut self, feature: &Feature) {
         let change = |known: &Feature| match known.id == feature.id {
             true => feature.clone(),
@@ -41,8 +41,8 @@ impl Features {
         self.now = self.now.iter().map(change).collect();
     }
 
-    /// From now on the feature has this limit besides those that it had at the start; with no words it
-    /// is as at the start. One that is off stays off.
+    /// Replaces the additional limit of a feature. An empty limit restores the feature's first status. A feature that
+    /// is off stays off.
     pub(super) fn limit(&mut self, id: FeatureId, limit: &str) {
         let changed = self.now.iter().zip(&self.first).map(|(now, first)| {
             if first.id != id || first.state == FeatureState::Off {
@@ -57,7 +57,7 @@ impl Features {
         self.now = changed.collect();
     }
 
-    /// Under a scheduler of sched_ext a thread that waits need not be in the queue of a CPU.
+    /// Checks for a sched_ext scheduler. With one, a waiting thread is not necessarily in the queue of a CPU.
     pub(super) fn follow_scheduler(&mut self) {
         self.set_scheduler(noctule_kernel::ext_scheduler(&self.sys));
     }
