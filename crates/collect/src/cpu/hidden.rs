@@ -1,5 +1,5 @@
-//! Processes that are in /proc and that the kernel keeps from tracing programs. Their CPU
-//! clocks have what they used, so that it is not taken for interrupts and steal.
+//! Reads processes that are in /proc but hidden from tracing programs. Their CPU time comes from their CPU clocks, so
+//! that it is not counted as interrupts and steal.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -12,34 +12,33 @@ use noctule_kernel::{
 use noctule_model::{Counter, FeatureId};
 use procfs::process::{ProcState, Process};
 
-/// The feature that names the processes that tracing programs do not see.
+/// The feature that reports which processes tracing programs cannot see.
 pub(super) const FEATURE: FeatureId = FeatureId::AllProcesses;
 
-/// Between two looks for them.
+/// Interval between searches.
 const LOOK_NS: u64 = 60_000_000_000;
 
-/// As many are read at each batch at most: each costs some 20 us.
+/// Maximum number of hidden processes to read in each batch; each takes about 20 µs.
 const MOST: usize = 64;
 
-/// As many are named in its reason.
+/// Maximum number of hidden processes to name in the reason.
 const NAMED: usize = 4;
 
-/// The processes that tracing programs do not see.
 pub(super) struct Hidden {
-    /// Mount of procfs.
+    /// Mount point of procfs.
     proc: PathBuf,
-    /// The hierarchy that is counted; `None` where /proc has other numbers than the kernel side.
+    /// The hierarchy to count by; `None` if PIDs in /proc differ from those of the kernel side.
     hierarchy: Option<Hierarchy>,
     due_ns: u64,
-    /// Who was missing at the last look. Who ends, or begins, is missing once.
+    /// Processes that were missing in the last search. A process that is just starting or exiting is missing only once.
     suspects: HashMap<u32, Used>,
     hidden: HashMap<u32, Used>,
     changed: bool,
 }
 
-/// What a process used, as far as it was reported.
+/// The process, and its CPU time that was already reported.
 struct Used {
-    /// Clock ticks from boot to its start: with the pid, one process for ever.
+    /// Start of the process in clock ticks since boot. Together with the PID it identifies a process.
     start: u64,
     name: String,
     cpu_ns: u64,
@@ -57,13 +56,14 @@ impl Hidden {
         }
     }
 
-    /// Whether /proc has other numbers than the kernel side: only the processes of a pid namespace are seen.
+    /// Returns whether PIDs in /proc differ from those of the kernel side. In that case /proc only shows the processes
+    /// of a PID namespace.
     pub(super) fn is_in_namespace(&self) -> bool {
         self.hierarchy.is_none()
     }
 
-    /// Looks for them where that is due and the snapshot lists the living processes. True: the next
-    /// snapshot must list them as well.
+    /// Searches for hidden processes, if a search is due and the snapshot lists live processes. Returns whether the
+    /// next snapshot must list them, too.
     pub(super) fn look(&mut self, snapshot: &Snapshot) -> bool {
         let (Some(living), Some(_)) = (&snapshot.living, &self.hierarchy) else {
             return false;
@@ -101,7 +101,8 @@ impl Hidden {
         !self.suspects.is_empty()
     }
 
-    /// What each used since it was read before, as if all of it on the package where it ran last.
+    /// Returns the CPU time of each hidden process since it was last read. All of it counts for the package where the
+    /// process ran last.
     pub(super) fn read(&mut self, topology: &Topology) -> Vec<TaskSample> {
         let Some(hierarchy) = &self.hierarchy else {
             return Vec::new();
@@ -116,7 +117,7 @@ impl Hidden {
         read
     }
 
-    /// Whom it reads, in words, when that has changed; empty words for nobody.
+    /// Returns a description of the hidden processes if they have changed; an empty string if there are none.
     pub(super) fn changed(&mut self) -> Option<String> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -142,11 +143,11 @@ impl Hidden {
 }
 
 impl Used {
-    /// `None` for one that has ended, or that cannot be read.
+    /// Returns `None` if the process has ended or cannot be read.
     fn of(proc: &Path, pid: u32) -> Option<Self> {
         let process = process(proc, pid)?;
         let stat = process.stat().ok()?;
-        // A zombie was reported when it ended.
+        // The exit of a zombie was already reported.
         if matches!(stat.state(), Ok(ProcState::Zombie | ProcState::Dead)) {
             return None;
         }
@@ -157,8 +158,7 @@ impl Used {
         })
     }
 
-    /// What it used since it was last read, as the kernel side reports it for others; `None` when it
-    /// has ended.
+    /// Returns the CPU time since the last reading in the format of the kernel side; `None` if the process has ended.
     fn sample(
         &mut self,
         proc: &Path,
@@ -183,7 +183,7 @@ impl Used {
             ..TaskSample::default()
         };
         sample.counters.v[Counter::CpuTime.index()] = cpu_ns.saturating_sub(self.cpu_ns);
-        // The kernel writes the name as it is; its last byte is a line feed.
+        // The kernel writes the name unescaped, followed by a line feed.
         let comm = fs::read(proc.join(format!("{pid}/comm"))).ok()?;
         let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
         let kept = sample.comm.len() - 1;
@@ -196,7 +196,7 @@ impl Used {
     }
 }
 
-/// The id of the group that it is in.
+/// Returns the id of the process's cgroup.
 fn cgroup(process: &Process, hierarchy: &Hierarchy) -> Option<u64> {
     let mount = hierarchy.mount.as_ref()?;
     let groups = process.cgroups().ok()?;
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Everybody is there but this process.
+    /// Returns a snapshot that lists every process but this one.
     fn without_self(taken_ns: u64) -> Snapshot {
         let own = std::process::id();
         Snapshot {

@@ -1,4 +1,4 @@
-//! Time of the CPUs: elapsed, idle.
+//! Adds up the time of the CPUs: elapsed and idle time, interrupts and steal.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::AddAssign;
@@ -6,34 +6,33 @@ use std::ops::AddAssign;
 use noctule_kernel::{CpuSlot, Scheduler, Snapshot, Topology, sample_flag};
 use noctule_model::{Counter, Counters, CpuRow, Group, Node, PackageRow, PackageUse};
 
-/// Adds up the time of CPUs while they are online. A CPU's slot goes on ageing while it is offline,
-/// so only growth between two snapshots that both saw it counts.
+/// Adds up the time of CPUs while they are online. The slot of an offline CPU keeps its values, so only growth between
+/// two snapshots that both include the CPU counts.
 pub(super) struct NodeTime {
     last_ns: u64,
-    /// What each CPU had at the last snapshot; `None` before the first.
+    /// Idle time of each CPU at the last snapshot; `None` before the first one.
     idle: Option<HashMap<u32, Idle>>,
-    /// By package.
+    /// Time by package.
     times: Vec<Time>,
-    /// By CPU, those included that were online once.
+    /// Time by CPU, including CPUs that are now offline.
     cpus: BTreeMap<u32, CpuTime>,
     idle_switches: u64,
-    /// CPU time of all threads, up to the last snapshot.
+    /// CPU time of all threads up to the last snapshot.
     used_ns: u64,
     scheduler: Scheduler,
     started_ns: u64,
 }
 
-/// Time of the CPUs of a package, and how many are online.
+/// Time of the CPUs of a package, and the number of CPUs online.
 #[derive(Clone, Copy, Default)]
 struct Time {
     cpus: u32,
     elapsed_ns: u64,
     idle_ns: u64,
-    /// What its idle CPUs counted.
+    /// Hardware counters of idle CPUs.
     on_idle: Counters,
 }
 
-/// Time of one CPU.
 #[derive(Clone, Copy, Default)]
 struct CpuTime {
     elapsed_ns: u64,
@@ -42,22 +41,22 @@ struct CpuTime {
     steal_ns: u64,
 }
 
-/// What all threads used, ever, and what of it on each package.
+/// Total usage of all threads since the start, and its parts by package.
 pub(super) type Used = (Counters, Vec<PackageUse>);
 
-/// The idle task of one CPU, and what interrupts and the host took of the CPU.
+/// The idle task of a CPU, and the time that interrupts and the host took.
 #[derive(Clone, Copy, Default)]
 struct Idle {
     ns: u64,
     switches: u64,
     stolen: u64,
     interrupts: u64,
-    /// It has switched, and knows these.
+    /// Whether the CPU has switched since the start, so that `stolen` and `interrupts` are set.
     known: bool,
 }
 
 impl Idle {
-    /// What came of a CPU's time since an earlier moment; `elapsed_ns` have gone by.
+    /// Returns how the time of a CPU was spent since an earlier reading. `elapsed_ns` is the time in between.
     fn since(&self, before: &Self, elapsed_ns: u64) -> CpuTime {
         let grown = |of: fn(&Self) -> u64| match before.known {
             true => of(self).saturating_sub(of(before)),
@@ -96,9 +95,11 @@ impl NodeTime {
         }
     }
 
-    /// `used`: by all threads, ever; `hidden_ns`: of that, since the last snapshot, by processes of
-    /// which programs see no switch. A CPU that is idle before and after such a process counts as idle
-    /// throughout: what is more than all there is was theirs.
+    /// Returns the node and its packages. `used` is the total usage of all threads. `hidden_ns` is the CPU time of
+    /// hidden processes since the last snapshot.
+    ///
+    /// Programs do not see switches to hidden processes, so a CPU that is idle before and after counts as idle
+    /// throughout. If idle and used time exceed the elapsed time, the excess belongs to hidden processes.
     pub(super) fn finish(
         &mut self,
         snapshot: &Snapshot,
@@ -130,7 +131,7 @@ impl NodeTime {
             time.cpus += 1;
             time.on_idle += &slot.idle_values();
             let before = match &self.idle {
-                // What was taken before the start does not count.
+                // Time before the start does not count.
                 None => Some(Idle {
                     ns: 0,
                     switches: 0,
@@ -201,7 +202,7 @@ impl NodeTime {
         parts.map(row).collect()
     }
 
-    /// Each CPU that was online at the last snapshot, which this is.
+    /// Returns the CPUs that were online in this snapshot, which must be the last one.
     pub(super) fn cpus(&self, snapshot: &mut Snapshot) -> Vec<CpuRow> {
         let mut holders: HashMap<u32, Vec<(Group, u64)>> = snapshot.holders.drain(..).collect();
         let online = snapshot.cpus.iter().map(|(cpu, _)| *cpu);
@@ -221,13 +222,13 @@ impl NodeTime {
         online.map(row).collect()
     }
 
-    /// Idle time of a CPU up to `now`, the slice that has not ended included. A CPU that has not
-    /// switched since the start is idle unless a thread was seen on it, and one that has switched
-    /// since `now` has kept what it was.
+    /// Returns the idle time of a CPU up to `now`, including the current time slice. A CPU that has not switched since
+    /// the start is idle unless a thread was seen on it. For a CPU that has switched since `now`, the slot holds the
+    /// earlier value.
     fn idle_of(&self, slot: &CpuSlot, now: u64, busy: bool) -> u64 {
         let (since, idle) = match slot.since {
             0 => (self.started_ns, !busy),
-            // The switch to the idle task was not seen.
+            // The switch to the idle task was missed.
             since if slot.pid != 0 && slot.idle_began > since => (slot.idle_began, true),
             since => (since, slot.pid == 0),
         };
@@ -244,7 +245,7 @@ impl Time {
     }
 }
 
-/// Takes what hidden processes used out of idle time, as far as that is more than there was room for.
+/// Subtracts the CPU time of hidden processes from idle time, as far as idle and used time exceed the elapsed time.
 fn not_idle(grown: &mut [Time], used_ns: u64, hidden_ns: u64) {
     let elapsed_ns: u64 = grown.iter().map(|time| time.elapsed_ns).sum();
     let idle_ns: u64 = grown.iter().map(|time| time.idle_ns).sum();
@@ -266,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// A snapshot of CPUs: number, end of the last slice, idle time until then, running thread.
+    /// Returns a snapshot of CPUs: number, end of the last slice, idle time until then, running thread.
     fn at(taken_ns: u64, cpus: &[(u32, u64, u64, u32)]) -> Snapshot {
         let slot = |&(cpu, since, idle_ns, pid): &(u32, u64, u64, u32)| {
             (
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Of a machine with one package.
+    /// Returns the node of a machine with one package.
     fn finish(node: &mut NodeTime, snapshot: &Snapshot, used: Counters, hidden_ns: u64) -> Node {
         let used = (used, vec![PackageUse::from(&used)]);
         let (node, packages) = node.finish(snapshot, used, hidden_ns, &one_package(), None);
@@ -308,7 +309,7 @@ mod tests {
     #[test]
     fn a_slice_that_has_not_ended_counts_up_to_now() {
         let mut node = NodeTime::new(100, Scheduler::default());
-        // CPU 0 is idle since 150, CPU 1 runs thread 7 since 120 after 20 of idling.
+        // CPU 0 has been idle since 150. CPU 1 has run thread 7 since 120, after being idle for 20.
         let snapshot = at(200, &[(0, 150, 30, 0), (1, 120, 20, 7)]);
         assert_eq!(times(&mut node, &snapshot), (2, 200, 80 + 20));
     }
@@ -349,13 +350,13 @@ mod tests {
             (node.interrupt_ns, node.steal_ns.or(node.steal_included_ns))
         };
         let mut node = NodeTime::new(0, known);
-        // Of the time before the start.
+        // From before the start.
         assert_eq!(taken(&mut node, 900, 600), (Some(0), Some(0)));
         assert_eq!(taken(&mut node, 1000, 630), (Some(30), Some(70)));
         let mut node = NodeTime::new(0, Scheduler::default());
         taken(&mut node, 900, 600);
         assert_eq!(taken(&mut node, 1000, 630), (None, None));
-        // A kernel includes it in used and idle time, or keeps it apart, and not both.
+        // A kernel either includes steal time in used and idle time or accounts for it separately, never both.
         for steal in [false, true] {
             let host = true;
             let known = Scheduler {
@@ -380,11 +381,11 @@ mod tests {
     #[test]
     fn a_switch_to_the_idle_task_that_was_not_seen() {
         let mut node = NodeTime::new(0, Scheduler::default());
-        // The walk saw that thread 7 has gone.
+        // The task iterator found that thread 7 is gone.
         let mut gone = at(100, &[(0, 20, 0, 7)]);
         gone.cpus[0].1.idle_began = 30;
         assert_eq!(times(&mut node, &gone), (1, 100, 70));
-        // What was noted before the last switch says nothing.
+        // A value from before the last switch is out of date.
         let mut runs = at(200, &[(0, 150, 120, 7)]);
         runs.cpus[0].1.idle_began = 30;
         assert_eq!(times(&mut node, &runs), (1, 200, 120));
@@ -400,7 +401,7 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         let idle = at(100, &[(0, 10, 10, 0)]);
         assert_eq!(finish(&mut node, &idle, used(30), 20).idle_ns, 80);
-        // More than they used is no fault of theirs.
+        // Any excess above the CPU time of hidden processes stays.
         let idle = at(200, &[(0, 10, 10, 0)]);
         assert_eq!(finish(&mut node, &idle, used(60), 20).idle_ns, 160);
         let idle = at(300, &[(0, 10, 10, 0)]);
@@ -412,10 +413,10 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         let both = at(100, &[(0, 50, 0, 7), (1, 50, 50, 0)]);
         assert_eq!(times(&mut node, &both), (2, 200, 100));
-        // CPU 1 goes offline: its slot is not read, and the idle task stays in it.
+        // CPU 1 goes offline. Its slot is not read, and the idle task stays in it.
         let one = at(200, &[(0, 50, 0, 7)]);
         assert_eq!(times(&mut node, &one), (1, 300, 100));
-        // It is back: nothing of the time away counts, neither as elapsed nor as idle.
+        // CPU 1 is back. The time while it was offline counts neither as elapsed nor as idle.
         let back = at(300, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
         assert_eq!(times(&mut node, &back), (2, 400, 100));
         let mut later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
@@ -426,7 +427,7 @@ mod tests {
             cpus.iter().map(time).collect::<Vec<_>>(),
             [(0, 400, 0), (1, 200, 200)]
         );
-        // One that is away is not listed.
+        // An offline CPU is not listed.
         assert_eq!(node.cpus(&mut at(500, &[(0, 50, 0, 7)])).len(), 1);
     }
 
