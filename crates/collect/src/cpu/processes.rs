@@ -1,4 +1,4 @@
-//! From threads to processes.
+//! Sums up threads by process.
 
 use std::time::Duration;
 
@@ -8,58 +8,59 @@ use noctule_model::{CgroupId, Comm, Counters, IdMap, IdSet, ProcessId, ProcessRo
 use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 
-/// Batches for which a process that is gone is kept at least: its record comes late, and has only what
-/// no batch has.
+/// Minimum number of batches for which a process is kept after it is gone. Its record comes late, and only has the
+/// usage that no batch has shown.
 const MISSED: u32 = 3;
 
-/// Rows of processes that ended, in one batch. Some 1 KiB each: a flood of short processes must not decide how
-/// much memory a batch takes.
+/// Maximum number of rows for ended processes in one batch. Each takes about 1 KiB, so a flood of short processes must
+/// not decide the size of a batch.
 const ENDED_ROWS: usize = 8192;
 
-/// The name of the row in which the others of a batch are added up.
+/// Name of the row that sums up the ended processes without their own row.
 const OVERFLOW: &[u8] = b"_overflow";
 
-/// The living processes.
+/// Live processes, and those that are gone but not yet reported.
 pub(super) struct Processes {
-    /// How many the machine has.
+    /// Number of packages of the machine.
     packages: usize,
     grace_ns: u64,
-    /// The moment of the batch before.
+    /// Time of the previous batch.
     before_ns: u64,
     now_ns: u64,
-    /// Each by itself: a table has up to twice the room that it needs, and they are large.
+    /// Boxed, because a table has up to twice the capacity that it needs, and entries are large.
     living: IdMap<ProcessId, Box<Living>>,
-    /// What is added to processes for this batch alone.
+    /// Values added to processes for this batch only.
     besides: IdMap<(ProcessId, u32), Counters>,
-    /// Processes that were reaped, and of which the end was not reported before this batch.
+    /// Processes that were reaped and whose exit was not reported before this batch.
     reaped: Vec<ProcessId>,
-    /// Followed processes that are there.
+    /// Number of live followed processes.
     followed: u64,
-    /// What processes used that ended and have no row. Only goes up; there is none before the first.
+    /// Usage of ended processes without their own row; `None` before the first one. It only grows.
     overflow: Option<ProcessRow>,
 }
 
-/// Small, for there are many, and most sleep.
+/// Kept small, because there are many and most of them sleep.
 #[derive(Default)]
 struct Living {
     row: ProcessRow,
     parts: Parts<Part>,
-    /// Something was added in this batch.
+    /// Whether something was added in this batch.
     changed: bool,
-    /// The last batch in which it was there, when it is not any more, and how many have come since.
+    /// If the process is gone, the time of the last batch in which it was alive. `missed` is the number of batches
+    /// since then.
     gone_ns: Option<u64>,
     missed: u32,
-    /// When a thread of it was read.
+    /// When one of its threads was last read.
     read_ns: u64,
 }
 
-/// What a process used on one package.
+/// Usage of a process on one package.
 #[derive(Default)]
 struct Part {
     shown: Counters,
-    /// What its threads used, as far as they were read.
+    /// Usage of its threads, as far as it was read.
     reported: Counters,
-    /// What ended threads and earlier groups left, where they did.
+    /// Usage of ended threads and in earlier cgroups, if any.
     carried: Option<Box<Counters>>,
 }
 
@@ -87,8 +88,8 @@ impl Processes {
         }
     }
 
-    /// Adds what a thread used since it was read before. `running`: what will be read later of the
-    /// time for which it is on its CPU.
+    /// Adds what a thread used since it was last read. `running` is the part of its current time slice that will be
+    /// read later.
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
         let now = self.now_ns;
         if *running != Counters::default() {
@@ -107,7 +108,7 @@ impl Processes {
         }
     }
 
-    /// Notes what ended threads and earlier groups left to the process.
+    /// Sets the usage of ended threads and in earlier cgroups.
     pub(super) fn carry(&mut self, sample: &TaskSample) {
         let part = self.living(sample).parts.of(sample.package);
         part.carried = Some(Box::new(sample.values()));
@@ -116,7 +117,7 @@ impl Processes {
         }
     }
 
-    /// Adds what a thread used that was settled while the snapshot was taken.
+    /// Adds the usage of a thread that was settled while the snapshot was taken.
     pub(super) fn add_late(&mut self, sample: &TaskSample) {
         let besides = self.besides.entry((id(sample), sample.package));
         *besides.or_default() += &sample.values();
@@ -129,7 +130,7 @@ impl Processes {
     fn living(&mut self, sample: &TaskSample) -> &mut Living {
         let id = id(sample);
         let living = self.living.entry(id).or_insert_with(|| {
-            // Until its leader is read.
+            // Describes the process by this thread until its leader is read.
             let mut living = Box::<Living>::default();
             describe(&mut living.row, sample);
             living
@@ -139,15 +140,15 @@ impl Processes {
         living
     }
 
-    /// Brings the rows up to date. `there`: the processes that are there, where that is known.
+    /// Updates the rows. `there` lists the live processes, if known.
     pub(super) fn settle(&mut self, there: Option<&IdSet<(u32, u64)>>) {
-        // The record of an end may come with the batch after the one that misses the process, and
-        // batches may be further apart than the grace.
+        // The exit record may come with the batch after the one that misses the process. Batches may be further apart
+        // than the grace.
         let (now, before, grace) = (self.now_ns, self.before_ns, self.grace_ns);
         if let Some(there) = there {
             self.followed = 0;
             for (id, living) in &mut self.living {
-                // It can have been born after it was looked who is there.
+                // The process may have started after live processes were listed.
                 match there.contains(&(id.pid, id.start_ns)) || living.read_ns == now {
                     true => living.gone_ns = None,
                     false => _ = living.gone_ns.get_or_insert(before),
@@ -178,20 +179,21 @@ impl Processes {
                 for more in part.carried.as_deref().into_iter().chain(besides) {
                     sum += more;
                 }
-                // A thread that ended while the snapshot was taken is missing from it for once.
+                // A thread that ended while the snapshot was taken is missing from this one sum.
                 part.shown = part.shown.max(&sum);
             }
         }
     }
 
-    /// How many followed processes are there, as of the last time that this was known.
+    /// Returns the number of live followed processes, as last known.
     pub(super) fn followed(&self) -> u64 {
         self.followed
     }
 
-    /// Those that live, and those that have ended, with their last figures: these are taken out
-    /// first, so that nobody is in both with what was known of him before. Of those that ended and had
-    /// no row yet only so many get one; the others share one, which stays among the living with pid 0.
+    /// Returns the rows of live and of ended processes.
+    ///
+    /// Ended processes are removed first, so that none is in both lists. At most [`ENDED_ROWS`] of the processes that
+    /// never had a row get one. The others share the overflow row, which is listed among the live ones with PID 0.
     pub(super) fn rows(
         &mut self,
         ended: &[TaskSample],
@@ -203,8 +205,8 @@ impl Processes {
             let Some(row) = self.end(sample) else {
                 continue;
             };
-            // A command that is followed is answered for in full. And what a row has shown already must
-            // not come again in the shared one.
+            // A followed command must be complete. A process that already had a row must not be counted again in the
+            // overflow row.
             if exited.len() < ENDED_ROWS || row.followed || had_row {
                 exited.push(row);
             } else {
@@ -231,7 +233,7 @@ impl Processes {
     }
 
     fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
-        // With what is carried.
+        // This includes what is carried.
         let end =
             |part: &mut Part| part.shown = part.shown.max(&(part.reported + &sample.values()));
         if sample.is(sample_flag::ELSEWHERE) {
@@ -242,7 +244,7 @@ impl Processes {
         let Living {
             mut row, mut parts, ..
         } = *living;
-        // What is carried says who the process was when its first thread ended.
+        // A carried sample describes the process as of the exit of its first thread.
         if row.id != id(sample) || !sample.is(sample_flag::CARRIED) {
             describe(&mut row, sample);
         }
@@ -278,7 +280,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A process of one thread, as the kernel lists it.
+    /// Returns a process with one thread, as the kernel lists it.
     fn sample(pid: u32, cgroup: u64) -> TaskSample {
         TaskSample {
             pid,
@@ -289,7 +291,7 @@ mod tests {
         }
     }
 
-    /// One batch: what each process reports, as pid, group, and whether it is gone.
+    /// Takes one batch: for each process the reported PID, cgroup, and whether it is gone.
     fn step(
         processes: &mut Processes,
         seconds: u64,
@@ -339,7 +341,7 @@ mod tests {
         step(&mut processes, 1, &[sample(7, 1)], &[]);
         let after = step(&mut processes, 2, &[], &[]);
         assert_eq!(after, [vec![(7, 1, true)], vec![]]);
-        // However far batches are apart, and for some of them.
+        // However far apart batches are, the process stays for some of them.
         for seconds in [12, 22] {
             let after = step(&mut processes, seconds, &[], &[]);
             assert_eq!(after, [vec![(7, 1, true)], vec![]]);
@@ -356,7 +358,7 @@ mod tests {
         processes.begin(10 * SECOND);
         processes.add(&sample(7, 1), &used, &Counters::default());
         processes.settle(None);
-        // It is gone, and its record comes two batches later.
+        // The process is gone, and its record comes two batches later.
         step(&mut processes, 20, &[], &[]);
         step(&mut processes, 30, &[], &[]);
         processes.begin(40 * SECOND);
@@ -404,7 +406,7 @@ mod tests {
         processes.settle(None);
         let (living, _) = processes.rows(&[], &BlockedThreads::default());
         assert_eq!(living[0].counters[Counter::CpuTime], 3600 * SECOND);
-        // It ends as the last of a flood.
+        // The process ends as the last one of a flood.
         let mut flood: Vec<TaskSample> = (2..=ENDED_ROWS as u32 + 2)
             .map(|pid| used(pid, 7))
             .collect();
@@ -435,7 +437,7 @@ mod tests {
         };
         processes.begin(SECOND);
         processes.carry(&sums(sample_flag::CARRIED | sample_flag::GONE, 40));
-        // The walk met it before it was reaped.
+        // The task iterator saw the process before it was reaped.
         processes.settle(Some(&IdSet::from_iter([(7, 0)])));
         let (living, _) = processes.rows(&[], &BlockedThreads::default());
         let row = &living[0];

@@ -1,4 +1,4 @@
-//! Who waited: extends what the kernel side holds beyond its rows, which go with their groups.
+//! Keeps waits beyond the life of the kernel side's rows, which are removed with their groups.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, Idle, WaitRow};
 
 use crate::ledger::{Ledger, Released, Row};
 
-/// The distributions and the matrix of victims and culprits.
+/// The wait histograms and the blame matrix.
 pub(super) struct Waits {
     groups: Ledger<Group, Histogram>,
-    /// By victim and culprit.
+    /// Cells by victim and culprit.
     cells: Ledger<(Group, Group), Blame>,
     released: Released<Group>,
-    /// The waits of groups that are no longer listed.
+    /// Waits of groups that are no longer listed.
     retired: Histogram,
-    /// How many cells the kernel side has room for.
+    /// Capacity of the kernel side, in cells.
     room: usize,
-    /// Cells that can give their rows to others.
+    /// Tracks cells that may give up their rows.
     idle: Idle<(Group, Group), Blame>,
 }
 
-/// Rows of the kernel side that may be taken out, because they are settled here.
+/// Rows of the kernel side that may be deleted.
 #[derive(Default)]
 pub(super) struct Settled {
     pub(super) groups: Vec<Group>,
-    /// Victim, culprit, and what was settled.
+    /// Victim, culprit, and the value that was settled.
     pub(super) cells: Vec<(Group, Group, Blame)>,
-    /// Other cells, which are not settled: see [`Waits::forget`].
+    /// Idle cells, which are not settled; see [`Waits::forget`].
     pub(super) idle: Vec<(Group, Group)>,
 }
 
 impl Waits {
-    /// The kernel side has room for so many cells.
+    /// `room` is the capacity of the kernel side, in cells.
     pub(super) fn new(grace: Duration, room: usize) -> Self {
         Self {
             groups: Ledger::new(),
@@ -45,8 +45,8 @@ impl Waits {
         }
     }
 
-    /// Takes a snapshot. `released` are cgroups in which nobody can wait any more; what their rows
-    /// hold is settled, and the rows may be taken out.
+    /// Adds a snapshot. No thread can wait in a `released` cgroup any more. The values of its rows are settled, and the
+    /// rows may be deleted.
     pub(super) fn update(&mut self, snapshot: &Snapshot, released: &[CgroupId]) -> Settled {
         for id in released {
             self.released.note(Group::Cgroup(*id), snapshot.taken_ns);
@@ -89,14 +89,14 @@ impl Waits {
         }
     }
 
-    /// Adds to a cell what came after the snapshot and before its row was taken out.
+    /// Adds what a cell counted between the snapshot and the removal of its row.
     pub(super) fn add(&mut self, victim: Group, culprit: Group, late: &Blame) {
         self.cells.row((victim, culprit)).settled += late;
     }
 
-    /// Cells whose rows are to be taken out, because there is hardly room for others and they did not grow
-    /// for a while: without it, who comes after all places are taken would never have a name. So many are taken out
-    /// already, because a group of theirs was released.
+    /// Returns cells whose rows should be deleted because there is hardly any room for others and they did not grow for
+    /// a while. Otherwise, new culprits would stay unnamed once all rows are taken. `taken_out` is the number of rows
+    /// already deleted because a group was released.
     fn idle(&mut self, snapshot: &Snapshot, taken_out: usize) -> Vec<(Group, Group)> {
         let released = &self.released;
         let cells = || {
@@ -110,15 +110,14 @@ impl Waits {
         self.idle.of(snapshot.taken_ns, taken, self.room, cells)
     }
 
-    /// The row of this cell was taken out, and had `last`. The victim keeps what it waited, without a name.
+    /// Handles the removal of a cell's row, whose final value was `last`. The victim keeps its wait as unnamed.
     pub(super) fn forget(&mut self, victim: Group, culprit: Group, last: Blame) {
         self.cells.row((victim, culprit)).row = last;
         let total = self.cells.remove(&(victim, culprit));
         self.cells.row((victim, Group::Unnamed)).settled += &total;
     }
 
-    /// Forgets the groups that were released long ago. What they did to others stays, without a
-    /// name.
+    /// Drops the groups whose grace is over. Waits that they caused become unnamed.
     fn retire(&mut self, now: u64) {
         if !self.released.any_over(now) {
             return;
@@ -148,7 +147,7 @@ impl Waits {
         self.groups.iter().map(row).collect()
     }
 
-    /// All groups together, those that are no longer listed included.
+    /// Returns the sum of all groups, including those that are no longer listed.
     pub(super) fn all(&self) -> Histogram {
         let mut all = self.retired.clone();
         for (_, counts) in self.groups.iter() {
@@ -222,7 +221,7 @@ mod tests {
             preemptions: 0,
         };
         assert_eq!(settled.cells, [(A, B, last)]);
-        // The row was taken out, and somebody made it anew.
+        // The row was deleted and then created again.
         waits.update(&snapshot(3, &[(A, 1)], &[(A, B, 5)]), &[]);
         assert_eq!(waits.all().count(), 5);
         assert_eq!(blamed(&waits), [(A, B, 17)]);
@@ -252,7 +251,7 @@ mod tests {
             let snapshot = snapshot(second * SECOND, &[], &cells);
             let idle = waits.update(&snapshot, &[]).idle;
             for &(victim, culprit) in &idle {
-                // One of them grew after the snapshot.
+                // One of the cells grew after the snapshot.
                 let wait_ns = if culprit == culprits[0] { 10 } else { 13 };
                 let preemptions = 0;
                 waits.forget(
