@@ -1,5 +1,5 @@
-//! What a group is allowed: its weight, the CPUs that its threads may use, its pressure; and how idle
-//! each CPU was meanwhile. Read when an answer is written, from the files of the kernel.
+//! Reads the settings of a group (weight, allowed CPUs) and its pressure, and how idle each CPU was. The kernel's files
+//! are read when an answer is printed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,45 +12,44 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 use crate::quotas::Quota;
 
-/// Threads that are asked for their CPUs, at most.
+/// Maximum number of threads whose allowed CPUs are read.
 const THREADS: usize = 256;
-/// Threads of the machine of which is noted what they have used, at most.
+/// Maximum number of threads of the machine whose CPU time is recorded.
 const NOTED: usize = 8192;
-/// What the kernel says of a thread is shorter: a name, and some fifty numbers of up to twenty digits.
+/// Upper bound of the size of a thread's `stat`: a name, and about fifty numbers of up to twenty digits.
 const LONGEST_STAT: usize = 2048;
 
-/// The files of the kernel.
+/// Reads the kernel's files.
 #[derive(Clone, Debug)]
 pub struct SettingFiles {
-    /// Where `proc` and `sys` are mounted.
+    /// Root directory of the mounts of `proc` and `sys`.
     root: PathBuf,
-    /// Where the hierarchy is.
+    /// Mount point of the cgroup hierarchy.
     mount: PathBuf,
 }
 
-/// Numbers of CPUs.
 pub type CpuNumbers = BTreeSet<u32>;
 
-/// Time of each CPU since boot, in the kernel's ticks: number, idle, all.
+/// Time of each CPU since boot, in the kernel's ticks: number, idle time, total time.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTimes(Vec<(u32, u64, u64)>);
 
-/// What the threads of the machine had used of the CPU at one moment, in the kernel's ticks, by id and start.
+/// CPU time of the machine's threads at one time, in the kernel's ticks, by id and start.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTimes(HashMap<(u32, u64), u64>);
 
-/// What the kernel says of a thread.
+/// Fields of a thread's `stat`.
 struct ThreadStat {
-    /// Its id and its start.
+    /// Id and start of the thread.
     id: (u32, u64),
-    /// What it has used of the CPU, in ticks.
+    /// CPU time in ticks.
     used: u64,
     real_time: Option<RealTime>,
 }
 
 impl ThreadStat {
-    /// Of a thread, named in the folder `task` of its process. It is one of thousands: the path is walked from that
-    /// folder, and the file is read at once.
+    /// Reads the `stat` of a thread. `folder` is the `task` directory of its process. There may be thousands of
+    /// threads, so the path is resolved from that directory, and the file takes a single read.
     fn read(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let id = name.parse().ok()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -58,10 +57,10 @@ impl ThreadStat {
         let mut buffer = [0; LONGEST_STAT];
         let length = rustix::io::read(&file, &mut buffer).ok()?;
         let text = &buffer[..length];
-        // The name, in brackets, can have any bytes.
+        // The name is in parentheses and may contain any bytes.
         let fields = &text[1 + text.iter().rposition(|byte| *byte == b')')?..];
         let mut fields = str::from_utf8(fields).ok()?.split_ascii_whitespace();
-        // The first one behind it is the third of all.
+        // The first field after the name is the third of the file.
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
         let (user, system) = (number(14 - 3)?, number(0)?);
         let start = number(22 - 16)?;
@@ -76,7 +75,7 @@ impl ThreadStat {
 }
 
 impl SettingFiles {
-    /// Below this root, with the hierarchy at this mount.
+    /// Creates a reader for this root and this mount point of the hierarchy.
     pub fn new(root: &Path, mount: &Path) -> Self {
         Self {
             root: root.to_owned(),
@@ -89,31 +88,31 @@ impl SettingFiles {
         fs::read_to_string(folder.join(file)).ok()
     }
 
-    /// How much CPU time the group at that path gets beside its siblings. `None` for the root, and where
-    /// the controller is not on.
+    /// Returns the CPU weight of the group relative to its siblings. Returns `None` for the root, and if the controller
+    /// is not enabled.
     pub fn weight(&self, path: &str) -> Option<CpuWeight> {
         let number = |file| self.read(path, file)?.trim().parse::<u64>().ok();
         let weight = || number("cpu.weight").map(CpuWeight::Weight);
         let shares = || number("cpu.shares").map(CpuWeight::Shares);
-        // The root of v1 has a file, and no siblings.
+        // On cgroup v1, the root has the file but no siblings.
         (path != "/").then(|| weight().or_else(shares))?
     }
 
-    /// Whether the group at that path runs only when nobody else wants the CPU: its weight means nothing then.
-    /// `None` for the root, where the controller is not on, and before Linux 5.15.
+    /// Returns whether the group runs only when nothing else wants the CPU. Its weight is irrelevant in that case.
+    /// Returns `None` for the root, if the controller is not enabled, and before Linux 5.15.
     pub fn idle(&self, path: &str) -> Option<bool> {
         let read = || Some(self.read(path, "cpu.idle")?.trim() == "1");
         (path != "/").then(read)?
     }
 
-    /// How many CPUs the quota of the group itself gives it. `None` where it has none.
+    /// Returns how many CPUs the group's own quota allows; `None` without a quota.
     pub fn limit(&self, path: &str) -> Option<f64> {
         let folder = self.mount.join(path.strip_prefix('/')?);
         Some(Quota::read(&folder)?.cpus())
     }
 
-    /// Part of the last ten seconds in which some thread of the group waited for a CPU, by the
-    /// kernel's own account, in percent.
+    /// Returns the kernel's PSI `some avg10`: the part of the last ten seconds in which some thread of the group waited
+    /// for a CPU, in percent.
     pub fn pressure(&self, path: &str) -> Option<f64> {
         let text = self.read(path, "cpu.pressure")?;
         let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
@@ -121,7 +120,7 @@ impl SettingFiles {
         value.parse().ok()
     }
 
-    /// Processes of the group and of those below it.
+    /// Returns the processes of the group and its descendants.
     pub fn processes(&self, path: &str) -> Vec<u32> {
         let mut pids = Vec::new();
         let mut folders = vec![self.mount.join(path.trim_start_matches('/'))];
@@ -138,16 +137,17 @@ impl SettingFiles {
         pids
     }
 
-    /// The CPUs that the busy threads of these processes may use, all together. `None` where none is left.
+    /// Returns the union of the CPUs that the busy threads of these processes may use; `None` if no process is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
         let (busy, _) = self.busy_threads(pids);
         let cpus: CpuNumbers = busy.into_iter().flatten().collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    /// The busy threads of the processes that are directly in the group at that path, and the CPUs that are online and
-    /// that any of them may use. `None` for the root group, which has the threads of the kernel, and where none is left.
-    /// Also returns how many threads it read, busy or not.
+    /// Returns the number of busy threads directly in the group, and of online CPUs that any of them may use.
+    ///
+    /// Returns `None` for the root group, which contains the kernel's threads, and if no thread is left. The second
+    /// value is the number of threads read, busy or not.
     pub fn room(&self, path: &str) -> (Option<ThreadRoom>, usize) {
         let Some(text) = self.read(path, "cgroup.procs").filter(|_| path != "/") else {
             return (None, 0);
@@ -163,9 +163,11 @@ impl SettingFiles {
         (room, read)
     }
 
-    /// The CPUs that each thread of these processes may use, of those that ran or waited for at least a hundredth of
-    /// what all did since they began: what only starts and waits for others is mostly free to run anywhere.
-    /// Also returns how many threads it read.
+    /// Returns the allowed CPUs of each busy thread, and how many threads were read.
+    ///
+    /// A thread is busy if it ran or waited for at least a hundredth of the sum over all threads since they started.
+    /// Others, such as a main thread that only starts and joins the rest, are usually not pinned and would widen the
+    /// result.
     fn busy_threads(&self, pids: &[u32]) -> (Vec<CpuNumbers>, usize) {
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
@@ -178,7 +180,7 @@ impl SettingFiles {
                 let mut lines = status.lines();
                 let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
                 let cpus = list.into_iter().flat_map(numbers).collect();
-                // How long it ran, and how long it waited.
+                // Time spent running, and time spent waiting.
                 let times = read("schedstat");
                 let times = times
                     .split_whitespace()
@@ -195,8 +197,8 @@ impl SettingFiles {
         (busy.map(|(_, cpus)| cpus).collect(), read)
     }
 
-    /// What the threads of the group at that path and of those below it are in that neither run nor want a CPU: those
-    /// that most are in come first.
+    /// Returns the states of threads in the group and its descendants that neither run nor want a CPU, the most
+    /// frequent state first.
     pub fn asleep(&self, path: &str) -> Vec<AsleepThreads> {
         let mut found: BTreeMap<Asleep, AsleepThreads> = BTreeMap::new();
         let mut read = 0;
@@ -206,11 +208,11 @@ impl SettingFiles {
                 read += 1;
                 let text = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
                 let stat = text("stat");
-                // The name, in brackets, can have any characters.
+                // The name is in parentheses and may contain any characters.
                 let state = stat
                     .rsplit_once(") ")
                     .and_then(|(_, rest)| rest.chars().next());
-                // "0": it is in none, or it may not be read.
+                // "0" means that the thread sleeps in no kernel function, or that reading is not permitted.
                 let wchan = Some(text("wchan")).filter(|wchan| !matches!(wchan.as_str(), "" | "0"));
                 let kind = Asleep::new(state.unwrap_or('X'), wchan.as_deref().unwrap_or_default());
                 let Some(kind) = kind else { continue };
@@ -228,7 +230,7 @@ impl SettingFiles {
         found
     }
 
-    /// The threads of a process.
+    /// Yields the threads of a process.
     fn threads(&self, pid: &str) -> impl Iterator<Item = ThreadStat> + use<> {
         let path = self.root.join("proc").join(pid).join("task");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -247,8 +249,7 @@ impl SettingFiles {
         })
     }
 
-    /// What the threads of the machine have used of the CPU until now. Where there are very many, of some it is not
-    /// noted.
+    /// Returns the CPU time of the machine's threads so far. If there are very many threads, some are left out.
     pub fn thread_times(&self) -> ThreadTimes {
         let processes = fs::read_dir(self.root.join("proc"));
         let processes = processes.into_iter().flatten().flatten();
@@ -258,32 +259,32 @@ impl SettingFiles {
         ThreadTimes(threads.map(|thread| (thread.id, thread.used)).collect())
     }
 
-    /// By which policy a process goes before all ordinary ones: that of its thread that has used the CPU most
-    /// since `earlier`; of one that was not noted then all counts. `None` where that is an ordinary one.
+    /// Returns the real-time policy of the thread that used most CPU time since `earlier`. A thread that is missing
+    /// there counts in full. Returns `None` if that thread has no real-time policy.
     pub fn real_time(&self, pid: u32, earlier: &ThreadTimes) -> Option<RealTime> {
         let threads = self.threads(&pid.to_string()).take(THREADS);
         let busiest = threads.max_by_key(|thread| {
             let before = earlier.0.get(&thread.id).copied().unwrap_or(0);
-            // Where the window had less than a tick of each, the time before it decides.
+            // If no thread used a whole tick since then, the total decides.
             (thread.used.saturating_sub(before), thread.used)
         });
         busiest?.real_time
     }
 
-    /// The CPUs that are online.
+    /// Returns the CPUs that are online.
     pub fn online(&self) -> CpuNumbers {
         let file = self.root.join("sys/devices/system/cpu/online");
         let text = fs::read_to_string(file).unwrap_or_default();
         numbers(&text).collect()
     }
 
-    /// How each CPU was used until now.
+    /// Returns the time of each CPU so far.
     pub fn cpu_times(&self) -> CpuTimes {
         let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let cpu = |line: &str| {
             let mut words = line.strip_prefix("cpu")?.split_whitespace();
             let number = words.next()?.parse().ok()?;
-            // User, nice, system, idle, iowait, irq, softirq, steal; guests are in the first two.
+            // User, nice, system, idle, iowait, irq, softirq, steal; guest time is included in the first two.
             let ticks: Vec<u64> = words.take(8).filter_map(|w| w.parse().ok()).collect();
             let idle = ticks.get(3)? + ticks.get(4)?;
             Some((number, idle, ticks.iter().sum()))
@@ -293,7 +294,7 @@ impl SettingFiles {
 }
 
 impl CpuTimes {
-    /// Part of the time since `earlier` for which each CPU was idle.
+    /// Returns the idle part of each CPU's time since `earlier`.
     pub fn idle_since(&self, earlier: &Self) -> Vec<(u32, f64)> {
         let one = |(number, idle, all): &(u32, u64, u64)| {
             let before = earlier.0.iter().find(|(cpu, ..)| cpu == number)?;
@@ -305,7 +306,7 @@ impl CpuTimes {
     }
 }
 
-/// A list as the kernel writes it: `0-3,8`.
+/// Parses a list as the kernel writes it: `0-3,8`.
 fn numbers(list: &str) -> impl Iterator<Item = u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -342,7 +343,8 @@ mod tests {
             ("cg/cpu.idle", "0\n"),
             ("cg/a/cpu.idle", "0\n"),
             ("cg/b/cpu.idle", "1\n"),
-            // One that is pinned and happens to run now is not all of them; one that does nothing is none.
+            // A pinned thread that happens to run now does not stand for all threads. A thread that does nothing does
+            // not count.
             (
                 "proc/7/task/7/status",
                 "State:\tR (running)\nCpus_allowed_list:\t1\n",
@@ -371,7 +373,7 @@ mod tests {
         assert_eq!(pids, [7, 8, 9]);
         let allowed = files.allowed(&pids).expect("some");
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
-        // Without schedstat each counts.
+        // Without schedstat, every thread counts.
         fs::remove_file(root.path().join("proc/7/task/7/schedstat")).expect("it is there");
         fs::remove_file(root.path().join("proc/8/task/8/schedstat")).expect("it is there");
         fs::remove_file(root.path().join("proc/8/task/9/schedstat")).expect("it is there");
@@ -449,7 +451,7 @@ mod tests {
             None,
         ];
         assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
-        // Of two threads the one that is the busiest in the window, and not the one that was before.
+        // Of two threads, the busier one in the window counts, even if the other one was busier before.
         let earlier = files.thread_times();
         assert_eq!(earlier.0.len(), 7);
         let later = stat("main", 15, 0, 0);
