@@ -1,6 +1,7 @@
-//! Sums that outlive the rows of the kernel side. A row is taken out of its table when its group is gone;
-//! its figures are settled here first. Some time later the group is retired: its figures move into a sum
-//! without a name.
+//! Sums that outlive the rows of the kernel side.
+//!
+//! When a group is removed, its figures are settled here before its row is deleted. After some time the group is
+//! retired, and its figures move to a sum without a name.
 
 use std::hash::Hash;
 use std::ops::AddAssign;
@@ -13,24 +14,23 @@ pub(crate) struct Ledger<K, T> {
     rows: IdMap<K, Row<T>>,
 }
 
-/// The figures of one key.
 #[derive(Default)]
 pub(crate) struct Row<T> {
-    /// The sum of rows of the kernel side that were taken out.
+    /// Sum of the kernel side's rows that were deleted.
     pub(crate) settled: T,
-    /// The row of the kernel side now.
+    /// The current row of the kernel side.
     pub(crate) row: T,
 }
 
 impl<T: Default + Clone + for<'a> AddAssign<&'a T>> Row<T> {
-    /// All that was ever counted.
+    /// Returns the sum since the start.
     pub(crate) fn total(&self) -> T {
         let mut total = self.settled.clone();
         total += &self.row;
         total
     }
 
-    /// The row of the kernel side is taken out; the next one begins at 0.
+    /// Handles the deletion of the kernel side's row. The next row begins at 0.
     pub(crate) fn settle(&mut self) {
         let row = std::mem::take(&mut self.row);
         self.settled += &row;
@@ -44,19 +44,19 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
         }
     }
 
-    /// The row of this key, which is made where there is none.
+    /// Returns the row of this key, creating it if necessary.
     pub(crate) fn row(&mut self, key: K) -> &mut Row<T> {
         self.rows.entry(key).or_default()
     }
 
-    /// Settles the row of this key, where there is one.
+    /// Settles the row of this key, if there is one.
     pub(crate) fn settle(&mut self, key: &K) {
         if let Some(row) = self.rows.get_mut(key) {
             row.settle();
         }
     }
 
-    /// The row of this key, where there is one.
+    /// Returns the row of this key, if there is one.
     pub(crate) fn get(&self, key: &K) -> Option<&Row<T>> {
         self.rows.get(key)
     }
@@ -65,13 +65,13 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
         self.rows.iter()
     }
 
-    /// Takes out one key, and returns its total.
+    /// Removes a key and returns its total.
     pub(crate) fn remove(&mut self, key: &K) -> T {
         let row = self.rows.remove(key);
         row.map_or_else(T::default, |row| row.total())
     }
 
-    /// Takes out each key that is `gone`, and gives its total to `keep`.
+    /// Removes each key for which `gone` returns `true`, and passes its total to `keep`.
     pub(crate) fn retire(&mut self, gone: impl Fn(&K) -> bool, mut keep: impl FnMut(&K, T)) {
         self.rows.retain(|key, row| {
             let goes = gone(key);
@@ -84,14 +84,14 @@ impl<K: Hash + Eq, T: Default + Clone + for<'a> AddAssign<&'a T>> Ledger<K, T> {
     }
 }
 
-/// Groups that were released, and when. Their ids do not come again, but late figures of them do.
+/// Groups that were released, and when. Their ids are not reused, but late figures may still refer to them.
 pub(crate) struct Released<K> {
     grace_ns: u64,
     at: IdMap<K, u64>,
 }
 
 impl<K: Hash + Eq> Released<K> {
-    /// A group is retired this long after its release.
+    /// Creates an empty list. A group is retired `grace` after its release.
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
             grace_ns: grace.as_nanos() as u64,
@@ -107,19 +107,19 @@ impl<K: Hash + Eq> Released<K> {
         self.at.contains_key(key)
     }
 
-    /// Whether its time of grace is over.
+    /// Returns whether the grace of a group is over.
     pub(crate) fn is_over(&self, key: &K, now_ns: u64) -> bool {
         let at = self.at.get(key);
         at.is_some_and(|at| now_ns.saturating_sub(*at) > self.grace_ns)
     }
 
-    /// Whether the time of grace of any is over.
+    /// Returns whether the grace of any group is over.
     pub(crate) fn any_over(&self, now_ns: u64) -> bool {
         let over = |at: &u64| now_ns.saturating_sub(*at) > self.grace_ns;
         self.at.values().any(over)
     }
 
-    /// Forgets those that were released longer ago than this, and than the time of grace.
+    /// Drops the groups that were released longer ago than both `after_ns` and the grace.
     pub(crate) fn forget(&mut self, now_ns: u64, after_ns: u64) {
         let after = after_ns.max(self.grace_ns);
         self.at.retain(|_, at| now_ns.saturating_sub(*at) <= after);

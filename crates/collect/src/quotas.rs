@@ -1,4 +1,4 @@
-//! CPU quotas of groups, and the kernel's account of them, from the files of the hierarchy.
+//! Reads the CPU quotas of groups, and the kernel's statistics about them, from the cgroup hierarchy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, Owner, QuotaRow};
 
-/// After so many batches groups that are throttled or wait are looked at again: a quota can be set on them, or on a
-/// group above them.
+/// Number of batches after which groups that are throttled or wait are checked again. A quota may have been set on them
+/// or on an ancestor.
 const AGAIN: u64 = 32;
 
-/// Groups with a quota. Quotas are looked for in the groups that exist at the start, in containers, and in groups that
-/// are throttled or wait for a CPU, with the groups above them.
+/// Groups with a quota. Checked are the groups that exist at the start, containers, and groups that are throttled or
+/// wait for a CPU, each with its ancestors.
 #[derive(Debug)]
 pub struct Quotas {
     mount: PathBuf,
-    /// By path.
+    /// Groups with a quota, by path.
     known: BTreeMap<String, CgroupId>,
-    /// Groups of which the quota was looked for.
+    /// Groups that were checked for a quota.
     asked: HashSet<CgroupId>,
 }
 
 impl Quotas {
-    /// Of the hierarchy with this mount, in which nothing was looked for yet.
+    /// Creates an empty list for the hierarchy with this mount point.
     pub fn new(mount: PathBuf) -> Self {
         Self {
             mount,
@@ -33,7 +33,7 @@ impl Quotas {
         }
     }
 
-    /// Looks whether these groups have a quota.
+    /// Checks whether these groups have a quota.
     pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
         for path in paths.filter(|path| path.starts_with('/')) {
             let folder = self.folder(path);
@@ -46,7 +46,7 @@ impl Quotas {
         }
     }
 
-    /// Fills in the quotas of a batch whose groups have owners, and rooms where they wait.
+    /// Sets the quotas in a batch. Its groups must have owners, and rooms if they wait.
     pub fn read(&mut self, batch: &mut Batch) {
         if batch.sequence.is_multiple_of(AGAIN) {
             self.asked.clear();
@@ -75,7 +75,7 @@ impl Quotas {
             rows.extend(row);
             there
         });
-        // The processes outside of a pid namespace are not listed.
+        // Processes outside of a PID namespace are not listed, so it is unknown which groups are empty.
         if !rows.is_empty() && !batch.node.outside_unseen {
             let populated = populated(batch);
             for row in &mut rows {
@@ -90,7 +90,7 @@ impl Quotas {
     }
 }
 
-/// Paths of the groups that have processes, and of those above them.
+/// Returns the paths of groups that have processes, and of their ancestors.
 fn populated(batch: &Batch) -> HashSet<&str> {
     let alive = batch.processes.iter().filter(|row| !row.gone);
     let owners = alive.filter_map(|row| Some((row.cgroup, row.owner.as_ref()?)));
@@ -119,7 +119,7 @@ fn row(mount: &Path, path: &str, cgroup: CgroupId) -> Option<QuotaRow> {
         throttled_periods: value("nr_throttled")?,
         throttled_ns: value("throttled_usec")
             .map(|us| us * 1000)
-            // v1 has nanoseconds.
+            // cgroup v1 has nanoseconds.
             .or_else(|| value("throttled_time"))?,
         ended: false,
     })
@@ -130,14 +130,13 @@ fn figure(line: &str, name: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// The quota of a group.
 pub(crate) struct Quota {
     quota_us: f64,
     period_us: f64,
 }
 
 impl Quota {
-    /// Reads it from the folder of the group; `None` without a limit.
+    /// Reads the quota from the directory of the group; `None` without a limit.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         let read = |file| fs::read_to_string(folder.join(file)).ok();
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| *n > 0.0);
@@ -146,7 +145,7 @@ impl Quota {
                 let (quota, period) = both.split_once(' ')?;
                 (number(quota)?, number(period)?)
             }
-            // v1: -1 is none.
+            // On cgroup v1, -1 means no quota.
             None => (
                 number(&read("cpu.cfs_quota_us")?)?,
                 number(&read("cpu.cfs_period_us")?)?,
@@ -158,7 +157,7 @@ impl Quota {
         })
     }
 
-    /// CPUs that the group may use.
+    /// Returns how many CPUs the group may use.
     pub(crate) fn cpus(&self) -> f64 {
         self.quota_us / self.period_us
     }
@@ -239,12 +238,12 @@ mod tests {
             ),
         ]);
         let mut quotas = Quotas::new(root.path().to_owned());
-        // It was never throttled, and it waits.
+        // The group was never throttled, and it waits.
         let mut waiting = throttled("/a");
         waiting.cgroups[0].counters = Counters::default();
         quotas.read(&mut waiting);
         assert_eq!(waiting.quotas, []);
-        // A container's is looked for even if the container never waits.
+        // A container is checked even if it never waits.
         let mut container = waiting.clone();
         let owner = container.cgroups[0].owner.as_mut().expect("one");
         Arc::make_mut(owner).container = Some(Container {

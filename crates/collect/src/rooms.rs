@@ -1,4 +1,4 @@
-//! The threads of groups that wait for a CPU, and the CPUs that they may use, from the files of the kernel.
+//! Reads how many threads of waiting groups want a CPU, and how many CPUs they may use, from the kernel's files.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,22 +7,22 @@ use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, ThreadRoom};
 
 use crate::SettingFiles;
 
-/// A group is read when its threads waited for each other or for other groups for one of so many parts of the time
-/// between two batches.
+/// A group is read if its threads waited long enough for each other or for other groups: for more than 1/PART of the
+/// time between two batches.
 const PART: u64 = 20;
 
-/// After so many batches a group is read again.
+/// Number of batches after which a group is read again.
 const AGAIN: u64 = 16;
 
-/// When so many threads were read for a batch, no further group is.
+/// Maximum number of threads to read for a batch. After that, no other group is read.
 const THREADS: usize = 512;
 
-/// What is known of the groups that waited.
+/// What is known about the groups that waited.
 #[derive(Debug)]
 pub struct Rooms {
     files: SettingFiles,
     known: HashMap<CgroupId, Known>,
-    /// How long groups had waited at the last batch, and when that was.
+    /// Wait of each group at the last batch, which was taken at `taken_ns`.
     waited: HashMap<CgroupId, u64>,
     taken_ns: u64,
 }
@@ -30,12 +30,11 @@ pub struct Rooms {
 #[derive(Debug)]
 struct Known {
     room: Option<ThreadRoom>,
-    /// The batch for which it was read.
+    /// Sequence number of the batch for which it was read.
     sequence: u64,
 }
 
 impl Rooms {
-    /// Nothing is known yet.
     pub fn new(files: SettingFiles) -> Self {
         Self {
             files,
@@ -45,7 +44,7 @@ impl Rooms {
         }
     }
 
-    /// Fills in the rooms of a batch whose groups have owners.
+    /// Sets the rooms in a batch whose groups have owners.
     pub fn read(&mut self, batch: &mut Batch) {
         let least = batch.taken_ns.saturating_sub(self.taken_ns) / PART;
         self.taken_ns = batch.taken_ns;
@@ -85,7 +84,8 @@ impl Rooms {
     }
 }
 
-/// How long the threads of a group waited for each other, or for other groups, which can be of the same container.
+/// Returns how long the threads of a group waited for each other or for other groups, which may belong to the same
+/// container.
 fn waited_ns(row: &CgroupRow) -> u64 {
     row.counters[Counter::Wait(Cause::Own)] + row.counters[Counter::Wait(Cause::Neighbour)]
 }
