@@ -1,8 +1,7 @@
-//! The meters of energy: which the machine has, and what each zone has counted.
+//! Energy meters: finds those of the machine and reads each zone.
 //!
-//! Everything is found under a root of sysfs that is given. A zone is read at each batch, and between
-//! batches as often as its counter wraps. Each fails by itself: it is then degraded with a reason, its
-//! sum stays, and it is tried again.
+//! All meters are found below a given root of sysfs. A zone is read at each batch, and in between as often as its
+//! counter may wrap. If a zone fails, only that zone is degraded, with a reason. Its sum stays, and it is tried again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,43 +33,41 @@ use model::Model;
 use sampler::Sampler;
 use source::{Files, Open};
 
-/// How often it is looked for meters that came late.
+/// Interval between searches for meters that appeared later.
 const PROBE_NS: u64 = 10_000_000_000;
 
-/// A moment.
+/// A point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// `CLOCK_MONOTONIC`, the clock of the batches, in nanoseconds. It stands still while the machine is
-    /// suspended.
+    /// `CLOCK_MONOTONIC` in nanoseconds, the clock of the batches. It stops while the machine is suspended.
     pub at_ns: u64,
-    /// How long the machine was suspended since it started: `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`.
+    /// How long the machine was suspended since boot: `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`.
     pub suspended_ns: u64,
 }
 
-/// Returns the moment.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// So many sensors have a thread; more than any machine that we know of has.
+/// Maximum number of sensor threads; more than any known machine needs.
 const MOST_SENSORS: usize = 32;
 
-/// Why a counter that reads 0 is no meter yet. Those of processors count from the start of the machine, and virtual
-/// machines have some that never do.
+/// Why a counter that reads 0 is not a meter yet. Counters of processors run from boot. Virtual machines have some that
+/// never count.
 pub const NOTHING_COUNTED: &str =
     "its counter has counted nothing so far; those of virtual machines often never do";
 
-/// How long, and how often, it is looked at the start whether such a counter moves: those of perf begin at 0 when they
-/// are opened, and processors update theirs about once in a millisecond.
+/// How often and how many times to check at the start whether such a counter moves. Counters of perf begin at 0 when
+/// they are opened, and processors update theirs about once per millisecond.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const FIRST_LOOKS: u32 = 10;
-/// How often [`Meters::listen`] looks.
+/// Interval of the checks in [`Meters::listen`].
 const LISTENED: Duration = Duration::from_millis(10);
 
-/// All meters of the machine.
 pub struct Meters {
     sys: PathBuf,
     clock: Clock,
     files: Arc<dyn Open>,
-    /// Sensors have threads. Tests read them when they are due.
+    /// Whether sensors get threads. Tests read them directly when due.
     threads: bool,
     meters: Vec<(Found, Reader)>,
     /// Counters that have counted nothing so far.
@@ -78,19 +75,19 @@ pub struct Meters {
     zones: Arc<[Zone]>,
     unread: Vec<UnreadZone>,
     probed_ns: u64,
-    /// What is read, or is not, has changed since somebody asked.
+    /// Whether the set of zones or their failures changed since the last query.
     changed: bool,
     /// Why each zone failed at the last batch, if it did.
     failing: Vec<Option<Arc<str>>>,
 }
 
-/// Who reads a meter.
+/// How a meter is read.
 enum Reader {
-    /// How the reading is taken: a counter of the processor answers at once.
+    /// Directly, because a counter of the processor answers immediately.
     Direct(Box<Channel>),
-    /// A thread.
+    /// By a thread.
     Sampler(Sampler),
-    /// Nobody: it is computed.
+    /// Computed.
     Model(Model),
 }
 
@@ -104,7 +101,7 @@ impl Reader {
 }
 
 impl Meters {
-    /// Looks for the meters below this root of sysfs. Where there is none, the model counts.
+    /// Finds the meters below this root of sysfs. If there is none, the model is used.
     pub fn probe(sys: &Path, clock: Clock, model: Option<CpuWatts>) -> Self {
         Self::with(sys, clock, model, Arc::new(Files), true)
     }
@@ -149,23 +146,23 @@ impl Meters {
         (self.clock)().at_ns
     }
 
-    /// What is read.
+    /// Returns the zones that are read.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
 
-    /// What exists and is not read.
+    /// Returns the zones that exist but are not read.
     pub fn unread(&self) -> &[UnreadZone] {
         &self.unread
     }
 
-    /// When [`Meters::poll`] is to be called, whatever the batches do.
+    /// Returns when [`Meters::poll`] must be called, independently of batches.
     pub fn due_ns(&self) -> Option<u64> {
         let due = self.meters.iter().filter_map(|(_, reader)| reader.due_ns());
         due.min()
     }
 
-    /// Reads the counters that would wrap unseen.
+    /// Reads the counters that could otherwise wrap unnoticed.
     pub fn poll(&mut self) {
         let now = self.now_ns();
         for (_, reader) in &mut self.meters {
@@ -177,7 +174,7 @@ impl Meters {
         }
     }
 
-    /// Asks the sensors for a sample, so that they have one at the moment of the batch.
+    /// Requests a sample from the sensors, so that they have one when the batch is taken.
     pub fn prepare(&self) {
         for (_, reader) in &self.meters {
             if let Reader::Sampler(sampler) = reader {
@@ -186,8 +183,8 @@ impl Meters {
         }
     }
 
-    /// Reads every zone. `None`: there is no meter, and no model. The model is for this batch of that
-    /// moment.
+    /// Reads every zone. Returns `None` without a meter and a model. `node` and `taken_ns` are those of the batch,
+    /// which the model is computed from.
     pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
         if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
@@ -214,7 +211,7 @@ impl Meters {
         })
     }
 
-    /// Looks whether counters that had counted nothing do by now. From then on they are read.
+    /// Checks the counters that had counted nothing, and adds those that have moved.
     fn hear(&mut self) {
         let (known, silent) = (self.meters.len(), std::mem::take(&mut self.silent));
         let before = silent.len();
@@ -234,7 +231,7 @@ impl Meters {
         self.changed |= self.silent.len() < before;
     }
 
-    /// Waits until there is a zone, for so long at most, where a counter has counted nothing so far.
+    /// Waits up to `limit` for a first zone, if there is a counter that has counted nothing so far.
     pub fn listen(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         while self.zones.is_empty() && !self.silent.is_empty() && Instant::now() < end {
@@ -243,7 +240,7 @@ impl Meters {
         }
     }
 
-    /// Looks for zones that are not read yet, the best meter of each first.
+    /// Searches for zones that are not read yet. The best meter of each zone comes first.
     fn look(&mut self) {
         self.probed_ns = self.now_ns();
         let mut found = [
@@ -281,7 +278,7 @@ impl Meters {
         self.unread.push(UnreadZone { zone, why });
     }
 
-    /// Describes the zones anew, where there are more than so many.
+    /// Updates the zones if meters were added to the `known` ones.
     fn take_in(&mut self, known: usize) {
         if self.meters.len() > known {
             for (_, reader) in &mut self.meters {
@@ -294,7 +291,7 @@ impl Meters {
         }
     }
 
-    /// Whether other zones are read than before, or fail, since this was asked last.
+    /// Returns whether zones were added or removed, or fail differently, since the last call.
     pub fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -305,7 +302,7 @@ impl Meters {
         self.zones = zones.into();
     }
 
-    /// Why it is not read, where another meter covers the same part of the machine.
+    /// Returns why the meter is not read, if another one covers the same part of the machine.
     fn covered(&self, found: &Found) -> Option<Unread> {
         let mut read = self.meters.iter().map(|(it, _)| it);
         let other = read.find(|it| it.covers_the_same(found))?;

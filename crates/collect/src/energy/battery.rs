@@ -1,4 +1,4 @@
-//! Batteries: while one is discharged, the whole machine runs on it.
+//! Batteries. A discharging battery supplies the whole machine.
 
 use std::fs;
 use std::io;
@@ -10,24 +10,24 @@ use super::found::{Found, Input, Rank};
 use super::powercap::line;
 use super::source::{Attribute, Meter, Open, Value, number};
 
-/// Why a battery that is charged, or full, measures nothing: that is no fault.
+/// Why a battery that is charging or full measures nothing. This is not a fault.
 pub const NOT_DISCHARGED: &str = "the battery is not being discharged";
 
-/// Firmware updates a battery every second or more seldom.
+/// Firmware updates a battery at most once per second.
 const INTERVAL_MS: u64 = 1000;
-/// A level falls by one of its steps in minutes.
+/// An energy level falls by one step every few minutes.
 const LEVEL_INTERVAL_MS: u64 = 10_000;
 
-/// How the energy that a battery gives is known, the best first.
+/// How the energy of a battery is measured, the best way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// `power_now`, in microwatts.
     Power,
     /// `current_now` in microamperes times `voltage_now` in microvolts.
     Current,
-    /// By how much `energy_now` falls, in microwatt-hours.
+    /// Decrease of `energy_now`, in microwatt-hours.
     Energy,
-    /// By how much `charge_now` falls, in microampere-hours, times `voltage_now`.
+    /// Decrease of `charge_now`, in microampere-hours, times `voltage_now`.
     Charge,
 }
 
@@ -44,7 +44,7 @@ impl How {
     }
 }
 
-/// Every battery of the machine; not those of mice and the like.
+/// Finds the batteries of the machine, excluding those of devices such as mice.
 pub(super) fn find(sys: &Path) -> Vec<Found> {
     let mut supplies: Vec<PathBuf> = fs::read_dir(sys.join("class/power_supply"))
         .into_iter()
@@ -64,7 +64,7 @@ fn battery(folder: &Path) -> Option<Found> {
     let how = How::ALL.into_iter().find(has)?;
     let (interval_ms, resolution_uj) = match how {
         How::Power | How::Current => (INTERVAL_MS, INTERVAL_MS),
-        // Firmware counts tens of milliwatt-hours.
+        // Firmware counts in tens of milliwatt-hours.
         How::Energy | How::Charge => (LEVEL_INTERVAL_MS, 36_000_000),
     };
     Some(Found {
@@ -80,7 +80,6 @@ fn battery(folder: &Path) -> Option<Found> {
     })
 }
 
-/// An open battery.
 pub(super) struct Battery {
     status: Box<dyn Attribute>,
     how: How,
@@ -117,13 +116,13 @@ impl Meter for Battery {
         let last = self.last.replace(now.clone());
         Ok(match self.how {
             How::Power => Value::Power(now[0].abs()),
-            // Some drivers count what flows out as negative.
+            // Some drivers report a negative current while the battery discharges.
             How::Current => Value::Power(product(now[0].abs(), now[1], 1_000_000)),
-            // A microwatt-hour: 3,600 microjoules.
+            // One microwatt-hour is 3,600 microjoules.
             How::Energy => {
                 Value::Used(last.map(|last| product((last[0] - now[0]).max(0), 3600, 1)))
             }
-            // A microampere-hour at a microvolt: 3.6 nanojoules.
+            // One microampere-hour at one microvolt is 3.6 nanojoules.
             How::Charge => Value::Used(last.map(|last| {
                 let charge = (last[0] - now[0]).max(0);
                 product(36 * charge, last[1].midpoint(now[1]), 10_000)

@@ -1,4 +1,4 @@
-//! One zone that is read: its meter, its sum, and what is wrong with it.
+//! One zone that is read: its meter, its sum and its faults.
 
 use std::io;
 use std::sync::Arc;
@@ -13,32 +13,33 @@ use super::integral::{self, Integral};
 use super::perf::PerfEvents;
 use super::source::{EnergyFile, Meter, Open, PowerFile, Value, words};
 
-/// Power is integrated over at least that time without a sample, and over some intervals of the
-/// sensor.
+/// Longest time without a sample over which power is integrated, as a time and in intervals of the
+/// sensor. The longer of both applies.
 const LONGEST_NS: u64 = 5_000_000_000;
 const LONGEST_INTERVALS: u64 = 4;
 
-/// Both clocks are read one after the other, so that a short suspension is only noise between them.
+/// Shortest suspension that counts. The two clocks are read one after the other, so a shorter
+/// difference may be noise.
 const SHORTEST_SUSPENSION_NS: u64 = 100_000_000;
 const SUSPENDED: &str =
     "the machine was suspended: what it used meanwhile, and just before, does not count";
 
-/// Zone and meter.
+/// A zone and its meter.
 pub(super) struct Channel {
     found: Found,
-    /// It is opened when it is read, and anew after a failure: the device can be another one when it
-    /// comes back.
+    /// The open meter; `None` before the first reading and after a failure. It is opened again for
+    /// the next reading, because the device may have been replaced.
     open: Option<Box<dyn Meter>>,
-    /// What it counted.
+    /// Energy of a counter.
     sum: Sum,
-    /// What it used by its power.
+    /// Energy integrated from power.
     integral: Integral,
     reading: ZoneReading,
     /// How long the machine had been suspended at the last attempt.
     suspended_ns: Option<u64>,
-    /// When it must be read again, whatever the batches do.
+    /// When the meter must be read again, independently of batches.
     due_ns: Option<u64>,
-    /// Since when it fails, and how long the gaps before were together.
+    /// The current failure, if any.
     failing: Option<Failing>,
 }
 
@@ -49,7 +50,7 @@ struct Failing {
 }
 
 impl Channel {
-    /// Opens it and reads it once: a zone that cannot be read has no figures.
+    /// Opens the meter and reads it once. Returns the reason if it cannot be read.
     pub(super) fn open(
         found: &Found,
         files: &dyn Open,
@@ -82,7 +83,7 @@ impl Channel {
         }
     }
 
-    /// It is a counter that should move, and has not left 0.
+    /// Returns whether this is a counter that should move but is still at 0.
     pub(super) fn has_counted_nothing(&self) -> bool {
         self.sum.has_counted_nothing()
     }
@@ -95,18 +96,18 @@ impl Channel {
         self.due_ns
     }
 
-    /// Reads it now. What fails makes it degraded, and is tried again at the next call.
+    /// Reads the meter now. If that fails, the zone is degraded, and the next call tries again.
     pub(super) fn read(&mut self, files: &dyn Open, clock: &dyn Fn() -> Moment) {
         let before_ns = clock().at_ns;
-        // A counter that stands still has failed since it moved last.
+        // A counter that does not move has failed since it last moved.
         let worked_ns = self.sum.moved_ns().unwrap_or(self.reading.after_ns);
         let value = self.value(files);
         let after = clock();
         let after_ns = after.at_ns;
         let resumed = self.has_resumed(after.suspended_ns);
         if resumed {
-            // The counter can have gone on, stood still or started anew: its step says nothing about
-            // the time in which processes ran.
+            // The counter may have continued, stopped or restarted during suspension. Its step does
+            // not show how much was used while processes ran.
             self.sum.pause();
             self.integral.pause();
         }
@@ -115,7 +116,8 @@ impl Channel {
             let added = self.add(value, at_ns);
             self.reading.energy_uj = self.sum.energy_uj() + self.integral.energy_uj();
             self.reading.lost_ns = self.sum.lost_ns() + self.integral.lost_ns();
-            // A sample of impossible power is left out: the energy is still that of the one before.
+            // A sample of impossible power is ignored, so the energy is still that of the previous
+            // sample.
             if self.sum.at_ns().max(self.integral.at_ns()) == Some(at_ns) {
                 (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
             }
@@ -146,7 +148,7 @@ impl Channel {
         }
     }
 
-    /// Whether the machine was suspended since the last attempt.
+    /// Returns whether the machine was suspended since the last attempt.
     fn has_resumed(&mut self, suspended_ns: u64) -> bool {
         let before = self.suspended_ns.replace(suspended_ns);
         before.is_some_and(|before| suspended_ns.saturating_sub(before) >= SHORTEST_SUSPENSION_NS)
@@ -165,7 +167,7 @@ impl Channel {
         read.map_err(|error| words(&error))
     }
 
-    /// What does not count has a reason.
+    /// Adds a value. Returns the reason if it does not count.
     fn add(&mut self, value: Value, at_ns: u64) -> Result<(), &'static str> {
         match value {
             Value::Counted(value) => self.sum.add(value, at_ns).map_err(counter::Fault::words),
@@ -184,7 +186,7 @@ impl Channel {
         }
     }
 
-    /// Adds the time since the failure began, if it fails.
+    /// Updates the length of the current failure, if any.
     fn count_failed(&mut self, now_ns: u64) {
         if let Some(failing) = self.failing {
             let failed_ns = now_ns.saturating_sub(failing.since_ns);
@@ -192,7 +194,7 @@ impl Channel {
         }
     }
 
-    /// A stretch of faults is one gap.
+    /// Degrades the zone. Consecutive faults count as one gap.
     fn degrade(&mut self, reason: &str) {
         if self.reading.state == FeatureState::On {
             self.reading.gaps += 1;
