@@ -1,40 +1,41 @@
-//! A counter of the hardware becomes a sum that only goes up.
+//! Turns a hardware counter into a sum that never decreases.
 
-/// Shorter stretches say nothing about power: counters are updated about once in a millisecond.
+/// Minimum time for a measurement of power, because counters are updated only about once per
+/// millisecond.
 const SHORTEST_NS: u64 = 20_000_000;
-/// The counter of a zone that always uses some power must move within that time.
+/// Maximum time without movement for the counter of a zone that always uses power.
 const STALL_NS: u64 = 10_000_000_000;
-/// A step of a counter that stood still has the energy of that time, up to so much.
+/// Maximum time without movement whose energy the next step may contain.
 const LATEST_STEP_NS: u64 = 120_000_000_000;
-/// The power may grow to that many times the highest seen before a wrap can hide.
+/// Power may grow by this factor over the highest so far before a wrap can go unnoticed.
 const GROWTH: u64 = 4;
-/// Bounds of the time between two reads of a counter that wraps.
+/// Bounds of the time between two readings of a counter that wraps.
 const SOONEST_NS: u64 = 100_000_000;
 const LATEST_NS: u64 = 60_000_000_000;
 
-/// How the counter counts.
+/// Properties of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The largest value; it is followed by 0. `None`: it does not wrap.
+    /// The largest value, which is followed by 0; `None` if the counter does not wrap.
     pub(super) range_uj: Option<u64>,
     /// The smallest step, in microjoules.
     pub(super) step_uj: u64,
-    /// No zone of this kind uses more power; more is no measurement.
+    /// Upper bound of the power of such a zone. A higher value is not a measurement.
     pub(super) most_watts: u64,
-    /// What it covers always uses some power.
+    /// Whether the zone always uses some power.
     pub(super) always_moves: bool,
 }
 
-/// Why what was read does not count.
+/// Why a reading does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is less than before by more than a wrap explains.
+    /// The value is smaller than before, and a wrap does not explain it.
     JumpedBack,
-    /// It grew by more than the machine can use.
+    /// The value grew by more than the machine can use.
     JumpedAhead,
-    /// It has not moved for [`STALL_NS`].
+    /// The counter has not moved for [`STALL_NS`].
     Stalled,
-    /// So much time went by that it can have wrapped unseen. What is known counts.
+    /// So much time passed that the counter may have wrapped unnoticed. The known part counts.
     MayHaveWrapped,
 }
 
@@ -51,26 +52,26 @@ impl Fault {
     }
 }
 
-/// The sum of what a counter counted.
+/// The accumulated energy of a counter.
 #[derive(Debug)]
 pub(super) struct Sum {
     shape: Shape,
     energy_uj: u64,
-    /// Time whose energy is not in the sum and never will be.
+    /// Time whose energy is missing from the sum for good.
     lost_ns: u64,
     last: Option<Last>,
-    /// Whether each value so far was 0; `None` before the first.
+    /// Whether every value so far was 0; `None` before the first one.
     at_zero: Option<bool>,
-    /// The highest power seen, in microwatts.
+    /// The highest power so far, in microwatts.
     peak_uw: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Last {
-    /// `None`: the next value is not compared with it.
+    /// The last value; `None` if the next one must not be compared with it.
     value: Option<u64>,
     at_ns: u64,
-    /// When it moved last.
+    /// When the counter last moved.
     moved_ns: u64,
 }
 
@@ -86,34 +87,34 @@ impl Sum {
         }
     }
 
-    /// It has not left 0, and what it covers always uses some power.
+    /// Returns whether the counter is still at 0, although its zone always uses power.
     pub(super) fn has_counted_nothing(&self) -> bool {
         self.shape.always_moves && self.at_zero == Some(true)
     }
 
-    /// Microjoules since the first value.
+    /// Returns the microjoules since the first value.
     pub(super) fn energy_uj(&self) -> u64 {
         self.energy_uj
     }
 
-    /// Up to which moment it counts; `None`: it has not begun.
+    /// Returns the time up to which energy is counted; `None` before the first value.
     pub(super) fn at_ns(&self) -> Option<u64> {
         self.last.map(|last| last.at_ns)
     }
 
-    /// When a counter that always moves moved last; `None`: it need not, or has not begun.
+    /// Returns when the counter of a zone that always uses power last moved. Returns `None` for
+    /// other zones, and before the first value.
     pub(super) fn moved_ns(&self) -> Option<u64> {
         let last = self.last.filter(|_| self.shape.always_moves)?;
         Some(last.moved_ns)
     }
 
-    /// How much time is missing in the sum, in nanoseconds.
+    /// Returns how much time is missing from the sum, in nanoseconds.
     pub(super) fn lost_ns(&self) -> u64 {
         self.lost_ns
     }
 
-    /// Takes the value that was read at that moment. After a jump the counter goes on from its new
-    /// value.
+    /// Adds a value read at `at_ns`. After a jump, the counter continues from its new value.
     pub(super) fn add(&mut self, value: u64, at_ns: u64) -> Result<(), Fault> {
         self.at_zero = Some(self.at_zero.unwrap_or(true) && value == 0);
         let now = Last {
@@ -161,14 +162,14 @@ impl Sum {
         Ok(())
     }
 
-    /// The next value is not compared with the last one: the counter goes on from it.
+    /// Makes the next value a new base instead of comparing it with the last one.
     pub(super) fn pause(&mut self) {
         if let Some(last) = &mut self.last {
             last.value = None;
         }
     }
 
-    /// When it must be read again so that no wrap hides, counted from the last read.
+    /// Returns within what time the counter must be read again so that no wrap goes unnoticed.
     pub(super) fn within_ns(&self) -> Option<u64> {
         let range_uj = self.shape.range_uj?;
         let most_uw = (self.shape.most_watts * 1_000_000).max(GROWTH * self.peak_uw);
@@ -176,7 +177,7 @@ impl Sum {
         Some(((wrap_ns / 2) as u64).clamp(SOONEST_NS, LATEST_NS))
     }
 
-    /// How long a wrap takes at least, by the power that was seen.
+    /// Returns the shortest time for a wrap, based on the highest power so far.
     fn shortest_wrap_ns(&self) -> Option<u64> {
         let range_uj = self.shape.range_uj?;
         let power_uw = GROWTH * self.peak_uw;
@@ -191,13 +192,14 @@ impl Sum {
             return Some(now - before);
         }
         let range_uj = self.shape.range_uj?;
-        // RAPL counts 2^32 units and reports the last one: the wrap itself takes a unit more.
+        // RAPL counts 2^32 units and reports the last one as the range, so the wrap itself takes
+        // one more unit.
         let unit = (range_uj / u64::from(u32::MAX)).max(1);
         range_uj.checked_sub(before).map(|left| left + unit + now)
     }
 
     fn most_uj(&self, lasted_ns: u64) -> u64 {
-        // A counter that is updated late has the energy of a longer stretch.
+        // A counter that is updated late contains the energy of a longer time.
         let lasted_ns = u128::from(lasted_ns) + u128::from(SHORTEST_NS);
         let most = u128::from(self.shape.most_watts) * lasted_ns / 1000;
         u64::try_from(most)
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_counter_of_32_bits_wraps_without_losing_a_unit() {
-        // 2^32 units of 61 uJ.
+        // 2^32 units of 61 µJ.
         let unit = 61;
         let mut sum = sum(Some(u64::from(u32::MAX) * unit));
         let mut raw = u32::MAX - 10_000_000;
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_counter_of_microjoules_wraps_without_losing_one() {
-        // Wraps every 3 s at 30 W, and is read as often as it asks for.
+        // The counter wraps every 3 s at 30 W, and is read as often as it requires.
         let (range, watts) = (90_000_000 - 1, 30);
         let mut sum = sum(Some(range));
         let (mut now, mut true_uj) = (0, 0);
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn faults_add_nothing_and_the_counter_goes_on() {
-        // What the counter reads after 1,000 J, and why that does not count.
+        // The value after 1,000 J, and why it does not count.
         let cases = [
             (None, 10, Fault::JumpedBack),
             (Some(262_143_328_850), 10, Fault::JumpedBack),
@@ -295,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_step_after_a_counter_stood_still_is_of_all_that_time() {
-        // 85 W, and not 1,275 W.
+        // 85 W, not 1,275 W.
         let mut sum = sum(Some(262_143_328_850));
         assert_eq!(sum.add(5, 0), Ok(()));
         for second in 1..15 {
@@ -304,9 +306,10 @@ mod tests {
         }
         assert_eq!(sum.add(1_275_000_005, 15 * SECOND), Ok(()));
         assert_eq!(sum.energy_uj(), 1_275_000_000);
-        // It is not taken for the power of a second: the counter need not be read more often.
+        // The step does not count as the power of one second, so the counter does not have to be
+        // read more often.
         assert_eq!(sum.within_ns(), Some(LATEST_NS));
-        // What stood still for hours does not take hours of energy.
+        // A counter that did not move for hours cannot contain the energy of hours.
         let much = 1_275_000_005 + 3_600_000_000_000;
         let told = (16..3616).map(|second| sum.add(1_275_000_005, second * SECOND));
         assert_eq!(told.last(), Some(Err(Fault::Stalled)));
@@ -316,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_wrap_that_can_have_hidden_is_told() {
-        // 100 J/s seen of a range of 1,000 J: a wrap takes 2.5 s at four times that.
+        // The highest power is 100 W, and the range 1,000 J. At four times that power, a wrap takes
+        // 2.5 s.
         let mut sum = sum(Some(1_000_000_000));
         assert_eq!(sum.add(0, 0), Ok(()));
         assert_eq!(sum.add(100_000_000, SECOND), Ok(()));
@@ -327,7 +331,7 @@ mod tests {
     #[test]
     fn how_soon_it_must_be_read_follows_range_and_power() {
         assert_eq!(sum(None).within_ns(), None);
-        // Intel's usual range at 1 kW takes 262 s.
+        // Intel's usual range takes 262 s at 1 kW.
         assert_eq!(sum(Some(262_143_328_850)).within_ns(), Some(LATEST_NS));
         let mut amd = sum(Some(65_532_610_987));
         assert_eq!(amd.within_ns(), Some(32_766_305_493));

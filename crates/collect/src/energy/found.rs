@@ -1,4 +1,4 @@
-//! What a probe found, before it is known which of it is read.
+//! Meters that were found, before deciding which of them to read.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use noctule_model::{EnergySource, Zone, ZoneKind};
 use super::battery::How;
 use super::counter::Shape;
 
-/// Processors update their counters about once in a millisecond.
+/// Processors update their counters about once per millisecond.
 const COUNTER_NS: u64 = 1_000_000;
 
 /// A zone that exists.
@@ -20,12 +20,12 @@ pub(super) struct Found {
     pub(super) source: EnergySource,
     pub(super) rank: Rank,
     pub(super) resolution_uj: u64,
-    /// The folder of its device, by which it is known again.
+    /// The directory of the device, which identifies the zone later.
     pub(super) device: PathBuf,
     pub(super) input: Input,
 }
 
-/// What it is read from.
+/// What a zone is read from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Input {
     /// A counter of microjoules.
@@ -33,18 +33,26 @@ pub(super) enum Input {
         file: PathBuf,
         range_uj: Option<u64>,
     },
-    /// An event of the PMU that is the device, on these CPUs.
-    Perf { event: String, cpus: Vec<u32> },
-    /// A sensor of microwatts, which has something new that often.
-    Power { file: PathBuf, interval_ms: u64 },
-    /// Nothing: it is computed.
+    /// An event of the device's PMU, on these CPUs.
+    Perf {
+        event: String,
+        cpus: Vec<u32>,
+    },
+    /// A sensor of microwatts, and its update interval.
+    Power {
+        file: PathBuf,
+        interval_ms: u64,
+    },
+    /// Computed.
     Model,
-    /// A battery.
-    Battery { how: How, interval_ms: u64 },
+    Battery {
+        how: How,
+        interval_ms: u64,
+    },
 }
 
 impl Input {
-    /// How often it is sampled; `None`: it is a counter.
+    /// Returns the sampling interval; `None` for a counter or the model.
     pub(super) const fn interval_ns(&self) -> Option<u64> {
         match self {
             Self::Counter { .. } | Self::Perf { .. } | Self::Model => None,
@@ -55,7 +63,7 @@ impl Input {
     }
 }
 
-/// Of two meters of one zone the one with the lower rank is read.
+/// Priority among meters of the same zone. The one with the lowest rank is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u8);
 
@@ -71,7 +79,8 @@ impl Rank {
 }
 
 impl Found {
-    /// Both are meters of one part of the machine. Two zones of one meter never are.
+    /// Returns whether both meters cover the same part of the machine. Two zones of the same meter
+    /// never do.
     pub(super) fn covers_the_same(&self, other: &Self) -> bool {
         let same =
             |one: Option<u32>, two: Option<u32>| one.is_none() || two.is_none() || one == two;
@@ -85,7 +94,8 @@ impl Found {
             && same(self.die, other.die)
     }
 
-    /// What the operator's model computes: what the CPUs use, as a package does.
+    /// Returns the zone of the operator's model, which computes the power of the CPUs, like a
+    /// package.
     pub(super) fn model() -> Self {
         Self {
             name: "cpus".into(),
@@ -134,8 +144,8 @@ impl Found {
     }
 }
 
-/// No part of a machine of today uses more; what reads more is broken. The largest processors use
-/// 500 W, the largest nodes with accelerators some 15 kW.
+/// Returns an upper bound of the power of a zone. A meter that reads more is broken. Today's
+/// largest processors use 500 W, and the largest nodes with accelerators about 15 kW.
 pub(super) const fn most_watts(kind: ZoneKind) -> u64 {
     match kind {
         ZoneKind::Package | ZoneKind::Core | ZoneKind::Uncore | ZoneKind::Dram => 1000,
@@ -144,20 +154,21 @@ pub(super) const fn most_watts(kind: ZoneKind) -> u64 {
     }
 }
 
-/// Gives each zone the place of the smallest one that contains it, by kind, socket and die.
+/// Sets the parent of each zone to the smallest zone that contains it, by kind, socket and die.
 pub(super) fn contain(zones: &mut [Zone]) {
     for at in 0..zones.len() {
         let own = &zones[at];
         let holds = |other: &Zone| {
             let same = |own: Option<u32>, others: Option<u32>| others.is_none() || own == others;
-            // What is measured is never mixed with what is not.
+            // Measured zones are never combined with computed ones.
             own.is_measured() == other.is_measured()
                 && same(own.socket, other.socket)
                 && same(own.die, other.die)
         };
         let parent = containers(own).iter().find_map(|kind| {
             let of_kind = |other: &Zone| other.kind == *kind && holds(other);
-            // Of a socket first: a module of processor and accelerator is less than the machine.
+            // Prefers a zone of the same socket: a module of processor and accelerator is smaller
+            // than the machine.
             let near = |other: &Zone| of_kind(other) && other.socket.is_some();
             let far = |other: &Zone| of_kind(other) && other.socket.is_none();
             let near = zones.iter().position(near).filter(|_| own.kind != *kind);
@@ -167,8 +178,8 @@ pub(super) fn contain(zones: &mut [Zone]) {
     }
 }
 
-/// What contains a zone of a kind, the smallest first. Memory is not in the package: RAPL lists it
-/// below the package and counts it beside it.
+/// Returns the kinds that contain a zone, the smallest first. Memory is not part of the package:
+/// RAPL lists it below the package but counts it separately.
 fn containers(zone: &Zone) -> &'static [ZoneKind] {
     use ZoneKind::{Core, Dram, Gpu, Other, Package, Platform, Psys, Uncore};
     match zone.kind {
