@@ -1,4 +1,4 @@
-//! Hardware monitors: counters of energy, and sensors of power, those of ACPI included.
+//! Hardware monitors: energy counters and power sensors, including those of ACPI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,29 +8,29 @@ use noctule_model::{EnergySource, ZoneKind};
 use super::found::{Found, Input, Rank};
 use super::powercap::line;
 
-/// Where a chip does not say how often it measures.
+/// Sampling interval if the chip does not report its own.
 const INTERVAL_MS: u64 = 250;
 
-/// A sensor is read neither more often nor more seldom.
+/// Bounds of the sampling interval.
 const BOUNDS_MS: (u64, u64) = (50, 10_000);
 
-/// The name of ACPI's power meters.
+/// Name of ACPI power meters.
 const ACPI: &str = "power_meter";
 
-/// Every counter of energy and every sensor of power.
+/// Finds every energy counter and power sensor.
 pub(super) fn find(sys: &Path) -> Vec<Found> {
     let mut chips: Vec<PathBuf> = fs::read_dir(sys.join("class/hwmon"))
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
         .collect();
-    // hwmon2 before hwmon10.
+    // Sorts hwmon2 before hwmon10.
     chips.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     chips.iter().flat_map(|chip| sensors(chip)).collect()
 }
 
 fn sensors(chip: &Path) -> Vec<Found> {
-    // Older drivers, that of ACPI among them, have their attributes in the folder of the device.
+    // Older drivers, including that of ACPI, have their attributes in the device directory.
     let folders = [chip.to_owned(), chip.join("device")];
     let Some(name) = folders.iter().find_map(|it| line(&it.join("name"))) else {
         return Vec::new();
@@ -65,7 +65,7 @@ fn sensor(name: &str, chip: &Path, folder: &Path, file: &str) -> Option<Found> {
             let input = Input::Counter { file, range_uj };
             (EnergySource::HwmonEnergy, Rank::HWMON_ENERGY, input)
         }
-        // The average of a stretch says more than a moment in it.
+        // The average over an interval is better than an instantaneous value.
         "input" if folder.join(format!("{stem}_average")).exists() => return None,
         "input" | "average" if numbered("power").is_some() => {
             let interval_ms = interval_ms(folder, stem);
@@ -90,7 +90,7 @@ fn sensor(name: &str, chip: &Path, folder: &Path, file: &str) -> Option<Found> {
         source,
         rank,
         resolution_uj: match &input {
-            // Most sensors have steps of some milliwatts or more.
+            // Most sensors have steps of several milliwatts.
             Input::Power { interval_ms, .. } => *interval_ms,
             _ => 1,
         },
@@ -99,7 +99,7 @@ fn sensor(name: &str, chip: &Path, folder: &Path, file: &str) -> Option<Found> {
     })
 }
 
-/// How often the sensor has something new.
+/// Returns the update interval of the sensor.
 fn interval_ms(folder: &Path, stem: &str) -> u64 {
     [
         format!("{stem}_average_interval"),
@@ -111,10 +111,12 @@ fn interval_ms(folder: &Path, stem: &str) -> u64 {
     .clamp(BOUNDS_MS.0, BOUNDS_MS.1)
 }
 
-/// What a sensor covers, and of which socket; `None`: it is part of one that is read.
+/// Returns what a sensor covers, and on which socket. Returns `None` if another sensor that is read
+/// includes it.
 fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
     let numbered = |begin: &str| -> Option<u32> { label?.strip_prefix(begin)?.parse().ok() };
-    // NVIDIA Grace: the module has processor, memory and accelerator; "Grace" is the processor.
+    // On NVIDIA Grace, the module includes processor, memory and accelerator; "Grace" is the
+    // processor.
     for (begin, kind) in [
         ("Module Power Socket ", ZoneKind::Platform),
         ("Grace Power Socket ", ZoneKind::Package),
@@ -128,7 +130,7 @@ fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
         }
     }
     Some(match (chip, label) {
-        // One for each core, in the socket's.
+        // Sensors of single cores, included in those of the sockets.
         ("amd_energy", Some(label)) if label.starts_with("Ecore") => return None,
         // Ampere and APM (xgene-hwmon): the cores and their caches.
         ("apm_xgene", Some("CPU power")) => (ZoneKind::Package, None),

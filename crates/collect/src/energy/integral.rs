@@ -1,11 +1,11 @@
-//! Power becomes energy.
+//! Integrates power to energy.
 
 /// Why a sample does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Less than nothing, or more than the machine can use.
+    /// The value is negative, or more than the machine can use.
     Implausible,
-    /// So much time went by since the sample before that nobody knows what was used.
+    /// Too much time passed since the previous sample to know the energy.
     Paused,
 }
 
@@ -20,15 +20,14 @@ impl Fault {
     }
 }
 
-/// The area below samples of power that are joined by straight lines.
+/// The area below power samples, interpolated linearly.
 #[derive(Debug)]
 pub(super) struct Integral {
     most_uw: u64,
     longest_ns: u64,
-    /// Twice the energy, in femtojoules (microwatts times nanoseconds): nothing is rounded on the
-    /// way.
+    /// Twice the energy, in femtojoules (microwatts times nanoseconds), so that nothing is rounded.
     doubled: u128,
-    /// Time whose energy is not in it and never will be.
+    /// Time whose energy is missing for good.
     lost_ns: u64,
     last: Option<Sample>,
 }
@@ -36,7 +35,8 @@ pub(super) struct Integral {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at_ns: u64,
-    /// `None`: the next sample is not joined to it. 0 of a meter that has no power.
+    /// The power; `None` if the next sample is not connected to this one. 0 for a meter without
+    /// power.
     power_uw: Option<u64>,
 }
 
@@ -51,22 +51,22 @@ impl Integral {
         }
     }
 
-    /// Microjoules since the first sample.
+    /// Returns the microjoules since the first sample.
     pub(super) fn energy_uj(&self) -> u64 {
         (self.doubled / 2_000_000_000) as u64
     }
 
-    /// Up to which moment it counts; `None`: it has not begun.
+    /// Returns the time up to which energy is counted; `None` before the first sample.
     pub(super) fn at_ns(&self) -> Option<u64> {
         self.last.map(|last| last.at_ns)
     }
 
-    /// How much time is missing in it, in nanoseconds.
+    /// Returns how much time is missing, in nanoseconds.
     pub(super) fn lost_ns(&self) -> u64 {
         self.lost_ns
     }
 
-    /// Takes the microwatts that were read at that moment.
+    /// Adds a power sample in microwatts.
     pub(super) fn add(&mut self, power_uw: i64, at_ns: u64) -> Result<(), Fault> {
         let power_uw = u64::try_from(power_uw).map_err(|_| Fault::Implausible)?;
         if power_uw > self.most_uw {
@@ -83,7 +83,7 @@ impl Integral {
         Ok(())
     }
 
-    /// Takes microjoules that were used since the sample before; `None`: that is not known.
+    /// Adds the microjoules used since the previous sample; `None` if not known.
     pub(super) fn add_used(&mut self, used_uj: Option<i64>, at_ns: u64) -> Result<(), Fault> {
         if used_uj.is_none() {
             self.pause();
@@ -102,14 +102,15 @@ impl Integral {
         Ok(())
     }
 
-    /// The next sample is not joined to the last one.
+    /// Disconnects the next sample from the last one.
     pub(super) fn pause(&mut self) {
         if let Some(last) = &mut self.last {
             last.power_uw = None;
         }
     }
 
-    /// Up to that moment nothing was measured, and the next sample is joined to none.
+    /// Marks the time up to `at_ns` as not measured. The next sample is not connected to an earlier
+    /// one.
     pub(super) fn skip(&mut self, at_ns: u64) {
         self.pause();
         if let Some(last) = &mut self.last {
@@ -118,7 +119,8 @@ impl Integral {
         }
     }
 
-    /// The power of the sample before and the time since, if this one is joined to it.
+    /// Returns the power of the previous sample and the time since then, if this one is connected
+    /// to it.
     fn follow(&mut self, power_uw: u64, at_ns: u64) -> Option<(u64, u64)> {
         let before = self.last.replace(Sample {
             at_ns,
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn power_that_rises_evenly_is_integrated_exactly() {
         let mut integral = Integral::new(1000, 5 * SECOND);
-        // From 0 W to 100 W in 10 s: 500 J, whatever the moments of the samples.
+        // From 0 W to 100 W in 10 s is 500 J, regardless of when samples are taken.
         for tenth in [0, 3, 4, 11, 30, 31, 70, 100] {
             let at_ns = 7 * SECOND + tenth * SECOND / 10;
             assert_eq!(integral.add(tenth as i64 * 1_000_000, at_ns), Ok(()));

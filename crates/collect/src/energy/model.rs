@@ -1,17 +1,15 @@
-//! A machine without a meter, by what its operator says of it.
+//! Computes the energy of a machine without a meter, from the operator's configuration.
 
 use noctule_model::{FeatureState, Node, ZoneReading};
 
-/// What a CPU of this machine uses, in watts.
+/// Power of one CPU of this machine, in watts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuWatts {
-    /// While it is idle.
     pub idle: f64,
-    /// While it is busy.
     pub busy: f64,
 }
 
-/// The energy of the CPUs by the time that they were idle and busy.
+/// Computes the energy of the CPUs from their idle and busy time.
 pub(super) struct Model {
     watts: CpuWatts,
     reading: ZoneReading,
@@ -34,7 +32,7 @@ impl Model {
         }
     }
 
-    /// Of the batch of that moment, whose sums only go up.
+    /// Returns the reading for a batch, whose sums never decrease.
     pub(super) fn read(&mut self, node: &Node, taken_ns: u64) -> ZoneReading {
         if self.reading.state == FeatureState::On {
             let busy_ns = node.elapsed_ns.saturating_sub(node.idle_ns);
@@ -45,7 +43,8 @@ impl Model {
         self.reading.clone()
     }
 
-    /// A meter was found: what is measured is never mixed with what is not.
+    /// Stops the model because a meter was found. Measured zones are never combined with computed
+    /// ones.
     pub(super) fn stop(&mut self) {
         if self.reading.state == FeatureState::On {
             self.reading.state = FeatureState::Degraded;

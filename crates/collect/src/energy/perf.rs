@@ -1,4 +1,4 @@
-//! The PMUs of perf that count energy: `power`, and `power_core` of newer AMD processors.
+//! PMUs of perf that count energy: `power`, and `power_core` on newer AMD processors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use super::found::{Found, Input, Rank};
 use super::powercap::line;
 use super::source::{Meter, Value};
 
-/// The unit of most processors, in microjoules: perf does not report it.
+/// Energy unit of most processors, in microjoules. Perf does not report it.
 const UNIT_UJ: u64 = 61;
 
-/// What each event covers.
+/// The zone that each event covers.
 const EVENTS: &[(&str, ZoneKind)] = &[
     ("energy-pkg", ZoneKind::Package),
     ("energy-cores", ZoneKind::Core),
@@ -25,7 +25,7 @@ const EVENTS: &[(&str, ZoneKind)] = &[
     ("energy-psys", ZoneKind::Psys),
 ];
 
-/// Every event of energy, once for each socket.
+/// Finds every energy event, once for each socket.
 pub(super) fn find(sys: &Path) -> Vec<Found> {
     let class = sys.join("bus/event_source/devices");
     let mut pmus: Vec<_> = fs::read_dir(class)
@@ -80,7 +80,7 @@ fn events(sys: &Path, pmu: &Path) -> Vec<Found> {
     found
 }
 
-/// The CPUs by the number of their socket.
+/// Groups the CPUs by socket.
 fn sockets(sys: &Path, cpus: &[u32]) -> BTreeMap<Option<u32>, Vec<u32>> {
     let mut sockets: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
@@ -91,7 +91,7 @@ fn sockets(sys: &Path, cpus: &[u32]) -> BTreeMap<Option<u32>, Vec<u32>> {
     sockets
 }
 
-/// `0-2,8` as numbers.
+/// Parses a list of CPUs such as `0-2,8`.
 fn cpu_list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -100,7 +100,7 @@ fn cpu_list(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// The events of one socket: its dies, or its cores.
+/// The events of one socket: one for each die or core.
 pub(super) struct PerfEvents(Vec<EnergyEvent>);
 
 impl PerfEvents {

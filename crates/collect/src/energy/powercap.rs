@@ -1,4 +1,4 @@
-//! `/sys/class/powercap`: RAPL of Intel and AMD, and what else registers there.
+//! `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use noctule_model::{EnergySource, ZoneKind};
 
 use super::found::{Found, Input, Rank};
 
-/// Every zone with a counter of energy.
+/// Finds every zone with an energy counter.
 pub(super) fn find(sys: &Path) -> Vec<Found> {
     let class = sys.join("class/powercap");
     let mut entries: Vec<String> = fs::read_dir(&class)
@@ -23,8 +23,8 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
     zones.collect()
 }
 
-/// Whether the processor counts the energy of each core by itself, as those of AMD and Hygon do. Powercap reads the
-/// counter of one core of the package, and calls it the cores; perf adds up all of them.
+/// Returns whether the processor has an energy counter for each core, as those of AMD and Hygon do. Powercap reads the
+/// counter of one core of the package and reports it as all cores. Perf adds up all cores.
 fn has_a_counter_for_each_core(sys: &Path) -> bool {
     let vendors = ["ven0002", "ven0009"];
     let modalias = line(&sys.join("devices/system/cpu/modalias")).unwrap_or_default();
@@ -35,7 +35,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     let folder = class.join(entry);
     let name = line(&folder.join("name"))?;
     let (kind, own) = kind(&name);
-    // A zone within a package says only `dram`: the package is the entry that it is in.
+    // A zone within a package is only named `dram`. The package is its parent entry.
     let package = entry
         .rsplit_once(':')
         .and_then(|(above, _)| line(&class.join(above).join("name")))
@@ -48,7 +48,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     let range_uj: Option<u64> = line(&folder.join("max_energy_range_uj"))
         .and_then(|range| range.parse().ok())
         .filter(|range| *range > 0);
-    // RAPL has 2^32 units in its range; other drivers do not say how fine they count.
+    // RAPL has 2^32 units in its range. Other drivers do not report their resolution.
     let unit = range_uj.map_or(1, |range| (range / u64::from(u32::MAX)).max(1));
     Some(Found {
         name,
@@ -56,7 +56,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
         socket,
         die,
         source: EnergySource::Powercap,
-        // The same counters by registers in memory, of which fewer have all zones.
+        // The same counters through memory-mapped registers, which have all zones on fewer machines.
         rank: if entry.starts_with("intel-rapl-mmio") {
             Rank::POWERCAP_MMIO
         } else {
@@ -71,7 +71,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     })
 }
 
-/// What a zone of that name covers, with its socket and die.
+/// Returns what a zone of that name covers, with its socket and die.
 fn kind(name: &str) -> (ZoneKind, (Option<u32>, Option<u32>)) {
     let none = (None, None);
     if let Some(number) = name.strip_prefix("package-") {
@@ -90,7 +90,7 @@ fn kind(name: &str) -> (ZoneKind, (Option<u32>, Option<u32>)) {
     }
 }
 
-/// The first line of a small file.
+/// Returns the first line of a small file.
 pub(super) fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.lines().next()?.trim().to_owned())

@@ -1,5 +1,5 @@
-//! A sensor that is sampled by a thread of its own: a driver that talks to a slow chip, or to
-//! firmware, holds up nobody.
+//! Samples a sensor in its own thread, so that a driver that talks to a slow chip or to firmware
+//! does not block the agent.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,15 +12,15 @@ use super::Clock;
 use super::channel::Channel;
 use super::source::Open;
 
-/// A sensor that has said nothing for so long is reported as one that does not answer.
+/// Time without an answer after which a sensor is reported as silent.
 const SILENT_NS: u64 = 10_000_000_000;
-/// Or for so many of its intervals.
+/// The same limit in intervals of the sensor. The longer of both applies.
 const SILENT_INTERVALS: u64 = 4;
 
-/// It needs little.
+/// Stack size of the thread.
 const STACK: usize = 128 << 10;
 
-/// The thread's end that others hold; it ends when this is dropped.
+/// Handle to the thread, which ends when the handle is dropped.
 pub(super) struct Sampler {
     shared: Arc<Shared>,
     silent_ns: u64,
@@ -33,7 +33,7 @@ struct Shared {
 
 struct State {
     reading: ZoneReading,
-    /// A sample is wanted at once.
+    /// Whether a sample is wanted immediately.
     asked: bool,
     ended: bool,
 }
@@ -65,13 +65,13 @@ impl Sampler {
         })
     }
 
-    /// Asks for a sample now; the reading has it as soon as the sensor has answered.
+    /// Requests a sample. The reading includes it as soon as the sensor has answered.
     pub(super) fn ask(&self) {
         self.shared.state().asked = true;
         self.shared.wake.notify_one();
     }
 
-    /// The last sample.
+    /// Returns the last sample.
     pub(super) fn reading(&self, now_ns: u64) -> ZoneReading {
         let mut reading = self.shared.state().reading.clone();
         let since_ns = now_ns.saturating_sub(reading.after_ns);
@@ -95,12 +95,12 @@ impl Drop for Sampler {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that holds it panics.
+        // No code that holds the lock can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Until nobody wants it any more.
+/// Samples the sensor until the handle is dropped.
 fn sample(
     mut channel: Channel,
     shared: &Shared,
