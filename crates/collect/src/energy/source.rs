@@ -1,21 +1,21 @@
-//! What a meter is read from.
+//! Reads the files and events behind meters.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Opens attributes: files of sysfs, or what a test puts in their place.
+/// Opens attributes: files of sysfs, or a replacement in tests.
 pub(super) trait Open: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Attribute>>;
 }
 
-/// An open attribute. The kernel makes its text anew at each read from the start.
+/// An open attribute. The kernel generates the text again for each read from the start.
 pub(super) trait Attribute: Send {
     fn text(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// The files themselves.
+/// Opens the files themselves.
 pub(super) struct Files;
 
 impl Open for Files {
@@ -30,7 +30,7 @@ impl Attribute for File {
     }
 }
 
-/// The whole number that the attribute has now.
+/// Returns the current integer of the attribute.
 pub(super) fn number(attribute: &mut dyn Attribute) -> io::Result<i64> {
     let mut buffer = [0; 32];
     let length = attribute.text(&mut buffer)?;
@@ -40,25 +40,25 @@ pub(super) fn number(attribute: &mut dyn Attribute) -> io::Result<i64> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a whole number"))
 }
 
-/// What a meter says at one moment.
+/// A reading of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Microjoules, by a counter that may wrap.
+    /// Microjoules of a counter that may wrap.
     Counted(u64),
     /// Microwatts.
     Power(i64),
-    /// Microjoules since it was read before; `None`: it was not read since it was opened.
+    /// Microjoules since the previous reading; `None` for the first one.
     Used(Option<i64>),
-    /// It measures nothing now, and that is why.
+    /// The meter currently measures nothing, for this reason.
     Idle(&'static str),
 }
 
-/// A meter that is open.
+/// An open meter.
 pub(super) trait Meter: Send {
     fn read(&mut self) -> io::Result<Value>;
 }
 
-/// An attribute that has microjoules.
+/// An attribute in microjoules.
 pub(super) struct EnergyFile(pub(super) Box<dyn Attribute>);
 
 impl Meter for EnergyFile {
@@ -70,7 +70,7 @@ impl Meter for EnergyFile {
     }
 }
 
-/// An attribute that has microwatts.
+/// An attribute in microwatts.
 pub(super) struct PowerFile(pub(super) Box<dyn Attribute>);
 
 impl Meter for PowerFile {
@@ -79,7 +79,7 @@ impl Meter for PowerFile {
     }
 }
 
-/// The error in a few words for people: the kernel's own, without its number.
+/// Returns the kernel's error message without the error number.
 pub(super) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

@@ -1,4 +1,4 @@
-//! Meters that fail: nothing is negative, nothing jumps, and the others go on.
+//! Meters that fail: sums never decrease or jump, and other meters are not affected.
 
 use noctule_model::{Energy, FeatureState, Unread};
 
@@ -13,7 +13,7 @@ const ENODATA: i32 = 61;
 const PACKAGE: &str = "/class/powercap/intel-rapl:0/energy_uj";
 const OTHER: &str = "/class/powercap/intel-rapl:1/energy_uj";
 
-/// Two packages that have used 1,000 J each.
+/// Creates two packages that have used 1,000 J each.
 fn two_packages() -> Machine {
     let machine = Machine::new("");
     for number in 0..2 {
@@ -31,8 +31,8 @@ fn two_packages() -> Machine {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of faults")]
 fn each_fault_degrades_its_zone_alone() {
-    // What befalls the first package in the third second, and what is said. The meter counts on, or
-    // has another value afterwards; so much of the 4 x 10 J is in the sum at the end.
+    // The fault of the first package in the third second, and the reported reason. Afterwards the meter continues or
+    // has another value. The last number is the part of the 4 x 10 J that is in the sum at the end.
     type Fault = fn(&Machine);
     let cases: [(&str, Fault, &str, u64); 7] = [
         (
@@ -204,7 +204,7 @@ fn a_counter_that_wraps_between_two_batches_is_read_meanwhile() {
     let counted = |used_uj: u64| (30 + used_uj) % 90_000_000;
     machine.write(PACKAGE, counted(0));
     let mut meters = machine.meters();
-    // 30 W: it wraps every 3 s, and the batches are 30 s apart.
+    // At 30 W the counter wraps every 3 s, and batches are 30 s apart.
     let (mut used_uj, mut passed_ns) = (0, 0);
     while passed_ns < 30_000_000_000 {
         let step = meters.due_ns().expect("it wraps") - machine.now_ns();
@@ -235,7 +235,7 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
         words.collect::<Vec<_>>()
     };
     let why = Unread::Refused(NOTHING_COUNTED.to_owned());
-    // Also over a look for new meters.
+    // This also holds across a search for new meters.
     for _ in 0..3 {
         assert_eq!(names(&meters), ["package-1"]);
         assert_eq!(silent(&meters), [("package-0".to_owned(), why.clone())]);
@@ -244,7 +244,7 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
         assert_eq!(energy.readings.len(), 1);
     }
     meters.has_changed();
-    // A read that fails after the machine slept tells nothing of the counter.
+    // A read that fails after suspension says nothing about the counter.
     machine.fail(PACKAGE, Some(EIO));
     machine.suspend(3600);
     read(&mut meters).expect("there is a meter");
@@ -283,7 +283,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
     let (chip, whole) = ("ltc4245 power1", "power_meter power1");
     let energy = run(&mut meters, 10);
     assert_eq!((joules(&energy, chip), joules(&energy, whole)), (200, 1000));
-    // Half a second without an answer is bridged; what is not power is no spike.
+    // Half a second without an answer is interpolated. A value that is not power does not add a spike.
     for (value, errno) in [
         ("20000000", Some(EIO)),
         ("99999999999999", None),
@@ -310,7 +310,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
         assert_eq!(reading(&after, chip).gaps, reading(&before, chip).gaps + 1);
         assert_eq!(reading(&after, whole).gaps, 0);
     }
-    // Over a long silence nothing is guessed.
+    // Nothing is guessed over a long silence.
     let before = run(&mut meters, 1);
     machine.fail(power, Some(EIO));
     run(&mut meters, 60);
@@ -328,7 +328,7 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
     let mut meters = machine.meters_by(true);
     let state = |energy: &Energy| reading(energy, "ltc4245 power1").state;
     let hang = machine.hang();
-    // A sample may be under way: it is the last one.
+    // A sample may be in progress; it is the last one.
     let mut energy = read(&mut meters).expect("there are meters");
     while state(&energy) == FeatureState::On {
         meters.prepare();
@@ -351,10 +351,10 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
 
 #[test]
 fn a_battery_counts_while_it_is_discharged() {
-    // How it says what it gives, and the joules of 60 s.
+    // How the battery reports its energy, and the joules of 60 s.
     let cases: [(&[(&str, i64)], u64); 4] = [
         (&[("power_now", 9_000_000), ("energy_now", 40_000_000)], 540),
-        // Negative while it is discharged, as some drivers have it.
+        // Some drivers report negative values while discharging.
         (
             &[("current_now", -750_000), ("voltage_now", 12_000_000)],
             540,
@@ -415,7 +415,7 @@ fn a_battery_counts_while_it_is_discharged() {
 
 #[test]
 fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
-    // What the counter reads after an hour of sleep: it went on, stood still, or started anew.
+    // The value after an hour of suspension: the counter continued, stopped or restarted.
     for after in [1_200_000_000_u64, 1_010_000_000, 3] {
         let machine = two_packages();
         machine.write("/class/hwmon/hwmon0/name", "ltc4245");
@@ -461,8 +461,8 @@ fn what_is_lost_is_told_from_what_comes_late() {
     const SENSOR: &str = "/class/hwmon/hwmon0/power1_input";
     const LEVEL: &str = "/class/power_supply/BAT0/energy_now";
     const STATUS: &str = "/class/power_supply/BAT0/status";
-    // The meter, for how many seconds it has which fault, and how many milliseconds are lost for good: the sensor is
-    // sampled each 250 ms, the level each 10 s, and anew after it could not be read.
+    // The meter, its fault and for how many seconds, and how many milliseconds are lost for good. The sensor is sampled
+    // every 250 ms and the level every 10 s, and both again after a failed read.
     type Change<'a> = &'a dyn Fn(&Machine);
     let eio = |file| move |machine: &Machine| machine.fail(file, Some(EIO));
     let works = |file| move |machine: &Machine| machine.fail(file, None);

@@ -1,4 +1,4 @@
-//! A machine for tests: a tree of files, a clock, and files that fail.
+//! A simulated machine: a file tree, a clock, and files that fail.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::super::source::{Attribute, Files, Open};
 use super::super::{CpuWatts, Meters, Moment};
 
-/// Files below a root, a clock that the test moves, and the errors of files.
+/// Files below a root, a clock that the test sets, and the errors of files.
 pub(super) struct Machine {
     root: TempDir,
     now_ns: Arc<AtomicU64>,
@@ -27,7 +27,7 @@ pub(super) struct Machine {
 #[derive(Default)]
 struct Faults {
     errors: Mutex<HashMap<PathBuf, i32>>,
-    /// Files of hardware monitors answer when nobody has it.
+    /// Lock that a test holds to block reads of hardware monitors.
     gate: Mutex<()>,
 }
 
@@ -75,7 +75,7 @@ impl Attribute for Faulty {
 }
 
 impl Machine {
-    /// From lines `/path = value`, of which there can be others between.
+    /// Creates the files of lines such as `/path = value`. Other lines are ignored.
     pub(super) fn new(tree: &str) -> Self {
         let machine = Self {
             root: TempDir::new().expect("a folder"),
@@ -105,7 +105,7 @@ impl Machine {
         fs::remove_dir_all(self.path(path)).expect("it was there");
     }
 
-    /// From now on this file fails with that error, or does not.
+    /// Makes reads of this file fail with an error, or succeed again.
     pub(super) fn fail(&self, path: &str, errno: Option<i32>) {
         let mut faults = self.faults.errors.lock().expect("no test panics with it");
         match errno {
@@ -122,7 +122,7 @@ impl Machine {
         self.now_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// The machine sleeps; the clock of the batches stands still.
+    /// Suspends the machine. The clock of the batches does not advance.
     pub(super) fn suspend(&self, seconds: u64) {
         let ns = seconds * 1_000_000_000;
         self.suspended_ns.fetch_add(ns, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Machine {
         self.now_ns.load(Ordering::Relaxed)
     }
 
-    /// Hardware monitors do not answer until the value is dropped.
+    /// Blocks reads of hardware monitors until the guard is dropped.
     pub(super) fn hang(&self) -> MutexGuard<'_, ()> {
         self.faults.gate.lock().expect("no test panics with it")
     }
@@ -141,7 +141,7 @@ impl Machine {
         self.meters_by(false)
     }
 
-    /// With threads for sensors.
+    /// Probes the meters, with threads for sensors.
     pub(super) fn meters_by(&self, threads: bool) -> Meters {
         let (now_ns, suspended_ns) = (self.now_ns.clone(), self.suspended_ns.clone());
         let clock = Arc::new(move || Moment {
@@ -157,19 +157,19 @@ impl Machine {
         )
     }
 
-    /// A path as in the tree.
+    /// Returns a path below the root.
     pub(super) fn inside(&self, path: &str) -> String {
         let root = self.root.path().display().to_string();
         path.replace(&root, "")
     }
 }
 
-/// A batch of a machine where nothing is computed from its CPUs.
+/// Reads a batch of a machine that has no model.
 pub(super) fn read(meters: &mut Meters) -> Option<Energy> {
     meters.read(&Node::default(), 0)
 }
 
-/// What the zone with that name read.
+/// Returns the reading of the zone with that name.
 pub(super) fn reading<'a>(energy: &'a Energy, name: &str) -> &'a ZoneReading {
     let at = energy.zones.iter().position(|zone| zone.name == name);
     &energy.readings[at.expect("the zone is there")]

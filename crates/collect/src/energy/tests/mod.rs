@@ -1,4 +1,4 @@
-//! Trees of machines, and meters that fail.
+//! File trees of machines, and meters that fail.
 
 mod faults;
 mod machine;
