@@ -1,4 +1,4 @@
-//! What happens, as a stream that says where it has a gap and mends itself.
+//! Events as a stream that reports its gaps and reconciles itself after losses.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -30,47 +30,47 @@ use relist::Relist;
 use crate::clock::{created_unix_ns, since_boot_ns, wall_clock};
 use crate::cpu::Grace;
 
-/// Whether the events of a process are wanted.
+/// Returns whether the events of a process are wanted.
 type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
 
-/// Source of events.
 pub struct EventSource {
     kernel: Events,
     files: Option<FileEvents>,
     udp: Option<UdpEvents>,
-    /// What goes into the stream, and is compared with what is there.
+    /// Kinds of events in the stream. Only their state is reconciled.
     stream: EventKinds,
     counts: EventCounts,
     known: Known,
     program_names: ProgramNames,
-    /// Events that were taken from tables, and not from rings.
+    /// Events that were read from tables rather than rings.
     drained: Vec<RawEvent>,
-    /// Events that are known, and not reported yet.
+    /// Events that are not reported yet.
     order: Order,
-    /// Programs that see what happens, and how often the kernel had run none at the last look:
-    /// asking takes a while on a machine with many CPUs.
+    /// Programs behind the events, and how often the kernel had skipped them at the last check. Reading these counts
+    /// takes a while on a machine with many CPUs.
     programs: Vec<ProgramHandle>,
     skipped: u64,
-    /// Events that the kernel side had lost at the last look, by name.
+    /// Events that the kernel side had lost at the last check, by name.
     lost: Vec<(&'static str, u64)>,
-    /// A gap was reported since the last batch.
+    /// Whether a gap was reported since the last batch.
     gap: bool,
-    /// Until when the state is compared with what is there, because something was lost.
+    /// Decides until when the stream is compared with the current state after a loss.
     relist: Relist,
-    /// Everything that began before is in the stream, or is older than it: since boot.
+    /// Time since boot up to which the stream is complete: what began earlier is in the stream or older than the
+    /// stream.
     whole_ns: u64,
-    /// The state of the start is known: a gap is compared with it.
+    /// Whether the state at the start is known, so that gaps can be compared with it.
     listed: bool,
-    /// When the files are to be looked at again for sockets that nobody saw begin.
+    /// When to search open files again for sockets whose begin was missed.
     survey_ns: u64,
-    /// Looks for ports, where each walks the sockets of all network namespaces: the second in which the
-    /// last one was, and how many there were in it.
+    /// Second of the last port lookup, and the number of lookups in that second. They are limited on kernels where each
+    /// one walks the sockets of all network namespaces.
     walks: (u64, u32),
 }
 
 impl EventSource {
-    /// Reads from these programs, which were loaded for this stream. What has gone is kept for the
-    /// time of grace.
+    /// Creates a source that reads from these programs, which were loaded for this stream. `grace` is how long
+    /// processes and cgroups are kept after they are gone.
     pub fn new(
         kernel: Events,
         files: Option<FileEvents>,
@@ -105,17 +105,17 @@ impl EventSource {
         this
     }
 
-    /// The programs behind this source.
+    /// Returns the programs of this source.
     pub fn kernel(&self) -> &Events {
         &self.kernel
     }
 
-    /// Makes the sockets known that were there before; after the filters are filled.
+    /// Registers the sockets that already exist. The filters must be set before.
     pub fn adopt_sockets(&mut self) -> Result<(), Error> {
         self.kernel.survey_sockets()
     }
 
-    /// What was lost so far: rows of tables by kind, and events by name.
+    /// Returns what was lost so far: rows of tables by kind, and events by name.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = self.kernel.losses();
         if let Some(files) = &self.files {
@@ -130,36 +130,36 @@ impl EventSource {
         losses
     }
 
-    /// The programs that watch file opens.
+    /// Returns the programs that watch file opens.
     pub fn files(&self) -> Option<&FileEvents> {
         self.files.as_ref()
     }
 
-    /// The programs that watch UDP.
+    /// Returns the programs that watch UDP.
     pub fn udp(&self) -> Option<&UdpEvents> {
         self.udp.as_ref()
     }
 
-    /// From now on the children of the process `pid` are followed, with all their descendants.
+    /// Follows all future children of process `pid`, with their descendants.
     pub fn follow_children_of(&mut self, pid: u32) {
         self.kernel.follow_children_of(pid);
     }
 
-    /// Adds to a batch what was counted until now. `released` are cgroups that are gone for good.
+    /// Adds the event counts to a batch. `released` are cgroups that were removed for good.
     pub fn count(&mut self, batch: &mut Batch, released: &[CgroupId]) -> Result<(), Error> {
         self.kernel.settle_sockets()?;
         let files = self.files.as_ref();
         self.counts.add_to(batch, &self.kernel, files, released)
     }
 
-    /// Groups that get no rows for more destinations since the last batch, because others found no room: what
-    /// they connect to beyond these is counted together, until a minute has gone by without that.
+    /// Returns the cgroups that since the last batch get no more rows for destinations, because other cgroups found no
+    /// room. Their further destinations are counted together, until no other cgroup was short of room for one minute.
     pub fn newly_bounded(&self) -> &[CgroupId] {
         self.counts.newly_bounded()
     }
 
-    /// What happened since the last call, in order: what happened just now comes in a later one. Where
-    /// events were lost, a gap follows those that were there before.
+    /// Returns the events since the last call, in order. The most recent events are held back for a later call. If
+    /// events were lost, a gap record follows the events from before the loss.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
         let begun_ns = since_boot_ns();
         self.read()?;
@@ -170,12 +170,12 @@ impl EventSource {
             .collect())
     }
 
-    /// After this time the next call of `collect` has events even if nothing happens until then.
+    /// Returns the time after which the next call of `collect` has events, even if nothing else happens.
     pub fn waits(&self) -> Option<Duration> {
         self.order.waits()
     }
 
-    /// Takes note of what is in the rings.
+    /// Reads the rings.
     fn read(&mut self) -> Result<(), Error> {
         self.drained.extend(self.kernel.drain()?);
         if let Some(files) = &self.files {
@@ -191,14 +191,14 @@ impl EventSource {
         raw.sort_by_key(|event| event.time_ns);
         for mut event in raw {
             self.program_names.apply(&mut event);
-            // It can be in a list, or in none any more, some microseconds before that is reported.
+            // Lists may include a process or socket, or omit one, some microseconds before its record arrives.
             if self.known.is_repeated(&event) {
                 continue;
             }
             self.known.note(&event, true);
             self.order.add(event, Origin::Seen);
         }
-        // After the ring: what is lost by now came after what was in it.
+        // Losses are checked after the rings are read, so that the gap follows the events from before it.
         let lost = self.lost();
         if lost != self.lost {
             self.order.add(gap(&self.lost, &lost), Origin::Seen);
@@ -208,8 +208,8 @@ impl EventSource {
         Ok(())
     }
 
-    /// Events that were lost so far, by name, and how often, at most, the kernel ran no program that
-    /// sees them: the events that it would have reported are not known.
+    /// Returns the lost events by name, and an upper bound of how often the kernel skipped the programs. Which events a
+    /// skipped program would have reported is unknown.
     fn lost(&self) -> Vec<(&'static str, u64)> {
         let mut lost = self.kernel.lost_events();
         if let Some(files) = &self.files {
@@ -224,9 +224,9 @@ impl EventSource {
         lost
     }
 
-    /// Of a socket that listens without being bound the kernel chooses the port only after the hook:
-    /// it is read from the socket, or from the record of its end. Where that takes a walk through all
-    /// sockets of the machine, the port is left out of those that come too often.
+    /// Finds the ports of sockets that listen without being bound. The kernel chooses such a port only after the hook,
+    /// so it is read from the socket or from the record of its end. If that takes a walk over all sockets of the
+    /// machine, only a limited number of sockets get their port.
     fn find_ports(&mut self, events: &mut [RawEvent]) -> Result<(), Error> {
         let mut times = events
             .iter_mut()
@@ -255,9 +255,9 @@ impl EventSource {
         Ok(())
     }
 
-    /// Takes note of what is there: processes, sockets that listen, connections; and lists it if that
-    /// is wanted (`reported`). For the start, with the first batch that was taken after it. Of a process
-    /// that was there before and ends before the list is made only the end is reported.
+    /// Records what exists: processes, listening sockets and connections. With `reported`, also lists them in the
+    /// stream. Must be called at the start, with the first batch taken after the programs were attached. If an older
+    /// process ends before it is listed, only its exit is reported.
     pub fn existing(
         &mut self,
         batch: &Batch,
@@ -271,8 +271,8 @@ impl EventSource {
         Ok(())
     }
 
-    /// Reports what was lost in a gap: the difference between the stream and what is there; nothing when
-    /// there was no gap.
+    /// Reports what was lost in a gap: the difference between the stream and the current state. Does nothing without a
+    /// gap.
     pub fn reconcile(&mut self, batch: &Batch, wanted: Wanted<'_>) -> Result<(), Error> {
         let now_ns = batch.taken_ns;
         if self.udp.is_some() {
@@ -292,9 +292,9 @@ impl EventSource {
         }
         match whole && !surveyed {
             true => Ok(()),
-            // A gap before the first list: that list takes note of everything, and nothing of it begins.
+            // A gap before the first list. That list will record everything, and nothing in it counts as new.
             false if !self.listed => Ok(()),
-            // A process that was moved into a group is not one that starts.
+            // Without a loss only sockets are compared. A process that was moved into a group has not started.
             false => self.relist(
                 (!whole).then_some((batch, wanted)),
                 Some(Origin::Reconciled),
@@ -302,7 +302,7 @@ impl EventSource {
         }
     }
 
-    /// Ends the stream: what would be reported only when it has ended is in the next events.
+    /// Ends the stream. The next events include those that are only reported at the end.
     pub fn end(&mut self) -> Result<(), Error> {
         let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns()));
         self.drained.extend(rest.transpose()?.unwrap_or_default());
@@ -310,12 +310,12 @@ impl EventSource {
         Ok(())
     }
 
-    /// Looks for sockets that nobody saw begin: when the kernel has skipped programs, and now and
-    /// then, because some kernels keep processes from being traced, with all that interrupts them,
-    /// and do not count that. A step for each batch; true when all files were looked at.
+    /// Searches for sockets whose begin was missed. The search runs after the kernel has skipped programs, and also at
+    /// intervals. Some kernels exclude processes, and whatever interrupts them, from tracing without counting that.
+    /// Each batch does one step. Returns `true` when all files were searched.
     fn survey(&mut self, now_ns: u64) -> Result<bool, Error> {
         let skipped = skipped(&self.programs);
-        // What is there at the start was listed.
+        // What exists at the start was listed.
         if self.survey_ns == 0 {
             self.survey_ns = now_ns + SURVEY_NS;
         }
@@ -330,8 +330,8 @@ impl EventSource {
         Ok(over)
     }
 
-    /// Compares the stream with what is there, and reports the difference; without an origin it
-    /// only takes note of what is there. `processes`: those of a batch, and whether one is wanted.
+    /// Compares the stream with the current state and reports the difference. Without an origin, only records the
+    /// state. `processes` are those of a batch, with the filter of wanted ones.
     fn relist(
         &mut self,
         processes: Option<(&Batch, Wanted<'_>)>,
@@ -347,7 +347,7 @@ impl EventSource {
             sockets = self.kernel.sockets()?;
             missing.sockets = self.known.missing_sockets(&sockets);
         }
-        // Of one that no list shows it is not known whether it has ended.
+        // A socket that no list can show may still be open.
         if !self.kernel.lists_all_sockets() {
             self.known
                 .forget_sockets(&std::mem::take(&mut missing.sockets));
@@ -357,8 +357,8 @@ impl EventSource {
                 missing.sockets.remove(&sample.socket.id);
             }
         }
-        // After the lists: a process that is in none of them has ended, and that was reported by now, or the
-        // record was lost.
+        // The rings are read after the lists. A process in none of the lists has ended. Its exit has been reported by
+        // now, or its record was lost.
         self.read()?;
         let mut found = self.known.ends(&missing);
         if let Some((batch, wanted)) = processes {
@@ -379,8 +379,8 @@ impl EventSource {
         Ok(())
     }
 
-    /// Follows a process and its descendants, as the batch shows them. Those that start meanwhile
-    /// are followed by the kernel side when their parent is.
+    /// Follows a process and its descendants in the batch. Children that start meanwhile are followed by the kernel
+    /// side if their parent is. Returns whether any process was not followed before.
     pub fn follow_tree(&self, root: ProcessId, batch: &Batch) -> Result<bool, Error> {
         let mut more = !self.kernel.follows(root);
         self.kernel.follow(root)?;
@@ -402,7 +402,7 @@ impl EventSource {
     }
 }
 
-/// The socket that begins to listen, when its port is not known.
+/// Returns the socket of an event that begins to listen, if its port is unknown.
 fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
     match &mut event.what {
         What::Tcp {
@@ -413,10 +413,10 @@ fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
     }
 }
 
-/// Walks through all sockets in one second: any user can make a socket listen, time and again.
+/// Maximum number of walks over all sockets per second. Any user can make sockets listen repeatedly.
 const WALKS_PER_SECOND: u32 = 5;
 
-/// Whether one more is in the budget of its second.
+/// Returns whether another walk is within the budget of its second.
 fn may_walk((second, walks): &mut (u64, u32), time_ns: u64) -> bool {
     let now = time_ns / 1_000_000_000;
     if now != *second {
@@ -426,15 +426,15 @@ fn may_walk((second, walks): &mut (u64, u32), time_ns: u64) -> bool {
     *walks <= WALKS_PER_SECOND
 }
 
-/// In a gap, beside the names of events: programs were not run.
+/// Name in a gap for skipped programs, in addition to the names of events.
 const SKIPPED: &str = "skipped";
 
 fn skipped(programs: &[ProgramHandle]) -> u64 {
     programs.iter().map(ProgramHandle::skipped).sum()
 }
 
-/// Whether more was lost of what a look at the machine finds out. It shows no open of a file, no
-/// question and no flow.
+/// Returns whether events were lost that reconciliation can recover. Opens of files, DNS queries and UDP flows leave no
+/// state to compare.
 fn has_lost_state(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> bool {
     let leaves_nothing = |name: &str| {
         let families = ["file.", "dns.", "udp."];
@@ -457,13 +457,13 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> RawEvent 
     }
 }
 
-/// How often files are looked at although nothing is known to be skipped.
+/// Interval between searches of open files if no skipped program is known.
 const SURVEY_NS: u64 = 60_000_000_000;
 
-/// The record of a start comes at most that long after the moment which is the start's.
+/// Maximum delay between the start of a process and its record.
 const START_NS: u64 = 1_000_000_000;
 
-/// Turns moments since boot into dates.
+/// Converts times since boot to dates.
 struct Clock {
     boot_unix_ns: u64,
 }
@@ -509,7 +509,7 @@ fn parent(what: &mut What) -> Option<&mut Parent> {
     }
 }
 
-/// The ports that somebody listens on, by network namespace.
+/// Ports with a listening socket, by network namespace.
 struct Listeners(HashSet<(Option<u64>, u16)>);
 
 impl Listeners {
@@ -518,8 +518,8 @@ impl Listeners {
         Self(listening.filter_map(port).collect())
     }
 
-    /// How an open socket began. The side of a connection that is older than the agent is unknown:
-    /// it was accepted if somebody listens on its port.
+    /// Returns how an open socket began. For a connection older than the agent the side is unknown. It counts as
+    /// accepted if there is a listening socket on its port.
     fn beginning(&self, sample: &SocketSample) -> TcpChange {
         let listened = || port(sample).is_some_and(|port| self.0.contains(&port));
         if sample.listens {
