@@ -1,5 +1,4 @@
-//! What the stream has reported: the processes that live and the sockets that are open. After a loss it
-//! is compared with what is there.
+//! What the stream has reported: live processes and open sockets. After a loss it is compared with the current state.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,18 +7,18 @@ use noctule_model::{Batch, ProcessId, ProcessRow, Socket, TcpChange, What};
 
 use super::Listeners;
 
-/// Ended processes of which the kernel may still list a zombie: how many are remembered before
-/// those that are gone are looked for.
+/// Maximum number of ended processes to remember, because the kernel may still list their zombies. Beyond it, those
+/// that are no longer listed are dropped.
 const ENDED: usize = 1024;
 
 #[derive(Default)]
 pub(super) struct Known {
     processes: HashMap<ProcessId, Lives>,
-    /// Their end was reported.
+    /// Processes whose exit was reported.
     ended: HashSet<ProcessId>,
-    /// By number.
+    /// Open sockets by id.
     sockets: HashMap<u64, Open>,
-    /// Sockets of which the end was reported since nothing was lost.
+    /// Sockets whose end was reported since the stream was last complete.
     closed: HashSet<u64>,
 }
 
@@ -30,11 +29,11 @@ struct Lives {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// It was reported.
+    /// The start was reported.
     Reported,
-    /// It was before the stream.
+    /// The process is older than the stream.
     Before,
-    /// It was lost, or before the stream: only what came after it was reported.
+    /// The start was lost, or the process is older than the stream. Only later events were reported.
     Unknown,
 }
 
@@ -42,11 +41,11 @@ struct Open {
     owner: RawProcess,
     socket: Socket,
     listens: bool,
-    /// Its begin was reported.
+    /// Whether its begin was reported.
     reported: bool,
 }
 
-/// Processes that were reported as alive and sockets that were reported as open, and that are in no list.
+/// Processes and sockets that the stream reported as alive or open, and that no list includes.
 #[derive(Default)]
 pub(super) struct Missing {
     pub(super) processes: HashSet<ProcessId>,
@@ -54,7 +53,7 @@ pub(super) struct Missing {
 }
 
 impl Known {
-    /// Whether it was reported already: each process and each socket begins and ends once.
+    /// Returns whether the event was already reported. Each process and each socket begins and ends once.
     pub(super) fn is_repeated(&self, event: &RawEvent) -> bool {
         let id = event.process.map(|process| process.id);
         match &event.what {
@@ -77,7 +76,7 @@ impl Known {
         }
     }
 
-    /// Notes an event that is reported, or a process or socket that is there without a report.
+    /// Records an event that is reported, or a process or socket that exists without having been reported.
     pub(super) fn note(&mut self, event: &RawEvent, reported: bool) {
         let Some(process) = event.process else {
             return;
@@ -137,8 +136,8 @@ impl Known {
         }
     }
 
-    /// While nothing is lost: forgets what is asked for only after a loss, and ended processes that
-    /// nothing lists any more.
+    /// Drops what is only needed after a loss, and ended processes that are no longer listed. Must only be called while
+    /// the stream is complete.
     pub(super) fn prune(&mut self, batch: &Batch) {
         self.closed.clear();
         if self.ended.len() >= ENDED {
@@ -147,20 +146,20 @@ impl Known {
         }
     }
 
-    /// Whether the batch has a process that the kernel does not list any more and whose end was not reported.
+    /// Returns whether the batch has a process that the kernel no longer lists and whose exit was not reported.
     pub(super) fn waits_for_an_end(&self, batch: &Batch) -> bool {
         let mut gone = batch.processes.iter().filter(|row| row.gone);
         gone.any(|row| self.processes.contains_key(&row.id))
     }
 
-    /// Processes that are not listed, though they were reported as alive before the list was made.
+    /// Returns the processes that were reported as alive before the list was made, and are not listed.
     pub(super) fn missing_processes(&self, batch: &Batch) -> HashSet<ProcessId> {
         let listed = ids(batch);
         let known = self.processes.keys().copied();
         known.filter(|id| !listed.contains(id)).collect()
     }
 
-    /// The same of sockets.
+    /// Returns the sockets that were reported as open before the list was made, and are not listed.
     pub(super) fn missing_sockets(&self, there: &[SocketSample]) -> HashSet<u64> {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
         let known = self.sockets.keys().copied();
@@ -171,7 +170,7 @@ impl Known {
         self.sockets.retain(|id, _| !sockets.contains(id));
     }
 
-    /// The ends of those that are still known.
+    /// Returns the ends of the missing processes and sockets that still have not been reported.
     pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
         let processes = missing.processes.iter();
         let processes = processes.filter_map(|id| self.processes.get(id));
@@ -189,7 +188,7 @@ impl Known {
         exits.chain(closes).collect()
     }
 
-    /// The starts of listed processes that are not known, and wanted.
+    /// Returns the starts of listed processes that are wanted and not known.
     pub(super) fn starts(
         &self,
         batch: &Batch,
@@ -219,7 +218,7 @@ impl Known {
         new.map(start).collect()
     }
 
-    /// The begins of listed sockets that are not known.
+    /// Returns the begins of listed sockets that are not known.
     pub(super) fn begins(&self, there: &[SocketSample]) -> Vec<RawEvent> {
         let listeners = Listeners::among(there);
         let new = there.iter().filter(|sample| {
@@ -240,11 +239,11 @@ fn ids(batch: &Batch) -> HashSet<ProcessId> {
     batch.processes.iter().map(|row| row.id).collect()
 }
 
-/// An event of which the moment is not known.
+/// Returns an event whose time is unknown.
 fn untimed(process: RawProcess, what: What) -> RawEvent {
     RawEvent {
         time_ns: 0,
-        // Which of its threads it was is not known either.
+        // Which thread caused the event is unknown, too.
         process: Some(RawProcess {
             thread: None,
             ..process
@@ -301,7 +300,7 @@ mod tests {
         event(process, what)
     }
 
-    /// A batch that was taken 100 s after boot.
+    /// Returns a batch taken 100 s after boot.
     fn batch(processes: &[RawProcess]) -> Batch {
         let row = |process: &RawProcess| ProcessRow {
             id: process.id,
@@ -319,7 +318,7 @@ mod tests {
         reported.iter().map(name).collect()
     }
 
-    /// The begins and ends that a comparison finds, of processes alone.
+    /// Returns the begins and ends that a comparison of processes finds.
     fn relist(known: &mut Known, batch: &Batch) -> Vec<RawEvent> {
         let processes = known.missing_processes(batch);
         let missing = Missing {
@@ -385,7 +384,7 @@ mod tests {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
         known.note(&start(ends), true);
-        // One is not in the list yet; the record of the other's end is read after it.
+        // One process is not in the list yet. The record of the other's exit is read after the list.
         let missing = Missing {
             processes: known.missing_processes(&batch(&[])),
             ..Missing::default()
@@ -482,7 +481,7 @@ mod tests {
         assert_eq!(changes(&reported), ["tcp.close", "tcp.listen_close"]);
         reported.iter().for_each(|event| known.note(event, true));
         assert!(reported.iter().all(|event| known.is_repeated(event)));
-        // Nor does one of them begin that was listed before.
+        // A process or socket that was listed before does not begin again.
         assert_eq!(known.begins(&there), []);
     }
 }

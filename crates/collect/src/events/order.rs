@@ -1,5 +1,5 @@
-//! The order of time, over all rings and all the times at which they are read: they are read one after the
-//! other, and a program takes the time before it has its place in a ring.
+//! Orders events by time across rings and reads. The rings are read one after the other, and a program takes its
+//! timestamp before it reserves its place in the ring.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use noctule_model::Origin;
 
 use crate::clock::since_boot_ns;
 
-/// From the time of a record until it is in its ring, at most; that of one whose program was interrupted
-/// for longer is late.
+/// Maximum time between the timestamp of a record and its arrival in the ring. A record is late if its program was
+/// interrupted for longer.
 const ON_ITS_WAY: Duration = Duration::from_millis(5);
 
-/// The clock of the records cannot be so far ahead. In a time namespace the agent has another one: then
-/// nothing waits.
+/// Maximum plausible lead of record timestamps. In a time namespace the agent's clock may differ; in that case no event
+/// is held back.
 const AHEAD_NS: u64 = 1_000_000_000;
 
-/// Events that wait for those that another ring may still have from before them.
+/// Events that are held back, because another ring may still have earlier ones.
 #[derive(Default)]
 pub(super) struct Order {
     waiting: Vec<(RawEvent, Origin)>,
@@ -24,7 +24,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// A moment of 0 is now.
+    /// Adds an event. A time of 0 means now.
     pub(super) fn add(&mut self, event: RawEvent, origin: Origin) {
         let time_ns = match event.time_ns {
             0 => since_boot_ns(),
@@ -33,7 +33,8 @@ impl Order {
         self.waiting.push((RawEvent { time_ns, ..event }, origin));
     }
 
-    /// Those that nothing can precede any more, in order. `begun_ns`: before the first ring was read.
+    /// Returns the events that no other can precede any more, in order. `begun_ns` is the time before the first ring
+    /// was read.
     pub(super) fn take(&mut self, begun_ns: u64, now_ns: u64) -> Vec<(RawEvent, Origin)> {
         self.waiting.sort_by_key(|(event, _)| event.time_ns);
         let newest_ns = self.waiting.last().map_or(0, |(event, _)| event.time_ns);
@@ -46,12 +47,12 @@ impl Order {
         self.waiting.drain(..ready).collect()
     }
 
-    /// How long it takes until all that wait can be taken.
+    /// Returns how long until all held-back events can be taken.
     pub(super) fn waits(&self) -> Option<Duration> {
         (!self.waiting.is_empty()).then_some(ON_ITS_WAY)
     }
 
-    /// From now on nothing waits.
+    /// Stops holding back events.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
@@ -65,7 +66,7 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    /// An event of a ring; its milliseconds tell it from others.
+    /// Returns an event of a ring, identified by its milliseconds.
     fn event(milliseconds: u64) -> RawEvent {
         RawEvent {
             time_ns: milliseconds * MILLISECOND,
@@ -93,7 +94,7 @@ mod tests {
         let begin = read(&mut order, [&[100, 102], &[101, 112, 118]], 110);
         assert_eq!(begin, [100, 101, 102]);
         assert!(order.waits().is_some());
-        // In the first ring there was one from before all that waited.
+        // The first ring had an event from before all that were held back.
         assert_eq!(read(&mut order, [&[111], &[]], 130), [111, 112, 118]);
         assert_eq!(order.waits(), None);
     }

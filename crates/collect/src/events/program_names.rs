@@ -1,14 +1,14 @@
-//! Names of programs that were executed by a descriptor.
+//! Names of programs that were executed through a descriptor.
 //!
-//! The kernel takes a process's name from the last part of the path that was executed. Of `/proc/self/exe` that is
-//! `exe`, of a descriptor its number (before Linux 6.14 also with `execveat` and an empty path).
+//! The kernel names a process after the last component of the executed path. For `/proc/self/exe` that is `exe`, and
+//! for a descriptor its number (before Linux 6.14 also for `execveat` with an empty path).
 
 use std::collections::HashMap;
 
 use noctule_kernel::RawEvent;
 use noctule_model::{Comm, FilePath, ProcessId, What};
 
-/// Processes that are remembered. Ends can be lost, so there is a bound.
+/// Maximum number of processes to remember. Exits may be lost, so there must be a limit.
 const MOST: usize = 4096;
 
 /// The name that the kernel gave a process, and the name of its program.
@@ -18,14 +18,15 @@ struct Names {
     programs: Comm,
 }
 
-/// Processes whose name is that of a descriptor, until they take another name.
+/// Processes that are named after a descriptor, until they take another name.
 #[derive(Default)]
 pub(super) struct ProgramNames {
     names: HashMap<ProcessId, Names>,
 }
 
 impl ProgramNames {
-    /// Gives the process of the event, and its parent or sender, the name of its program. Events must come in order.
+    /// Replaces the names of the event's process and of its parent or sender with those of their programs. Events must
+    /// come in order.
     pub(super) fn apply(&mut self, event: &mut RawEvent) {
         if let What::ProcessExec { path, args, .. } = &event.what
             && let Some(process) = &event.process
@@ -75,7 +76,7 @@ impl ProgramNames {
     }
 }
 
-/// The last part of the path of the program, where the kernel's name is that of a descriptor. A script with such a
+/// Returns the last component of the program's path, if the kernel's name is that of a descriptor. A script with such a
 /// name is an argument of its interpreter.
 fn name_of_program(kernels: Comm, path: &FilePath, args: &[Vec<u8>]) -> Option<Comm> {
     let text = kernels.text();
@@ -141,7 +142,7 @@ mod tests {
             ("exe", "/bin/busybox", &["sleep", "0.5"], "busybox"),
             ("3", "/usr/bin/crun", &["crun", "init"], "crun"),
             ("sleep", "/bin/busybox", &["sleep"], "sleep"),
-            // Scripts, of which one was executed by a descriptor.
+            // Scripts, one of them executed through a descriptor.
             ("9", "/bin/sh", &["/bin/sh", "./9"], "9"),
             ("9", "/bin/sh", &["/bin/sh", "/dev/fd/9"], "sh"),
             ("exe", "/opt/exe", &["exe"], "exe"),

@@ -1,12 +1,12 @@
-//! For how long the stream is compared with what is there after a loss.
+//! Decides for how long the stream is compared with the current state after a loss.
 
 /// Until when the stream may lack something that no record will report.
 #[derive(Debug)]
 pub(super) struct Relist {
-    /// How long a process is listed whose end was lost in the rings of events and of accounts, at least.
+    /// Minimum time for which a process stays listed if its exit was lost in the rings of events and of accounts.
     grace_ns: u64,
     until_ns: u64,
-    /// The last look left something open.
+    /// Whether the last check left something open.
     unsettled: bool,
 }
 
@@ -19,15 +19,17 @@ impl Relist {
         }
     }
 
-    /// Records were lost: a process may live whose start was not reported, and one may have ended whose end was not.
+    /// Starts comparing after records were lost. A live process may lack its start, and an ended one its exit.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.until_ns = now_ns + self.grace_ns;
         self.unsettled = true;
     }
 
-    /// Whether the stream has everything: no look is needed at this batch. `losing`: more was lost by now.
-    /// `waits`: the batch has a process whose end is not reported and that the kernel no longer lists. Batches
-    /// can be further apart than the grace, and it stays in some of them: the first without it is looked at too.
+    /// Returns whether the stream is complete, so that this batch needs no comparison.
+    ///
+    /// `losing` means that more was lost by now. `waits` means that the batch has a process that the kernel no longer
+    /// lists and whose exit was not reported. Batches may be further apart than the grace, and such a process stays in
+    /// several of them. The first batch without it is compared, too.
     pub(super) fn is_over(&mut self, now_ns: u64, losing: bool, waits: bool) -> bool {
         let open = now_ns < self.until_ns || losing || (self.unsettled && waits);
         let over = !open && !self.unsettled;
