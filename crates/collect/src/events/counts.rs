@@ -1,5 +1,4 @@
-//! What happened, counted by cgroup: from the tables of the kernel side, whose rows go with their
-//! groups, to counters that stay.
+//! Counts events by cgroup. The kernel side deletes its rows with their cgroups; the counters here stay.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -18,19 +17,18 @@ use noctule_model::{
 use super::shares::{Bounds, Excess, Shares};
 use crate::ledger::{Ledger, Released, Row};
 
-/// Nobody's: what found no room in a table, or has no owner.
+/// Owner of counts that found no room in a table or have no owner.
 const NOBODY: CgroupId = CgroupId::UNPLACED;
-/// A destination that was not used for that long may be forgotten when its table gets full.
+/// A destination that was unused for this long may be dropped when its table gets full.
 const UNUSED_NS: u64 = 60_000_000_000;
-/// When it is forgotten that a group was released. Whatever comes later is of sockets that somebody
-/// else still has open.
+/// How long released groups are remembered. Later counts come from sockets that another process still has open.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// The counters of events.
 pub(super) struct EventCounts {
     processes: Ledger<CgroupId, EventCounters>,
     tcp: Ledger<CgroupId, EventCounters>,
-    /// What is open now.
+    /// Sockets that are currently open.
     sockets: HashMap<CgroupId, Sockets>,
     files: Ledger<CgroupId, EventCounters>,
     connects: Ledger<CgroupId, Histogram>,
@@ -40,7 +38,7 @@ pub(super) struct EventCounts {
     /// Groups that get no more destinations.
     bounds: Bounds,
     released: Released<CgroupId>,
-    /// What groups did that are no longer listed.
+    /// Sum over groups that are no longer listed.
     retired: EventCounters,
     retired_connects: Histogram,
 }
@@ -62,7 +60,7 @@ impl EventCounts {
         }
     }
 
-    /// Reads the tables and adds them to the batch. `released` are groups that are gone for good.
+    /// Reads the tables and adds the counts to the batch. `released` are groups that were removed for good.
     pub(super) fn add_to(
         &mut self,
         batch: &mut Batch,
@@ -82,7 +80,7 @@ impl EventCounts {
         self.sockets = open(rows.iter().map(|(id, row)| (*id, kernel.open_sockets(row))));
         for (id, counts) in rows {
             listed.extend(id);
-            // Segments without an owner and the overflow are both nobody's.
+            // Segments without an owner and the overflow row both count as unowned.
             let row = self.tcp.row(id.unwrap_or(NOBODY));
             match id {
                 Some(_) => row.row = of_tcp(&counts),
@@ -104,7 +102,7 @@ impl EventCounts {
         Ok(())
     }
 
-    /// Rows of released groups are taken out with what came after they were read.
+    /// Reads the file counts. Rows of released groups are deleted, including what they counted since they were read.
     fn take_files(&mut self, files: &FileEvents) -> Result<(), Error> {
         for (id, counts) in files.rows()? {
             let id = CgroupId(id);
@@ -158,7 +156,7 @@ impl EventCounts {
                 row.settle();
                 self.used_ns.remove(&(id, address));
             }
-            // Those of a group that is gone stay for the time of grace, as all that it did.
+            // Destinations of a removed group stay during its grace, like all its figures.
             if !released && full && unused {
                 let total = self.destinations.remove(&key);
                 self.destinations.row((id, None)).settled += &total;
@@ -167,7 +165,8 @@ impl EventCounts {
         Ok(())
     }
 
-    /// Before any of their rows is taken out: a flood would have it again before anybody else.
+    /// Bounds these groups. This must happen before any of their rows is deleted, because otherwise a flood would take
+    /// the free row before another group can.
     fn bound(&mut self, kernel: &Events, groups: &HashSet<CgroupId>, now_ns: u64) {
         for id in groups {
             kernel.bound_destinations(*id, true);
@@ -177,12 +176,12 @@ impl EventCounts {
         }
     }
 
-    /// Groups that get no more destinations since this batch.
+    /// Returns the groups that get no more destinations from this batch.
     pub(super) fn newly_bounded(&self) -> &[CgroupId] {
         self.bounds.latest()
     }
 
-    /// What gives way because other groups found no room.
+    /// Returns the rows to drop, and the groups to bound, because other groups found no room.
     fn excess(&self, all: &[DestinationCounts], capacity: u64) -> Excess {
         let mut shares = Shares::default();
         for counts in all {
@@ -203,7 +202,7 @@ impl EventCounts {
         shares.excess(capacity)
     }
 
-    /// Takes the rows of released groups out of the tables of the kernel side.
+    /// Deletes the rows of released groups from the tables of the kernel side.
     fn settle(&mut self, kernel: &Events, listed: &HashSet<CgroupId>) {
         for id in listed.iter().filter(|id| self.released.contains(id)) {
             let last = kernel.take_cgroup(*id);
@@ -235,13 +234,13 @@ impl EventCounts {
         self.released.forget(now_ns, FORGOTTEN_NS);
     }
 
-    /// Events of the groups for which the kernel side had no row.
+    /// Returns the events of groups without a row on the kernel side.
     fn without_row(&self) -> EventCounters {
         let mut sum = EventCounters::default();
         for table in [&self.processes, &self.files] {
             sum += &table.get(&NOBODY).map(Row::total).unwrap_or_default();
         }
-        // The row of this batch has sockets without an owner.
+        // The row of this batch includes sockets without an owner.
         sum += &self
             .tcp
             .get(&NOBODY)
@@ -264,7 +263,7 @@ impl EventCounts {
             batch.node.sockets += sockets;
         }
         let open = |id| self.sockets.get(&id).copied().unwrap_or_default();
-        // What has no owner is in the figures of the node alone.
+        // Events without an owner are only in the figures of the node.
         groups.insert(NOBODY, self.without_row());
         for row in &mut batch.cgroups {
             row.events = groups.remove(&row.id).unwrap_or_default();
@@ -303,8 +302,7 @@ impl EventCounts {
     }
 }
 
-/// What is open, by group. Sockets without an owner have a row, and the overflow is another: both are
-/// nobody's.
+/// Returns the open sockets by group. The row of sockets without an owner and the overflow row are added up.
 fn open(rows: impl Iterator<Item = (Option<CgroupId>, Sockets)>) -> HashMap<CgroupId, Sockets> {
     let mut groups: HashMap<_, Sockets> = HashMap::new();
     for (id, sockets) in rows {
@@ -313,7 +311,7 @@ fn open(rows: impl Iterator<Item = (Option<CgroupId>, Sockets)>) -> HashMap<Cgro
     groups
 }
 
-/// The counters that mean anything: what is not asked for, or has no hook, is not a 0.
+/// Returns the counters that are measured. A counter that was not requested or has no hook is left out rather than 0.
 fn measured(kernel: &Events, files: Option<&FileEvents>) -> Vec<EventCounter> {
     let on = |id: FeatureId| {
         let mut features = kernel.features().iter();

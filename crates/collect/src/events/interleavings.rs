@@ -1,8 +1,7 @@
-//! A machine in small: processes start, execute and end in any order, rings are read late and lose records, and
-//! batches are taken between all that. Whatever the order, after a while without losses it holds that
-//! starts = ends + alive + lost.
+//! A simulated machine: processes start, execute and end in any order. Rings are read late and lose records, and
+//! batches are taken in between. After a while without losses, starts = ends + alive + lost must hold for every order.
 //!
-//! `NOCTULE_STEPS=10000000 cargo test --release -p noctule-collect interleavings` takes so many steps.
+//! `NOCTULE_STEPS=10000000 cargo test --release -p noctule-collect interleavings` sets the number of steps.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,31 +18,30 @@ use super::relist::Relist;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// As in `Grace::default`, and as in `cpu::processes`: how long a process is listed whose end was lost in the
-/// ring of accounts.
+/// How long a process is listed whose exit was lost in the ring of accounts, as in `Grace::default` and
+/// `cpu::processes`.
 const GRACE_NS: u64 = 5 * SECOND;
 const MISSED: u32 = 3;
 
-/// Records that the ring of events has room for.
+/// Capacity of the ring of events.
 const ROOM: usize = 6;
 
-/// Steps of one run.
 const STEPS: usize = 400;
 
-/// What the machine does.
+/// A step of the machine.
 #[derive(Clone, Debug)]
 enum Step {
     Fork,
     Exec(u8),
-    /// `recorded`: the ring of accounts has the end. `zombie`: the kernel still lists it once.
+    /// `recorded`: the ring of accounts has the exit. `zombie`: the kernel still lists the process once.
     Exit {
         which: u8,
         recorded: bool,
         zombie: bool,
     },
-    /// The ring of events is read.
+    /// Reads the ring of events.
     Read,
-    /// A batch. Steps happen between it and the comparison, and within the comparison.
+    /// Takes a batch. The steps happen between the batch and the comparison, and during the comparison.
     Tick(Vec<Step>, Vec<Step>),
 }
 
@@ -62,20 +60,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, STEPS)
 }
 
-/// What became of a process, and what the stream has reported of it.
+/// The life of a process, and what the stream has reported about it.
 #[derive(Debug, Default)]
 struct Told {
-    /// It is older than the stream.
+    /// Whether it is older than the stream.
     before: bool,
     ended: bool,
     starts: u32,
     exits: u32,
 }
 
-/// A process that ended, for as long as a batch lists it.
+/// A process that ended, while batches still list it.
 struct Listed {
     process: RawProcess,
-    /// The kernel lists it.
+    /// Whether the kernel lists it.
     zombie: bool,
     gone_ns: Option<u64>,
     missed: u32,
@@ -112,7 +110,7 @@ struct World {
 }
 
 impl World {
-    /// With some processes that are older than the stream.
+    /// Creates a machine with some processes that are older than the stream.
     fn new(interval_s: u64) -> Self {
         let mut this = Self {
             now_ns: 100 * SECOND,
@@ -143,7 +141,7 @@ impl World {
     }
 
     fn step(&mut self, step: &Step) {
-        // Records have a time, and none two.
+        // Each record has its own time.
         self.now_ns += 1_000_000;
         match step {
             Step::Fork => self.fork(),
@@ -170,7 +168,7 @@ impl World {
         (usize::from(which)).checked_rem(self.alive.len())
     }
 
-    /// The lowest free pid, so that pids are used again.
+    /// Starts a process with the lowest free PID, so that PIDs are reused.
     fn fork(&mut self) {
         let free = |pid: &u32| self.alive.iter().all(|other| other.id.pid != *pid);
         let Some(pid) = (1..).find(free) else { return };
@@ -188,7 +186,7 @@ impl World {
                 process,
                 zombie,
                 gone_ns: None,
-                // With its record it goes as soon as the kernel does not list it.
+                // If its exit was recorded, it disappears as soon as the kernel stops listing it.
                 missed: if recorded { u32::MAX } else { 0 },
             });
         }
@@ -206,7 +204,7 @@ impl World {
         }
     }
 
-    /// As `EventSource::collect`.
+    /// Works like `EventSource::collect`.
     fn read(&mut self) {
         for event in std::mem::take(&mut self.ring) {
             self.report(&event);
@@ -217,7 +215,7 @@ impl World {
         }
     }
 
-    /// Nothing begins or ends twice, and nobody ends who lives.
+    /// Reports an event. Nothing may begin or end twice, and no live process may end.
     fn report(&mut self, event: &RawEvent) {
         if self.known.is_repeated(event) {
             return;
@@ -238,7 +236,7 @@ impl World {
         }
     }
 
-    /// As `Pipeline::tick` with `EventSource::reconcile` and `EventSource::relist`.
+    /// Works like `Pipeline::tick` with `EventSource::reconcile` and `EventSource::relist`.
     fn tick(&mut self, before: &[Step], within: &[Step]) {
         self.now_ns = self.now_ns.max(self.batch_ns + self.interval_ns);
         let now_ns = self.now_ns;
@@ -267,7 +265,7 @@ impl World {
         found.iter().for_each(|event| self.report(event));
     }
 
-    /// Who lives, and who is still listed.
+    /// Returns a batch with live processes and those that are still listed.
     fn batch(&mut self) -> Batch {
         let before_ns = std::mem::replace(&mut self.batch_ns, self.now_ns);
         let now_ns = self.now_ns;
@@ -298,7 +296,7 @@ impl World {
         }
     }
 
-    /// After a while without losses.
+    /// Checks the invariant after a while without losses.
     fn settle(&mut self) {
         for _ in 0..10 {
             self.read();

@@ -1,18 +1,18 @@
-//! Whose destinations give way where the table of the kernel side is full.
+//! Decides whose destinations are dropped when the table of the kernel side is full.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use noctule_model::CgroupId;
 
-/// The destinations of each group, and the groups that found no room since the last look.
+/// Destinations of each group, and the groups that found no room since the last check.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     held: HashMap<CgroupId, Vec<(u64, SocketAddr)>>,
     wanting: HashSet<CgroupId>,
 }
 
-/// What gives way, and who gets no more.
+/// The rows to drop, and the groups that get no more.
 #[derive(Debug, Default)]
 pub(super) struct Excess {
     pub(super) rows: HashSet<(CgroupId, SocketAddr)>,
@@ -20,18 +20,18 @@ pub(super) struct Excess {
 }
 
 impl Shares {
-    /// The group has a destination that was last used then.
+    /// Records a destination of the group and when it was last used.
     pub(super) fn holds(&mut self, group: CgroupId, address: SocketAddr, used_ns: u64) {
         self.held.entry(group).or_default().push((used_ns, address));
     }
 
-    /// A destination of the group found no room.
+    /// Records that a destination of the group found no room.
     pub(super) fn wants(&mut self, group: CgroupId) {
         self.wanting.insert(group);
     }
 
-    /// What groups have beyond their share of three quarters of the table, the longest unused first, and the
-    /// groups that have their share. Nothing, as long as every group that found no room has its share.
+    /// Returns the rows that groups hold beyond their share of three quarters of the table, longest unused first, and
+    /// the groups at or above their share. Returns nothing if every group that found no room already has its share.
     pub(super) fn excess(mut self, capacity: u64) -> Excess {
         let held = |group: &CgroupId| self.held.get(group).map_or(0, Vec::len);
         let without = self.wanting.iter().filter(|group| held(group) == 0).count();
@@ -56,19 +56,19 @@ impl Shares {
     }
 }
 
-/// How long a group that has its share gets no more of a full table since another one found no room.
+/// How long a group stays bounded after another group was last short of room.
 const BOUNDED_NS: u64 = 60_000_000_000;
 
-/// The groups that get no more of a full table.
+/// Groups that get no more rows of a full table.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// When each had no less than its share last.
+    /// When each group was last in excess while another one was short of room.
     over_ns: HashMap<CgroupId, u64>,
     latest: Vec<CgroupId>,
 }
 
 impl Bounds {
-    /// These have their share. Returns those that may have more again.
+    /// Bounds these groups. Returns the groups that may have more again.
     pub(super) fn renew(&mut self, groups: &HashSet<CgroupId>, now_ns: u64) -> Vec<CgroupId> {
         self.latest.clear();
         for id in groups {
@@ -81,12 +81,12 @@ impl Bounds {
         free.map(|(id, _)| id).collect()
     }
 
-    /// How many there are.
+    /// Returns the number of bounded groups.
     pub(super) fn count(&self) -> usize {
         self.over_ns.len()
     }
 
-    /// Those that were not bounded before the last call.
+    /// Returns the groups that were not bounded before the last call of [`Self::renew`].
     pub(super) fn latest(&self) -> &[CgroupId] {
         &self.latest
     }
@@ -118,7 +118,7 @@ mod tests {
             rows: excess,
             groups,
         } = shares.excess(4096);
-        // Three groups share 3072.
+        // Three groups share 3072 rows.
         assert_eq!(excess.len(), 4000 - 1024);
         assert_eq!(groups, [CgroupId(1)].into());
         assert!(excess.iter().all(|(group, _)| *group == CgroupId(1)));
@@ -142,7 +142,7 @@ mod tests {
         let mut bounds = Bounds::default();
         assert!(bounds.renew(&one, 5).is_empty());
         assert_eq!(bounds.latest(), [CgroupId(1)]);
-        // It goes on.
+        // The group stays bounded.
         assert!(bounds.renew(&one, 9).is_empty());
         assert!(bounds.latest().is_empty());
         assert!(bounds.renew(&none, 9 + BOUNDED_NS).is_empty());
