@@ -1,4 +1,4 @@
-//! Container, pod and unit from a cgroup path alone.
+//! Derives container, pod and unit from a cgroup path alone.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -8,35 +8,36 @@ use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
 use crate::rules::{self, Found, Position};
 use crate::{pod, text};
 
-/// Components that are looked at. No runtime nests this deep, and a path that does must not cost
-/// more than a long one.
+/// Maximum number of components to read. No runtime nests this deep, and reading a deeper path must not cost more.
 const MAX_COMPONENTS: usize = 256;
 
-/// Reads a cgroup path: a pure function of its arguments, which never fails. `path` is from the
-/// root of the hierarchy; in a cgroup namespace a leading `/../..` is ignored.
+/// Reads a cgroup path. This is a pure function that never fails. `path` is relative to the root of the hierarchy; in a
+/// cgroup namespace a leading `/../..` is ignored.
 ///
-/// The outermost component that is a container wins. Everything below belongs to it, because its processes may
-/// choose those names. Names that only files have are `None`. The unit is the innermost
-/// service or scope down to the container's own group, as systemd writes it (see
-/// [`crate::unescape`]), with the user's number before it (`1000:NAME`) where it is one of a user's manager; units
-/// that run inside the container do not count.
+/// The outermost component that is a container wins. Everything below belongs to it, because its processes may choose
+/// those names. Names that only occur in files are `None`.
 ///
-/// Wrong where a path lies: any process that may make cgroups may call one `docker-<64 hex>.scope`. The
-/// registry believes only names that root gave.
+/// The unit is the innermost service or scope down to the container's own group, in systemd's spelling (see
+/// [`crate::unescape`]). A unit of a user's manager is prefixed with the user's id (`1000:NAME`). Units inside the
+/// container do not count.
+///
+/// The result is wrong if the path is misleading: any process that may create cgroups may name one `docker-<64
+/// hex>.scope`. The registry therefore only trusts names given by root.
+///
 /// A container of plain runc with cgroupfs looks like any other group here.
 pub fn classify(id: CgroupId, path: &str) -> Owner {
     read(id, path, "").owner
 }
 
-/// What a path says.
+/// The owner that a path claims.
 pub(crate) struct Claim<'a> {
     pub(crate) owner: Owner,
     /// The path of the container's own group.
     pub(crate) top: Option<&'a str>,
 }
 
-/// Like [`classify`], where the container at `node` is a machine of its own: a container below it is told apart
-/// from it and has it in its `chain`. `node` is empty, or a path above `path`.
+/// Like [`classify`], except that the container at `node` is a node. A container below it counts as a separate
+/// container, with the node in its `chain`. `node` is empty, or an ancestor of `path`.
 pub(crate) fn read<'a>(id: CgroupId, path: &'a str, node: &str) -> Claim<'a> {
     let components: Vec<&str> = components(path).collect();
     let mut reading = Reading {
@@ -47,7 +48,7 @@ pub(crate) fn read<'a>(id: CgroupId, path: &'a str, node: &str) -> Claim<'a> {
         reading.step(&components[..at], component);
     }
     let last = components.get(reading.container_depth.wrapping_sub(1));
-    // Each component is a part of the path.
+    // Each component is a slice of the path.
     let end = |last: &&str| last.as_ptr() as usize + last.len() - path.as_ptr() as usize;
     Claim {
         top: last.map(|last| &path[..end(last)]),
@@ -66,28 +67,28 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
     named.take(MAX_COMPONENTS)
 }
 
-/// What the components so far said.
+/// State after reading some of the components.
 #[derive(Default)]
 struct Reading<'a> {
     container: Option<Container>,
-    /// Number of components down to the container.
+    /// Number of components down to and including the container.
     container_depth: usize,
-    /// Number of components down to a container that is a machine of its own.
+    /// Number of components down to and including the container that is a node.
     node_depth: usize,
-    /// The names that follow are the container's own choice.
+    /// Whether the following names were chosen inside the container.
     inside: bool,
     pod: Option<Pod>,
-    /// Number of components down to the pod.
+    /// Number of components down to and including the pod.
     pod_depth: usize,
     unit: Option<Unit<'a>>,
-    /// The innermost unit, also inside the container.
+    /// The innermost unit, which may be inside the container.
     inner_unit: Option<Unit<'a>>,
     /// The user whose manager the groups belong to, in digits.
     manager_of: Option<&'a str>,
 }
 
-/// A unit of the machine, or of a user's manager: both have a `dbus.service`, and those of root's own manager lie
-/// in directories that are root's as well.
+/// A unit of the machine or of a user's manager. The names alone are ambiguous: both have a `dbus.service`. The
+/// directories of root's own user manager belong to root, too.
 #[derive(Clone, Copy)]
 struct Unit<'a> {
     manager_of: Option<&'a str>,
@@ -132,7 +133,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A name that processes of the container may have chosen. It can only say which part of the same container
+    /// Reads a name that processes of the container may have chosen. It can only show which part of the same container
     /// this is.
     fn step_inside(&mut self, above: &[&'a str], component: &str, depth: usize) {
         let Some(container) = &mut self.container else {
@@ -145,7 +146,7 @@ impl<'a> Reading<'a> {
             && container.runtime == Runtime::Slurm
             && !container.id.contains('.')
         {
-            // Slurm's own name for a step; the job is not a container around it.
+            // The name that Slurm itself gives a step. The job does not count as an outer container.
             container.id = format!("{}.{step}", container.id);
             self.container_depth = depth;
         }
@@ -173,8 +174,9 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A runtime that is configured for systemd's form of a path and uses cgroupfs makes one directory
-/// `<slice>:<prefix>:<id>`. Returns the slice (else the whole) and `<prefix>-<id>` (else the whole).
+/// Splits `<slice>:<prefix>:<id>`, the name of a single directory. A runtime creates it if it is configured for systemd
+/// paths but uses cgroupfs. Returns the slice and `<prefix>-<id>`; both are the whole component if it does not have
+/// this form.
 fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     let mut parts = component.splitn(3, ':');
     if let (Some(slice), Some(prefix), Some(id)) = (parts.next(), parts.next(), parts.next())
@@ -185,9 +187,8 @@ fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     (component, component.into())
 }
 
-/// The systemd unit that a component stands for: services and scopes, for slices only group units
-/// and mounts hold no processes of their own. systemd puts `_` before a name that would be one of
-/// the kernel's files.
+/// Returns the systemd unit of a component. Only services and scopes count: slices only group units, and mounts have no
+/// processes of their own. systemd prefixes a name with `_` if it would clash with one of the kernel's files.
 fn unit(component: &str) -> Option<&str> {
     let name = component.strip_prefix('_').unwrap_or(component);
     let stem = name
@@ -196,13 +197,13 @@ fn unit(component: &str) -> Option<&str> {
     (!stem.is_empty()).then_some(name)
 }
 
-/// The user whose manager `user@UID.service` is.
+/// Returns the user of a manager `user@UID.service`.
 fn manager_of(component: &str) -> Option<&str> {
     let user = component.strip_prefix("user@")?.strip_suffix(".service")?;
     text::is_number(user).then_some(user)
 }
 
-/// A name that a user chose.
+/// Marks a name as chosen by a user.
 pub(crate) fn mark(user: impl Display, name: &str) -> String {
     format!("{user}:{name}")
 }

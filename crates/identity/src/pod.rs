@@ -1,4 +1,4 @@
-//! A Kubernetes pod from one component of a path.
+//! Recognizes Kubernetes pods in the components of a path.
 
 use noctule_model::Pod;
 
@@ -6,13 +6,13 @@ use crate::text::is_pod_uid;
 
 const LEVELS: [&str; 2] = ["burstable", "besteffort"];
 
-/// The pod that the component stands for, if it does. `above`: the components before it.
+/// Returns the pod of a component, if there is one. `above` holds the components before it.
 pub(crate) fn find(component: &str, above: &[&str]) -> Option<Pod> {
     by_slice(component).or_else(|| by_directory(component, above))
 }
 
-/// kubelet's systemd driver: `[<root>-]kubepods[-<level>]-pod<uid>.slice`. A dash separates the
-/// levels of slices, so kubelet writes those of the UID as `_`.
+/// The kubelet's systemd driver: `[<root>-]kubepods[-<level>]-pod<uid>.slice`. Dashes separate the
+/// levels of slices, so the kubelet replaces those in the UID by `_`.
 fn by_slice(component: &str) -> Option<Pod> {
     let (above, uid) = component.strip_suffix(".slice")?.rsplit_once("-pod")?;
     if uid.is_empty() || !above.contains("kubepods") {
@@ -24,8 +24,9 @@ fn by_slice(component: &str) -> Option<Pod> {
     Some(pod(uid.replace('_', "-"), level.unwrap_or("guaranteed")))
 }
 
-/// kubelet's cgroupfs driver: `[<root>/]kubepods[/<level>]/pod<uid>`. A cgroup namespace may have
-/// cut off what is above the pod; then the form of the UID has to do, and the level is not known.
+/// The kubelet's cgroupfs driver: `[<root>/]kubepods[/<level>]/pod<uid>`. A cgroup namespace may
+/// have cut off the components above the pod. In that case the form of the UID must suffice, and
+/// the level is unknown.
 fn by_directory(component: &str, above: &[&str]) -> Option<Pod> {
     let uid = component.strip_prefix("pod")?;
     let anchored = above.iter().any(|c| c.contains("kubepods"));

@@ -1,6 +1,7 @@
-//! The parts of names: identifiers of fixed form, and systemd's escapes.
+//! Recognizes identifiers of fixed form, and decodes systemd's escapes.
 
-/// The form of a container id of Docker, containerd, CRI-O and podman: 64 lower-case hex digits.
+/// Returns whether this is a container id of Docker, containerd, CRI-O or podman: 64 lowercase hex
+/// digits.
 pub(crate) fn is_hash(text: &str) -> bool {
     text.len() == 64 && is_hex(text)
 }
@@ -9,7 +10,7 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether the text is groups of hex digits of these lengths, joined by dashes.
+/// Returns whether the text consists of groups of hex digits of these lengths, joined by dashes.
 fn is_groups(text: &str, lengths: &[usize]) -> bool {
     let mut groups = text.split('-');
     lengths
@@ -18,34 +19,36 @@ fn is_groups(text: &str, lengths: &[usize]) -> bool {
         && groups.next().is_none()
 }
 
-/// A UUID in its usual form.
+/// Returns whether this is a UUID in its usual form.
 pub(crate) fn is_uuid(text: &str) -> bool {
     is_groups(text, &[8, 4, 4, 4, 12])
 }
 
-/// A handle of Cloud Foundry's Garden: like a UUID, with a last group of four.
+/// Returns whether this is a handle of Cloud Foundry's Garden: like a UUID, but with a last group
+/// of four digits.
 pub(crate) fn is_garden(text: &str) -> bool {
     is_groups(text, &[8, 4, 4, 4, 4])
 }
 
-/// A container id of ECS on Fargate: the task's 32 hex digits, a dash and a number.
+/// Returns whether this is a container id of ECS on Fargate: the task's 32 hex digits, a dash and a
+/// number.
 pub(crate) fn is_fargate(text: &str) -> bool {
     text.split_once('-')
         .is_some_and(|(task, n)| task.len() == 32 && is_hex(task) && is_number(n))
 }
 
-/// A pod UID as kubelet makes them: a UUID, or a hash for pods from files (static pods).
+/// Returns whether this is a pod UID of the kubelet: a UUID, or a hash for static pods.
 pub(crate) fn is_pod_uid(text: &str) -> bool {
     is_uuid(text) || (text.len() == 32 && is_hex(text))
 }
 
-/// Decimal digits and nothing else, at least one.
+/// Returns whether the text consists of one or more decimal digits.
 pub(crate) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Undoes the `\xHH` escapes of systemd unit names, for people to read. Bytes that are not UTF-8
-/// in the end become U+FFFD; a backslash that starts no escape stays.
+/// Decodes the `\xHH` escapes of a systemd unit name for display. Invalid UTF-8 in the result
+/// becomes U+FFFD. A backslash that does not start an escape stays.
 pub fn unescape(name: &str) -> String {
     if !name.contains("\\x") {
         return name.to_owned();
@@ -73,7 +76,7 @@ fn escaped_byte(rest: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// The user in whose slice a group is, in digits.
+/// Returns the user whose slice contains the group, in digits.
 pub(crate) fn user_of(path: &str) -> Option<&str> {
     let mut components = path.split('/').filter(|c| !c.is_empty());
     if components.next() != Some("user.slice") {

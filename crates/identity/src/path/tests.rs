@@ -4,7 +4,8 @@ const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a
 const B: &str = "bbbbbbbbbbbbbbbb0000000000000000111111111111111122222222222222b2";
 const U: &str = "6f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
 
-/// Fills in ids: `{A}`, `{B}` containers, `{U}` a pod's UID, `{u}` the same as systemd has it.
+/// Replaces placeholders: `{A}` and `{B}` by container ids, `{U}` by a pod's UID, `{u}` by its
+/// systemd spelling.
 fn fill(text: &str) -> String {
     text.replace("{A}", A)
         .replace("{B}", B)
@@ -12,7 +13,7 @@ fn fill(text: &str) -> String {
         .replace("{u}", &U.replace('-', "_"))
 }
 
-/// The answer in one line, empty parts left out.
+/// Returns the result in one line, without empty parts.
 fn show(owner: &Owner) -> String {
     let mut parts = Vec::new();
     if let Some(c) = &owner.container {
@@ -75,7 +76,7 @@ fn docker() {
             "docker {A} | unit 1000:docker-{A}.scope",
         ),
         ("/system.slice/docker.service", "unit docker.service"),
-        // A mount of a layer and a health check have hex digits in their names, too.
+        // The names of a layer's mount and of a health check contain hex digits, too.
         ("/system.slice/var-lib-docker-overlay2-{A}-merged.mount", ""),
         ("/system.slice/{A}-1f.service", "unit {A}-1f.service"),
     ]);
@@ -120,7 +121,7 @@ fn kubernetes() {
             "/kubelet/kubepods/besteffort/pod{U}/{A}",
             "containerd {A} | pod {U} besteffort",
         ),
-        // A static pod: the UID is a hash. Then one whose UID somebody wrote by hand.
+        // A static pod, whose UID is a hash, and a pod whose UID was set manually.
         (
             "/kubepods/burstable/pod0123456789abcdef0123456789abcdef/{A}",
             "containerd {A} | pod 0123456789abcdef0123456789abcdef burstable",
@@ -134,7 +135,7 @@ fn kubernetes() {
         ("/kubepods/burstable", ""),
         ("/kubepods.slice/kubepods-burstable.slice", ""),
         ("/podruntime/kubelet", ""),
-        // The agent's namespace cut off the anchor: no level to read.
+        // The agent's cgroup namespace hides the part of the path that shows the level.
         ("/../../pod{U}/{A}", "containerd {A} | pod {U} unknown"),
         (
             "/../../../../system.slice/docker-{A}.scope",
@@ -229,11 +230,11 @@ fn names_inside_a_container_are_its_own_business() {
             "lxc web (web)",
         ),
         ("/ecs/{U}/{A}/docker/{B}", "ecs {A}"),
-        // A job has steps, and a step no others.
+        // A job contains steps, and a step contains nothing else.
         ("/slurm/uid_1/job_12/step_0/step_1", "slurm 12.0"),
         ("/slurm/uid_1/job_12/step_0/docker/{B}", "slurm 12.0"),
         ("/slurm/uid_1/job_12/job_13", "slurm 12"),
-        // The group of a helper is the runtime's.
+        // A helper's group is made by the runtime, so a container below it counts.
         (
             "/machine.slice/libpod-conmon-{A}.scope/docker/{B}",
             "docker {B} | unit libpod-conmon-{A}.scope",
@@ -406,7 +407,7 @@ fn units_and_daemons() {
             "/user.slice/user-1000.slice/user@1000.service/app.slice/app-vim\\x2d9.scope",
             "unit 1000:app-vim\\x2d9.scope",
         ),
-        // Both have such a unit, and root's own manager is in directories of root.
+        // Both have such a unit, and the directories of root's own manager belong to root.
         ("/system.slice/dbus.service", "unit dbus.service"),
         (
             "/user.slice/user-0.slice/user@0.service/app.slice/dbus.service",
@@ -452,7 +453,7 @@ fn an_empty_path_is_the_root() {
     assert_eq!(classify(CgroupId(1), "").path, "/");
 }
 
-/// A small generator: the same paths in each run.
+/// A small generator that yields the same paths in each run.
 struct Dice(u64);
 
 impl Dice {
