@@ -1,4 +1,4 @@
-//! What a component of a cgroup path says of a container: one table.
+//! Table of rules that recognize containers in the components of a cgroup path.
 
 use std::borrow::Cow;
 
@@ -6,28 +6,26 @@ use noctule_model::{ContainerRole, Runtime};
 
 use crate::text::{is_fargate, is_garden, is_hash, is_number, is_uuid, unescape};
 
-/// A container that one component stands for.
+/// A container that a component stands for.
 pub(crate) struct Found {
-    /// Its id.
     pub(crate) id: String,
-    /// Its name, for runtimes whose paths hold names.
+    /// Its name, if the runtime's paths contain names.
     pub(crate) name: Option<String>,
-    /// Which runtime.
     pub(crate) runtime: Runtime,
-    /// What the group is for.
+    /// The role of the group.
     pub(crate) role: ContainerRole,
 }
 
-/// Where a component stands.
+/// The position of a component in its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Position<'a> {
-    /// The components above it, down from the container around it (or from the root).
+    /// The components above it, from the enclosing container (or the root) downwards.
     pub(crate) above: &'a [&'a str],
-    /// The group just above it, or a part of the component itself, is a pod.
+    /// Whether the parent group, or a part of the component itself, is a pod.
     pub(crate) in_pod: bool,
 }
 
-/// Condition on what is above.
+/// Condition on the components above.
 enum Place {
     Anywhere,
     Child(&'static str),
@@ -36,31 +34,31 @@ enum Place {
     Slurm,
 }
 
-/// How the component ends.
+/// Condition on the end of the component.
 enum Ending {
     MaybeScope,
     Exactly(&'static str),
 }
 
-/// What is between prefix and ending.
+/// Condition on the part between prefix and ending.
 enum Form {
     /// 64 hex digits.
     Hash,
-    /// Anything, then a dash and 64 hex digits.
+    /// Any text, then a dash and 64 hex digits.
     AnyHash,
-    /// The id of a step of a BuildKit build: 25 characters of base 36.
+    /// The id of a BuildKit build step: 25 characters of base 36.
     Build,
     Fargate,
     Garden,
-    /// Any text: it is both id and name.
+    /// Any text, which is both id and name.
     Name,
-    /// A name in systemd's escapes.
+    /// A name with systemd's escapes.
     Escaped,
-    /// libvirt's name for machined, `qemu-3-<name>`, in systemd's escapes.
+    /// libvirt's name for machined, `qemu-3-<name>`, with systemd's escapes.
     Domain,
     /// Nomad's `<allocation>.<task>`.
     Allocation,
-    /// Slurm's `job_<N>`, and a job's id of Slurm 26 (`s` and 13 characters).
+    /// Slurm's `job_<N>`. `Sluid` is a job id of Slurm 26 (`s` and 13 characters).
     Job,
     Sluid,
 }
@@ -73,7 +71,7 @@ use Form::{Allocation, AnyHash, Build, Domain, Escaped, Fargate, Garden, Hash, J
 use Place::{Anywhere, Child, Pod, Slurm, Within};
 use Runtime as R;
 
-/// The first rule that fits wins.
+/// The first matching rule applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     // Helpers, before the prefixes that they contain.
@@ -82,7 +80,7 @@ const RULES: &[Rule] = &[
     Rule(Child("kata_overhead"), "", Exactly(""), Hash, R::Oci, Helper),
     Rule(Anywhere, "lxc.monitor.", Exactly(""), Name, R::Lxc, Helper),
     Rule(Child("lxc.monitor"), "", Exactly(""), Name, R::Lxc, Helper),
-    // ECS runs its tasks with Docker: it goes by what is above.
+    // ECS runs its tasks with Docker, so the ancestors decide.
     Rule(Within("ecstasks.slice"), "docker-", MaybeScope, Hash, R::Ecs, Workload),
     Rule(Within("ecs"), "", Exactly(""), Hash, R::Ecs, Workload),
     Rule(Anywhere, "", Exactly(""), Fargate, R::Ecs, Workload),
@@ -96,8 +94,8 @@ const RULES: &[Rule] = &[
     Rule(Anywhere, "libpod-payload-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "libpod-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "kata_", Exactly(""), Hash, R::Oci, Workload),
-    // The parent decides. A pod's own containers are containerd's, as far as a path can say: the
-    // files of Docker correct it where cri-dockerd made them.
+    // The parent decides. Containers directly in a pod count as containerd's, because the path shows no more. Docker's
+    // files correct that for containers made by cri-dockerd.
     Rule(Child("docker"), "", Exactly(""), Hash, R::Docker, Workload),
     Rule(Child("k8s.io"), "", Exactly(""), Hash, R::Containerd, Workload),
     Rule(Child("default"), "", Exactly(""), Hash, R::Containerd, Workload),
@@ -118,7 +116,7 @@ const RULES: &[Rule] = &[
     Rule(Slurm, "job_", Exactly(""), Job, R::Slurm, Workload),
     Rule(Slurm, "", Exactly(""), Sluid, R::Slurm, Workload),
     Rule(Anywhere, "", Exactly(""), Garden, R::Garden, Workload),
-    // The defaults of runc and crun with systemd, where nobody gave them a path.
+    // Default paths of runc and crun with systemd.
     Rule(Anywhere, "runc-", Exactly(".scope"), Name, R::Oci, Workload),
     Rule(Anywhere, "crun-", Exactly(".scope"), Name, R::Oci, Workload),
     // In any parent, 64 hex digits are a container.
@@ -126,12 +124,13 @@ const RULES: &[Rule] = &[
     Rule(Anywhere, "", MaybeScope, AnyHash, R::Oci, Workload),
 ];
 
-/// Groups that a runtime makes just inside a container's group for its own processes.
+/// Groups that a runtime creates directly inside a container's group for its own processes.
 const INNER_HELPERS: [(Runtime, &str); 2] = [(R::Nspawn, "supervisor"), (R::Slurm, "slurm")];
 
-/// The container that the component stands for, if it does.
+/// Returns the container of the component, if there is one.
 pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
-    // podman's pods have ids like containers and are none; their members stand below.
+    // podman's pods have ids like containers, but are not containers. The group of such a pod contains those of its
+    // containers.
     if position.above.last() == Some(&"libpod_parent") && is_hash(component) {
         return None;
     }
@@ -141,9 +140,9 @@ pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
         .or_else(|| nspawn_machine(component, position))
 }
 
-/// A machine of systemd-nspawn in a unit of any name: it runs in `payload` below the unit (`--register=no`,
-/// `--keep-unit`). The name of a scope is that of the machine. Other programs have a group `supervisor`, too, so that
-/// name alone says something in machine.slice only.
+/// Recognizes a systemd-nspawn machine in a unit of any name. It runs in `payload` below the unit (`--register=no`,
+/// `--keep-unit`), and a scope is named after its machine. Other programs have a group `supervisor`, too, so that name
+/// only counts in machine.slice.
 fn nspawn_machine(component: &str, position: Position<'_>) -> Option<Found> {
     let (unit, above) = position.above.split_last()?;
     let scope = unit.strip_suffix(".scope");
@@ -162,7 +161,7 @@ fn nspawn_machine(component: &str, position: Position<'_>) -> Option<Found> {
     })
 }
 
-/// Whether the component, just below the group of a container, is the runtime's own.
+/// Returns whether the component, directly below a container's group, belongs to the runtime.
 pub(crate) fn is_inner_helper(runtime: Runtime, component: &str) -> bool {
     INNER_HELPERS.contains(&(runtime, component))
 }
@@ -196,7 +195,7 @@ impl Place {
     }
 }
 
-/// The group under which Slurm makes those of jobs; the node's name is in it where several
+/// Returns whether Slurm creates the groups of jobs below this one. The name includes that of the node if several
 /// slurmd run on one machine.
 fn is_slurm(component: &str) -> bool {
     component == "slurm"
@@ -246,10 +245,10 @@ impl Form {
     }
 }
 
-/// Slurm's steps that have a name and no number.
+/// Slurm steps with a name instead of a number.
 const STEPS: [&str; 3] = ["batch", "extern", "interactive"];
 
-/// The step of a Slurm job that the component stands for, if it does.
+/// Returns the Slurm step of the component, if there is one.
 pub(crate) fn slurm_step(component: &str) -> Option<&str> {
     let step = component.strip_prefix("step_")?;
     (is_number(step) || STEPS.contains(&step)).then_some(step)
@@ -265,14 +264,14 @@ fn is_base36(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(fits)
 }
 
-/// `<anything>-<64 hex digits>`: runc's and crun's `<prefix>-<id>.scope`, whatever the prefix.
+/// Matches `<anything>-<64 hex digits>`, as in `<prefix>-<id>.scope` of runc and crun with any prefix.
 fn any_hash(body: &str) -> Option<&str> {
     body.rsplit_once('-')
         .map(|(_, id)| id)
         .filter(|id| is_hash(id))
 }
 
-/// The name in libvirt's `<driver>-<number>-<name>`.
+/// Returns the name in libvirt's `<driver>-<number>-<name>`.
 fn domain_name(domain: &str) -> Option<&str> {
     let (driver, rest) = domain.split_once('-')?;
     let (number, name) = rest.split_once('-')?;

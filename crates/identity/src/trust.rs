@@ -1,9 +1,9 @@
-//! How far the names in a cgroup path can be believed.
+//! Decides how far the names in a cgroup path can be trusted.
 //!
-//! Every user who may write to a directory can name the groups in it. So a name is the machine's own as long
-//! as every directory above it belongs to root (or to the owner of the whole mount, in a namespace) and
-//! nobody else may write there. systemd and container runtimes hand parts of the tree to users by
-//! `chown` (delegation): names below are the user's choice, and may be those of somebody else's container.
+//! Every user who may write to a directory can name the groups in it. A name is therefore trusted if every directory
+//! above it belongs to root (or, in a namespace, to the owner of the whole mount) and no other user may write there.
+//! systemd and container runtimes hand parts of the tree to users by `chown` (delegation). Names below are chosen by
+//! the user, and may imitate those of another container.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,30 +12,30 @@ use noctule_model::{CgroupId, Container, ContainerRole};
 
 use crate::path::{Claim, mark, read};
 
-/// Leave to write for the group and for everybody.
+/// Write permission for the group and for others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Where the names of a path begin to be a user's choice.
+/// The place in a path from which names are chosen by a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delegated {
-    /// The part of the path whose names are the machine's own.
+    /// The part of the path whose names are trusted.
     pub(crate) above: String,
-    /// The user to whom the directory at its end belongs.
+    /// The owner of the directory at its end.
     pub(crate) uid: u32,
 }
 
-/// Looks for the first directory above the group that is not root's. A directory that is gone was made in
-/// one that is there: what could be looked at decides.
+/// Finds the first directory above the group that does not belong to root. If a directory is gone, the existing ones
+/// above it decide.
 pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
     let root = std::fs::metadata(mount).ok()?.uid();
     let mut folder = mount.to_owned();
     let mut above = String::new();
     for component in path.split('/').filter(|c| !c.is_empty()) {
-        // Not a part of this mount.
+        // Such a path is outside of this mount.
         if matches!(component, "." | "..") {
             return None;
         }
-        // The mount itself belongs to its owner, and its mode is the kernel's.
+        // The mount point itself belongs to its owner, and the kernel sets its mode.
         if !above.is_empty() {
             let found = std::fs::symlink_metadata(&folder).ok()?;
             let own = found.uid() == 0 || found.uid() == root;
@@ -51,10 +51,10 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
     None
 }
 
-/// The owner of a group: by its whole path, or, where a part of it was delegated, by the part above. A
-/// container or unit that only the user's own names give has the user's number before its name
-/// (`1000:NAME`): it is never one with a container or unit of the machine, nor with another user's. `node`: see
-/// [`read`].
+/// Returns the owner of a group based on the trusted part of its path.
+///
+/// A container or unit that only occurs in delegated names is prefixed with the user's id (`1000:NAME`). It is thus
+/// never confused with a container or unit of the machine or of another user. For `node` see [`read`].
 pub(crate) fn owner<'a>(
     id: CgroupId,
     path: &'a str,
@@ -81,7 +81,7 @@ pub(crate) fn owner<'a>(
     if claimed.owner.unit != owner.unit {
         let own = mark(delegated.uid, "");
         owner.unit = claimed.owner.unit.map(|unit| match unit.starts_with(&own) {
-            // It is in the user's own manager.
+            // The unit belongs to the user's own manager.
             true => unit,
             false => own + &unit,
         });
@@ -92,7 +92,7 @@ pub(crate) fn owner<'a>(
     }
 }
 
-/// Such a name as the user chose it.
+/// Returns the name as the user chose it, without the prefix.
 pub(crate) fn unmarked<'a>(delegated: Option<&Delegated>, name: &'a str) -> &'a str {
     let own = |delegated: &Delegated| name.strip_prefix(&mark(delegated.uid, ""));
     delegated.and_then(own).unwrap_or(name)
@@ -107,7 +107,7 @@ mod tests {
 
     const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
 
-    /// Changing the owner takes root; leave to write for everybody is as bad.
+    /// Changing the owner requires root. Write permission for others has the same effect.
     #[test]
     fn names_below_a_directory_of_others_are_theirs() {
         let mount = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ mod tests {
             let path = format!("/system.slice/open.service{path}");
             assert_eq!(delegated(mount.path(), &path), found, "{path}");
         }
-        // The group itself has the name that root gave it.
+        // Root chose the name of the group itself.
         for path in [
             "/",
             "/system.slice",
@@ -161,7 +161,7 @@ mod tests {
                 format!("{user}/ssh.service"),
                 "unit 1000:ssh.service".into(),
             ),
-            // A manager that the user pretends to be.
+            // A manager unit that the user imitates.
             (
                 user,
                 format!("{user}/user@0.service/init.scope"),
@@ -178,7 +178,7 @@ mod tests {
                 "unit 1000:ssh.service".into(),
             ),
             ("/job", "/job/plain".into(), "cgroup /job/plain".into()),
-            // A container that root made, and what it makes within.
+            // A container made by root, and a group that it makes inside.
             (
                 &format!("/docker/{A}"),
                 format!("/docker/{A}/docker/{}", A.replace('a', "b")),
