@@ -1,4 +1,4 @@
-//! Every cgroup that is known, living or lately dead, with its owner.
+//! All known cgroups, including recently removed ones, with their owners.
 
 mod claims;
 
@@ -17,57 +17,56 @@ use crate::walk::walk;
 use crate::{mount_note, trust};
 use claims::Claims;
 
-/// Groups more than at the last walk, beyond which the tree is walked again without being asked:
-/// only removals that were never reported make so many.
+/// Number of groups above the last walk's at which the tree is walked again. Only unreported removals can accumulate
+/// this many.
 const SURPLUS: usize = 4096;
 
-/// Where there is hardly room for groups, walks are so many times rarer: a user who makes tens of thousands of groups
-/// makes each of them long.
+/// Factor by which walks are rarer if there is hardly any room for groups. A user who creates tens of thousands of
+/// groups makes each walk slow.
 const CROWDED: u32 = 30;
 
-/// After this time without an answer a file system hangs.
+/// Time without an answer after which a file system counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Knows every cgroup's owner. Fed with the kernel's events and with the time; files are read by
-/// its own thread. No call but [`Registry::catch_up`] waits for anything but cgroupfs.
+/// Knows the owner of every cgroup. It receives the kernel's events and the time as arguments, and reads files in its
+/// own threads. Except for [`Registry::catch_up`], calls block on nothing but cgroupfs.
 ///
-/// Times are `CLOCK_MONOTONIC` in nanoseconds and never go back: an earlier one counts as the
-/// latest one seen.
+/// Times are `CLOCK_MONOTONIC` in nanoseconds and never go back. An earlier time counts as the latest one so far.
 pub struct Registry {
     config: Config,
     now_ns: u64,
     groups: IdMap<CgroupId, Group>,
     claims: Claims,
-    /// The memory that they take.
+    /// Memory of `groups`, in bytes.
     bytes: usize,
-    /// When groups died; an entry that does not fit the group any more is stale.
+    /// When groups were removed. An entry that does not match the state of its group is stale.
     dead: VecDeque<(u64, CgroupId)>,
-    /// When names are to be searched, by lane.
+    /// When to search for names, by lane.
     due: [BTreeSet<(u64, CgroupId)>; Lane::ALL.len()],
     lookups: [Option<Asking>; Lane::ALL.len()],
     walked_ns: Option<u64>,
     walked_groups: usize,
-    /// The mount shows a part of the hierarchy: its paths are not those of the kernel's events,
-    /// and what it does not show may well be alive.
+    /// Whether the mount shows only a part of the hierarchy. In that case its paths differ from those of the kernel's
+    /// events, and a group that it does not show may still exist.
     partial: bool,
     nobody: Arc<Owner>,
-    /// Owners were found or named since [`Registry::take_changed`] was called.
+    /// Whether owners were found or named since the last call of [`Registry::take_changed`].
     changed: bool,
     stats: Stats,
 }
 
-/// A thread that looks names up.
+/// A thread that looks up names.
 struct Asking {
     lookups: Lookups,
-    /// When it last answered, or was asked after it had answered everything.
+    /// When it last answered, or was asked while it had no other query.
     moved_ns: u64,
-    /// It was said that it hangs.
+    /// Whether the hang was logged.
     hangs: bool,
 }
 
 impl Registry {
-    /// Walks the hierarchy once and starts the thread that looks names up. Fails at neither: what
-    /// does not work is logged, and owners then stay without path or without names.
+    /// Walks the hierarchy once and starts the threads that look up names. Neither can fail the call: errors are
+    /// logged, and owners stay without path or without names.
     pub fn new(config: Config) -> Self {
         let finder = || {
             let mut finder = Finder::new(&config.root, &config.cgroup_mount);
@@ -114,13 +113,13 @@ impl Registry {
             stats: Stats::default(),
         };
         registry.walk();
-        // The time of this walk is not known, so it does not delay the next one.
+        // The time of this walk is unknown, so it does not delay the next one.
         registry.walked_ns = None;
         registry.ask();
         registry
     }
 
-    /// Takes changes of the tree, in the kernel's order, and does what is due.
+    /// Applies changes of the tree, in the kernel's order, and does everything that is due.
     pub fn apply(&mut self, events: &[CgroupEvent], now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         for event in events {
@@ -133,7 +132,7 @@ impl Registry {
         self.tick(now_ns);
     }
 
-    /// Does what is due: takes names that were found, asks for more, forgets the long dead.
+    /// Does everything that is due: takes names that were found, submits queries, and drops groups removed long ago.
     /// [`Registry::apply`] and [`Registry::join`] include it.
     pub fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
@@ -151,7 +150,7 @@ impl Registry {
         self.ask();
     }
 
-    /// When names are to be searched next, if any are: [`Registry::tick`] is wanted then.
+    /// Returns when the next search for names is due, if there is one. [`Registry::tick`] should be called then.
     pub fn due_ns(&self) -> Option<u64> {
         let lanes = self.lookups.iter().zip(&self.due);
         let due = lanes.filter(|(asking, _)| asking.is_some());
@@ -159,9 +158,8 @@ impl Registry {
             .min()
     }
 
-    /// For the last look of a caller that answers once: what is being searched is waited for, and
-    /// groups made a moment ago are searched once more, whose files may have come since. Never
-    /// longer than `limit`.
+    /// Completes pending searches, for a caller that prints only one answer. Groups that are only seconds old are
+    /// searched once more, because their files may have appeared since. Takes at most `limit`.
     pub fn catch_up(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         self.await_replies(end);
@@ -205,7 +203,7 @@ impl Registry {
         Some(reply)
     }
 
-    /// Says once when a thread gives no answer.
+    /// Logs once if a thread does not answer.
     fn watch(&mut self, lane: Lane) {
         let now = self.now_ns;
         let Some(asking) = &mut self.lookups[lane as usize] else {
@@ -223,12 +221,13 @@ impl Registry {
         }
     }
 
-    /// The owner of a group. An unknown id causes a walk of the hierarchy, unless one took place
-    /// within [`Config::walk_interval`] before the last time that was passed in; an id that even
-    /// a walk does not find has [`Owner::unknown`] and is not searched again for
-    /// [`Config::remember`]. Known ids cost one look-up and no allocation.
+    /// Returns the owner of a group.
     ///
-    /// Names are missing at first: ask again rather than keep the answer.
+    /// An unknown id causes a walk of the hierarchy, unless there was one within [`Config::walk_interval`] before the
+    /// current time. An id that no walk finds has [`Owner::unknown`], and is not searched again for
+    /// [`Config::remember`]. A known id takes one lookup and no allocation.
+    ///
+    /// Names are missing at first, so callers should ask again rather than keep the result.
     pub fn owner(&mut self, id: CgroupId) -> Arc<Owner> {
         if let Some(group) = self.groups.get_mut(&id)
             && group.life != Life::Unseen
@@ -239,7 +238,7 @@ impl Registry {
         self.owner_of_unknown(id)
     }
 
-    /// The owners of all groups that are known, the lately dead included, in no order.
+    /// Yields the owners of all known groups in any order, including recently removed ones.
     pub fn owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
         let seen = self
             .groups
@@ -248,15 +247,15 @@ impl Registry {
         seen.map(|group| &group.owner)
     }
 
-    /// The owners of the groups that are there.
+    /// Yields the owners of live groups.
     pub fn living_owners(&self) -> impl Iterator<Item = &Arc<Owner>> {
         let groups = self.groups.values();
         let living = groups.filter(|group| group.life == Life::Live);
         living.map(|group| &group.owner)
     }
 
-    /// Sets the owner of each process and cgroup of a batch, but for those of unknown groups while no
-    /// walk may take place. The batch's time counts as now.
+    /// Sets the owner of each process and cgroup of a batch. Unknown groups stay without an owner while no walk is
+    /// permitted. The batch's time becomes the current time.
     pub fn join(&mut self, batch: &mut Batch) {
         self.tick(batch.taken_ns);
         for row in batch.processes.iter_mut().chain(&mut batch.exited) {
@@ -274,8 +273,8 @@ impl Registry {
         searched.then_some(owner)
     }
 
-    /// Compares everything with the hierarchy: for the caller that knows of lost events. Not done
-    /// when a walk took place within [`Config::walk_interval`].
+    /// Compares all groups with the hierarchy, for a caller that noticed lost events. Does nothing if there was a walk
+    /// within [`Config::walk_interval`].
     pub fn resync(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         if self.may_walk() {
@@ -284,12 +283,11 @@ impl Registry {
         self.tick(now_ns);
     }
 
-    /// Whether owners were found or named since the last call.
+    /// Returns whether owners were found or named since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// What it did and holds.
     pub fn stats(&self) -> Stats {
         Stats {
             groups: self.groups.len(),
@@ -299,7 +297,7 @@ impl Registry {
     }
 
     fn owner_of_unknown(&mut self, id: CgroupId) -> Arc<Owner> {
-        // A process of which the group was not captured; no directory has this inode.
+        // The process's group was not recorded. No directory has this inode.
         if id.0 == 0 {
             return Arc::clone(&self.nobody);
         }
@@ -313,12 +311,12 @@ impl Registry {
         }
         match self.groups.get(&id) {
             Some(group) => Arc::clone(&group.owner),
-            // Buried by the walk and forgotten at once, for want of room.
+            // The walk did not find the group, and it was dropped immediately for lack of room.
             None => Arc::new(Owner::unknown(id)),
         }
     }
 
-    /// A group is at this path.
+    /// Records that a group is at this path.
     fn put(&mut self, id: CgroupId, path: &str) {
         let known = self.groups.get(&id);
         let is_same = |group: &Group| group.life == Life::Live && group.owner.path == path;
@@ -327,7 +325,7 @@ impl Registry {
         }
     }
 
-    /// Reads the owner of the group from its path.
+    /// Determines the owner of a group from its path.
     fn own(&mut self, id: CgroupId, path: &str) {
         let old = self.groups.get(&id);
         let asked_ns = old.map_or(0, |group| group.asked_ns);
@@ -354,7 +352,7 @@ impl Registry {
         }
     }
 
-    /// Remembers a group, for which others may have to be forgotten.
+    /// Adds a group, and drops others if necessary.
     fn insert(&mut self, id: CgroupId, group: Group) {
         self.bytes += group.bytes();
         if let Some(before) = self.groups.insert(id, group) {
@@ -363,8 +361,8 @@ impl Registry {
         self.make_room(id);
     }
 
-    /// Where memory is short, forgets groups until an eighth of it is free: the search for them is not worth it for one.
-    /// The group that is added stays.
+    /// If memory is short, drops groups until an eighth of it is free, because a search for a single group is not worth
+    /// it. The added group stays.
     fn make_room(&mut self, added: CgroupId) {
         if self.bytes <= self.config.most_bytes {
             return;
@@ -398,7 +396,7 @@ impl Registry {
         }
     }
 
-    /// The group and what is below it moved.
+    /// Moves a group and its descendants.
     fn rename(&mut self, id: CgroupId, path: &str) {
         let old = self.groups.get(&id).map(|group| group.owner.path.clone());
         self.put(id, path);
@@ -418,7 +416,7 @@ impl Registry {
         }
     }
 
-    /// The group is gone; what was known of it stays for a while.
+    /// Marks a group as removed. It is remembered for a while.
     fn bury(&mut self, id: CgroupId) {
         let now = self.now_ns;
         let Some(group) = self.groups.get_mut(&id) else {
@@ -428,7 +426,7 @@ impl Registry {
             return;
         }
         group.life = Life::Dead(now);
-        // Docker's file outlives the container, so one search is worth it; state files do not.
+        // Docker's file outlives the container, so one search is worth it. State files do not.
         let hopeless = group.tries > 0 || group.owner.container.is_none();
         if hopeless && group.search != Search::Asked {
             self.cancel(id);
@@ -453,7 +451,7 @@ impl Registry {
         self.claims.shrink();
     }
 
-    /// Whether the entry was not stale.
+    /// Drops the group that was removed first. Returns whether its entry was not stale.
     fn forget_first(&mut self) -> bool {
         let Some((since, id)) = self.dead.pop_front() else {
             return false;
@@ -479,7 +477,7 @@ impl Registry {
             .is_none_or(|walked| self.now_ns >= walked.saturating_add(interval))
     }
 
-    /// Makes what is known agree with the hierarchy.
+    /// Walks the hierarchy and reconciles the known groups with it.
     fn walk(&mut self) {
         self.walked_ns = Some(self.now_ns);
         self.stats.walks += 1;
@@ -494,7 +492,7 @@ impl Registry {
             }
             if !self.groups.contains_key(&id) {
                 let bytes = Group::PLACE + path.len();
-                // It would push another out.
+                // This group would push out another one.
                 if bytes > room {
                     return;
                 }
@@ -505,12 +503,12 @@ impl Registry {
         let unreadable = walked.unwrap_or_else(|error| {
             let mount = mount.display();
             tracing::warn!(%error, "cannot walk {mount}: groups have no path");
-            // What it found is not to be taken for the truth.
+            // An incomplete walk must not remove groups.
             1
         });
         let complete = unreadable == 0;
         self.stats.walks_incomplete += u64::from(!complete);
-        // Ids grow: of two groups that claim one container, the older one has it.
+        // Ids are ascending. If two groups claim the same container, the older one gets it.
         found.sort_unstable_by_key(|(id, _)| *id);
         for (id, path) in &found {
             self.put(*id, path);
@@ -519,12 +517,12 @@ impl Registry {
         self.walked_groups = count;
     }
 
-    /// Notes that the walk found a group, if that changes nothing.
+    /// Records that the walk found a group. Returns whether that changes nothing else.
     fn is_seen(&mut self, id: CgroupId, path: &str) -> bool {
         let Some(group) = self.groups.get_mut(&id) else {
             return false;
         };
-        // In a part of the hierarchy, it is known from the kernel's events, by its full path.
+        // With a partial mount, the path from the kernel's events is the full one, so it is kept.
         let is_known = group.life == Life::Live && (self.partial || group.owner.path == path);
         if is_known {
             group.walk = self.stats.walks;
@@ -532,8 +530,7 @@ impl Registry {
         is_known
     }
 
-    /// Buries the groups that the walk did not see: the unseen ones, and the living ones too if
-    /// the walk saw everything.
+    /// Marks groups that the walk did not find as removed: unseen ids always, and live groups if the walk was complete.
     fn bury_missing(&mut self, complete: bool) {
         let walk = self.stats.walks;
         let missing = |group: &Group| match group.life {
@@ -562,7 +559,7 @@ impl Registry {
         }
     }
 
-    /// Takes a search off the list.
+    /// Removes a search from the schedule.
     fn cancel(&mut self, id: CgroupId) {
         if let Some(group) = self.groups.get_mut(&id) {
             if let Search::Due(at) = group.search {
@@ -574,7 +571,7 @@ impl Registry {
         }
     }
 
-    /// Passes on the searches that are due, as far as the queue has room.
+    /// Submits the searches that are due, as far as the queues have room.
     fn ask(&mut self) {
         for lane in Lane::ALL {
             self.ask_in(lane as usize);
@@ -613,7 +610,7 @@ impl Registry {
         let Some(group) = self.groups.get_mut(&reply.cgroup) else {
             return;
         };
-        // The group was moved meanwhile and is asked for again.
+        // The group was moved in the meantime and will be searched again.
         if group.search != Search::Asked || group.query() != reply.query {
             return;
         }
@@ -632,7 +629,7 @@ impl Registry {
         }
     }
 
-    /// Takes the names of a group from files.
+    /// Applies the names from files to a group.
     fn name(&mut self, id: CgroupId, names: Names) {
         let Some(group) = self.groups.get(&id) else {
             return;
