@@ -1,15 +1,15 @@
-//! Who a cgroup belongs to: container, pod and unit.
+//! Finds the owner of a cgroup: container, pod and unit.
 //!
-//! The cgroup path alone gives runtime, container id, pod UID, QoS class and systemd unit
-//! ([`classify`]). Names come late, from files that the runtimes leave on the node, read by a
-//! thread of their own: no socket, no API, and nothing that hangs can hold up the data. A
-//! [`Registry`] puts both together and remembers the dead for a while.
+//! The cgroup path alone gives runtime, container id, pod UID, QoS class and systemd unit ([`classify`]). Names arrive
+//! later. They come from files that the runtimes leave on the node, read by separate threads. No socket or API is used,
+//! and a hanging file system cannot delay the data. A [`Registry`] combines both and remembers removed groups for a
+//! while.
 //!
-//! Names that a user could choose are marked with the user's number, and files that a user can write are
-//! believed of that user's groups alone (`trust`).
+//! Names that a user could choose are prefixed with the user's id. Files that a user can write are only used for that
+//! user's groups (see `trust`).
 //!
-//! This crate uses no BPF and no clock: changes of the tree come in as events, time as an
-//! argument, and every file is looked up under an injected root.
+//! This crate uses neither BPF nor a clock. Changes of the tree come as events, the time is an argument, and every file
+//! is looked up below a given root.
 
 mod config;
 mod files;

@@ -1,7 +1,7 @@
-//! The threads that look names up, so that nobody else ever waits for a file system.
+//! Threads that look up names, so that no other thread waits for a file system.
 //!
-//! Files of users have a thread of their own, for a user can mount a file system that never answers (FUSE), or
-//! make files that take long to read, and each user has a share of its time.
+//! Files of users have their own thread. A user can mount a file system that never answers (FUSE) or create files that
+//! take long to read. Therefore each user only gets a share of that thread's time.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,22 +13,22 @@ use noctule_model::CgroupId;
 
 use crate::names::{Answer, Query};
 
-/// Questions at most whose answers were not taken. The queues take room for those alone that are in them.
+/// Maximum number of queries whose replies were not taken. A queue only has memory for the queries in it.
 const QUEUE: usize = 4096;
 
-/// Questions that are taken to have come together.
+/// Number of consecutive queries that count as one burst.
 const BURST: usize = 256;
 
-/// How much of each period the files of one user may take.
+/// Time in each period that the files of one user may take.
 const SHARE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Whose files a question is about.
+/// Whose files a query reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Those of root's runtimes.
+    /// Files of root's runtimes.
     Machine,
-    /// Those of a user, perhaps.
+    /// Possibly files of a user.
     Users,
 }
 
@@ -50,36 +50,36 @@ impl Lane {
     }
 }
 
-/// A question with its answer.
+/// A query and its answer.
 pub(crate) struct Reply {
     pub(crate) cgroup: CgroupId,
     pub(crate) query: Query,
     pub(crate) answer: Answer,
 }
 
-/// What became of a question.
+/// Result of submitting a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Yes,
-    /// Too many have no answer yet: ask again later.
+    /// Too many queries have no reply yet. Try again later.
     Full,
-    /// The thread has ended: nobody will answer.
+    /// The thread has ended and will not answer.
     Gone,
 }
 
-/// The caller's end. The thread ends when this is dropped; nobody waits for that, since it may
-/// hang in a file system.
+/// Handle to the thread, which ends when the handle is dropped. Dropping does not wait, because the thread may hang in
+/// a file system.
 pub(crate) struct Lookups {
     questions: Sender<(CgroupId, Query)>,
     replies: Receiver<Reply>,
-    /// Questions whose answers were not taken so far.
+    /// Number of queries whose replies were not taken yet.
     open: usize,
     thread: JoinHandle<()>,
 }
 
 impl Lookups {
-    /// `find` gets a question, and whether it is the first one of a burst. The thread does `first` before
-    /// anything else.
+    /// Starts the thread, which calls `first` before anything else. `find` receives a query, and whether it is the
+    /// first one of a burst.
     pub(crate) fn spawn(
         lane: Lane,
         first: fn(),
@@ -101,12 +101,12 @@ impl Lookups {
         })
     }
 
-    /// How many questions have no answer that was taken.
+    /// Returns the number of queries whose replies were not taken yet.
     pub(crate) const fn open(&self) -> usize {
         self.open
     }
 
-    /// Asks without waiting.
+    /// Submits a query without waiting.
     pub(crate) fn ask(&mut self, cgroup: CgroupId, query: Query) -> Asked {
         if self.thread.is_finished() || self.open < QUEUE {
             let sent = self.questions.send((cgroup, query));
@@ -116,14 +116,14 @@ impl Lookups {
         Asked::Full
     }
 
-    /// The next reply that is there.
+    /// Returns the next reply, if there is one.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let reply = self.replies.try_recv().ok()?;
         self.open -= 1;
         Some(reply)
     }
 
-    /// The next reply, which is waited for until then.
+    /// Waits for the next reply until `end`.
     pub(crate) fn reply_until(&mut self, end: Instant) -> Option<Reply> {
         let left = end.saturating_duration_since(Instant::now());
         let reply = self.replies.recv_timeout(left).ok()?;
@@ -132,7 +132,7 @@ impl Lookups {
     }
 }
 
-/// What the files of each user took in this period.
+/// Time that the files of each user took in the current period.
 struct Shares {
     since: Instant,
     taken: HashMap<String, Duration>,
@@ -146,7 +146,7 @@ impl Shares {
         }
     }
 
-    /// Answers, if the user's share is not used up.
+    /// Answers the query, unless the user's share is used up.
     fn spend(&mut self, query: &Query, find: impl FnOnce() -> Answer) -> Answer {
         let Some(user) = query.reads_of() else {
             return find();

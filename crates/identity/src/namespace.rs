@@ -1,4 +1,4 @@
-//! Whether this process sees the cgroups of the whole node; in words for `noctule doctor`.
+//! Checks whether this process sees the cgroups of the whole node, for `noctule doctor`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,14 +8,14 @@ use noctule_model::CgroupId;
 
 use crate::files;
 
-/// What `/proc/<pid>/ns/cgroup` shows in the first cgroup namespace of every kernel
+/// Target of `/proc/<pid>/ns/cgroup` in the initial cgroup namespace of every kernel
 /// (`PROC_CGROUP_INIT_INO`).
 const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// Says so when this process is in a cgroup namespace of its own, where the paths in
-/// `/proc/<pid>/cgroup` are relative to it. `root`: where the node's `/proc` is below.
+/// Returns a message if this process is in its own cgroup namespace, where the paths in
+/// `/proc/<pid>/cgroup` are relative. `root` is the directory with the node's `proc`.
 ///
-/// `None` when it is not, or when the files cannot be read.
+/// Returns `None` if it is not, or if the files cannot be read.
 pub fn namespace_note(root: &Path) -> Option<String> {
     let own = root.join("proc/self");
     if let Some(path) = relative_path(&own) {
@@ -32,7 +32,7 @@ pub fn namespace_note(root: &Path) -> Option<String> {
     })
 }
 
-/// The first path in the process's list that leads out of the namespace.
+/// Returns the first path in the process's list that leads out of the namespace.
 fn relative_path(process: &Path) -> Option<String> {
     let list = files::read(&process.join("cgroup")).ok()?;
     let list = String::from_utf8_lossy(&list);
@@ -42,10 +42,10 @@ fn relative_path(process: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Says so when the mount shows only a part of the hierarchy: its root is then not the
-/// hierarchy's, and groups outside that part have no path until the kernel reports one.
+/// Returns a message if the mount shows only a part of the hierarchy. Its root is not that of the
+/// hierarchy, and groups outside that part have no path until the kernel reports one.
 ///
-/// `None` when it shows everything, or when it cannot be read.
+/// Returns `None` if it shows everything, or if it cannot be read.
 pub fn mount_note(cgroup_mount: &Path) -> Option<String> {
     let inode = fs::metadata(cgroup_mount).ok()?.ino();
     (CgroupId(inode) != CgroupId::ROOT).then(|| {

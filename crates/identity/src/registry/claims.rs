@@ -1,4 +1,4 @@
-//! Which group a container's id belongs to, where several groups claim it.
+//! Decides which group a container id belongs to if several groups claim it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,17 +12,17 @@ use crate::group::Life;
 use crate::path::{Claim, read};
 use crate::trust::{self, Delegated};
 
-/// Nodes at most that are containers of this machine.
+/// Maximum number of node containers on this machine.
 const MAX_NODES: usize = 256;
 
-/// Claims of living groups.
+/// Claims of live groups.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// The group of each container, by the container's id.
+    /// The group of each container, by container id.
     holders: HashMap<String, CgroupId>,
-    /// Paths of containers that are nodes of Kubernetes: a container in one has a row of its own.
+    /// Paths of node containers. Containers inside a node have their own rows.
     nodes: Vec<String>,
-    /// In the kernel's paths, the part above the root of a mount that shows only a part of the hierarchy.
+    /// The part of the kernel's paths that is above the root of a partial mount.
     hidden: Option<String>,
 }
 
@@ -38,8 +38,8 @@ impl Claims {
 }
 
 impl Registry {
-    /// The owner of the group by its path. A group that claims the id of a container elsewhere has the owner of
-    /// the group above it.
+    /// Returns the owner of a group according to its path. A group that claims the id of a container elsewhere gets the
+    /// owner of the group above it.
     pub(super) fn claim(
         &mut self,
         id: CgroupId,
@@ -62,7 +62,7 @@ impl Registry {
         owner
     }
 
-    /// Whether the container is the one of this id, by its group's path `top`.
+    /// Returns whether the container whose group is at `top` may have this id.
     pub(super) fn grants(&mut self, id: CgroupId, path: &str, container: &str, top: &str) -> bool {
         let holder = self.claims.holders.get(container);
         if holder.is_some_and(|&holder| holder != id && self.holds_elsewhere(holder, top)) {
@@ -74,8 +74,8 @@ impl Registry {
         true
     }
 
-    /// Whether that group exists, and not at this path. Its removal may not have been reported; where the mount
-    /// shows only a part of the hierarchy, the reports have to do.
+    /// Returns whether that group exists at another path. Its removal may not have been reported, so the hierarchy is
+    /// checked. With a partial mount, the kernel's events must suffice.
     fn holds_elsewhere(&self, holder: CgroupId, top: &str) -> bool {
         let Some(group) = self.groups.get(&holder) else {
             return false;
@@ -90,7 +90,7 @@ impl Registry {
         fs::symlink_metadata(folder).is_ok_and(|found| found.ino() == id.0)
     }
 
-    /// The group gives up its container's id.
+    /// Gives up the container id that a group holds.
     pub(super) fn release(&mut self, id: CgroupId) {
         let Some(group) = self.groups.get(&id) else {
             return;
@@ -103,7 +103,7 @@ impl Registry {
         }
     }
 
-    /// The path in the mount of a path in the hierarchy.
+    /// Converts a path of the hierarchy to a path of the mount.
     fn mounted_path<'a>(&mut self, id: CgroupId, path: &'a str) -> Cow<'a, str> {
         if self.partial && self.claims.hidden.is_none() {
             let parts = path.match_indices('/').skip(1);
@@ -119,14 +119,14 @@ impl Registry {
         rest.starts_with('/').then_some(rest)
     }
 
-    /// The container around the group that is a node, by its path; empty without one.
+    /// Returns the path of the innermost node container around the group; empty without one.
     fn node_above(&self, path: &str) -> &str {
         let nodes = self.claims.nodes.iter();
         let above = nodes.filter(|node| is_above(node, path));
         above.max_by_key(|node| node.len()).map_or("", |node| node)
     }
 
-    /// The container of this group is a node: those in it are told apart.
+    /// Registers the container of this group as a node, whose containers count separately.
     pub(super) fn add_node(&mut self, owner: &Owner) {
         let Some(top) = read(owner.cgroup, &owner.path, "").top else {
             return;

@@ -10,7 +10,7 @@ use std::time::Instant;
 const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
 const SECOND: u64 = 1_000_000_000;
 
-/// A node in a directory: a hierarchy below `cgroup`, files of runtimes beside it.
+/// A simulated node in a directory: a hierarchy below `cgroup`, and files of runtimes.
 struct Node {
     root: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// A registry that takes the mount for a whole hierarchy, whose names come from `find`.
+    /// Creates a registry that treats the mount as a whole hierarchy, and gets names from `find`.
     fn registry(
         &self,
         config: Config,
@@ -67,7 +67,7 @@ fn id_of(directory: &Path) -> CgroupId {
     CgroupId(fs::metadata(directory).unwrap().ino())
 }
 
-/// One finder for all lanes.
+/// Creates a registry with the same finder for all lanes.
 fn with_finder(
     config: Config,
     find: impl FnMut(&Query, bool) -> Answer + Send + 'static,
@@ -95,7 +95,7 @@ fn removed(id: u64) -> CgroupEvent {
     CgroupEvent::Removed { id: CgroupId(id) }
 }
 
-/// Lets the thread work until the condition holds, at one moment of the registry's time.
+/// Waits until the condition holds, while the registry's time stands still.
 fn settle(registry: &mut Registry, now_ns: u64, what: &str, done: impl Fn(&Registry) -> bool) {
     let start = Instant::now();
     loop {
@@ -161,7 +161,7 @@ fn unknown_ids_cause_walks_but_not_many() {
     registry.tick(2 * SECOND);
     assert_eq!(registry.owner(y).path, "/y");
     assert_eq!(registry.stats().walks, 3);
-    // An id that is nowhere is looked for once.
+    // An unknown id is searched only once.
     for second in 3..100 {
         registry.tick(second * SECOND);
         assert_eq!(
@@ -172,7 +172,7 @@ fn unknown_ids_cause_walks_but_not_many() {
     }
     let stats = registry.stats();
     assert_eq!((stats.walks, stats.unknown), (4, 1));
-    // Its event was late.
+    // Its event arrived late.
     registry.apply(&[made(1 << 40, "/late")], 100 * SECOND);
     assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/late");
 }
@@ -212,7 +212,7 @@ fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
     let stats = registry.stats();
     assert!(stats.groups < 200 && stats.left_out > 4000, "{stats:?}");
     assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/asked");
-    // Walks are rare now, and none of them is for a group that nobody wants.
+    // Walks are rarer now, and only happen for groups that are requested.
     let walks = stats.walks;
     registry.tick(2 * SECOND);
     assert_eq!(registry.owner(late).path, "/late");
@@ -239,7 +239,7 @@ fn groups_that_are_asked_for_stay_within_the_bound_and_the_latest_stay() {
     for number in 0..5000 {
         let path = format!("/{long}/{number}");
         registry.apply(&[made(id(number).0, &path)], number * SECOND);
-        // The first one is asked for again and again.
+        // The first group is requested repeatedly.
         for number in [0, number] {
             let owner = registry.owner(id(number));
             assert_eq!(owner.path, format!("/{long}/{number}"));
@@ -323,7 +323,7 @@ fn names_come_late_and_retries_end() {
         "who kept it keeps it"
     );
 
-    // Another container's bundle never comes.
+    // The other container never gets a bundle.
     let other = CgroupId(2 << 40);
     registry.apply(
         &[made(other.0, &format!("/docker/{}", A.replace('a', "c")))],
@@ -377,7 +377,7 @@ fn who_answers_once_has_the_names_that_came_a_moment_ago() {
         owner.container.as_ref().map(|c| c.id.clone())
     };
     assert_eq!(container(&mut registry, young).as_deref(), Some("young"));
-    // What was there before is searched when its time has come, and no earlier.
+    // A group that existed before is searched when its time has come, not earlier.
     assert_eq!(container(&mut registry, old), None);
     assert_eq!(
         registry.due_ns(),
@@ -405,7 +405,7 @@ fn a_search_that_hangs_holds_nobody_up() {
     let node = Node::new(&[]);
     let (release, gate) = mpsc::channel::<()>();
     let find = move |_: &Query, _: bool| {
-        // Until the test lets go, like a mount of a server that went away.
+        // Hangs until the end of the test, like a mount whose server is gone.
         let _ = gate.recv();
         Ok(Some(Names {
             name: Some("late".to_owned()),
@@ -537,7 +537,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
     let (real_id, false_id, sub_id) = (node.make(&real), node.make(&false_one), node.make(&sub));
     let mut registry = node.registry(node.config(), nothing);
     registry.resync(SECOND);
-    // Inodes of this file system do not grow as those of cgroups do.
+    // Unlike those of cgroups, the inodes of this file system are not ascending.
     let holder = registry.claims.holder(A).expect("a holder");
     registry.apply(&[CgroupEvent::Removed { id: holder }], 2 * SECOND);
     for (id, path) in [(real_id, &real), (false_id, &false_one), (sub_id, &sub)] {
@@ -550,7 +550,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
         assert_eq!(owner.container, None);
         assert_eq!(owner.unit.as_deref(), Some("a.service"));
     }
-    // The container starts again, elsewhere, and its end was not reported.
+    // The container restarts elsewhere, and the end of its group was not reported.
     fs::remove_dir(node.mount().join(real.trim_start_matches('/'))).unwrap();
     let again = format!("/moved/docker/{A}");
     let again_id = node.make(&again);
@@ -597,7 +597,7 @@ fn two_containers_of_one_name_in_two_places_are_two() {
     assert_eq!(both.iter().flatten().count(), 1, "{both:?}");
 }
 
-/// A privileged container that kind made, and one with the label alone, which an image can have.
+/// A privileged container made by kind, and one that only has the label, which an image can set.
 #[test]
 fn containers_in_a_node_of_kind_have_their_own_id() {
     for (privileged, expected) in [(true, true), (false, false)] {
@@ -655,7 +655,7 @@ fn in_a_container_the_machine_begins_at_the_mount() {
     assert_eq!(owner.container.as_ref().unwrap().id, inner);
 }
 
-/// A user's file system that never answers, and 150 of its groups that come first.
+/// A user's file system never answers, and 150 groups of that user come first.
 #[test]
 fn files_of_a_user_keep_no_real_container_from_its_name() {
     let node = Node::new(&[]);
