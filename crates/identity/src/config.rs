@@ -1,26 +1,27 @@
-//! Settings and figures of a registry.
+//! Settings and statistics of a registry.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a [`crate::Registry`] works.
+/// Settings of a [`crate::Registry`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the node's root is: `/`, or its mount in the agent's container.
+    /// Root of the node: `/`, or its mount point in the agent's container.
     pub root: PathBuf,
-    /// The mount of the hierarchy that the kernel side reads, as this process sees it, e.g.
-    /// `/sys/fs/cgroup` or `/sys/fs/cgroup/cpu`.
+    /// Mount point of the hierarchy that the kernel side reads, as this process sees it, e.g. `/sys/fs/cgroup` or
+    /// `/sys/fs/cgroup/cpu`.
     pub cgroup_mount: PathBuf,
     /// How long a removed group is remembered.
     pub remember: Duration,
-    /// Removed groups that are remembered at most; the first removed go first.
+    /// Maximum number of removed groups that are remembered. The group removed first is dropped first.
     pub remember_limit: usize,
-    /// Memory of all groups together, in bytes. Groups that nobody asked for give way first, then the dead, then those
-    /// that nobody asked for lately. A living group is found again by a walk when somebody asks for it.
+    /// Memory limit of all groups together, in bytes. Live groups that were never requested are dropped first, then
+    /// removed groups, then those that were not requested for longest. A live group that was dropped is found again by
+    /// a walk when it is requested.
     pub most_bytes: usize,
-    /// The shortest time between two walks that unknown ids cause.
+    /// Minimum time between two walks that unknown ids cause.
     pub walk_interval: Duration,
-    /// What the thread that reads names does first: it may give up rights.
+    /// Called first by each thread that reads names. It may drop privileges.
     pub on_thread: fn(),
 }
 
@@ -38,29 +39,29 @@ impl Default for Config {
     }
 }
 
-/// What a registry did and holds. Counts are since it was made.
+/// Statistics of a registry. Counts are since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Groups that are known now, the dead included.
+    /// Groups that are known, including removed ones.
     pub groups: usize,
-    /// Searches for names that are not answered yet. One that does not fall for long means a file
-    /// system that hangs; groups then keep their raw ids.
+    /// Searches for names without an answer. If this does not fall for long, a file system hangs, and groups keep their
+    /// raw ids.
     pub searching: usize,
     /// How often a file system did not answer for ten seconds.
     pub hangs: u64,
-    /// Walks of the hierarchy, the first one included.
+    /// Walks of the hierarchy, including the first one.
     pub walks: u64,
-    /// Walks that could not read the mount or left a part of the tree out.
+    /// Walks that could not read the mount or had to leave out a part of the tree.
     pub walks_incomplete: u64,
-    /// Ids that were asked for and that no walk found.
+    /// Ids that were requested and that no walk found.
     pub unknown: u64,
-    /// Dead groups that were forgotten before their time, for want of room.
+    /// Removed groups that were dropped early for lack of room.
     pub forgotten_early: u64,
-    /// Living groups that nobody had asked for and that were forgotten for want of room.
+    /// Live groups that were never requested and were dropped for lack of room.
     pub left_out: u64,
-    /// Living groups that somebody had asked for and that were forgotten for want of room.
+    /// Live groups that had been requested and were dropped for lack of room.
     pub given_up: u64,
-    /// Searches that met a file of no use (damaged, too large, not readable).
+    /// Searches that found an unusable file (damaged, too large, not readable).
     pub files_unusable: u64,
     /// Searches for names that had to wait because the queue was full.
     pub searches_delayed: u64,

@@ -1,4 +1,4 @@
-//! One cgroup of the registry.
+//! A cgroup in the registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use noctule_model::{ContainerRole, Owner, Runtime};
 use crate::names::Query;
 use crate::trust::{self, Delegated};
 
-/// How long after each fruitless search names are searched again: a bundle appears a moment after
-/// the cgroup, Docker's file before it. The first three come before series, events and verdicts go
-/// out without names, 3 s after they began. After the last one the container keeps its raw id.
+/// Time between a search without result and the next one. A bundle appears shortly after the cgroup, Docker's file
+/// before it. The first three retries take place within 3 s, before series, events and verdicts are published without
+/// names. After the last one, the container keeps its raw id.
 pub(crate) const RETRY: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(800),
@@ -19,24 +19,23 @@ pub(crate) const RETRY: [Duration; 5] = [
     Duration::from_secs(30),
 ];
 
-/// How long after it was made a group's files may still be on their way: until then a search that
-/// found nothing proves nothing.
+/// Age below which files of a group may still be missing, so that a search without result proves nothing.
 pub(crate) const YOUNG: Duration = Duration::from_secs(2);
 
-/// A group and what is still to be done for it.
+/// A group, and the work left to do for it.
 pub(crate) struct Group {
     pub(crate) owner: Arc<Owner>,
-    /// Where its path begins to be a user's choice.
+    /// Where its path starts to be chosen by a user.
     pub(crate) delegated: Option<Delegated>,
     pub(crate) life: Life,
     pub(crate) search: Search,
-    /// Searches that found nothing.
+    /// Number of searches without result.
     pub(crate) tries: usize,
-    /// Number of the last walk that saw it.
+    /// Number of the last walk that found it.
     pub(crate) walk: u64,
-    /// When somebody asked for its owner last; 0: never.
+    /// When its owner was last requested; 0 for never.
     pub(crate) asked_ns: u64,
-    /// When it was first seen; 0 for groups that the walk at the start found.
+    /// When it was first seen; 0 for groups that the first walk found.
     pub(crate) seen_ns: u64,
 }
 
@@ -44,16 +43,16 @@ pub(crate) struct Group {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Live,
-    /// Since when; also for an id that no walk found.
+    /// Removed at this time. Also used for an id that no walk found.
     Dead(u64),
-    /// Nothing but the id is known, until the next walk.
+    /// Only the id is known, until the next walk.
     Unseen,
 }
 
-/// How far the search for names is.
+/// Progress of the search for names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Nothing to search, or nothing more.
+    /// There is nothing to search, or the search has ended.
     Over,
     Due(u64),
     Asked,
@@ -73,11 +72,11 @@ impl Group {
         }
     }
 
-    /// The memory that one takes without its names: in a table that is between half and wholly full, with what the
-    /// allocator adds.
+    /// Memory of a group without its names. It includes empty slots of the table, which is at least half full, and the
+    /// overhead of the allocator.
     pub(crate) const PLACE: usize = 2 * size_of::<Self>() + size_of::<Owner>() + 64;
 
-    /// The memory that it takes, roughly.
+    /// Returns its approximate memory.
     pub(crate) fn bytes(&self) -> usize {
         let owner = &self.owner;
         let container = owner.container.as_ref();
@@ -94,8 +93,8 @@ impl Group {
         Self::PLACE + chain + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
-    /// Which groups are forgotten first where memory is short: those that nobody asked for, the oldest first, then the
-    /// dead, then the others, those that nobody asked for lately first.
+    /// Returns the order in which groups are dropped if memory is short. Live groups that were never requested come
+    /// first, the oldest first; then removed groups; then the others, those not requested for longest first.
     pub(crate) fn worth(&self) -> (u8, u64) {
         match self.life {
             Life::Live if self.asked_ns == 0 => (0, self.seen_ns),
@@ -118,12 +117,12 @@ impl Group {
     }
 }
 
-/// Whether files may have more of the owner than its path did.
+/// Returns whether files may know more about the owner than its path.
 pub(crate) fn wants_names(owner: &Owner) -> bool {
     use Runtime::{Containerd, Crio, Docker, Ecs, Nspawn, Oci, Podman};
     match &owner.container {
         Some(container) => {
-            // The files of one in a node are the node's.
+            // The files of a container inside a node container belong to that node.
             container.chain.is_empty()
                 && container.role != ContainerRole::Helper
                 && matches!(
@@ -131,7 +130,7 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
                     Docker | Containerd | Crio | Podman | Ecs | Oci | Nspawn
                 )
         }
-        // Plain runc may have made any group but these.
+        // Plain runc may have created any group except these.
         None => {
             const NEVER: [&str; 5] = [".slice", ".mount", ".socket", ".swap", "/init.scope"];
             let group = owner.path.as_str();
@@ -140,7 +139,7 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
     }
 }
 
-/// Takes over the names of the same container at another path; whether there were any.
+/// Takes over the names of the same container at another path. Returns whether there were any.
 pub(crate) fn keep_names(owner: &mut Owner, old: &Owner) -> bool {
     let (Some(container), Some(known)) = (&mut owner.container, &old.container) else {
         return false;

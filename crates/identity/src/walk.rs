@@ -1,4 +1,4 @@
-//! One walk of a hierarchy: id and path of every group.
+//! Walks a hierarchy once, and reports id and path of every group.
 
 use std::fs::{self, DirEntry, ReadDir};
 use std::io;
@@ -7,18 +7,20 @@ use std::path::Path;
 
 use noctule_model::CgroupId;
 
-/// Groups below this depth are left out: a bound against a tree that contains itself.
+/// Maximum depth of groups. It protects against a tree that contains itself.
 const MAX_DEPTH: usize = 128;
 
-/// Walks the hierarchy mounted at `mount` and hands on the id and path of each group, the mount's root (`/`) first. Paths
-/// are relative to the mount. Bytes of names that are not UTF-8 become U+FFFD. The id of a group is the inode of its
-/// directory, so one listing per directory is enough; symbolic links are not followed.
+/// Walks the hierarchy mounted at `mount`, and passes the id and path of each group to `take`, starting with the
+/// mount's root (`/`).
 ///
-/// Returns how many directories could not be listed although they exist, or are too deep: what is below them is missing.
-/// Groups that vanished during the walk are not counted. No list of groups is held, however many there are.
+/// Paths are relative to the mount. Names that are not UTF-8 are converted with U+FFFD. The id of a group is the inode
+/// of its directory, so one listing of each directory is enough. Symbolic links are not followed.
 ///
-/// Not a snapshot: groups that are made or moved meanwhile may be missing. Fails only when the mount's root cannot be
-/// read.
+/// Returns how many directories exist but could not be listed or are too deep. Groups below them are missing. Groups
+/// that vanished during the walk do not count. Memory use does not depend on the number of groups.
+///
+/// The result is not a snapshot: groups that are created or moved meanwhile may be missing. Fails only if the mount's
+/// root cannot be read.
 pub fn walk(mount: &Path, mut take: impl FnMut(CgroupId, &str)) -> io::Result<usize> {
     take(CgroupId(fs::metadata(mount)?.ino()), "/");
     let mut unreadable = 0;
@@ -60,14 +62,14 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the next group below it, with its path.
+    /// Returns the next group in this directory, with its path.
     fn next(&mut self) -> Option<io::Result<(DirEntry, String)>> {
         loop {
             let entry = match self.entries.next()? {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error)),
             };
-            // The listing itself has it: no further call, and not the link's target.
+            // The listing includes the file type, so no other call is needed, and a link's target does not matter.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => {
                     let path = format!("{}/{}", self.path, entry.file_name().to_string_lossy());
@@ -80,7 +82,7 @@ impl Place {
     }
 }
 
-/// The group was removed between its listing and ours.
+/// Returns whether the group was removed after it was listed.
 fn is_vanished(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENODEV)
 }
