@@ -1,4 +1,4 @@
-//! What the labels and annotations of a container say.
+//! Interprets the labels and annotations of a container.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use noctule_model::{Container, ContainerRole, Owner, Pod, Runtime};
 use crate::path::{classify, mark};
 use crate::trust::Delegated;
 
-/// Names longer than this are not taken: they are kept in memory for every group.
+/// Maximum length of a name. Names are kept in memory for every group.
 const MAX_NAME: usize = 1024;
 
-/// Keys of each fact, best first: containerd's CRI, cri-dockerd and CRI-O, others.
+/// Keys of each fact, in order of preference: containerd's CRI, cri-dockerd and CRI-O, others.
 const NAME: &[&str] = &[
     "io.kubernetes.cri.container-name",
     "io.kubernetes.container.name",
@@ -24,47 +24,45 @@ const POD_NAMESPACE: &[&str] = &[
     "io.kubernetes.pod.namespace",
 ];
 const POD_UID: &[&str] = &["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
-/// The image as the kubelet asked for it; the other annotations of CRI-O have its digest.
+/// The image as requested by the kubelet. The other annotations of CRI-O have its digest.
 const IMAGE: &[&str] = &[
     "io.kubernetes.cri.image-name",
     "io.kubernetes.cri-o.ImageName",
 ];
-/// Keys and values that make a container its pod's sandbox.
+/// Keys and values that identify the sandbox of a pod.
 const SANDBOX: &[(&str, &str)] = &[
     ("io.kubernetes.cri.container-type", "sandbox"),
     ("io.kubernetes.cri-o.ContainerType", "sandbox"),
     ("io.kubernetes.docker.type", "podsandbox"),
 ];
 
-/// Labels of containers that are nodes of Kubernetes: of kind, k3d and minikube.
+/// Labels of containers that are Kubernetes nodes: those of kind, k3d and minikube.
 const NODE: &[&str] = &[
     "io.x-k8s.kind.role",
     "k3d.role",
     "role.minikube.sigs.k8s.io",
 ];
 
-/// Whether labels say that the container is a node.
+/// Returns whether the labels are those of a node.
 pub(crate) fn is_node(labels: &HashMap<String, String>) -> bool {
     NODE.iter().any(|&key| labels.contains_key(key))
 }
 
-/// What files say of a container.
+/// Facts about a container from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Its id and the path of its group, for a container that the path did not name.
+    /// Its id and the path of its group, for a container that the path does not show.
     pub(crate) id: Option<String>,
     pub(crate) top: Option<String>,
-    /// Who made it, where the file is of one runtime only.
+    /// Its runtime, if the file belongs to one runtime only.
     pub(crate) runtime: Option<Runtime>,
-    /// It is its pod's sandbox.
+    /// Whether it is the sandbox of its pod.
     pub(crate) sandbox: bool,
-    /// It is a machine of its own, with containers in it.
+    /// Whether it is a node, which runs containers itself.
     pub(crate) node: bool,
-    /// Its name.
     pub(crate) name: Option<String>,
-    /// Its image.
     pub(crate) image: Option<String>,
-    /// Its pod's UID, name and namespace.
+    /// UID, name and namespace of its pod.
     pub(crate) pod_uid: Option<String>,
     pub(crate) pod_name: Option<String>,
     pub(crate) pod_namespace: Option<String>,
@@ -89,19 +87,19 @@ impl Names {
         }
     }
 
-    /// Whether it has a name for people.
+    /// Returns whether there is a name for people.
     pub(crate) fn has_names(&self) -> bool {
         self.sandbox || self.name.is_some() || self.pod_name.is_some()
     }
 
-    /// The owner with these names. Names from the path stay, but for the runtime: the file of
-    /// a runtime knows better than a path that several of them use.
+    /// Returns the owner with these names. Names from the path are kept, except for the runtime:
+    /// the file of a runtime is more reliable than a path that several runtimes use.
     ///
-    /// A user's own files say nothing of pods, and the ids in them are the user's choice.
+    /// Files of a user cannot set the pod, and ids in them are marked as chosen by the user.
     pub(crate) fn applied(mut self, owner: &Owner, delegated: Option<&Delegated>) -> Owner {
         let mut owner = owner.clone();
         if let (Some(top), Some(_), None) = (&self.top, &owner.container, delegated) {
-            // What the path claims is the business of the container around it.
+            // Names below the container's group were chosen inside the container.
             owner = Owner {
                 path: owner.path,
                 ..classify(owner.cgroup, top)
@@ -153,7 +151,7 @@ impl Names {
     }
 }
 
-/// A name of some length, and not too long.
+/// Returns the name unless it is empty or too long.
 pub(crate) fn usable(name: &str) -> Option<String> {
     (1..=MAX_NAME)
         .contains(&name.len())

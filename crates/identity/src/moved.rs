@@ -1,4 +1,4 @@
-//! Where administrators and users moved the files of their runtimes to.
+//! Finds where administrators and users moved the files of their runtimes.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -65,11 +65,11 @@ fn read_toml<T: DeserializeOwned>(root: &Path, path: &str) -> Option<T> {
     toml::from_slice(&text).ok()
 }
 
-/// A user whose runtimes run without rights.
+/// A user with rootless runtimes.
 pub(crate) struct User<'a> {
-    /// Its number, in digits.
+    /// The user id, in digits.
     pub(crate) uid: &'a str,
-    /// Its home, as the user sees it.
+    /// The home directory, as the user sees it.
     pub(crate) home: &'a str,
 }
 
@@ -96,7 +96,8 @@ impl User<'_> {
         files::below(root, self.home).join(".config").join(file)
     }
 
-    /// The agent reads more than the user may: only a directory of the user's is looked into.
+    /// Returns the directory only if it belongs to the user, because the agent may read more than
+    /// the user may.
     fn own(&self, root: &Path, place: &str) -> Option<PathBuf> {
         let place = place.replace("$HOME", self.home).replace("$UID", self.uid);
         let place = files::below(root, &place);

@@ -1,4 +1,4 @@
-//! Names from the files that runtimes leave on the node.
+//! Reads names from the files that runtimes leave on the node.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,55 +13,54 @@ use crate::path::read;
 use crate::state::StateIndex;
 use crate::text::user_of;
 
-/// Namespaces of one containerd that are looked at.
+/// Maximum number of namespaces to read in one containerd.
 const MAX_NAMESPACES: usize = 64;
 
-/// Entries of a root of Docker that are looked at; it has some twenty.
+/// Maximum number of entries to read in a Docker root, which has about twenty.
 const MAX_DOCKER_ENTRIES: usize = 256;
 
-/// Roots of Docker, of its package and of its snap.
+/// Roots of Docker: of its package and of its snap.
 const DOCKER: &[&str] = &["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
-/// State directories of containerd: its own, of k3s and RKE2, of k0s, of MicroK8s.
+/// State directories of containerd: its own, and those of k3s and RKE2, k0s, and MicroK8s.
 const CONTAINERD: &[&str] = &[
     "run/containerd",
     "run/k3s/containerd",
     "run/k0s/containerd",
     "var/snap/microk8s/common/run/containerd",
 ];
-/// Directories of bundles in these, of the second and the first generation of shims.
+/// Directories with bundles in a state directory, of the second and the first generation of shims.
 const TASKS: &[&str] = &[
     "io.containerd.runtime.v2.task",
     "io.containerd.runtime.v1.linux",
 ];
-/// Data of nerdctl.
+/// Data directory of nerdctl.
 const NERDCTL: &str = "var/lib/nerdctl";
-/// Hosts of nerdctl's data, and names in a namespace that are looked at.
+/// Maximum number of hosts in nerdctl's data, and of names in a namespace.
 const MAX_NERDCTL_HOSTS: usize = 8;
 const MAX_NERDCTL_NAMES: usize = 1024;
-/// Machines that machined knows, with a link from the name of each unit.
+/// Machines registered with machined, with a symbolic link for the name of each unit.
 const MACHINES: &str = "run/systemd/machines";
 /// Storage of CRI-O and podman.
 const STORAGE: &[&str] = &["run/containers/storage", "var/lib/containers/storage"];
-/// Lists of the storage's containers: those that stay, and those of `podman run --rm`, also of Quadlet.
+/// Lists of containers in the storage: persistent ones, and those of `podman run --rm`, which Quadlet uses, too.
 const LISTS: &[&str] = &["containers.json", "volatile-containers.json"];
-/// Storage drivers, each of which has its own directory of containers.
+/// Storage drivers, each with its own directory of containers.
 const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
 
-/// A group whose names are wanted.
+/// A group whose names are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
-    /// Its path.
     pub(crate) path: String,
-    /// Its container, if the path has it.
+    /// Its container id, if the path shows it.
     pub(crate) container: Option<String>,
-    /// The unit of the container, if that is a machine of systemd-nspawn.
+    /// The unit of the container, if it is a systemd-nspawn machine.
     pub(crate) machine_unit: Option<String>,
-    /// The user who chose its name: then only what that user's runtimes left is looked at.
+    /// The user who chose its name. In that case only files of that user's runtimes are read.
     pub(crate) user: Option<u32>,
 }
 
 impl Query {
-    /// The user whose files are looked at, in digits.
+    /// Returns the user whose files are read, in digits.
     pub(crate) fn reads_of(&self) -> Option<String> {
         match self.user {
             Some(uid) => Some(uid.to_string()),
@@ -70,14 +69,14 @@ impl Query {
     }
 }
 
-/// What was found; `None` when no file names it (yet). The error is in words.
+/// The names; `None` if no file has them (yet). The error is a message.
 pub(crate) type Answer = Result<Option<Names>, String>;
 
-/// Looks names up. Every call may block for as long as a file system does.
+/// Looks up names. Every call may block as long as a file system does.
 pub(crate) struct Finder {
     root: PathBuf,
     states: StateIndex,
-    /// The user of the last question.
+    /// The user of the last query.
     user: Option<String>,
 }
 
@@ -90,15 +89,15 @@ impl Finder {
         }
     }
 
-    /// `fresh`: the state files of runc and crun have to be looked through again. Once for
-    /// several questions that came together is enough.
+    /// Looks up the names of a group. `fresh` requests reading the state files of runc and crun again. Once is enough
+    /// for several queries that arrived together.
     pub(crate) fn find(&mut self, query: &Query, fresh: bool) -> Answer {
         if let Some(unit) = &query.machine_unit {
             return Ok(self.machine(unit).filter(|_| query.user.is_none()));
         }
         let user = query.reads_of();
         if fresh || user != self.user {
-            // A user's group may be a container of root's runtime, too.
+            // A user's group may also be a container of root's runtime.
             if query.user.is_none() {
                 self.states.refresh(None);
             }
@@ -109,7 +108,7 @@ impl Finder {
         }
         let state = match (&query.container, query.user) {
             (None, _) => self.states.lookup(&query.path),
-            // A container by its name, in the group of one that only its state file shows.
+            // The path shows a container, inside the group of one that only has a state file.
             (Some(_), None) => {
                 parent_of_container(&query.path).and_then(|it| self.states.lookup(it))
             }
@@ -121,7 +120,7 @@ impl Finder {
                 None => Ok(None),
             };
         };
-        // Its id is all there has to be; a name is a gift.
+        // The id is sufficient. Names are optional.
         let names = self.by_id(&state.id, query).ok().flatten();
         let names = names.unwrap_or_default();
         Ok(Some(Names {
@@ -132,7 +131,7 @@ impl Finder {
         }))
     }
 
-    /// The machine that machined has registered for a unit.
+    /// Returns the machine that machined registered for a unit.
     fn machine(&self, unit: &str) -> Option<Names> {
         let link = self.root.join(MACHINES).join(format!("unit:{unit}"));
         let name = std::fs::read_link(link).ok()?;
@@ -163,7 +162,8 @@ impl Finder {
         }
     }
 
-    /// Where to look, best first. A user's own places come last: a home may be on a network.
+    /// Returns the places to search, best first. A user's own places come last, because a home directory may be on a
+    /// network.
     fn places(&self, query: &Query) -> Vec<Place> {
         let mut places = match query.user {
             Some(_) => Vec::new(),
@@ -179,7 +179,7 @@ impl Finder {
         places
     }
 
-    /// Where the runtimes of a user leave their files.
+    /// Returns the places where a user's runtimes leave their files.
     fn user_places(&self, uid: &str) -> Vec<Place> {
         let run = self.root.join("run/user").join(uid).join("containers");
         let mut places = stores(&run);
@@ -198,7 +198,7 @@ impl Finder {
         places
     }
 
-    /// Where root's runtimes leave their files.
+    /// Returns the places where root's runtimes leave their files.
     fn machine_places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = DOCKER
             .iter()
@@ -223,7 +223,7 @@ impl Finder {
         places
     }
 
-    /// The home of a user, as the node knows it.
+    /// Returns the home directory of a user according to the node's `passwd`.
     fn home(&self, user: &str) -> Option<String> {
         let users = files::read(&self.root.join("etc/passwd")).ok()?;
         let users = String::from_utf8_lossy(&users);
@@ -236,14 +236,14 @@ impl Finder {
     }
 }
 
-/// The path above the group of the container that the path names.
+/// Returns the parent of the group of the container that the path shows.
 fn parent_of_container(path: &str) -> Option<&str> {
     let top = read(CgroupId(0), path, "").top?;
     Some(top.rsplit_once('/')?.0)
 }
 
-/// The containers of a root of Docker. With `userns-remap` they are in a directory of the user that root is mapped to,
-/// `231072.231072`, with what no other daemon uses.
+/// Returns the container directories of a Docker root. With `userns-remap` there is one in a subdirectory named after
+/// the ids that root is mapped to, such as `231072.231072`.
 fn docker_stores(root: &Path) -> Vec<Place> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let is_remapped = |name: &String| {
@@ -266,28 +266,29 @@ fn stores(storage: &Path) -> Vec<Place> {
         .collect()
 }
 
-/// The longest id.
+/// Maximum length of an id.
 const MAX_ID: u64 = 255;
 
-/// Ids come from paths, which anybody may make: one must not lead out of its directory.
+/// Returns whether the id is usable as a file name. Ids come from paths, which any user may create, and must not lead
+/// out of their directory.
 fn is_file_name(id: &str) -> bool {
     !matches!(id, "" | "." | "..") && id.len() as u64 <= MAX_ID && !id.contains(['/', '\0'])
 }
 
-/// A directory with something for each container, and the largest file that is read there.
+/// A directory with an entry for each container, and the maximum size of a file to read there.
 struct Place {
     format: Format,
     most: u64,
 }
 
 enum Format {
-    /// Docker's `containers`.
+    /// Docker's directory `containers`.
     Docker(PathBuf),
-    /// A namespace of containerd with the bundles of its containers; whether it is Docker's.
+    /// A containerd namespace with the bundles of its containers, and whether Docker uses it.
     Bundles { namespace: PathBuf, dockers: bool },
     /// `<driver>-containers` of CRI-O and podman.
     Store(PathBuf),
-    /// Data of nerdctl, which has a file with the id of the container for each name.
+    /// Data of nerdctl: one file for each name, containing the container's id.
     Nerdctl(PathBuf),
 }
 
@@ -318,16 +319,16 @@ struct Bundle {
     annotations: Option<HashMap<String, String>>,
 }
 
-/// A line of the storage library's own list, where podman's names are.
+/// An entry in the list of the storage library, which holds podman's names.
 #[derive(Deserialize)]
 struct Stored {
     id: String,
     names: Option<Vec<String>>,
-    /// JSON in a text.
+    /// JSON in a string.
     metadata: Option<String>,
 }
 
-/// Podman's part of it.
+/// Podman's part of the metadata.
 #[derive(Deserialize)]
 struct StoredMetadata {
     #[serde(rename = "image-name")]
@@ -391,7 +392,7 @@ fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
     });
     let own = container.name.unwrap_or_default();
     names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
-    // An image can have such a label, too; whoever starts a container as privileged trusts it with the machine.
+    // An image can set such a label, too. Starting a privileged container means trusting it with the machine.
     names.node = is_node(&labels)
         && files::parse_within::<DockerHost>(&folder.join("hostconfig.json"), most)
             .is_ok_and(|host| host.privileged);
@@ -427,7 +428,7 @@ fn read_store(containers: &Path, id: &str, most: u64) -> Result<Names, Failure> 
     Ok(names)
 }
 
-/// Looks for the name of a container in `HOST/names/NAMESPACE`.
+/// Finds the name of a container in `HOST/names/NAMESPACE`.
 fn find_nerdctl(data: &Path, id: &str) -> Result<Names, Failure> {
     for host in files::names_in(data, MAX_NERDCTL_HOSTS) {
         let names = data.join(host).join("names");

@@ -6,10 +6,11 @@ use noctule_model::{CgroupId, ContainerRole};
 
 const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
 
-/// Files below the root, each with its content; `{A}` stands for the container's id.
+/// Creates these files below the root; `{A}` stands for the container's id.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-/// What the finder makes of the path, in one line: `<runtime> <role> <name> <namespace>/<pod>`.
+/// Returns the finder's result for the path in one line: `<runtime> <role> <name>
+/// <namespace>/<pod>`.
 fn find(files: Files<'_>, path: &str) -> String {
     let root = tempfile::tempdir().unwrap();
     for (file, content) in files {
@@ -91,7 +92,7 @@ fn containerd() {
             POD,
             "containerd sandbox  prod/shop-0 besteffort",
         ),
-        // The pod is known from the file alone where no path shows it.
+        // The pod is known only from the file, because no path shows it.
         (
             &[(task, sandbox)],
             "/{A}",
@@ -128,7 +129,7 @@ fn docker() {
         "com.amazonaws.ecs.task-arn":"arn","com.amazonaws.ecs.container-name":"web"}}}"#;
     check(&[
         (&[(file, plain)], "/docker/{A}", "docker shop of shop:2"),
-        // A path that several runtimes use: the file knows whose it is.
+        // Several runtimes use this path. The file identifies the runtime.
         (
             &[(file, plain)],
             "/actions_job/{A}",
@@ -151,7 +152,7 @@ fn docker() {
             "/docker/{A}",
             "docker ",
         ),
-        // Its bundle says nothing, and is not the last place to look.
+        // The container's bundle has no names, and other places are searched, too.
         (
             &[(bundle, "{}"), (file, plain)],
             "/docker/{A}",
@@ -166,7 +167,7 @@ fn docker() {
             "/docker/{A}",
             "docker shop of shop:2",
         ),
-        // userns-remap.
+        // `userns-remap`.
         (
             &[(
                 "var/lib/docker/231072.231072/containers/{A}/config.v2.json",
@@ -219,7 +220,7 @@ fn crio_and_podman() {
             "/machine.slice/libpod-{A}.scope",
             "podman db of r.io/db:3",
         ),
-        // `podman run --rm` beside containers that stay.
+        // `podman run --rm` next to persistent containers.
         (
             &[
                 (lib, podman),
@@ -244,7 +245,7 @@ fn crio_and_podman() {
             rootless,
             "podman db of r.io/db:3",
         ),
-        // Another user's home is not asked.
+        // Another user's home directory is not searched.
         (
             &[passwd, (user, podman), (users, names)],
             "/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-{A}.scope",
@@ -370,7 +371,7 @@ fn users_move_their_runtimes_to_directories_of_their_own() {
         "user.slice/nerdctl-{A}.scope",
         "containerd db",
     );
-    // A directory of somebody else.
+    // A directory of another user.
     let root = tempfile::tempdir().unwrap();
     let user = User {
         uid: "4294967294",
