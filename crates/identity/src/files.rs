@@ -1,4 +1,4 @@
-//! Reading files that strangers may have made.
+//! Reads files that may have been made by untrusted users.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -7,31 +7,31 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-/// Files larger than this are not read.
+/// Maximum size of a file that is read.
 pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
-/// The same of files that a user makes, who could let them be read again and again.
+/// Maximum size of a file made by a user, who could cause it to be read repeatedly.
 pub(crate) const USER_BYTES: u64 = 512 << 10;
 
-/// Why a file gave nothing.
+/// Why a file could not be used.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It is not there (yet, or any more).
+    /// The file does not exist (yet, or any more).
     Missing,
-    /// It is there and of no use; in words.
+    /// The file exists but cannot be used, for this reason.
     Unusable(String),
 }
 
-/// Reads a regular file of bounded size. Never waits for a peer: a FIFO or device is not read.
+/// Reads a regular file of bounded size. Never blocks on a peer, because FIFOs and devices are not read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_within(path, MAX_BYTES)
 }
 
-/// Links that are followed one after another.
+/// Maximum number of consecutive symbolic links to follow.
 const MOST_LINKS: usize = 8;
 
-/// Reads a file of the administrator, which may be a link. `path` and the targets of links are those of the node, whose
-/// root is at `root`.
+/// Reads a file of the administrator, which may be a symbolic link. `path` and link targets are paths of the node,
+/// whose root is at `root`.
 pub(crate) fn read_linked(root: &Path, path: &str) -> Result<Vec<u8>, Failure> {
     let mut file = below(root, path);
     for _ in 0..MOST_LINKS {
@@ -39,13 +39,13 @@ pub(crate) fn read_linked(root: &Path, path: &str) -> Result<Vec<u8>, Failure> {
             break;
         };
         let folder = file.parent().and_then(|it| it.strip_prefix(root).ok());
-        // An absolute target replaces the folder.
+        // An absolute target replaces the directory.
         file = below(root, folder.unwrap_or(Path::new("")).join(target));
     }
     read(&file)
 }
 
-/// A path of the node as this process sees it: never above `root`.
+/// Converts a path of the node to a path of this process. The result is never above `root`.
 pub(crate) fn below(root: &Path, path: impl AsRef<Path>) -> PathBuf {
     let mut below = PathBuf::new();
     for component in path.as_ref().components() {
@@ -60,15 +60,15 @@ pub(crate) fn below(root: &Path, path: impl AsRef<Path>) -> PathBuf {
     root.join(below)
 }
 
-/// Like [`read`], of no more than so many bytes.
+/// Like [`read`], with a limit of `most` bytes.
 pub(crate) fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let unusable = |why: &str| Failure::Unusable(format!("{}: {why}", path.display()));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Missing,
         _ => unusable(&error.to_string()),
     };
-    // Opening a FIFO without O_NONBLOCK waits for a writer. Runtimes leave no links here; a user
-    // could leave one to a device whose mere opening does something.
+    // Opening a FIFO without O_NONBLOCK waits for a writer. Runtimes leave no symbolic links here. A user could leave
+    // one to a device for which opening alone has an effect.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
@@ -87,14 +87,14 @@ pub(crate) fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads a JSON file of no more than so many bytes.
+/// Reads a JSON file of at most `most` bytes.
 pub(crate) fn parse_within<T: DeserializeOwned>(path: &Path, most: u64) -> Result<T, Failure> {
     let bytes = read_within(path, most)?;
     serde_json::from_slice(&bytes)
         .map_err(|error| Failure::Unusable(format!("{}: {error}", path.display())))
 }
 
-/// Names in a directory, at most `limit`; none when it cannot be read.
+/// Returns up to `limit` names in a directory. Returns none if the directory cannot be read.
 pub(crate) fn names_in(directory: &Path, limit: usize) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();

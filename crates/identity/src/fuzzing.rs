@@ -1,4 +1,4 @@
-//! The way in of `fuzz/`: no part of what is shipped.
+//! Entry point of `fuzz/`, which is not part of a release.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use noctule_model::{CgroupId, Owner};
 
 use crate::names::{Finder, Query};
 
-/// Who a group belongs to by its path and by the files below `root`, without the thread that reads them; the
-/// words where a file is of no use. `user`: who chose the group's name.
+/// Returns the owner of a group, based on its path and the files below `root`, without the lookup thread. Returns an
+/// error message if a file is unusable. `user` is the user who chose the name of the group.
 pub fn owner(root: &Path, path: &str, user: Option<u32>) -> Result<Option<Owner>, String> {
     let owner = crate::classify(CgroupId(1), path);
     let query = Query {

@@ -1,4 +1,4 @@
-//! Containers of plain runc and crun: their state files name their cgroup.
+//! Finds containers of plain runc and crun, whose state files contain their cgroup.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,14 +11,14 @@ use serde::Deserialize;
 use crate::files;
 use crate::text::user_of;
 
-/// Entries of one directory that are looked at, and of one that a user makes.
+/// Maximum number of entries to read in a directory, and in one made by a user.
 const MAX_ENTRIES: usize = 4096;
 const USER_ENTRIES: usize = 256;
 
-/// Where a runtime keeps one directory per container.
+/// A directory in which a runtime keeps a subdirectory for each container.
 struct Place {
     directory: &'static str,
-    /// Between the directory and the containers is one level of namespaces.
+    /// Whether there is a level of namespaces between the directory and the containers.
     namespaces: bool,
     format: Format,
     runtime: Runtime,
@@ -53,8 +53,8 @@ const fn place(
     }
 }
 
-/// The node's own. The roots that containerd and Docker give to runc are here for containers with
-/// a cgroup path of somebody's choice (`ctr run` makes `/<namespace>/<any name>`).
+/// Directories of the node. The roots that containerd and Docker pass to runc are included for containers with a custom
+/// cgroup path (`ctr run` uses `/<namespace>/<any name>`).
 const PLACES: &[Place] = &[
     place("run/runc", false, Format::Runc, Runtime::Oci),
     place("run/crun", false, Format::Crun, Runtime::Oci),
@@ -72,62 +72,61 @@ const PLACES: &[Place] = &[
     ),
 ];
 
-/// A user's own, below `run/user/<uid>`.
+/// Directories of a user, below `run/user/<uid>`.
 const USER_PLACES: &[Place] = &[
     place("runc", false, Format::Runc, Runtime::Oci),
     place("crun", false, Format::Crun, Runtime::Oci),
 ];
 
-/// The part of runc's state that we read. The map is from controller to absolute directory, with
-/// the key "" for v2.
+/// The required part of runc's state. The map is from controller to absolute directory; on v2 the key is "".
 #[derive(Deserialize)]
 struct RuncState {
     id: String,
     cgroup_paths: Option<HashMap<String, String>>,
 }
 
-/// The part of crun's status that we read. The path is from the root of the hierarchy.
+/// The required part of crun's status. The path starts at the root of the hierarchy.
 #[derive(Deserialize)]
 struct CrunStatus {
     #[serde(rename = "cgroup-path")]
     cgroup_path: Option<String>,
 }
 
-/// A container of a state file.
+/// A container with a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stateful {
     pub(crate) id: String,
     pub(crate) runtime: Runtime,
 }
 
-/// What was read of one state file, and which version of it.
+/// Content of a state file, and its version.
 struct Seen {
     version: (u64, i64, i64),
-    /// In whose directory it is; `None` in the node's own.
+    /// The user whose directory has the file; `None` for the node's directories.
     user: Option<String>,
-    /// The cgroup, if it is in our hierarchy.
+    /// The cgroup, if it is in the hierarchy that is read.
     path: Option<String>,
     container: Stateful,
 }
 
-/// The containers of all state files, by cgroup path.
+/// Containers with state files, by cgroup path.
 pub(crate) struct StateIndex {
     root: PathBuf,
-    /// The mount of our hierarchy as runtimes know it, and what it is a link to.
+    /// Mount points of the hierarchy as runtimes see it: the given one, and the target if it is a symbolic link.
     mounts: Vec<PathBuf>,
     seen: HashMap<PathBuf, Seen>,
     by_path: HashMap<String, Stateful>,
 }
 
 impl StateIndex {
-    /// `cgroup_mount` as this process sees it; runtimes see it without `root` in front.
+    /// `cgroup_mount` is the mount point as this process sees it. Runtimes see it without `root`.
     pub(crate) fn new(root: &Path, cgroup_mount: &Path) -> Self {
         let outside = |mount: &Path| match mount.strip_prefix(root) {
             Ok(rest) => Path::new("/").join(rest),
             Err(_) => mount.to_owned(),
         };
         let mut mounts = vec![outside(cgroup_mount)];
-        // On v1 `cpu` is often a link to `cpu,cpuacct`, and runc writes what it is a link to.
+        // On v1, `cpu` is often a symbolic link to `cpu,cpuacct`, and runc writes the target.
         if let (Ok(mount), Ok(root)) = (cgroup_mount.canonicalize(), root.canonicalize()) {
             mounts.push(match mount.strip_prefix(root) {
                 Ok(rest) => Path::new("/").join(rest),
@@ -142,7 +141,7 @@ impl StateIndex {
         }
     }
 
-    /// Looks for new and changed state files of the node, or of a user, and forgets those that are gone.
+    /// Finds new and changed state files of the node or of a user, and drops those that are gone.
     pub(crate) fn refresh(&mut self, user: Option<&str>) {
         let mut present = HashSet::new();
         let (base, places) = match user {
@@ -160,7 +159,7 @@ impl StateIndex {
             .collect();
     }
 
-    /// The container whose group has this path or is the nearest above it, with the path of its group.
+    /// Returns the nearest container at or above this path, with the path of its group.
     pub(crate) fn lookup<'a>(&self, path: &'a str) -> Option<(&'a str, &Stateful)> {
         let mut path = path;
         while !path.is_empty() {
@@ -222,7 +221,7 @@ impl StateIndex {
                 let Some((id, path)) = self.read(format, &file, id, most) else {
                     continue;
                 };
-                // A user may write anything here, but not of groups that are not his.
+                // A user may write anything here, but may only claim groups in the user's own slice.
                 let path = path.filter(|p| user.is_none_or(|user| user_of(p) == Some(user)));
                 let container = Stateful { id, runtime };
                 let seen = Seen {
@@ -237,8 +236,7 @@ impl StateIndex {
         }
     }
 
-    /// Id and cgroup path of a state file; `None` when it cannot be read, so that it is tried
-    /// again.
+    /// Returns id and cgroup path of a state file. Returns `None` if it cannot be read, so that it is tried again.
     fn read(
         &self,
         format: Format,
@@ -261,7 +259,7 @@ impl StateIndex {
         }
     }
 
-    /// The path in our hierarchy of a directory that a runtime wrote down.
+    /// Converts a directory that a runtime recorded to a path in the hierarchy.
     fn relative(&self, directory: &str) -> Option<String> {
         let directory = Path::new(directory);
         self.mounts.iter().find_map(|mount| {
@@ -271,7 +269,7 @@ impl StateIndex {
     }
 }
 
-/// crun may put the container's tasks one level below its scope.
+/// Strips the level below the scope in which crun may put the container's tasks.
 fn crun_group(path: &str) -> &str {
     match path.strip_suffix("/container") {
         Some(scope) if scope.ends_with(".scope") => scope,
@@ -279,7 +277,7 @@ fn crun_group(path: &str) -> &str {
     }
 }
 
-/// The path with one leading slash; `None` for the root, which is nobody's.
+/// Returns the path with one leading slash; `None` for the root, which is not a container.
 fn hierarchy_path(path: &str) -> Option<String> {
     let path = path.trim_matches('/');
     (!path.is_empty()).then(|| format!("/{path}"))
