@@ -241,6 +241,7 @@ fn every_series_of_a_group_exists_from_0() {
             "softirqs_total ",
             "sched_preemptions_total ",
             "sched_waiting_",
+            "sleep_seconds_total ",
         ];
         of_the_node.iter().any(is)
     });
