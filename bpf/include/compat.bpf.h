@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel history: each shim names the change it bridges, and when it can go.
+ * Compatibility with older kernels. Each shim names the kernel change that it bridges, and when the
+ * shim can be removed.
  */
 #ifndef NOCTULE_COMPAT_BPF_H
 #define NOCTULE_COMPAT_BPF_H
@@ -11,17 +12,18 @@
 #include <bpf/bpf_core_read.h>
 
 /*
- * Programs of tracing have task storage from v5.13 on (a10787e6d58c), atomic operations that give
- * back what was from v5.12 (5ffa25502b5a, 5ca419f2864a), and the current thread with its type from
- * v5.11 (3ca1032ab7ab). A kernel that lacks the first is taken to lack all three: what would use
- * them is never run, and user space makes nothing of it (crates/kernel/src/older.rs).
+ * Whether the kernel has task local storage for tracing programs (v5.13, a10787e6d58c). It also
+ * stands for two older features: atomic operations that return the previous value (v5.12,
+ * 5ffa25502b5a, 5ca419f2864a) and bpf_get_current_task_btf() (v5.11, 3ca1032ab7ab). On a kernel
+ * without task storage, code that uses any of the three never runs: user space patches it out at
+ * load (crates/kernel/src/older.rs).
  */
 const volatile bool has_task_storage = true;
 
 /*
- * What they do where the kernel has them. Else two CPUs that change the same word at the same
- * moment can miss the change of one: of a thread that ends while it is moved, or that two see for
- * the first time.
+ * Atomic operations, with a fallback for kernels that lack them. The fallback is racy: if two CPUs
+ * change a word at the same moment, one change can be lost. That can happen to a thread that ends
+ * while it is moved, or that two CPUs see for the first time.
  */
 #define exchange(word, value)                                            \
 	({                                                               \
@@ -60,7 +62,7 @@ const volatile bool has_task_storage = true;
 		before_;                                                         \
 	})
 
-/* Sets a word that is 0. */
+/* Sets a word if it is 0. */
 #define set_once(word, value)                                          \
 	({                                                             \
 		if (has_task_storage)                                  \
@@ -87,7 +89,7 @@ struct cfs_rq___pre_6_6 {
 	__u64 throttled_clock_pelt_time;
 } __attribute__((preserve_access_index));
 
-/* Before it. */
+/* Before v5.19. */
 struct cfs_rq___pre_5_19 {
 	__u64 throttled_clock_task;
 	__u64 throttled_clock_task_time;
@@ -102,7 +104,7 @@ struct mm_struct___pre_6_2 {
 	} rss_stat;
 } __attribute__((preserve_access_index));
 
-/* Should the counter become a plain number. */
+/* In case a future kernel turns the atomic counter into a plain integer. */
 struct net___u64 {
 	__u64 net_cookie;
 } __attribute__((preserve_access_index));
@@ -121,7 +123,10 @@ struct folio___pre_6_15 {
 	unsigned int _folio_nr_pages;
 } __attribute__((preserve_access_index));
 
-/* Pages of a folio. Before v6.0 a kernel does not keep the number: each folio counts as 1 page. */
+/*
+ * Returns the number of pages in a folio. Kernels before v6.0 do not store it, so there each folio
+ * counts as one page.
+ */
 static __always_inline __u32 folio_pages(struct folio *folio)
 {
 	struct folio___6_18 *newer = (void *)folio;
@@ -142,8 +147,9 @@ static __always_inline __u32 folio_pages(struct folio *folio)
 }
 
 /*
- * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without them a move of a
- * process with several threads is seen at once for its leader and at the next tick for the rest.
+ * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without them, a cgroup
+ * move of a multithreaded process is seen immediately only for its leader. For the other threads it
+ * is seen at the next tick.
  */
 extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, unsigned int flags)
 	__weak __ksym;
@@ -168,7 +174,7 @@ static __always_inline bool has_task_registers(void)
 /* v6.2: 3f0e6f2b41d3 ("bpf: Add bpf_task_from_pid() kfunc"). */
 extern struct task_struct *bpf_task_from_pid(__s32 pid) __weak __ksym;
 
-/* enum bpf_task_iter flags of the same commit. */
+/* enum bpf_task_iter flags of v6.7 (c68a78ffe2cb). */
 enum {
 	TASK_ITER_PROC_THREADS = 2,
 };

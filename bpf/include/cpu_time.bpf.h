@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The CPU time of a thread up to a moment: the kernel's own sum, and for a thread that runs what it
- * has used since the kernel brought that sum up to date.
+ * The CPU time of a thread up to a given moment. It is the kernel's own sum plus, for a running
+ * thread, the time since the kernel last updated that sum.
  */
 #ifndef NOCTULE_CPU_TIME_BPF_H
 #define NOCTULE_CPU_TIME_BPF_H
@@ -9,17 +9,20 @@
 #include "task.bpf.h"
 
 enum {
-	/* Drifting for that long makes no difference: 1 s at 50 ppm are 50 us. */
+	/*
+	 * Maximum age of a clock comparison. Clock drift within it is negligible: 1 s at 50 ppm is
+	 * 50 us.
+	 */
 	CALIBRATED_NS = 1000000000,
 };
 
-/* The moment of a call. */
+/* As an `at` argument: the moment of the call. */
 #define NOW (~0ULL >> 1)
 
 /*
- * The slot of the CPU on which the thread runs now, or NULL when it runs on none. The slot does not
- * name the thread where the CPU has not switched since the start, and names another one where no
- * program ran at its last switch: then the run queue decides.
+ * Returns the slot of the CPU that the thread is running on, or NULL if it is not running. The slot
+ * names no thread if its CPU has not switched since the start. It names another thread if no
+ * program ran at the last switch. In both cases the run queue decides.
  */
 static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 {
@@ -32,15 +35,16 @@ static __always_inline struct cpu_slot *running_slot(struct task_struct *task)
 	rq = queue_of(task)->rq;
 	cpu = cpu_of(rq);
 	slot = bpf_map_lookup_elem(&cpus, &cpu);
-	/* It leaves the CPU just now: the hook has not been run yet. */
+	/* The thread is leaving the CPU, but the sched_switch program has not run yet. */
 	if (slot && rq->curr != task && slot->pid != (__u32)task->pid)
 		return NULL;
 	return slot;
 }
 
 /*
- * CLOCK_MONOTONIC - the scheduler's clock on the CPU. One that has not switched for long has not
- * compared them; then it is taken from this CPU, which has just switched to the reader. 0: unknown.
+ * Returns CLOCK_MONOTONIC minus the scheduler's clock on the CPU of `slot`, or 0 if unknown. A CPU
+ * without a recent switch has an outdated offset. The offset of this CPU is then used, because it
+ * has just switched to the reader.
  */
 static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
 {
@@ -56,10 +60,11 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
 }
 
 /*
- * Nanoseconds between what the kernel has in sum_exec_runtime, which it brings up to date at each
- * scheduler tick (every 1 to 10 ms, or once a second on nohz_full CPUs) and at each switch, and
- * `at` (CLOCK_MONOTONIC); negative when that is past. rq->clock_task stands still for interrupts
- * and, where the kernel is built so, for steal; the offset turns our clock into rq->clock.
+ * Returns the nanoseconds between sum_exec_runtime and `at` (CLOCK_MONOTONIC), negative if `at` is
+ * earlier. The kernel updates sum_exec_runtime at each switch and at each scheduler tick (every 1
+ * to 10 ms, or once a second on nohz_full CPUs). rq->clock_task stands still during interrupts and,
+ * on kernels with CONFIG_PARAVIRT_TIME_ACCOUNTING, during steal. The offset converts
+ * CLOCK_MONOTONIC to rq->clock.
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
@@ -69,28 +74,28 @@ static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_sl
 	__u64 offset = offset_of(slot, now);
 	__s64 lag, later;
 
-	/* The switch to the thread was not seen: the scheduler has noted when it was. */
+	/* No program saw the switch to this thread, but the scheduler recorded its time. */
 	if (slot->since && slot->pid != (__u32)task->pid && scheduler_notes)
 		since = task->sched_info.last_arrival + offset;
-	/* The CPU has switched since `now`: what the kernel accounted is exact again. */
+	/* The CPU has switched since `now`, so the kernel's sum is exact again. */
 	if (since > now || !offset)
 		return 0;
 	lag = now - offset - (rq->clock - rq->clock_task) - task->se.exec_start;
 	if (lag < 0)
 		lag = 0;
-	/* It cannot have run for longer than it is there. */
+	/* The thread cannot have run for longer than since it got the CPU. */
 	if ((__u64)lag > now - since)
 		lag = now - since;
 	later = now - (at > since ? at : since);
 	if (later > 0)
 		lag -= later;
-	/* What it ran is complete already. */
+	/* The kernel's sum is complete: the thread is no longer current. */
 	if (rq->curr != task && lag > 0)
 		return 0;
 	return lag;
 }
 
-/* CPU time of the thread: until `at` when it runs in `slot`, else what the kernel has. */
+/* Returns the CPU time of the thread: up to `at` if it runs in `slot`, else the kernel's sum. */
 static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {
 	__u64 accounted = task->se.sum_exec_runtime;
@@ -98,7 +103,7 @@ static __always_inline __u64 cpu_time(struct task_struct *task, struct cpu_slot 
 
 	if (!slot)
 		return accounted;
-	/* A tick between the two reads would be counted twice or not at all: read again. */
+	/* A tick between the two reads would be counted twice or not at all, so read again. */
 	for (int i = 0; i < 3; i++) {
 		lag = unaccounted(task, slot, at);
 		if (accounted == task->se.sum_exec_runtime)

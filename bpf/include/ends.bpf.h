@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Both ends of a socket, and the network namespace that it is in.
+ * Both endpoints of a socket, and its network namespace.
  */
 #ifndef NOCTULE_ENDS_BPF_H
 #define NOCTULE_ENDS_BPF_H
@@ -8,16 +8,18 @@
 #include "compat.bpf.h"
 #include "abi.bpf.h"
 
-/* Both ends of a socket, as the kernel has them: addresses and `peer_port` in network order. */
+/*
+ * Both endpoints, in the kernel's representation: addresses and `peer_port` in network byte order.
+ */
 struct socket_ends {
 	__u8 local[16];
 	__u8 peer[16];
 	__u16 local_port;
 	__u16 peer_port;
-	/* AF_INET or AF_INET6; of AF_INET the first 4 bytes of an address count. */
+	/* AF_INET or AF_INET6. For AF_INET only the first 4 bytes of an address are used. */
 	__u16 family;
 	__u16 reserved;
-	/* 0: the kernel has none. */
+	/* 0: the kernel has no cookie for the namespace. */
 	__u64 netns_cookie;
 };
 

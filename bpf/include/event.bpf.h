@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Facts as records in a ring. A record that finds no room is counted by its kind, and user space
- * puts a gap into the stream: the ring itself reports no loss.
+ * Events, sent as ring buffer records. A record that does not fit is counted by kind in
+ * `lost_events`, and user space puts a gap record into the event stream: the ring buffer itself
+ * does not report losses.
  */
 #ifndef NOCTULE_EVENT_BPF_H
 #define NOCTULE_EVENT_BPF_H
@@ -35,17 +36,20 @@ enum event_kind {
 	EVENT_KINDS,
 };
 
-/* The process of an event. For a socket: as it was when it was connected or began to listen. */
+/*
+ * The process that an event belongs to. For a socket it is recorded when the socket connects or
+ * starts to listen.
+ */
 struct event_process {
 	__u64 cgroup;
-	/* start_boottime of its leader. */
+	/* start_boottime of the thread group leader. */
 	__u64 start;
-	/* Thread-group id; 0: not known. */
+	/* Thread group id; 0 if unknown. */
 	__u32 pid;
 	__u32 reserved;
-	/* Of its leader. */
+	/* Name of the leader. */
 	char comm[16];
-	/* Of the thread that acted; empty: it was the leader. */
+	/* Name of the thread that acted; empty if that was the leader. */
 	char thread[16];
 };
 
@@ -61,10 +65,10 @@ _Static_assert(sizeof(struct event_head) == 72, "implicit padding");
 
 ABI_EXPORT(enum, event_kind);
 
-/* Kinds that go into a ring, as bits. Counters do not depend on it. */
+/* Bit mask of the kinds that are sent to the ring buffer. It does not affect the counters. */
 const volatile __u32 stream_kinds = 0;
 
-/* Records that found no room, by kind. */
+/* Dropped records, by kind. */
 __u64 lost_events[EVENT_KINDS];
 
 static __always_inline bool is_streamed(enum event_kind kind)
@@ -73,9 +77,9 @@ static __always_inline bool is_streamed(enum event_kind kind)
 }
 
 /*
- * Hands a record to user space. The kernel wakes the reader only when it has read all that was
- * there before, and the reader lets some milliseconds go by before it reads: so there is one
- * wake-up for a burst, not for a record.
+ * Sends a record to user space. The kernel wakes the reader only if the reader has consumed all
+ * earlier records. The reader also waits some milliseconds before it reads. A burst of records
+ * therefore causes one wake-up.
  */
 static __always_inline void emit(void *ring, void *record, __u32 size, enum event_kind kind)
 {
@@ -93,7 +97,7 @@ static __always_inline void describe_process(struct event_process *process,
 	process->pid = task->tgid;
 	process->reserved = 0;
 	bpf_probe_read_kernel(process->comm, sizeof(process->comm), leader->comm);
-	/* A record can have been another's before. */
+	/* The buffer may still hold the thread name of an earlier record. */
 	process->thread[0] = 0;
 	if (task->pid != task->tgid)
 		bpf_probe_read_kernel(process->thread, sizeof(process->thread), task->comm);

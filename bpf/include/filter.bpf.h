@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose events are wanted: of a tree of processes, of some cgroups with all below them, or of all.
- * The objects that emit events share the two tables.
+ * Filters events by process tree or by cgroup subtree. All objects that emit events share the two
+ * tables.
  */
 #ifndef NOCTULE_FILTER_BPF_H
 #define NOCTULE_FILTER_BPF_H
@@ -11,16 +11,16 @@
 #include "cgroup.bpf.h"
 
 enum {
-	/* How deep below a wanted group a group is found. */
+	/* Maximum depth of a group below a wanted group. */
 	CGROUP_LEVELS = 32,
 };
 
-/* Only processes of the table `followed` are wanted. */
+/* Report only processes in the table `followed`. */
 const volatile bool filter_processes = false;
-/* Only groups of the table `wanted_cgroups` are wanted, with those below. */
+/* Report only cgroups in the table `wanted_cgroups`, and their descendants. */
 const volatile bool filter_cgroups = false;
 
-/* Processes that are followed: thread-group id, and the start of the leader. */
+/* Followed processes: thread group id, and the start time of the leader. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -61,7 +61,9 @@ static __always_inline bool is_in_wanted_cgroup(struct task_struct *task)
 	return false;
 }
 
-/* What is nobody's, as far as is known, is of interest then. */
+/*
+ * Whether no filter is set. Only then are events reported that cannot be attributed to a process.
+ */
 static __always_inline bool is_everybody_wanted(void)
 {
 	return !filter_processes && !filter_cgroups;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Log-linear buckets: 16 of width 1, then 8 for each power of two. The middle of a bucket is off
- * from any value in it by 1/16 at most.
+ * Log-linear buckets: 16 of width 1, then 8 for each power of two. The midpoint of a bucket differs
+ * from any value in the bucket by at most 1/16.
  */
 #ifndef NOCTULE_HIST_BPF_H
 #define NOCTULE_HIST_BPF_H
@@ -12,15 +12,15 @@
 enum histogram {
 	/* Buckets for each power of two: 2^3. */
 	HISTOGRAM_BITS = 3,
-	/* Values of 2^40 and more are in the last bucket: 18 minutes, in nanoseconds. */
+	/* Values of 2^40 and more go to the last bucket. In nanoseconds, that is 18 minutes. */
 	HISTOGRAM_MAX_BITS = 40,
 	HISTOGRAM_BUCKETS = (HISTOGRAM_MAX_BITS - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
 };
 
 /*
- * Position of the highest bit that is set; `value` is not 0 and below 2^63. BPF has no instruction
- * for it. Without branches, each of which doubles the states in which the verifier goes on: a
- * smaller number less a larger one has its highest bit set.
+ * Returns the position of the highest set bit. `value` is not 0 and below 2^63. BPF has no
+ * instruction for this. The code avoids branches, because each branch doubles the states that the
+ * verifier explores: subtracting a larger number sets the top bit of the result.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {
@@ -38,7 +38,7 @@ static __always_inline __u32 highest_bit(__u64 value)
 	more = (0xfULL - value) >> 63 << 2;
 	bit += more;
 	value >>= more;
-	/* Two bits for each number below 16. */
+	/* A table with two bits for each number below 16. */
 	return bit + (0xffffaa50ULL >> 2 * value & 3);
 }
 
@@ -53,7 +53,10 @@ static __always_inline void histogram_add(__u32 *buckets, __u64 value)
 		shift = highest_bit(value) - HISTOGRAM_BITS;
 		bucket = (shift << HISTOGRAM_BITS) + (value >> shift);
 	}
-	/* Always true, which the verifier does not see and the compiler does. */
+	/*
+	 * Always true. The compiler can prove that and would drop the check, but the verifier needs
+	 * it.
+	 */
 	barrier_var(bucket);
 	if (bucket < HISTOGRAM_BUCKETS)
 		__sync_fetch_and_add(&buckets[bucket], 1);

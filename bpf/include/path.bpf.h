@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The full path of a file, as a process sees it. bpf_d_path() is refused in tracepoints, so the
- * names and the mounts are walked here, without the kernel's locks: while a directory above the
- * file is renamed or moved, the path can be a mixture of the old one and the new one.
+ * The full path of a file, as a process sees it. The kernel does not allow bpf_d_path() in
+ * tracepoints, so the code below walks names and mounts without the kernel's locks. If a parent
+ * directory is renamed or moved meanwhile, the path can mix old and new names.
  */
 #ifndef NOCTULE_PATH_BPF_H
 #define NOCTULE_PATH_BPF_H
@@ -12,51 +12,63 @@
 #include <bpf/bpf_core_read.h>
 
 enum {
-	/* Room for a path. */
+	/* Size of a path buffer. */
 	PATH_BYTES = 4096,
-	/* A path that was written ends here. One byte less, so that its length is below a power. */
+	/*
+	 * End of the text in the buffer. It is one byte less than a power of two, so that a length
+	 * fits into a mask.
+	 */
 	PATH_END = PATH_BYTES - 1,
-	/* Names and mounts that are walked at most: each name has a slash and a letter. */
+	/*
+	 * Maximum number of names and mounts to walk: each name takes at least a slash and a
+	 * letter.
+	 */
 	PATH_STEPS = PATH_BYTES / 2 + 256,
 	/*
-	 * The same without iterators of numbers: the verifier walks them all, and compares each
-	 * with those before.
+	 * Maximum without number iterators: the verifier then walks all steps, and compares each of
+	 * them with the earlier ones.
 	 */
 	PATH_STEPS_OLDER = 512,
 };
 
-/* Properties of a path beside its bytes. */
+/* Properties of a path. */
 enum path_mark {
-	/* Names at the beginning did not fit. The path then begins with a name, without a slash. */
+	/*
+	 * Names at the beginning did not fit. The path then starts with a name instead of a slash.
+	 */
 	PATH_CUT = 1 << 0,
-	/* No longer in its directory. The kernel appends " (deleted)", which can be a name. */
+	/*
+	 * The file is no longer in its directory. The kernel would append " (deleted)", which is
+	 * also a valid name.
+	 */
 	PATH_DELETED = 1 << 1,
 	/*
-	 * Not below the root of the process: in a mount that is detached or in none (memfd), or
-	 * outside of the process's chroot. The path is the one from the top that was found.
+	 * The file is not below the root of the process. Its mount is detached or does not exist
+	 * (memfd), or the file is outside the process's chroot. The path starts at the topmost
+	 * directory found.
 	 */
 	PATH_UNREACHABLE = 1 << 2,
 };
 
 /*
- * Buffer in which a path is made; a map value, because it is too large for the stack. The state of
- * the walk is kept there as well: the verifier treats a value read from a map as unknown, so all
- * branches of a step end in one state. With the same in registers it gave up after a million
- * instructions.
+ * Buffer in which a path is built, from its end backwards. It is a map value because it is too
+ * large for the stack. The state of the walk is kept there as well. The verifier treats a value
+ * read from a map as unknown, so all branches of a step end in one state. With the state in
+ * registers it gave up after a million instructions.
  */
 struct path_buffer {
-	/* Where the walk is, and the root of the mount that it is in. */
+	/* The current position of the walk, and the root of the mount there. */
 	struct dentry *dentry;
 	struct vfsmount *mnt;
 	struct dentry *top;
 	/* The root of the process, where the walk ends. */
 	const struct dentry *root;
 	const struct vfsmount *root_mnt;
-	/* Where the text begins that was written so far. It ends at PATH_END; there is no NUL. */
+	/* Start of the text written so far. The text ends at PATH_END, without a NUL. */
 	__u32 begin;
-	/* Bits of enum path_mark. */
+	/* Bit mask of enum path_mark. */
 	__u32 marks;
-	/* The verifier does not see that the longest name ends in time. */
+	/* The extra bytes are for the verifier, which cannot prove that the longest name fits. */
 	char text[PATH_BYTES + 256];
 };
 
@@ -67,7 +79,7 @@ struct {
 	__type(value, struct path_buffer);
 } path_buffers SEC(".maps");
 
-/* The buffer of this CPU; never NULL, but the verifier needs the check. */
+/* Returns the buffer of this CPU. It is never NULL, but the verifier requires the check. */
 static __always_inline struct path_buffer *path_buffer(void)
 {
 	__u32 zero = 0;
@@ -83,7 +95,7 @@ static __always_inline void enter_mount(struct path_buffer *made, struct vfsmoun
 	made->top = BPF_CORE_READ(mnt, mnt_root);
 }
 
-/* Puts a slash and the name of the entry before the text; false when there is no room. */
+/* Prepends a slash and the name of the entry. Returns false if it does not fit. */
 static __always_inline bool prepend_name(struct path_buffer *made, struct dentry *dentry)
 {
 	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
@@ -93,7 +105,9 @@ static __always_inline bool prepend_name(struct path_buffer *made, struct dentry
 	if (length + 1 > begin)
 		return false;
 	begin -= length + 1;
-	/* Changes nothing; without the barrier the compiler knows that, and the verifier does not.
+	/*
+	 * Has no effect. Without the barrier the compiler would remove the mask, which the verifier
+	 * needs.
 	 */
 	barrier_var(begin);
 	begin &= PATH_BYTES - 1;
@@ -103,7 +117,7 @@ static __always_inline bool prepend_name(struct path_buffer *made, struct dentry
 	return true;
 }
 
-/* One name or one mount upwards; false when there is no way up, with the reason in the marks. */
+/* Walks up by one name or one mount. Returns false at the top and sets the reason in `marks`. */
 static __always_inline bool step_up(struct path_buffer *made)
 {
 	const __u32 offset = bpf_core_field_offset(struct mount, mnt);
@@ -115,7 +129,7 @@ static __always_inline bool step_up(struct path_buffer *made)
 		above = BPF_CORE_READ(mount, mnt_parent);
 		if (above == mount) {
 			made->marks |= PATH_UNREACHABLE;
-			/* A file that is mounted alone, such as the program of runc. */
+			/* A single file can be mounted, such as the binary of runc. */
 			if (made->begin == PATH_END && BPF_CORE_READ(dentry, d_parent) != dentry)
 				prepend_name(made, dentry);
 			return false;
@@ -126,8 +140,7 @@ static __always_inline bool step_up(struct path_buffer *made)
 	parent = BPF_CORE_READ(dentry, d_parent);
 	if (parent == dentry) {
 		made->marks |= PATH_UNREACHABLE;
-		/* A file that is in no directory, such as that of a memfd, has a name all the same.
-		 */
+		/* A file without a directory, such as a memfd, still has a name. */
 		if (made->begin == PATH_END)
 			prepend_name(made, dentry);
 		return false;
@@ -144,7 +157,7 @@ static __always_inline void begin_walk(struct dentry *dentry, struct vfsmount *m
 				       struct path_buffer *made)
 {
 	made->begin = PATH_END;
-	/* As the kernel's d_unlinked(): in no directory, and not because it is the root of one. */
+	/* Like the kernel's d_unlinked(): unhashed, and not the root of its file system. */
 	made->marks =
 		!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry
 			? PATH_DELETED
@@ -152,16 +165,16 @@ static __always_inline void begin_walk(struct dentry *dentry, struct vfsmount *m
 	enter_mount(made, mnt, dentry);
 }
 
-/* One step, unless the root of the process is reached; false: there is none further. */
+/* Walks one step. Returns false if the walk has reached the root of the process or cannot go on. */
 static __always_inline bool walks_on(struct path_buffer *made)
 {
 	return !(made->dentry == made->root && made->mnt == made->root_mnt) && step_up(made);
 }
 
 /*
- * The same as a function that is not static: it is verified once, and not in each round of a loop.
- * Inlined into 512 rounds it was 300,000 instructions for the verifier of v6.1. Such a function
- * takes numbers only (before v5.12: e5069b9c23b3).
+ * Like walks_on(), but as a global function, which the verifier checks once instead of in each
+ * round of a loop. Inlined into 512 rounds it cost 300,000 instructions in the verifier of v6.1.
+ * Before v5.12 (e5069b9c23b3) such a function takes only integers.
  */
 __noinline int walks_on_alone(__u32 zero)
 {
@@ -170,7 +183,10 @@ __noinline int walks_on_alone(__u32 zero)
 	return made && walks_on(made) ? 1 : zero;
 }
 
-/* v6.4: 6018e1f407cc ("bpf: implement numbers iterator"). False: the path is longer than that. */
+/*
+ * v6.4: 6018e1f407cc ("bpf: implement numbers iterator"). Returns false if the path has more than
+ * PATH_STEPS steps.
+ */
 static __always_inline bool walk_iterated(struct path_buffer *made)
 {
 	struct bpf_iter_num it;
@@ -183,7 +199,7 @@ static __always_inline bool walk_iterated(struct path_buffer *made)
 	return done;
 }
 
-/* The same in the buffer of this CPU, on every kernel. */
+/* Walks to the root on any kernel. Before v6.4 `made` must be the buffer of this CPU. */
 static __always_inline bool walk(struct path_buffer *made)
 {
 	if (bpf_ksym_exists(bpf_iter_num_new))
@@ -194,7 +210,7 @@ static __always_inline bool walk(struct path_buffer *made)
 	return false;
 }
 
-/* The length of what was walked; `whole`: the walk came to its end. */
+/* Returns the length of the path. `whole`: the walk reached its end. */
 static __always_inline __u32 end_walk(struct path_buffer *made, bool whole)
 {
 	if (!whole)
@@ -209,9 +225,9 @@ static __always_inline __u32 end_walk(struct path_buffer *made, bool whole)
 }
 
 /*
- * Makes the path as `task` sees it, in the buffer of this CPU, and returns its length, 1 to
- * PATH_END; copy_path() takes it out. `path` may be any pointer into the kernel's memory; `task`
- * must be one that the verifier knows the type of, of a thread that has not ended.
+ * Builds the path as `task` sees it, in the buffer of this CPU. Returns its length, 1 to PATH_END.
+ * copy_path() copies the path out of the buffer. `path` may be any kernel address. `task` must have
+ * a type that the verifier knows, and its thread must not have ended.
  */
 static __always_inline __u32 path_of(const struct path *path, struct task_struct *task,
 				     struct path_buffer *made)
@@ -222,7 +238,7 @@ static __always_inline __u32 path_of(const struct path *path, struct task_struct
 	return end_walk(made, walk(made));
 }
 
-/* Copies a path, of the length that path_of() gave, to the beginning of `to`. */
+/* Copies a path of the length that path_of() returned to the beginning of `to`. */
 static __always_inline void copy_path(char to[PATH_BYTES], const struct path_buffer *made,
 				      __u32 length)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How objects of the kernel are read.
+ * Reading kernel objects.
  */
 #ifndef NOCTULE_READ_BPF_H
 #define NOCTULE_READ_BPF_H
@@ -13,9 +13,10 @@
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 
 /*
- * The numbers by which the kernel knows types that programs name to it. No kernel has this type:
- * user space puts it into the copy of the kernel's BTF to which objects are fitted, where the
- * kernel has the cast. bpf_core_type_id_kernel() would be the number of the type in that copy.
+ * Kernel type ids of the types that programs pass to bpf_rdonly_cast(). The kernel has no such
+ * enum. If the kernel has the cast, user space adds the enum to the reduced copy of the kernel's
+ * BTF that is used for CO-RE. bpf_core_type_id_kernel() would return the type id in that copy,
+ * which differs from the kernel's.
  */
 enum kernel_number {
 	NUMBER_TASK_STRUCT = 1,
@@ -29,14 +30,14 @@ enum kernel_number {
 
 #define can_be_cast(number) bpf_core_enum_value_exists(enum kernel_number, number)
 
-/* The address as a pointer to the type of this number, only to be read. */
+/* Casts the address to a read-only pointer to the type with this number. */
 #define cast(address, number) \
 	bpf_rdonly_cast((void *)(address), bpf_core_enum_value(enum kernel_number, number))
 
 /*
- * An object of the kernel, only to be read. For each load of a pointer from an object that it
- * trusts the verifier searches the kernel's types by name, which took half of the time of a start;
- * from one that it does not trust it loads without a question.
+ * Returns a read-only pointer to a kernel object. For each pointer loaded from a trusted object the
+ * verifier searches the kernel's types by name, which took half of the startup time. It does not do
+ * that for an untrusted object.
  */
 #define only_to_be_read(object, number)                  \
 	({                                               \
@@ -46,7 +47,7 @@ enum kernel_number {
 		object_;                                 \
 	})
 
-/* A field of an object at an address, by a load where the kernel has the cast. */
+/* Reads a field of the object at an address: by a plain load if the kernel has the cast. */
 #define read_at(address, number, field)                                           \
 	({                                                                        \
 		typeof(address) object_ = (address);                              \
@@ -58,7 +59,7 @@ enum kernel_number {
 		value_;                                                           \
 	})
 
-/* The same of a thread. */
+/* Returns a read-only pointer to a task. */
 #define to_be_read(task) only_to_be_read(task, NUMBER_TASK_STRUCT)
 
 #endif

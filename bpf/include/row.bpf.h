@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Rows that are made when they are first needed.
+ * Map rows that are created on first use.
  */
 #ifndef NOCTULE_ROW_BPF_H
 #define NOCTULE_ROW_BPF_H
@@ -14,7 +14,7 @@ static __always_inline void *lookup_or_init(void *map, const void *key, const vo
 
 	if (row)
 		return row;
-	/* Another CPU may be first: then its row is the one to use. */
+	/* Another CPU may insert its row first. Then that row is used. */
 	bpf_map_update_elem(map, key, initial, BPF_NOEXIST);
 	return bpf_map_lookup_elem(map, key);
 }

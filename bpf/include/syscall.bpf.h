@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The arguments and the result of a system call, at its end: the registers still have the arguments
- * then, so there need be nothing at its begin. And they are the same on every kernel, while the
- * records of these tracepoints are not.
+ * Arguments and result of a system call, read when it returns. The registers still hold the
+ * arguments then, so no program is needed at entry. The layout of the registers is the same on
+ * every kernel, unlike the records of these tracepoints.
  */
 #ifndef NOCTULE_SYSCALL_BPF_H
 #define NOCTULE_SYSCALL_BPF_H
@@ -16,7 +16,7 @@
 #define ARGUMENT_3(regs) ((regs)->dx)
 #define RESULT(regs) ((long)(regs)->ax)
 #elif defined(__TARGET_ARCH_arm64)
-/* The result has taken the place of the first. */
+/* regs[0] holds the result, which replaced the first argument. */
 #define ARGUMENT_1(regs) ((regs)->orig_x0)
 #define ARGUMENT_2(regs) ((regs)->regs[1])
 #define ARGUMENT_3(regs) ((regs)->regs[2])
