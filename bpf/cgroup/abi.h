@@ -9,11 +9,14 @@ enum cgroup_change {
 	CGROUP_MADE,
 	CGROUP_RENAMED,
 	CGROUP_REMOVED,
-	/* Nothing refers to the group any more: no late figure can come. */
+	/* Nothing refers to the group any more, so its counters cannot change. */
 	CGROUP_RELEASED,
 };
 
-/* Two sizes of record: most paths are short, and the ring holds four times as many of these. */
+/*
+ * Two sizes of record. Most paths are short, and the ring buffer holds four times as many short
+ * records.
+ */
 enum cgroup_path {
 	CGROUP_PATH_SHORT = 240,
 	CGROUP_PATH_LONG = 1008,
@@ -22,7 +25,7 @@ enum cgroup_path {
 struct cgroup_event {
 	__u64 id;
 	__u32 change;
-	/* Length of the path with its NUL. A path that does not fit is left out: length 0. */
+	/* Length of the path including its NUL; 0 for a path that does not fit and is left out. */
 	__u32 length;
 	char path[];
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The life of cgroups, with their paths: even a group that lives for some milliseconds has a name.
+ * Creation, renaming and removal of cgroups, with their paths, so that even a group that lives for
+ * some milliseconds has a name.
  *
- * The tracepoints are raw ones, and what they give is read by copies: for programs whose arguments
- * have types libbpf reads all types of the kernel once more for the object, which takes longer than
- * all else that is done for these few programs, and groups come and go seldom.
+ * The programs use raw tracepoints and copy what they read. For programs with typed arguments
+ * libbpf would parse all kernel types again for this object. That takes longer than everything else
+ * these few programs need, and cgroups are rarely created or removed.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -23,10 +24,13 @@ struct {
 
 const volatile __u32 events_wakeup_bytes = 1 << 19;
 
-/* The hierarchy whose groups matter, as in /proc/self/cgroup: 0 is v2. */
+/* The hierarchy to report, numbered as in /proc/self/cgroup: 0 is v2. */
 const volatile int hierarchy = 0;
 
-/* Reserves a record with room for `room` bytes of path and fills it; NULL when the ring is full. */
+/*
+ * Reserves a record with `room` bytes for the path and fills it. Returns NULL if the ring buffer is
+ * full.
+ */
 static __always_inline struct cgroup_event *event_with(struct cgroup *group, const char *path,
 						       enum cgroup_change change, __u32 room)
 {
@@ -41,7 +45,7 @@ static __always_inline struct cgroup_event *event_with(struct cgroup *group, con
 	event->id = BPF_CORE_READ(group, kn, id);
 	event->change = change;
 	length = bpf_probe_read_kernel_str(event->path, room, path);
-	/* Filled to the last byte: cut off, perhaps. */
+	/* A path that fills the buffer may be truncated. */
 	event->length = length > 0 && length < room ? length : 0;
 	return event;
 }

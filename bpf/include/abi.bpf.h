@@ -3,7 +3,8 @@
 #define NOCTULE_ABI_BPF_H
 
 /*
- * Puts a type that no map value names into the object's BTF, from which user space gets its layout.
+ * Puts a type that is not a map value into the object's BTF, from which user space reads its
+ * layout.
  */
 #define ABI_EXPORT(kind, name) kind name *abi_##name __attribute__((unused))
 

@@ -13,12 +13,15 @@ enum {
 };
 
 /*
- * Which hierarchy is read. On v1 and hybrid hosts every task is in the root of v2, and the cpu
- * controller's group is the one that matters. Decided once at load, from what is mounted.
+ * Whether cgroup v2 is read. On v1 and hybrid hosts every task is in the root of v2, so the group
+ * of the cpu controller is read instead. Set at load from the mounted hierarchies.
  */
 const volatile bool cgroup_from_v2 = true;
 
-/* The task's group in that hierarchy; NULL for the root group of v1, and without CONFIG_CGROUPS. */
+/*
+ * Returns the task's cgroup in that hierarchy. NULL for the root group of v1, and without
+ * CONFIG_CGROUPS.
+ */
 static __always_inline struct cgroup *cgroup_struct_of(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->cgroups))
@@ -27,11 +30,11 @@ static __always_inline struct cgroup *cgroup_struct_of(struct task_struct *task)
 		return to_be_read(task)->cgroups->dfl_cgrp;
 	if (!bpf_core_field_exists(task->sched_task_group))
 		return NULL;
-	/* An autogroup has no cgroup; only tasks of the root group are put in one. */
+	/* An autogroup has no cgroup. Only tasks of the root group are in autogroups. */
 	return to_be_read(task)->sched_task_group->css.cgroup;
 }
 
-/* Id of the task's group, which is the inode of its directory in that hierarchy. */
+/* Returns the id of the task's cgroup: the inode of its directory in that hierarchy. */
 static __always_inline __u64 cgroup_of(struct task_struct *task)
 {
 	struct cgroup *group = cgroup_struct_of(task);

@@ -10,17 +10,17 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-/* The queue that the task is in, of its group on its CPU; read where the kernel has it. */
+/* Returns the group's run queue that the task is in, through a read-only pointer. */
 static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
 {
 	return to_be_read(task)->se.cfs_rq;
 }
 
 /*
- * The scheduler's clock on the CPU that the task is queued on or runs on; its run queue must be
- * locked. Everything at a switch is timed by it: it is a read of memory where bpf_ktime_get_ns can
- * cost more than all the rest of the program, and a wait then ends where the kernel begins to
- * charge the thread for running.
+ * Returns the scheduler's clock on the CPU that the task is queued on or runs on. Its run queue
+ * must be locked. All times at a switch come from this clock. Reading it is a memory load, while
+ * bpf_ktime_get_ns can cost more than the rest of the program. A wait also ends exactly where the
+ * kernel starts to charge the thread for running.
  */
 static __always_inline __u64 scheduler_clock(struct task_struct *task)
 {
@@ -29,7 +29,7 @@ static __always_inline __u64 scheduler_clock(struct task_struct *task)
 	return queue_of(task)->rq->clock;
 }
 
-/* Whether the thread runs on a CPU; where there is but one, the caller does. */
+/* Whether the thread is running on a CPU. A uniprocessor kernel runs only the caller. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->on_cpu))
@@ -37,7 +37,7 @@ static __always_inline bool is_on_cpu(struct task_struct *task)
 	return task->on_cpu;
 }
 
-/* The CPU of a run queue. */
+/* Returns the CPU number of a run queue. */
 static __always_inline __u32 cpu_of(struct rq *rq)
 {
 	return bpf_core_field_exists(rq->cpu) ? rq->cpu : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel types and fields that noctule reads, and nothing else. Offsets are adapted at load
- * time (CO-RE); a field that some kernel lacks is asked for with bpf_core_field_exists first. UAPI
- * constants stand here too, so that the build needs no kernel headers.
+ * The kernel types and fields that noctule reads, and nothing else. CO-RE relocates offsets at
+ * load. Code checks with bpf_core_field_exists() before it reads a field that some kernels lack.
+ * UAPI constants are also defined here, so that the build does not need kernel headers.
  */
 #ifndef NOCTULE_KERNEL_H
 #define NOCTULE_KERNEL_H
@@ -24,8 +24,8 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 /*
- * What is rare is moved out of the way: a switch then takes fewer cache lines of the program, of
- * which few are in the cache on a machine that does something else.
+ * Unlikely code is moved out of line. A switch then touches fewer cache lines of the program. On a
+ * busy machine few of them are in the cache.
  */
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -74,7 +74,7 @@ enum {
 	/* v6.1: f5d39b020809 ("freezer,sched: Rewrite core freezer logic"). */
 	TASK_FROZEN = 0x8000,
 	PF_IO_WORKER = 0x00000010,
-	/* Until that commit: in the freezer. */
+	/* In the freezer, before v6.1 (f5d39b020809). */
 	PF_FROZEN = 0x00010000,
 	PF_KTHREAD = 0x00200000,
 	MAX_RT_PRIO = 100,
@@ -148,7 +148,7 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[1];
 };
 
-/* The value differs between kernels, only the name is asked for. */
+/* The value differs between kernels; CO-RE looks it up by name. */
 enum cgroup_subsys_id {
 	memory_cgrp_id = 1,
 };
@@ -180,15 +180,15 @@ struct rq {
 	__u64 clock_task;
 	__u64 clock_pelt;
 	unsigned long lost_idle_time;
-	/* What `clock_task` leaves out for interrupts (CONFIG_IRQ_TIME_ACCOUNTING). */
+	/* Interrupt time that `clock_task` excludes (CONFIG_IRQ_TIME_ACCOUNTING). */
 	__u64 prev_irq_time;
-	/* What the host took up to the last tick (CONFIG_PARAVIRT). */
+	/* Steal time up to the last tick (CONFIG_PARAVIRT). */
 	__u64 prev_steal_time;
-	/* What `clock_task` leaves out for it (CONFIG_PARAVIRT_TIME_ACCOUNTING). */
+	/* Steal time that `clock_task` excludes (CONFIG_PARAVIRT_TIME_ACCOUNTING). */
 	__u64 prev_steal_time_rq;
 	int cpu;
 	struct task_struct *curr;
-	/* Every thread of a fair class that is queued here or runs, of whichever group. */
+	/* All threads of the fair class that are queued here or running, in any group. */
 	struct list_head cfs_tasks;
 };
 
@@ -246,8 +246,10 @@ typedef struct {
 	unsigned int val;
 } kgid_t;
 
-/* v6.3: 68f4cc1a0e2e ("capability: just use a 'u64' instead of a 'u32[2]' array"): 64 bits before,
-   too. */
+/*
+ * v6.3: 68f4cc1a0e2e ("capability: just use a 'u64' instead of a 'u32[2]' array"). The size was 64
+ * bits before, too.
+ */
 typedef struct {
 	__u64 val;
 } kernel_cap_t;
@@ -348,12 +350,15 @@ struct task_struct {
 #endif
 	unsigned int __state;
 	unsigned int flags;
-	/* Narrower from v7.1 on: CO-RE adapts only unsigned fields to another width. */
+	/* Narrower since v7.1. CO-RE adapts the width of unsigned fields only. */
 	unsigned int on_cpu;
 	unsigned int on_rq;
-	/* Below 0: SCHED_DEADLINE; below 100: real-time. With priority inheritance. */
+	/*
+	 * Effective priority, including priority inheritance. Below 0: SCHED_DEADLINE; below 100:
+	 * real-time.
+	 */
 	int prio;
-	/* Without it. */
+	/* Priority without priority inheritance. */
 	int normal_prio;
 	int pid;
 	int tgid;
@@ -366,7 +371,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	/* v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). */
 	bool throttled;
-	/* 0 until the thread is a zombie or is released. */
+	/* 0 until the thread is a zombie or is reaped. */
 	int exit_state;
 	int exit_code;
 	struct mm_struct *mm;
@@ -386,15 +391,17 @@ struct task_struct {
 	kuid_t loginuid;
 	unsigned int sessionid;
 	struct task_io_accounting ioac;
-	/* Waits for block I/O. */
+	/* Waiting for block I/O. */
 	unsigned int in_iowait : 1;
-	/* Waits for memory (CONFIG_PSI). */
+	/* Waiting for memory (CONFIG_PSI). */
 	unsigned int in_memstall : 1;
 	/* Frozen by its cgroup (CONFIG_CGROUPS, v2). */
 	unsigned int frozen : 1;
-	/* Pages that the thread dirtied since it last waited for write-back. */
+	/* Pages that the thread has dirtied since it last waited for write-back. */
 	int nr_dirtied;
-	/* At its memory limit, with the OOM killer off (cgroup v1). */
+	/*
+	 * Set while the thread is blocked at its memory limit with the OOM killer off (cgroup v1).
+	 */
 	struct mem_cgroup *memcg_in_oom;
 };
 
@@ -504,7 +511,7 @@ struct inet_connection_sock {
 };
 
 struct mptcp_subflow_context {
-	/* This end, or the other one, adds it to a connection that is there. */
+	/* Set if this subflow joins an existing connection, whichever end initiated it. */
 	__u32 request_join : 1;
 	__u32 mp_join : 1;
 	struct sock *conn;
@@ -512,14 +519,13 @@ struct mptcp_subflow_context {
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	/* Of one that Multipath TCP uses. */
+	/* Whether Multipath TCP uses this socket. */
 	bool is_mptcp;
 	__u64 bytes_sent;
 	__u64 bytes_retrans;
 	__u64 bytes_acked;
 	__u64 bytes_received;
-	/* Sequence numbers: the first that is not acknowledged, the next that is sent, the next
-	   that is written. */
+	/* Sequence numbers: the first unacknowledged byte, the next to send, the next to write. */
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 write_seq;
@@ -558,7 +564,7 @@ struct sock_exterr_skb {
 	struct sock_extended_err ee;
 };
 
-/* The value differs between kernels, only the name is asked for. */
+/* The value differs between kernels; CO-RE looks it up by name. */
 enum sock_flags {
 	SOCK_DONE = 1,
 };
@@ -648,14 +654,14 @@ struct open_flags {
 	int lookup_flags;
 };
 
-/* The registers of a system call: its first arguments, and what it returned. */
+/* Registers at a system call: the first arguments, and the return value. */
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
 	unsigned long ax;
-	/* The number of the system call; -1 in an exception or an interrupt. */
+	/* System call number; -1 in an exception or an interrupt. */
 	long orig_ax;
 };
 #elif defined(__TARGET_ARCH_arm64)
@@ -676,19 +682,19 @@ struct folio {
 	unsigned int _nr_pages;
 };
 
-/* linux/page-flags.h; the value differs between kernels, only the name is asked for. */
+/* linux/page-flags.h. The value differs between kernels; CO-RE looks it up by name. */
 enum pageflags {
 	PG_head = 6,
 };
 
 #pragma clang attribute pop
 
-/* Opaque to us: bpf_iter_num_new fills it. */
+/* Opaque: bpf_iter_num_new() fills it. */
 struct bpf_iter_num {
 	__u64 opaque[1];
 } __attribute__((aligned(8)));
 
-/* Opaque to us: bpf_iter_task_new fills it. */
+/* Opaque: bpf_iter_task_new() fills it. */
 struct bpf_iter_task {
 	__u64 opaque[3];
 } __attribute__((aligned(8)));

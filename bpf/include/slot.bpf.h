@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is counted, and the slot of a CPU: what is known of the thread that runs there. Shared by
- * every object that counts something for the current thread.
+ * The list of counters, and the per-CPU slot with the state of the running thread. Every object
+ * that counts for the current thread includes this file.
  */
 #ifndef NOCTULE_SLOT_BPF_H
 #define NOCTULE_SLOT_BPF_H
@@ -15,31 +15,31 @@ enum {
 };
 
 /*
- * What a thread waits for that neither runs nor wants a CPU. 0 means that the thread is not
+ * What a blocked thread waits for. A blocked thread is neither running nor runnable. 0: not
  * blocked.
  */
 enum block_class {
 	BLOCK_NONE,
-	/* A request: epoll_wait, poll, select, accept, io_uring_enter, or a signal. */
+	/* A request or a signal: epoll_wait, poll, select, accept, io_uring_enter. */
 	BLOCK_POLL,
-	/* A time that the thread chose: nanosleep. */
+	/* A timer that the thread set: nanosleep. */
 	BLOCK_TIMER,
-	/* A process that has the other end of a pipe, or a System V or POSIX message queue. */
+	/* A process at the other end of a pipe, or a System V or POSIX message queue. */
 	BLOCK_PIPE,
 	/* The peer of a UNIX domain socket. */
 	BLOCK_UNIX,
-	/* A futex, a lock of a file, a System V semaphore, or a lock in the kernel. */
+	/* A futex, a file lock, a System V semaphore, or a lock inside the kernel. */
 	BLOCK_LOCK,
-	/* The peer of an IP socket, over the loopback interface or elsewhere. */
+	/* The peer of an IP socket: over the loopback interface, or over the network. */
 	BLOCK_LOOPBACK,
 	BLOCK_NETWORK,
 	/* Block I/O. */
 	BLOCK_DISK,
-	/* A file system, without block I/O of its own: a journal commit, an inode. */
+	/* A file system, without block I/O of the thread: a journal commit, an inode. */
 	BLOCK_FILESYSTEM,
-	/* Reclaim, refaults or swap, or a cgroup at its memory limit. */
+	/* Reclaim, refaults, swap, or a cgroup at its memory limit. */
 	BLOCK_MEMORY,
-	/* The thread dirtied pages faster than the disk takes them. */
+	/* Write-back throttling: the thread dirtied pages faster than the disk can write them. */
 	BLOCK_WRITEBACK,
 	/* A child: wait4, waitid, vfork. */
 	BLOCK_CHILD,
@@ -49,7 +49,7 @@ enum block_class {
 	BLOCK_CLASSES = BLOCK_OTHER,
 };
 
-/* A block that lasts: the moment at which it began (CLOCK_MONOTONIC), and below that its class. */
+/* Encoding of a block in progress: the start time (CLOCK_MONOTONIC) above the class bits. */
 enum block_layout {
 	BLOCK_CLASS_BITS = 4,
 	BLOCK_CLASS_MASK = (1 << BLOCK_CLASS_BITS) - 1,
@@ -79,12 +79,14 @@ enum counter {
 	COUNTER_PREEMPTED_SELF,
 	COUNTER_PREEMPTED_KERNEL,
 	COUNTER_SOFTIRQS,
-	/* The counters of which an account keeps a total. */
+	/* Counters for which an account keeps a total. */
 	COUNTER_TOTALS = COUNTER_SOFTIRQS + SOFTIRQ_VECTORS,
-	/* Time in which the thread was blocked, by class: enum block_class, from 1 on. */
+	/* Blocked time by class, in the order of enum block_class from BLOCK_POLL. */
 	COUNTER_BLOCKED = COUNTER_TOTALS,
 	COUNTER_COUNT = COUNTER_BLOCKED + BLOCK_CLASSES,
-	/* The first ones are of the time on a CPU: a snapshot has them as they were at its moment.
+	/*
+	 * Counters of on-CPU time come first. For them a snapshot reads the values at its own
+	 * moment.
 	 */
 	COUNTERS_OF_SLICES = COUNTER_SIBLING_BUSY + 1,
 };
@@ -93,61 +95,64 @@ struct counters {
 	__u64 v[COUNTER_COUNT];
 };
 
-/* Those that are read as the growth of a total. */
+/* Counters that are read as the growth of a total. */
 struct totals {
 	__u64 v[COUNTER_TOTALS];
 };
 
 /*
- * A CPU: the running thread, and the counters of its idle task, which is in no task list. What each
- * switch takes comes first, side by side.
+ * A CPU: the running thread, and the counters of the idle task, which is not in any task list. The
+ * fields that each switch uses come first, next to each other.
  */
 struct cpu_slot {
-	/* CLOCK_MONOTONIC of the end of the last slice; 0 before the first. */
+	/* CLOCK_MONOTONIC at the end of the last slice; 0 before the first. */
 	__u64 since;
-	/* CLOCK_MONOTONIC - the scheduler's clock. */
+	/* CLOCK_MONOTONIC minus the scheduler's clock. */
 	__u64 clock_offset;
-	/* CLOCK_MONOTONIC at which it was last measured, and how often it was. */
+	/* CLOCK_MONOTONIC at the last measurement of the offset, and the number of measurements. */
 	__u64 calibrated;
 	__u64 calibrations;
-	/* Time in the idle task and in all others, up to `since`. */
+	/* Time in the idle task and in all other tasks, up to `since`. */
 	__u64 idle_ns;
 	__u64 busy_ns;
-	/* How often the idle task left the CPU. */
+	/* Number of times the idle task left the CPU. */
 	__u64 idle_switches;
-	/* The thread that runs since then; 0 is the idle task, or another that keeps it idle. */
+	/*
+	 * The thread that has run since `since`; 0 for the idle task, or for a thread that keeps
+	 * the CPU idle.
+	 */
 	__u32 pid;
 	/*
-	 * Softirqs on top of that thread, together and by vector: charged to it when it leaves the
-	 * CPU, because finding its account takes longer than counting. Those on top of the idle
-	 * task are in `idle`.
+	 * Softirqs that ran on top of that thread, in total and by vector. They are charged when
+	 * the thread leaves the CPU, because finding its account takes longer than counting.
+	 * Softirqs on top of the idle task go to `idle`.
 	 */
 	__u32 all_softirqs;
-	/* Address of its run queue. */
+	/* Address of the CPU's run queue. */
 	__u64 queue;
-	/* Time of interrupts and steal since boot (struct moment), up to `since`. */
+	/* Interrupt and steal time since boot (struct moment), up to `since`. */
 	__u64 stolen;
 	__u64 interrupts;
-	/* What the host took up to `since`, where the kernel counts it at ticks. */
+	/* Steal time up to `since`, where the kernel counts it at ticks. */
 	__u64 host;
-	/* The kernel's count then, less what is left for later slices. */
+	/* The kernel's steal count at that time, less the part that is left for later slices. */
 	__u64 host_counted;
-	/* By how much that count went back, until it comes forward again. */
+	/* By how much that count went backwards; 0 when it has caught up. */
 	__u64 host_debt;
-	/* For how long its sibling was busy, up to `since`. */
+	/* Time for which the SMT sibling was busy, up to `since`. */
 	__u64 sibling_busy;
-	/* `clock_offset` by the last measurement alone. */
+	/* `clock_offset` from the last measurement alone. */
 	__u64 measured;
 	__u32 softirqs[SOFTIRQ_VECTORS];
 	/* `idle_ns` at the moment of a snapshot, and that moment. */
 	__u64 idle_then;
 	__u64 sampled_at;
 	/*
-	 * CLOCK_MONOTONIC since which the CPU is idle, where no program ran at the switch to its
-	 * idle task and a walk noticed; else it is before `since`.
+	 * CLOCK_MONOTONIC since which the CPU has been idle, if no program ran at the switch to the
+	 * idle task and a walk detected it. Otherwise a time before `since`.
 	 */
 	__u64 idle_began;
-	/* Last value of each hardware counter, to charge the difference at the next switch. */
+	/* Last value of each hardware counter. The next switch charges the difference. */
 	struct bpf_perf_event_value last[4];
 	struct totals idle;
 	__u64 reserved[4];
@@ -162,7 +167,7 @@ struct {
 	__type(value, struct cpu_slot);
 } cpus SEC(".maps");
 
-/* The slot of the CPU of the caller. */
+/* Returns the slot of the current CPU. */
 static __always_inline struct cpu_slot *slot_here(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Pages read through the page cache, and pages of it made dirty, charged to the current thread.
- * Several ways to see each; the loader picks the best that the kernel has.
+ * Page cache reads and dirtied pages, charged to the current thread. There are several programs for
+ * each; the loader picks the best one that the kernel supports.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -13,17 +13,17 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* Bits of an offset within a page, set at load. */
+/* Log2 of the page size, set at load. */
 const volatile __u32 page_shift = 12;
 
 enum {
-	/* A file has at most 2^63 bytes, and a page 2^12 or more. */
+	/* A file has at most 2^63 bytes, and a page at least 2^12. */
 	BITS_OF_PAGE = 51,
 };
 
 /*
- * Calls of the current thread that have read: it grows when a call returns. Without
- * CONFIG_TASK_XACCT it is 0.
+ * Returns the number of read calls that the current thread has completed, or 0 without
+ * CONFIG_TASK_XACCT.
  */
 static __always_inline __u64 calls_that_read(void)
 {
@@ -33,10 +33,10 @@ static __always_inline __u64 calls_that_read(void)
 }
 
 /*
- * Pages of the file from `index` to `last`, which the read asked for: it may ask for more than
- * there are, and it goes on in steps of some folios, each with the same last page. So does the next
- * call where it begins in the page in which the one before has ended: the upper bits of `read_last`
- * are of the number of calls.
+ * Returns the number of new pages, from `index` to `last`, that a read asks for. A read may ask for
+ * more pages than the file has. It proceeds in steps of several folios, each with the same last
+ * page. The next call looks the same if it begins in the page in which the previous one ended. The
+ * upper bits of `read_last` therefore hold the number of calls.
  */
 static __always_inline __u64 pages_asked(struct task_account *account,
 					 struct address_space *mapping, __u64 index, __u64 last)
@@ -55,7 +55,9 @@ static __always_inline __u64 pages_asked(struct task_account *account,
 	return (last < end ? last + 1 : end) - index;
 }
 
-/* filemap:mm_filemap_get_pages: in v6.12, not in v6.1. Only a task reads, not the idle one. */
+/*
+ * filemap:mm_filemap_get_pages exists in v6.12, but not in v6.1. The idle task never reads files.
+ */
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(read_get_pages, struct address_space *mapping, unsigned long index,
 	     unsigned long last_index)
@@ -68,7 +70,9 @@ int BPF_PROG(read_get_pages, struct address_space *mapping, unsigned long index,
 	return 0;
 }
 
-/* v5.16: 76580b6529db ("mm/swap: Add folio_mark_accessed"); one call for each folio of a read. */
+/*
+ * v5.16: 76580b6529db ("mm/swap: Add folio_mark_accessed"). Called once for each folio of a read.
+ */
 SEC("fexit/folio_mark_accessed")
 int BPF_PROG(read_folio_access)
 {
@@ -84,7 +88,7 @@ int BPF_PROG(read_page_access)
 	return 0;
 }
 
-/* Where the kernel has no fexit. */
+/* For kernels without fexit. */
 SEC("kprobe/folio_mark_accessed")
 int read_folio_probe(void *context)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Softirqs, by vector, charged to the thread on top of which they run: it pays with its time,
- * whichever thread caused them. Here they are counted for the CPU; the next switch there charges
- * them. A raw tracepoint: its argument is a number, for which nobody has to read the kernel's
- * types.
+ * Softirqs by vector, charged to the thread that they interrupt: that thread loses the time,
+ * whichever thread caused them. This program counts them per CPU, and the next switch on the CPU
+ * charges them. A raw tracepoint is enough: its argument is a number, so loading does not parse the
+ * kernel's types.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
