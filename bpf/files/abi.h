@@ -5,15 +5,15 @@
 #include "../include/event.bpf.h"
 #include "../include/path.bpf.h"
 
-/* A file was opened, or could not be. The bytes of the path follow. */
+/* An open that succeeded or failed. The bytes of the path follow. */
 struct file_open {
 	struct event_head head;
-	/* As in open(2), without O_CLOEXEC. */
+	/* Flags as in open(2), without O_CLOEXEC. */
 	__u32 flags;
-	/* errno; 0 when the file was opened. */
+	/* errno; 0 if the file was opened. */
 	__s32 error;
 	__u32 length;
-	/* Bits of enum path_mark. */
+	/* Bit mask of enum path_mark. */
 	__u32 marks;
 };
 
@@ -22,43 +22,43 @@ _Static_assert(sizeof(struct file_open) == 88, "implicit padding");
 enum change_flag {
 	/* A directory was deleted. */
 	CHANGE_DIRECTORY = 1 << 0,
-	/* A symbolic link was made; the second path is what it says. */
+	/* A symbolic link was created. The second path is its target. */
 	CHANGE_SYMBOLIC = 1 << 1,
-	/* Two files have exchanged their names. */
+	/* Two files exchanged their names. */
 	CHANGE_EXCHANGE = 1 << 2,
 };
 
 /*
- * A name of a file was removed, changed or linked, or its mode was changed; or could not be. The
- * bytes of the path follow, and those of the second one, which a rename and a link have.
+ * A name was deleted, renamed or linked, or a mode was changed, or the attempt failed. The bytes of
+ * the path follow, then those of the second path of a rename or a link.
  */
 struct file_change {
 	struct event_head head;
-	/* Bits of enum change_flag. */
+	/* Bit mask of enum change_flag. */
 	__u32 flags;
-	/* errno; 0 when it was done. */
+	/* errno; 0 on success. */
 	__s32 error;
-	/* Of a chmod: the mode from now on. */
+	/* chmod only: the new mode. */
 	__u32 mode;
 	__u32 length;
 	__u32 second_length;
-	/* Bits of enum path_mark. */
+	/* Bit mask of enum path_mark. */
 	__u16 marks;
 	__u16 second_marks;
 };
 
 _Static_assert(sizeof(struct file_change) == 96, "implicit padding");
 
-/* The opens of one cgroup. */
+/* Opens by one cgroup. */
 struct file_counts {
 	__u64 reads;
-	/* For writing, or for both. */
+	/* Opens for writing, or for reading and writing. */
 	__u64 writes;
 	__u64 failures;
 };
 
 enum file_prefix {
-	/* Longest prefix that paths are compared with, and a NUL. */
+	/* Maximum length of the path prefix, including the NUL. */
 	PREFIX_BYTES = 256,
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Names of files that are removed, changed or linked, and modes that are changed.
+ * Deletes, renames and links of file names, and mode changes.
  *
- * Two functions take part. security_path_*() (CONFIG_SECURITY_PATH) gets the mount, without which
- * there is no path, and is called for processes alone: not by overlayfs or the NFS server below
- * them. vfs_*() has the result. What fails before both, because a name does not exist or the file
- * system is mounted read-only, is not seen, nor what a security module denies in the first.
+ * Each change needs two kernel functions. security_path_*() (CONFIG_SECURITY_PATH) gets the mount,
+ * without which there is no path. The kernel calls it only for processes, not for overlayfs or the
+ * NFS server below them. vfs_*() returns the result. A failure before both functions is not seen:
+ * the name does not exist, or the file system is mounted read-only. A denial by a security module
+ * in security_path_*() is not seen either.
  */
 #ifndef NOCTULE_FILES_CHANGE_BPF_H
 #define NOCTULE_FILES_CHANGE_BPF_H
@@ -18,19 +19,19 @@
 enum {
 	/* linux/fs.h */
 	RENAME_EXCHANGE = 1 << 1,
-	/* A lease is broken first, and then both functions are called again. */
+	/* After a lease is broken, the kernel calls both functions again. */
 	EWOULDBLOCK = 11,
 	NAME_BYTES = 256,
 	S_IALLUGO = 07777,
 };
 
-/* What a thread is about to change. Addresses are compared, and read with care. */
+/* A change that a thread is about to make. Pointers are compared, or read with probe reads. */
 struct noted_change {
 	struct dentry *dentry;
-	/* Of a rename the new name, of a link the file. */
+	/* The new name for a rename, the existing file for a link. */
 	struct dentry *second;
 	struct vfsmount *mnt;
-	/* A rename moves its dentry: the name from before. */
+	/* A rename changes the name in its dentry, so the old name is kept here. */
 	struct dentry *directory;
 	__u32 length;
 	__u32 flags;
@@ -44,14 +45,17 @@ struct {
 	__type(value, struct noted_change);
 } changing SEC(".maps");
 
-/* A record in the making; it is too large for the stack. */
+/* Buffer for a record, which is too large for the stack. */
 struct change_scratch {
 	struct file_change record;
 	char text[PATH_BYTES + PATH_BYTES];
 	struct path_buffer buffer;
 };
 
-/* Each program has its own: where the kernel preempts one, another can run on its CPU. */
+/*
+ * Each program has its own buffer: if the kernel preempts one program, another can run on the same
+ * CPU.
+ */
 enum scratch_of {
 	SCRATCH_UNLINK,
 	SCRATCH_RMDIR,
@@ -69,7 +73,7 @@ struct {
 	__type(value, struct change_scratch);
 } change_scratch SEC(".maps");
 
-/* `denied`: a security module has, and the file system will not be asked. */
+/* `denied`: a security module denied the change, so the file system is not called. */
 static __always_inline void note_change(enum event_kind kind, const struct path *directory,
 					struct dentry *dentry, struct dentry *second, __u32 flags,
 					int denied)
@@ -95,7 +99,10 @@ static __always_inline void note_change(enum event_kind kind, const struct path 
 	bpf_probe_read_kernel(noted->name, length, BPF_CORE_READ(dentry, d_name.name));
 }
 
-/* What was noted for this dentry, once; NULL when nothing was, or the result is not wanted. */
+/*
+ * Takes the recorded change for this dentry. Returns NULL if there is none, or if the result is not
+ * wanted.
+ */
 static __always_inline struct noted_change *take_noted(void *ctx, struct task_struct *task,
 						       __u64 dentry, __u32 *error)
 {
@@ -112,21 +119,26 @@ static __always_inline struct noted_change *take_noted(void *ctx, struct task_st
 	*error = error_number(-(int)result);
 	if (*error && (*error == EWOULDBLOCK || !with_failures))
 		return NULL;
-	/* Of its own: a field of a map's value in the same expression would be relocated too. */
+	/*
+	 * A separate variable. In one expression, the field of the map value would be relocated
+	 * too.
+	 */
 	directory = noted->directory;
 	if (!with_special && is_special_super(BPF_CORE_READ(directory, d_sb)))
 		return NULL;
 	return noted;
 }
 
-/* As walks_on_alone(), in the buffer of this program. It takes a pointer, which these kernels know.
+/*
+ * Like walks_on_alone(), with the buffer of this program. It takes a pointer, which these kernels
+ * support.
  */
 __noinline int changed_walks_on(struct change_scratch *made)
 {
 	return made && walks_on(&made->buffer);
 }
 
-/* As walk(). */
+/* Like walk(). */
 static __always_inline __u32 finish_walk(struct change_scratch *made)
 {
 	if (bpf_ksym_exists(bpf_iter_num_new))
@@ -160,7 +172,10 @@ begin_change(__u32 of, struct task_struct *task, enum event_kind kind, __u32 err
 	return made;
 }
 
-/* The first path: that of a dentry. It can be one that was deleted, by an open file. */
+/*
+ * Adds the first path, from a dentry. The file may already be deleted if a process still has it
+ * open.
+ */
 static __always_inline void add_first(struct change_scratch *made, struct dentry *dentry,
 				      struct vfsmount *mnt)
 {
@@ -170,15 +185,16 @@ static __always_inline void add_first(struct change_scratch *made, struct dentry
 	copy_path(made->text, &made->buffer, made->record.length);
 }
 
-/* The same of a name that was noted. */
+/* Adds the first path, from a recorded name. */
 static __always_inline void add_noted(struct change_scratch *made, const struct noted_change *noted)
 {
 	__u32 length = noted->length & (NAME_BYTES - 1);
 	__u32 begin = PATH_END - 1 - length;
 
 	begin_walk(noted->directory, noted->mnt, &made->buffer);
-	/* Change nothing; without the barriers the compiler knows that, and the verifier of v6.12
-	 * does not.
+	/*
+	 * Have no effect. Without the barriers the compiler would drop the masks, which the
+	 * verifier of v6.12 needs.
 	 */
 	barrier_var(begin);
 	begin &= PATH_BYTES - 1;
@@ -245,8 +261,8 @@ static __always_inline int removed(void *ctx, __u64 dentry, __u32 flags, enum sc
 }
 
 /*
- * Where it is done, the dentry has the new name by now. Two names of one file stay as they are: the
- * kernel does nothing, and has no error.
+ * After a successful rename the dentry already has the new name. If both names belong to one file,
+ * the kernel does nothing and returns success.
  */
 static __always_inline int renamed(void *ctx, struct renamedata *data)
 {
@@ -285,7 +301,7 @@ static __always_inline int linked(void *ctx, __u64 dentry)
 	made = begin_change(SCRATCH_LINK, task, EVENT_FILE_LINK, error, 0);
 	if (!made)
 		return 0;
-	/* Both are in one mount. */
+	/* Both names are on one mount. */
 	add_first(made, noted->second, noted->mnt);
 	add_second(made, (struct dentry *)dentry, noted->mnt);
 	return send_change(made, EVENT_FILE_LINK);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files that processes open, and fail to open; names of files that they remove, change and link;
- * and modes that they change. Opens have two ways, of which the loader attaches one: at the
- * kernel's function that opens files, or at the end of the system calls that do.
+ * Files that processes open or fail to open, names that they delete, rename and link, and modes
+ * that they change. Opens can be seen in two places, and the loader attaches one of them: the
+ * kernel's function that opens files, or the exit of the system calls that open files.
  *
- * An open with O_PATH gives no access to the file, only its place: neither way counts it.
+ * An open with O_PATH gives no access to the file, only to its location. It is never counted.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -19,7 +19,7 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* asm-generic/fcntl.h; these are the same on x86 and arm64. */
+/* asm-generic/fcntl.h. These values are the same on x86 and arm64. */
 enum {
 	O_ACCMODE = 03,
 	O_WRONLY = 01,
@@ -29,32 +29,35 @@ enum {
 	O_TRUNC = 01000,
 	O_NONBLOCK = 04000,
 	O_PATH = 010000000,
-	/* The kernel's own, for the file of a program that is executed. */
+	/* Kernel-internal flag for the file of a program that is executed. */
 	FMODE_EXEC = 040,
-	/* What an open file no longer has in its flags: do_dentry_open() takes it out. */
+	/* Flags that do_dentry_open() removes from an open file. */
 	O_AT_OPEN = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC,
 	O_CLOEXEC = 02000000,
-/* The kernel sets it on each open of a 64-bit process. */
+/* The kernel sets it on every open of a 64-bit process. */
 #if defined(__TARGET_ARCH_x86)
 	O_LARGEFILE = 0100000,
 #elif defined(__TARGET_ARCH_arm64)
 	O_LARGEFILE = 0400000,
 #endif
-	/* Not reported: the former is the descriptor's, and do_filp_open() does not get it. */
+	/*
+	 * Not reported. O_CLOEXEC belongs to the descriptor, and do_filp_open() does not receive
+	 * it.
+	 */
 	O_LEFT_OUT = O_CLOEXEC | O_LARGEFILE,
 };
 
 enum {
 	MAX_ERRNO = 4095,
 	/*
-	 * linux/namei.h: from v5.12 on, and since the flags were sorted anew (v6.15). Neither bit
-	 * has ever had another meaning in `lookup_flags` of an open.
+	 * linux/namei.h: the value since v5.12, and since v6.15, which reordered the flags. Neither
+	 * bit has ever had another meaning in the `lookup_flags` of an open.
 	 */
 	LOOKUP_CACHED_BEFORE = 0x200000,
 	LOOKUP_CACHED = 0x200,
 };
 
-/* A record in the making; it is too large for the stack. */
+/* Buffer for a record, which is too large for the stack. */
 struct file_scratch {
 	struct file_open record;
 	char path[PATH_BYTES];
@@ -67,11 +70,11 @@ struct {
 	__type(value, struct file_scratch);
 } scratch SEC(".maps");
 
-/* One call that asked for a file, and what came of it. */
+/* An attempt to open a file, and its result. */
 struct attempt {
-	/* NULL: none is known. */
+	/* NULL: unknown. */
 	const struct file *file;
-	/* As it was asked for; `user`: in the memory of the process. */
+	/* The name passed by the caller. `user`: it is in the memory of the process. */
 	const char *name;
 	bool user;
 	__u32 flags;
@@ -91,7 +94,7 @@ static __always_inline bool is_asked_for(struct task_struct *task, const struct 
 	return is_wanted(task);
 }
 
-/* The path of an open file, or the name as it was asked for. */
+/* Writes the path of an open file, or else the name passed by the caller. */
 static __always_inline void fill_path(struct file_scratch *made, struct task_struct *task,
 				      const struct attempt *attempt)
 {
@@ -140,7 +143,7 @@ static __always_inline void account(struct task_struct *task, const struct attem
 	made = bpf_map_lookup_elem(&scratch, &zero);
 	if (!made)
 		return;
-	/* The walk is what costs most: without a reader and a prefix nobody needs the path. */
+	/* The walk is the most expensive part. The path is only needed for a reader or a prefix. */
 	if (is_streamed(EVENT_FILE_OPEN) || path_prefix_length || !attempt->file) {
 		fill_path(made, task, attempt);
 		if (!attempt->file && !with_special && is_special_name(made->path))
@@ -154,8 +157,9 @@ static __always_inline void account(struct task_struct *task, const struct attem
 }
 
 /*
- * io_uring first opens what is in the caches, without waiting, and else once more by a thread that
- * may wait: of the first attempt nobody hears. What openat2(2) does so (RESOLVE_CACHED) may wait.
+ * io_uring first tries an open from the caches only. If that fails, a thread that may block opens
+ * the file. The first attempt is not reported. An openat2(2) with RESOLVE_CACHED has the same
+ * lookup flag, but without O_NONBLOCK.
  */
 static __always_inline bool is_first_attempt(const struct open_flags *op)
 {
@@ -164,8 +168,8 @@ static __always_inline bool is_first_attempt(const struct open_flags *op)
 }
 
 /*
- * Every open of a path, by whichever system call or io_uring. Those of the kernel itself for a
- * program that is executed are none of a process.
+ * Handles every open of a path, by any system call or io_uring. The kernel's own opens of a program
+ * for execution do not count as opens of the process.
  */
 static __always_inline int opened(struct filename *name, const struct open_flags *op,
 				  struct file *file)
@@ -197,7 +201,7 @@ int BPF_PROG(filp_open, int dfd, struct filename *name, const struct open_flags 
 	return opened(name, op, file);
 }
 
-/* Its name in v7.2, seen in Debian's kernel. */
+/* The new name of do_filp_open(), seen in Debian's v7.2 kernel. */
 SEC("fexit/do_file_open")
 int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags *op,
 	     struct file *file)
@@ -205,7 +209,7 @@ int BPF_PROG(file_open, int dfd, struct filename *name, const struct open_flags 
 	return opened(name, op, file);
 }
 
-/* The functions that change names and modes. Each pair reports once: see change.bpf.h. */
+/* Functions that change names and modes. Each pair sends one report: see change.bpf.h. */
 SEC("fexit/security_path_unlink")
 int BPF_PROG(path_unlink, const struct path *directory, struct dentry *name, int denied)
 {
@@ -291,7 +295,7 @@ int chmod_file(unsigned long long *ctx)
 			(void *)*(volatile unsigned long long *)&ctx[2]);
 }
 
-/* The file behind a descriptor; NULL when another thread has closed it already. */
+/* Returns the file of a descriptor, or NULL if another thread has already closed it. */
 static __always_inline const struct file *file_of(struct task_struct *task, __u32 descriptor)
 {
 	struct fdtable *table = task->files->fdt;
@@ -303,8 +307,8 @@ static __always_inline const struct file *file_of(struct task_struct *task, __u3
 }
 
 /*
- * How an open file may be used is what the file says; of the flags only those are taken from the
- * call that the file does not keep.
+ * Handles the exit of an open system call. The access mode comes from the file. Only the flags that
+ * the file does not keep come from the call.
  */
 static __always_inline int ended(struct task_struct *task, const struct pt_regs *regs,
 				 unsigned long name, __u32 asked)

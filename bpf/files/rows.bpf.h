@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * How many files each cgroup opened: exact, whatever finds no room in the ring.
+ * Number of opens per cgroup. The counts are exact, even if records are dropped from the ring
+ * buffer.
  */
 #ifndef NOCTULE_FILES_ROWS_BPF_H
 #define NOCTULE_FILES_ROWS_BPF_H
@@ -16,7 +17,7 @@ struct {
 	__type(value, struct file_counts);
 } file_rows SEC(".maps");
 
-/* The cgroups for which `file_rows` had no room, together. */
+/* Sum over the cgroups that did not fit into `file_rows`. */
 struct file_counts file_overflow;
 
 static const struct file_counts no_files;

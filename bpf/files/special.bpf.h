@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is not a file on any disk, and is opened all the time: devices, and what the kernel shows
- * of itself, as under /dev, /proc and /sys. Decided by the file system, not by the path: a
- * container may have a proc elsewhere, and /dev/shm has files like others.
+ * Special files, which are not on a disk and are opened all the time: devices and kernel
+ * interfaces, such as those under /dev, /proc and /sys. The file system decides, not the path: a
+ * container may mount a proc elsewhere, and /dev/shm has ordinary files.
  */
 #ifndef NOCTULE_FILES_SPECIAL_BPF_H
 #define NOCTULE_FILES_SPECIAL_BPF_H
@@ -18,7 +18,7 @@ enum {
 	S_IFBLK = 0060000,
 };
 
-/* linux/magic.h; where it is not there, the file system's own source. */
+/* linux/magic.h, or else the source of the file system. */
 enum {
 	ANON_INODE_FS_MAGIC = 0x09041934,
 	BINFMTFS_MAGIC = 0x42494e4d,
@@ -44,7 +44,7 @@ enum {
 	TRACEFS_MAGIC = 0x74726163,
 };
 
-/* devtmpfs has the magic of tmpfs: only its name distinguishes it. */
+/* devtmpfs shares the magic number of tmpfs. Only its name differs. */
 static __always_inline bool is_devtmpfs(struct super_block *super)
 {
 	const char wanted[] = "devtmpfs";
@@ -96,7 +96,7 @@ static __always_inline bool is_special(const struct file *file)
 	return type == S_IFCHR || type == S_IFBLK || is_special_super(BPF_CORE_READ(inode, i_sb));
 }
 
-/* Of a file that could not be opened there is only the name. */
+/* Checks by name, because a file that could not be opened has only a name. */
 static __always_inline bool is_special_name(const char *name)
 {
 	bool proc = name[1] == 'p' && name[2] == 'r' && name[3] == 'o' && name[4] == 'c';

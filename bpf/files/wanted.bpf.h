@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which of what happens to files is wanted.
+ * Filters for file events.
  */
 #ifndef NOCTULE_FILES_WANTED_BPF_H
 #define NOCTULE_FILES_WANTED_BPF_H
@@ -13,7 +13,7 @@
 enum {
 	PF_DUMPCORE = 0x200,
 	EINTR = 4,
-	/* From here on: the kernel's own marks of calls that a signal interrupted. */
+	/* First of the kernel-internal error codes for interrupted system calls. */
 	ERESTARTSYS = 512,
 };
 
@@ -22,25 +22,28 @@ struct {
 	__uint(max_entries, 1 << 20); /* set at load */
 } bulk SEC(".maps");
 
-/* Opens for reading alone, failures, and special files are wanted too. */
+/* Also report read-only opens, failures, and special files. */
 const volatile bool with_reads = false;
 const volatile bool with_failures = false;
 const volatile bool with_special = false;
 
-/* Only paths that are this one or below it; without a slash at its end. Length 0: all. */
+/* Report only this path and paths below it. It has no trailing slash. Length 0: all paths. */
 const volatile char path_prefix[PREFIX_BYTES] = {};
 const volatile __u32 path_prefix_length = 0;
 
-/* The agent's own thread group: what it does is not reported. 0: not known. */
+/* The agent's own thread group, which is not reported. 0: unknown. */
 const volatile int agent_pid = 0;
 
-/* Whether a thread is one whose files are looked at at all. */
+/* Whether file accesses of this thread are considered at all. */
 static __always_inline bool is_of_user(const struct task_struct *task)
 {
 	return task->tgid != agent_pid && !(task->flags & (PF_KTHREAD | PF_DUMPCORE));
 }
 
-/* Whether the path is the wanted one or below it. Of a path that was cut this is not known: yes. */
+/*
+ * Whether the path is the wanted one or below it. True for a truncated path, which cannot be
+ * compared.
+ */
 static __always_inline bool has_prefix(const char *path, __u32 length, __u32 marks)
 {
 	__u32 i;
@@ -53,7 +56,7 @@ static __always_inline bool has_prefix(const char *path, __u32 length, __u32 mar
 	return length == i || path[i] == '/';
 }
 
-/* What the process gets to see of an error of the kernel. */
+/* Maps an error of the kernel to the errno that the process sees. */
 static __always_inline __u32 error_number(__u32 error)
 {
 	return error < ERESTARTSYS ? error : EINTR;
