@@ -5,7 +5,7 @@
 #include "../include/event.bpf.h"
 #include "../include/path.bpf.h"
 
-/* The parent of a process: pid 0 has none. */
+/* The parent of a process; pid 0 if there is none. */
 struct process_parent {
 	__u64 start;
 	__u32 pid;
@@ -22,11 +22,11 @@ _Static_assert(sizeof(struct process_start) == 104, "implicit padding");
 
 enum exec_limit {
 	EXEC_ARGS = 4096,
-	/* Names of the parent's parent and those above. */
+	/* Number of names of further ancestors, beginning with the grandparent. */
 	EXEC_ANCESTORS = 4,
 };
 
-/* In the order of process_exec.namespaces. */
+/* Indexes of process_exec.namespaces. */
 enum exec_namespace {
 	NAMESPACE_CGROUP,
 	NAMESPACE_IPC,
@@ -42,28 +42,30 @@ struct process_exec {
 	struct event_head head;
 	struct process_parent parent;
 	char ancestors[EXEC_ANCESTORS][16];
-	/* As the process has them from now on; ids in the user namespace of the host. */
+	/* Credentials after the exec. The ids are those in the host's user namespace. */
 	__u64 cap_effective;
 	__u32 uid;
 	__u32 euid;
 	__u32 gid;
 	__u32 egid;
-	/* Of the audit subsystem; all bits: none. */
+	/* From the audit subsystem; all bits set if there is none. */
 	__u32 login_uid;
 	__u32 audit_session;
-	/* Inodes; 0: not known. */
+	/* Inode numbers; 0 if unknown. */
 	__u32 namespaces[NAMESPACES];
-	/* What follows the struct: the path, the arguments, each with its NUL, the working
-	   directory. */
+	/*
+	 * Data after the struct: the path, the arguments, each with its NUL, and the working
+	 * directory.
+	 */
 	__u32 path_length;
 	__u32 args_length;
 	__u32 directory_length;
-	/* Bits of enum path_mark. */
+	/* Bit mask of enum path_mark. */
 	__u8 path_marks;
 	__u8 args_truncated;
 	__u8 directory_marks;
 	__u8 reserved;
-	/* Name of its terminal, or empty. */
+	/* Name of the controlling terminal, or empty. */
 	char tty[16];
 	__u32 reserved_end;
 };
@@ -75,23 +77,23 @@ enum exec_directory {
 	EXEC_AT_CWD = -100,
 };
 
-/* A program that could not be executed. */
+/* An exec that failed. */
 struct process_exec_failed {
 	struct event_head head;
 	struct process_parent parent;
 	/* Real user id. */
 	__u32 uid;
 	__u32 error;
-	/* Of execveat(2): the descriptor that the path begins at; else EXEC_AT_CWD. */
+	/* execveat(2): the directory descriptor of the path; otherwise EXEC_AT_CWD. */
 	__s32 directory;
-	/* The path as it was asked for follows, without a NUL. */
+	/* Length of the path, as the process passed it. The path follows without a NUL. */
 	__u32 length;
 };
 
 _Static_assert(sizeof(struct process_exec_failed) == 120, "implicit padding");
 
 enum exit_flag {
-	/* It died of the OOM killer. */
+	/* Killed by the OOM killer. */
 	EXIT_OOM = 1 << 0,
 	/* `cpu_ns` is known. */
 	EXIT_CPU_TIME = 1 << 1,
@@ -104,22 +106,22 @@ struct process_exit {
 	struct process_parent parent;
 	__u64 duration_ns;
 	__u64 cpu_ns;
-	/* Largest resident set in bytes, since the last exec. */
+	/* Peak resident set size in bytes, since the last exec. */
 	__u64 rss_peak;
-	/* As wait(2) gives it. */
+	/* Status as returned by wait(2). */
 	__u32 status;
 	__u32 flags;
 };
 
 _Static_assert(sizeof(struct process_exit) == 136, "implicit padding");
 
-/* The head has the process that gets it. */
+/* The process in the head receives the signal. */
 struct process_signal {
 	struct event_head head;
-	/* The process that sent it; pid 0: the kernel did, or a timer. */
+	/* The sender; pid 0: the kernel or a timer. */
 	struct process_parent sender;
 	__u32 signal;
-	/* si_code: why it was sent. */
+	/* si_code: the reason for the signal. */
 	__s32 code;
 };
 
@@ -127,23 +129,26 @@ _Static_assert(sizeof(struct process_signal) == 112, "implicit padding");
 
 struct oom_kill {
 	struct event_head head;
-	/* Resident set in bytes, when the victim was chosen. */
+	/* Resident set size in bytes when the victim was chosen. */
 	__u64 rss;
-	/* The lowest limit of its group and those above, in bytes; 0: none. */
+	/* Lowest memory limit of the cgroup and its ancestors, in bytes; 0 if there is none. */
 	__u64 limit;
 };
 
 _Static_assert(sizeof(struct oom_kill) == 88, "implicit padding");
 
-/* What happened to the processes of a cgroup. */
+/* Process event counts of a cgroup. */
 struct process_row {
 	__u64 starts;
 	__u64 completed;
 	__u64 failed;
 	__u64 killed;
-	/* Died of the OOM killer; not in `killed`. */
+	/* Killed by the OOM killer; not included in `killed`. */
 	__u64 oom;
-	/* The same, in `killed`: the kernel reported it after the end. */
+	/*
+	 * Killed by the OOM killer, but included in `killed`: the kernel reported the victim after
+	 * its exit.
+	 */
 	__u64 oom_late;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The context of a process: its parent and those above, its credentials, its namespaces.
+ * Context of a process: its ancestors, credentials and namespaces.
  */
 #ifndef NOCTULE_LIFECYCLE_CONTEXT_BPF_H
 #define NOCTULE_LIFECYCLE_CONTEXT_BPF_H
@@ -30,7 +30,7 @@ static __always_inline void describe_ancestors(char names[EXEC_ANCESTORS][16],
 
 	for (int i = 0; i < EXEC_ANCESTORS; i++) {
 		names[i][0] = 0;
-		/* The first process of all is its own parent. */
+		/* The idle task is its own parent. */
 		if (!above || !BPF_CORE_READ(above, tgid))
 			continue;
 		above = BPF_CORE_READ(above, real_parent, group_leader);

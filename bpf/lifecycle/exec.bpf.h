@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A process executes another program.
+ * A process executes a program.
  */
 #ifndef NOCTULE_LIFECYCLE_EXEC_BPF_H
 #define NOCTULE_LIFECYCLE_EXEC_BPF_H
@@ -9,7 +9,7 @@
 #include "context.bpf.h"
 #include "row.bpf.h"
 
-/* A record is made here: it is too large for the stack. */
+/* Buffer for a record, which is too large for the stack. */
 struct exec_scratch {
 	struct process_exec event;
 	char text[PATH_BYTES + EXEC_ARGS + PATH_BYTES];
@@ -22,7 +22,10 @@ struct {
 	__type(value, struct exec_scratch);
 } exec_scratch SEC(".maps");
 
-/* The program itself: of a script that is its interpreter, and the script is an argument. */
+/*
+ * Writes the path of the executable. For a script that is the interpreter, and the script is an
+ * argument.
+ */
 static __always_inline __u32 add_path(struct exec_scratch *made, struct path_buffer *path,
 				      struct task_struct *task)
 {
@@ -40,7 +43,7 @@ static __always_inline __u32 add_path(struct exec_scratch *made, struct path_buf
 	return length;
 }
 
-/* Copies the arguments behind the path; what the program changes later does not matter. */
+/* Appends the arguments to the path. They are read before the program can change them. */
 static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struct mm_struct *mm)
 {
 	__u64 length = mm->arg_end - mm->arg_start;
@@ -49,20 +52,22 @@ static __always_inline __u32 add_args(struct exec_scratch *made, __u32 at, struc
 	made->event.args_length = 0;
 	if (length > EXEC_ARGS)
 		length = EXEC_ARGS;
-	/* Change nothing; without the barriers the compiler knows that, and the verifier does not.
+	/*
+	 * Have no effect. Without the barriers the compiler would drop the checks, which the
+	 * verifier needs.
 	 */
 	barrier_var(at);
 	barrier_var(length);
 	if (at >= PATH_BYTES || length > EXEC_ARGS)
 		return 0;
-	/* The last argument can be cut off: there is no NUL behind it then. */
+	/* The last argument may be truncated. It then has no NUL. */
 	if (bpf_probe_read_user(made->text + at, length, (const void *)mm->arg_start))
 		return 0;
 	made->event.args_length = length;
 	return length;
 }
 
-/* Copies the working directory behind the arguments. */
+/* Appends the working directory to the arguments. */
 static __always_inline __u32 add_directory(struct exec_scratch *made, __u32 at,
 					   struct path_buffer *path, struct task_struct *task)
 {

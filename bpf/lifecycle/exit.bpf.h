@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The end of a process.
+ * The exit of a process.
  */
 #ifndef NOCTULE_LIFECYCLE_EXIT_BPF_H
 #define NOCTULE_LIFECYCLE_EXIT_BPF_H
@@ -19,8 +19,10 @@ struct ended_process {
 	__u64 start;
 };
 
-/* Without it: processes whose end was reported while another of their threads was ending, the last
-   ones. */
+/*
+ * Used without `group_dead`: the most recent processes whose exit was reported while another of
+ * their threads was still exiting.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -28,29 +30,29 @@ struct {
 	__type(value, __u8);
 } ended SEC(".maps");
 
-/* Whether the process ends with this thread. */
+/* Whether this is the last thread of the process. */
 static __always_inline bool is_last_thread(unsigned long long *ctx, struct task_struct *task)
 {
 	struct ended_process process = {};
 	__u8 reported = 1;
 
-	/* Volatile: must not be read before the kernel is known to have it. */
+	/* Volatile: the argument must not be read before the kernel is known to have it. */
 	if (has_group_dead)
 		return *(volatile unsigned long long *)&ctx[1] & 1;
 	task = to_be_read(task);
 	if (task->signal->live.counter)
 		return false;
-	/* Several threads that end at once can all find that none is left. */
+	/* If several threads exit at the same time, each of them can find that none is left. */
 	process.pid = task->tgid;
 	process.start = task->group_leader->start_boottime;
-	/* Nobody comes after this one. */
+	/* No other thread follows. */
 	if (task->signal->nr_threads == 1)
 		return !bpf_map_lookup_elem(&ended, &process);
-	/* Before v6.4 the upper half of what it gives back means nothing (d7ba4cc900bf). */
+	/* Before v6.4 (d7ba4cc900bf) the upper half of the return value is undefined. */
 	return (int)bpf_map_update_elem(&ended, &process, &reported, BPF_NOEXIST) != -EEXIST;
 }
 
-/* What wait(2) gives the parent. */
+/* Returns the status that wait(2) returns to the parent. */
 static __always_inline __u32 exit_status(struct task_struct *task)
 {
 	task = to_be_read(task);
@@ -60,10 +62,10 @@ static __always_inline __u32 exit_status(struct task_struct *task)
 }
 
 /*
- * What the threads of the process used that are not reaped yet, but for this one. Without the
- * iterator only the leader can be asked. From v6.8 on the walk ends at the end of the list, so it
- * begins at the leader. False when some are not in it, or one is that is being reaped: that is in
- * the sum of those that are gone already.
+ * Sums the CPU time of all other threads that are not reaped yet. Without the iterator only the
+ * leader can be read. Since v6.8 the walk ends at the end of the list, so it starts at the leader.
+ * Returns false if the sum is incomplete, or if it includes a thread that is being reaped, whose
+ * time is already in the sum of reaped threads.
  */
 static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum)
 {
@@ -93,7 +95,7 @@ static __always_inline bool others_cpu_time(struct task_struct *task, __u64 *sum
 	return threads == *(volatile int *)&read->signal->nr_threads;
 }
 
-/* False when a thread was reaped meanwhile: it went from one sum to the other. */
+/* Returns false if a thread was reaped meanwhile: its time moved from one sum to the other. */
 static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64 *sum)
 {
 	struct signal_struct *sums = to_be_read(task)->signal;
@@ -107,9 +109,9 @@ static __always_inline bool try_process_cpu_time(struct task_struct *task, __u64
 }
 
 /*
- * Time on a CPU of all threads: those that are gone, those that are not reaped yet, and this one up
- * to now. What ending itself takes from here on is not in it. False when it is not known. Not a
- * loop: kernels before v6.2 refuse the jump back that clang makes.
+ * Sums the CPU time of all threads: reaped threads, threads not reaped yet, and this thread up to
+ * now. The rest of this thread's exit is not included. Returns false if the time is unknown. This
+ * is not a loop because kernels before v6.2 reject the backward jump that clang generates.
  */
 static __always_inline bool process_cpu_time(struct task_struct *task, __u64 *sum)
 {
@@ -136,7 +138,7 @@ static __always_inline void report_oom(struct task_struct *task, const struct vi
 	emit(&facts, &event, sizeof(event), EVENT_OOM_KILL);
 }
 
-/* The process has ended already, and was reported as killed. */
+/* The process has already exited and was counted as killed. */
 static __always_inline void report_late_oom(struct task_struct *task, const struct victim *victim)
 {
 	struct process_row *row = process_row(cgroup_of(task));
@@ -145,7 +147,7 @@ static __always_inline void report_late_oom(struct task_struct *task, const stru
 	report_oom(task, victim);
 }
 
-/* `victim`: of the OOM killer, if it died of that. */
+/* `victim`: the record of the OOM killer if it killed the process, else NULL. */
 static __always_inline void report_exit(struct task_struct *task, const struct victim *victim)
 {
 	struct process_row *row = process_row(cgroup_of(task));

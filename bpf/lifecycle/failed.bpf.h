@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Programs that could not be executed: at the end of the system calls, whose registers still have
- * the arguments then.
+ * Failed execs, seen at the exit of the system calls. The registers still hold the arguments then.
  */
 #ifndef NOCTULE_LIFECYCLE_FAILED_BPF_H
 #define NOCTULE_LIFECYCLE_FAILED_BPF_H
@@ -13,11 +12,11 @@
 #include "row.bpf.h"
 
 enum {
-	/* From here on: the kernel's own marks of calls that begin again after a signal. */
+	/* First of the kernel-internal error codes for calls that are restarted after a signal. */
 	ERESTARTSYS = 512,
 };
 
-/* A record is made here: it is too large for the stack. */
+/* Buffer for a record, which is too large for the stack. */
 struct failed_scratch {
 	struct process_exec_failed event;
 	char path[PATH_BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The life of processes: start, exec, end, and whether the OOM killer ended them.
+ * Lifecycle of processes: start, exec and exit, and whether the OOM killer killed them.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -19,10 +19,10 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* Children of this process are followed; 0 follows none. */
+/* Children of this process are followed; 0: none. */
 __u32 follow_children_of;
 
-/* In the context of the parent. The child does not run yet, and is in its cgroup already. */
+/* Runs in the context of the parent. The child is not running yet, but is already in its cgroup. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -30,7 +30,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	__u32 pid = child->tgid;
 	__u64 start;
 
-	/* Another thread of the same process. */
+	/* A new thread of an existing process. */
 	if (child->pid != child->tgid)
 		return 0;
 	__sync_fetch_and_add(&process_row(cgroup_of(child))->starts, 1);
@@ -46,7 +46,9 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	event.head.time = bpf_ktime_get_boot_ns();
 	event.head.kind = EVENT_PROCESS_START;
 	describe_process(&event.head.process, child);
-	/* Not the process that forked it: with CLONE_PARENT that is a sibling, as when runc starts.
+	/*
+	 * The parent is not always the process that forked: with CLONE_PARENT, as runc uses it,
+	 * that is a sibling.
 	 */
 	describe_parent(&event.parent, child);
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_START);
@@ -63,7 +65,7 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	return 0;
 }
 
-/* Only where executions that fail are asked for, as the next. */
+/* This program and the next are attached only if failed execs are requested. */
 SEC("tracepoint/syscalls/sys_exit_execve")
 int execve_exit(void *context)
 {
@@ -83,8 +85,8 @@ int execveat_exit(void *context)
 }
 
 /*
- * Each thread comes here. The process ends with the last one, whichever that is: `group_dead`, an
- * argument of the hook from v6.16 on.
+ * Runs for each thread. The process ends with its last thread. Since v6.16 the argument
+ * `group_dead` marks that thread.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
@@ -98,7 +100,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		return 0;
 	if (is_killed(task))
 		note_killed(task);
-	/* One that was chosen can have ended by itself. */
+	/* A chosen victim may have exited for another reason. */
 	is_victim = take_victim(task, &victim) && is_killed(task);
 	report_exit(task, is_victim ? &victim : NULL);
 	if (filter_processes)
@@ -106,13 +108,13 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	return 0;
 }
 
-/* Only where signals are asked for. */
+/* Attached only if signals are requested. */
 SEC("tp_btf/signal_generate")
 int signal_generate(unsigned long long *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[2];
 
-	/* Volatile: a read that the compiler moves is not verified. */
+	/* Volatile: the verifier rejects the read if the compiler moves it. */
 	if ((int)*(volatile unsigned long long *)&ctx[4] == TRACE_SIGNAL_IGNORED ||
 	    !is_wanted(task))
 		return 0;
@@ -126,7 +128,10 @@ int mark_victim(unsigned long long *ctx)
 	struct task_struct *task;
 	struct victim victim;
 
-	/* Volatile: one read for both would be of either type. */
+	/*
+	 * Volatile: otherwise the compiler merges the two reads, and the value would have either
+	 * type.
+	 */
 	if (!victim_is_task) {
 		note_old_mark(*(volatile unsigned long long *)&ctx[0]);
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Victims of the OOM killer. The kernel reports that a process was chosen; whether it died of that
- * is known at its end.
+ * Victims of the OOM killer. The kernel reports that a process was chosen. Whether the OOM killer
+ * killed it is known only at its exit.
  */
 #ifndef NOCTULE_LIFECYCLE_OOM_BPF_H
 #define NOCTULE_LIFECYCLE_OOM_BPF_H
@@ -11,14 +11,16 @@
 
 enum {
 	MM_COUNTERS_RESIDENT = 3,
-	/* Groups above one another that are asked for their limit. */
+	/* Maximum number of nested memory cgroups whose limit is read. */
 	MEMORY_LEVELS = 32,
 	VICTIMS = 1024,
 };
 
 const volatile __u32 page_shift = 12;
 
-/* mark_victim has the task: v6.9, back-ported to 6.1.130. Before: the id of one of its threads.
+/*
+ * mark_victim passes the task since v6.9, also in 6.1.130. Before, it passes the id of one of the
+ * victim's threads.
  */
 const volatile bool victim_is_task = false;
 
@@ -28,7 +30,7 @@ struct victim {
 	__u64 limit;
 };
 
-/* By thread-group id, until they end. */
+/* Chosen processes by thread group id, until they exit. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, VICTIMS);
@@ -37,9 +39,9 @@ struct {
 } victims SEC(".maps");
 
 /*
- * Processes that were killed and have ended, the last ones: their start by thread-group id. The
- * kernel sends the signal before it marks the victim, and can be preempted in between. Before v6.16
- * the hook of an end came after the release of the memory, which waits for the mark.
+ * The most recent killed processes: start time by thread group id. The kernel sends the signal
+ * before it marks the victim, and can be preempted in between. Before v6.16 the exit tracepoint
+ * came after the release of the memory, which waits for the mark.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -48,7 +50,7 @@ struct {
 	__type(value, __u64);
 } killed SEC(".maps");
 
-/* By thread id, where the kernel reports nothing else. */
+/* Marked threads by thread id, for kernels that report only that. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, VICTIMS);
@@ -56,7 +58,10 @@ struct {
 	__type(value, __u8);
 } marked_threads SEC(".maps");
 
-/* The lowest limit of the task's memory cgroup and those above, in bytes; 0: none has one. */
+/*
+ * Returns the lowest limit of the task's memory cgroup and its ancestors, in bytes; 0 if there is
+ * none.
+ */
 static __always_inline __u64 memory_limit(struct task_struct *task)
 {
 	__u64 unlimited = ((1ULL << 63) - 1) >> page_shift;
@@ -83,7 +88,7 @@ static __always_inline __u64 memory_limit(struct task_struct *task)
 	return lowest == unlimited ? 0 : lowest << page_shift;
 }
 
-/* Pages in memory, as the kernel's log counts them. */
+/* Returns the number of resident pages, counted as in the kernel's log. */
 static __always_inline __u64 resident_pages(struct task_struct *task)
 {
 	enum { FILE = 0, ANONYMOUS = 1, SHARED = 3 };
@@ -92,7 +97,7 @@ static __always_inline __u64 resident_pages(struct task_struct *task)
 
 	if (!mm)
 		return 0;
-	/* Not read directly: before v6.2 the verifier takes no typedef in an array. */
+	/* Not a direct read: before v6.2 the verifier rejects a typedef in an array. */
 	if (bpf_core_field_exists(older->rss_stat.count))
 		return BPF_CORE_READ(older, rss_stat.count[FILE].counter) +
 		       BPF_CORE_READ(older, rss_stat.count[ANONYMOUS].counter) +
@@ -124,7 +129,7 @@ static __always_inline void note_old_mark(__u32 thread)
 		count_loss(LOSS_VICTIM);
 }
 
-/* When the thread that was marked ends, its process is known. */
+/* When a marked thread exits, its process becomes known. */
 static __always_inline void note_old_victim(struct task_struct *task)
 {
 	__u32 thread = task->pid;
@@ -152,9 +157,9 @@ static __always_inline bool was_killed(struct task_struct *task)
 }
 
 /*
- * Takes out the note that the OOM killer chose the process. An end that was killed is noted before
- * this is asked at the end, and a choice before it is asked whether there was an end: one of both
- * sees the other, and the one that takes it out reports it.
+ * Removes the record that the OOM killer chose the process. The exit program records a kill before
+ * it looks for the victim. The victim program records the victim before it looks for the kill. At
+ * least one of the two sees the other, and the one that removes the record reports it.
  */
 static __always_inline bool take_victim(struct task_struct *task, struct victim *taken)
 {

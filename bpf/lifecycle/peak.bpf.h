@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The largest resident set of a process since its last exec. The kernel's own figure
- * (signal->maxrss, which wait4 returns) includes the memory that an exec replaced: a child that
- * executes a program right after the fork gets the peak of its parent.
+ * The peak resident set size of a process since its last exec. The kernel's own value
+ * (signal->maxrss, which wait4 returns) includes the memory that an exec replaced. A child that
+ * calls exec right after the fork would get the peak of its parent.
  */
 #ifndef NOCTULE_LIFECYCLE_PEAK_BPF_H
 #define NOCTULE_LIFECYCLE_PEAK_BPF_H
@@ -10,7 +10,7 @@
 #include "../include/compat.bpf.h"
 #include "oom.bpf.h"
 
-/* sched_process_exit has `group_dead` as its last argument: v6.16. */
+/* Since v6.16 sched_process_exit has `group_dead` as its last argument. */
 const volatile bool has_group_dead = false;
 
 /* signal->maxrss at the last exec of a process. */
@@ -20,9 +20,9 @@ struct replaced {
 };
 
 /*
- * By thread-group id, of the last processes that called exec. Used before v6.16, where the hook of
- * an end comes after the release of the memory. A process that was evicted has the kernel's own
- * figure.
+ * The most recent processes that called exec, by thread group id. Used before v6.16, where the exit
+ * tracepoint comes after the release of the memory. For an evicted process the kernel's own value
+ * is used.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -46,8 +46,8 @@ static __always_inline void note_replaced(struct task_struct *task)
 }
 
 /*
- * False when the peak is unknown: before v6.16 the memory is gone by now, and signal->maxrss is
- * still the peak of the memory that the last exec replaced.
+ * Returns false if the peak is unknown. Before v6.16 the memory is already released, and
+ * signal->maxrss may still be the peak of the memory that the last exec replaced.
  */
 static __always_inline bool peak_pages(struct task_struct *task, __u64 *pages)
 {

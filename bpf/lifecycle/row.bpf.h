@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is counted by cgroup, whether or not the stream has room for the event.
+ * Counts by cgroup. They are complete even if events are dropped from the stream.
  */
 #ifndef NOCTULE_LIFECYCLE_ROW_BPF_H
 #define NOCTULE_LIFECYCLE_ROW_BPF_H
@@ -23,7 +23,7 @@ struct {
 	__uint(max_entries, 1 << 22); /* set at load */
 } facts SEC(".maps");
 
-/* The cgroups for which there was no room, together. */
+/* Sum over the cgroups that did not fit into `process_rows`. */
 struct process_row process_overflow;
 
 static const struct process_row no_processes;

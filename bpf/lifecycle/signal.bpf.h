@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Signals, as they are sent.
+ * Signals, recorded when they are sent.
  */
 #ifndef NOCTULE_LIFECYCLE_SIGNAL_BPF_H
 #define NOCTULE_LIFECYCLE_SIGNAL_BPF_H
@@ -10,8 +10,10 @@
 #include "row.bpf.h"
 
 enum {
-	/* In the place of a siginfo, linux/sched/signal.h: from the process that runs, and from the
-	   kernel. */
+	/*
+	 * Special values of a siginfo pointer, linux/sched/signal.h: sent by the current process,
+	 * or by the kernel.
+	 */
 	SEND_SIG_NOINFO = 0,
 	SEND_SIG_PRIV = 1,
 	SI_USER = 0,
@@ -20,13 +22,14 @@ enum {
 	SI_QUEUE = -1,
 	SI_MESGQ = -3,
 	SI_TKILL = -6,
-	/* Result, linux/trace/events/signal.h. */
+	/* Value of `result`, linux/trace/events/signal.h. */
 	TRACE_SIGNAL_IGNORED = 1,
 };
 
 /*
- * Codes above 0 are the kernel's own. Below 0 are also those of timers and of files that are ready,
- * which mostly come from an interrupt: who runs then has nothing to do with it.
+ * Whether the current thread sent the signal. Codes above 0 come from the kernel. Negative codes
+ * are also used for timers and for asynchronous I/O. Such signals mostly come from an interrupt,
+ * which is unrelated to the current thread.
  */
 static __always_inline bool is_sent_by_thread(int code)
 {
@@ -41,14 +44,14 @@ static __always_inline void report_signal(struct task_struct *task, int signal,
 	event.head.time = bpf_ktime_get_boot_ns();
 	event.head.kind = EVENT_PROCESS_SIGNAL;
 	describe_process(&event.head.process, task);
-	/* A signal for a process is given to any of its threads. */
+	/* The kernel delivers a signal for a process to any of its threads. */
 	event.head.process.thread[0] = 0;
 	event.signal = signal;
 	if ((__u64)info == SEND_SIG_PRIV)
 		event.code = SI_KERNEL;
 	else if ((__u64)info != SEND_SIG_NOINFO)
 		event.code = BPF_CORE_READ(info, si_code);
-	/* Before v5.11 who sends is not known: compat.bpf.h. */
+	/* Before v5.11 the sender is unknown: see compat.bpf.h. */
 	if (has_task_storage && is_sent_by_thread(event.code))
 		describe_leader(&event.sender, bpf_get_current_task_btf());
 	emit(&facts, &event, sizeof(event), EVENT_PROCESS_SIGNAL);
