@@ -6,36 +6,40 @@
 #include "../include/event.bpf.h"
 
 enum dns_limit {
-	/* A name of 255 bytes, and its type and class. */
+	/* A name of up to 255 bytes, its type and its class. */
 	DNS_QUESTION = 260,
-	/* In the place of a response code: there was no answer when its number was given to
-	   another. */
+	/* In place of a response code: no answer came before another question reused the id. */
 	DNS_NO_ANSWER = 0xffff,
-	/* It is no question, but a packet that may be the answer to one: it could not be read. */
+	/* Not a question: a received packet that may be an answer, but could not be read. */
 	DNS_UNREAD = 0xfffe,
 };
 
-/* A question that was sent, and what came of it. */
+/* A DNS question, and its result. */
 struct dns_query {
-	/* Of a question that waits the time is that of its last attempt; else that of its end. */
+	/*
+	 * For a pending question the time is that of the last attempt, otherwise that of the end.
+	 */
 	struct event_head head;
 	struct socket_ends ends;
-	/* When it was sent first. */
+	/* Time of the first attempt. */
 	__u64 asked;
-	/* How often it was sent. */
+	/* Number of attempts. */
 	__u32 attempts;
-	/* Response code, DNS_NO_ANSWER or DNS_UNREAD, and records in the section of answers. */
+	/*
+	 * Response code, DNS_NO_ANSWER or DNS_UNREAD; and the number of records in the answer
+	 * section.
+	 */
 	__u16 code;
 	__u16 answers;
-	/* Bytes of `question` that are there. */
+	/* Valid bytes in `question`. */
 	__u32 length;
-	/* As it stands in the packet, from the first label on; then zeros. */
+	/* The question as in the packet, from the first label, padded with zeros. */
 	__u8 question[DNS_QUESTION];
 };
 
 _Static_assert(sizeof(struct dns_query) == 400, "implicit padding");
 
-/* A question: the cookie of its socket, and its number. */
+/* Key of a question: the cookie of its socket, and its DNS id. */
 struct dns_key {
 	__u64 socket;
 	__u64 id;
@@ -43,12 +47,12 @@ struct dns_key {
 
 _Static_assert(sizeof(struct dns_key) == 16, "implicit padding");
 
-/* What a socket exchanges with one peer. */
+/* Key of the traffic of a socket with one peer. */
 struct flow_key {
 	/* Cookie of the socket. */
 	__u64 socket;
 	__u8 peer[16];
-	/* Network order. */
+	/* Network byte order. */
 	__u16 port;
 	__u16 family;
 	__u32 reserved;
@@ -57,12 +61,12 @@ struct flow_key {
 _Static_assert(sizeof(struct flow_key) == 32, "implicit padding");
 
 struct udp_flow {
-	/* The time is that of its last packet. */
+	/* The time is that of the last packet. */
 	struct event_head head;
 	struct socket_ends ends;
-	/* Of the first packet. */
+	/* Time of the first packet. */
 	__u64 since;
-	/* Payload and packets. */
+	/* Payload bytes and packets. */
 	__u64 sent;
 	__u64 received;
 	__u64 packets_sent;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Questions to a DNS server, and their answers. A question belongs to the process that sends it;
- * the answer counts when a process takes it from its socket. Which name was asked is read by user
- * space.
+ * DNS questions and their answers. A question belongs to the process that sends it. An answer
+ * counts when a process receives it from its socket. User space parses the name.
  */
 #ifndef NOCTULE_UDP_DNS_BPF_H
 #define NOCTULE_UDP_DNS_BPF_H
@@ -12,16 +11,19 @@
 enum {
 	DNS_PORT = 53,
 	DNS_HEADER = 12,
-	/* In the third byte of the header. */
+	/* Bit in the third byte of the header. */
 	DNS_IS_ANSWER = 0x80,
-	/* 0: a question. Updates and notifications of zones have the same form. */
+	/* Opcode; 0 for a query. Zone updates and notifications have the same format. */
 	DNS_OPERATION = 0x78,
 	DNS_CODE = 0x0f,
-	/* In which capital letters differ from small ones. */
+	/* The bit in which upper and lower case letters differ. */
 	DNS_CASE = 0x20,
 };
 
-/* Each program has its own: where the kernel preempts one, another can run on its CPU. */
+/*
+ * Each program has its own buffer: if the kernel preempts one program, another can run on the same
+ * CPU.
+ */
 enum dns_scratch {
 	SCRATCH_SENT_4,
 	SCRATCH_SENT_6,
@@ -32,7 +34,7 @@ enum dns_scratch {
 	DNS_SCRATCHES,
 };
 
-/* Questions without an answer. User space takes out those that get none. */
+/* Unanswered questions. User space removes those that time out. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -60,7 +62,7 @@ static __always_inline struct dns_query *query_in(__u32 of)
 	return bpf_map_lookup_elem(&query_scratch, &of);
 }
 
-/* False when the packet is none of DNS, or not one that asks or answers. */
+/* Returns false if the packet is not a DNS query or answer. */
 static __always_inline bool read_header(struct dns_header *header, const struct packet *packet)
 {
 	if (packet->peer_port != DNS_PORT || packet->length < DNS_HEADER)
@@ -69,7 +71,7 @@ static __always_inline bool read_header(struct dns_header *header, const struct 
 	return !(header->flags & DNS_OPERATION);
 }
 
-/* Reads `most` bytes of it at most; what is behind them in `query` stays. */
+/* Reads at most `most` bytes. Bytes of `query` beyond them are unchanged. */
 static __always_inline void read_question(struct dns_query *query, const struct packet *packet,
 					  __u32 most)
 {
@@ -85,8 +87,8 @@ static __always_inline void read_question(struct dns_query *query, const struct 
 }
 
 /*
- * Whether two packets ask for the same name, in whatever case, and type: a server may answer in
- * another case. A name ends at its first zero, also where that is one of a label.
+ * Whether two packets ask for the same name and type, ignoring case: a server may answer in another
+ * case. The comparison stops at the first zero, even if that is a byte within a label.
  */
 static __always_inline bool is_same(const __u8 *a, const __u8 *b)
 {
@@ -100,8 +102,8 @@ static __always_inline bool is_same(const __u8 *a, const __u8 *b)
 }
 
 /*
- * Takes a question out of the table and reports it, if nobody else has. Once it is out another one
- * can have its place: so `ended` is a copy.
+ * Removes a question from the table and reports it, unless another CPU already did. `ended` is a
+ * copy, because another question may reuse the slot after the removal.
  */
 static __always_inline void end_question(const struct dns_key *key, struct dns_query *ended)
 {
@@ -109,7 +111,10 @@ static __always_inline void end_question(const struct dns_key *key, struct dns_q
 		emit(&packets, ended, sizeof(*ended), EVENT_DNS_QUERY);
 }
 
-/* True when it is the question that waits, sent again; another one has no answer from now on. */
+/*
+ * Returns true if the query repeats the pending question. A different pending question under that
+ * key ends without an answer.
+ */
 static __always_inline bool is_repeated(const struct dns_key *key, const struct dns_query *query,
 					__u32 of)
 {
@@ -118,7 +123,7 @@ static __always_inline bool is_repeated(const struct dns_key *key, const struct 
 	if (!before)
 		return false;
 	if (is_same(before->question, query->question)) {
-		/* Or answered in vain by a server that is not the one. */
+		/* A retransmission, or a second attempt after a server failed to answer. */
 		__sync_fetch_and_add(&before->attempts, 1);
 		before->head.time = query->head.time;
 		return true;
@@ -133,7 +138,7 @@ static __always_inline bool is_repeated(const struct dns_key *key, const struct 
 	return false;
 }
 
-/* `of`: the program, 0 or 1. */
+/* `of`: the program, 0 for IPv4, 1 for IPv6. */
 static __always_inline void note_question(const struct packet *packet, struct task_struct *task,
 					  __u32 of)
 {
@@ -166,8 +171,8 @@ static __always_inline void note_question(const struct packet *packet, struct ta
 }
 
 /*
- * Of what is asked again in an answer only the bytes in one piece can be read: the others count as
- * those of the question, and so do those that the question had elsewhere.
+ * Whether the packet answers this question. Only the linear part of a packet can be read. Bytes
+ * outside it, in the answer or in the question, count as equal.
  */
 static __always_inline bool answers(const struct packet *packet, const struct dns_query *query,
 				    struct dns_query *taken)
@@ -181,8 +186,9 @@ static __always_inline bool answers(const struct packet *packet, const struct dn
 }
 
 /*
- * Drivers that put headers and payload apart leave nothing in one piece, and the pages of the rest
- * cannot be read on every kernel. User space knows which questions wait.
+ * Reports an answer that cannot be read. Drivers that split headers and payload leave nothing in
+ * the linear part, and the pages cannot be read on every kernel. User space knows which questions
+ * are pending.
  */
 static __always_inline void note_unread(const struct packet *packet)
 {
@@ -217,14 +223,14 @@ static __always_inline void note_answer(const struct packet *packet)
 	ended = query_in(SCRATCH_ANSWERED);
 	if (!query || !taken || !ended)
 		return;
-	/* A server that does not understand a question can leave it out. */
+	/* A server that does not understand a question may leave it out. */
 	if (header.questions && !answers(packet, query, taken))
 		return;
 	bpf_probe_read_kernel(ended, sizeof(*ended), query);
 	ended->head.time = bpf_ktime_get_boot_ns();
 	ended->code = header.code & DNS_CODE;
 	ended->answers = bpf_ntohs(header.answers);
-	/* Where it was answered from. */
+	/* Address of the server that answered. */
 	ended->ends = packet->ends;
 	end_question(&key, ended);
 }

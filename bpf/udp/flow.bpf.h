@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What sockets of UDP exchange with each peer. User space takes out those that have ended: UDP has
- * no end of its own, so that is when the socket is closed, or was idle for long.
+ * Traffic of UDP sockets with each peer. User space removes ended flows. UDP has no close of its
+ * own: a flow ends when its socket is closed, or after a long idle time.
  */
 #ifndef NOCTULE_UDP_FLOW_BPF_H
 #define NOCTULE_UDP_FLOW_BPF_H
@@ -15,7 +15,7 @@ struct {
 	__type(value, struct udp_flow);
 } flows SEC(".maps");
 
-/* Sockets that have a flow, or had one. */
+/* Sockets that have or had a flow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -23,7 +23,7 @@ struct {
 	__type(value, __u8);
 } with_flows SEC(".maps");
 
-/* Those of them that were closed since user space has looked, with the time. */
+/* Sockets with flows that were closed since user space last looked, with the time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -47,9 +47,9 @@ static __always_inline void count_packet(const struct packet *packet, struct tas
 		describe_process(&made.head.process, task);
 		made.ends = packet->ends;
 		made.since = bpf_ktime_get_boot_ns();
-		/* User space can take it out before the time of this packet is set below. */
+		/* User space may remove the flow before the time of this packet is set below. */
 		made.head.time = made.since;
-		/* Another CPU may be first: then its flow is the one. */
+		/* Another CPU may insert its flow first. Then that flow is used. */
 		bpf_map_update_elem(&with_flows, &key.socket, &one, BPF_ANY);
 		bpf_map_update_elem(&flows, &key, &made, BPF_NOEXIST);
 		flow = bpf_map_lookup_elem(&flows, &key);

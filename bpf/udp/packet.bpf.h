@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet of UDP, while a process sends it or takes it.
+ * A UDP packet, at the moment when a process sends or receives it.
  */
 #ifndef NOCTULE_UDP_PACKET_BPF_H
 #define NOCTULE_UDP_PACKET_BPF_H
@@ -14,7 +14,7 @@
 enum {
 	IPPROTO_UDP = 17,
 	UDP_HEADER = 8,
-	/* Of IPv4, and of IPv6. */
+	/* Offsets of the source address in the IPv4 and the IPv6 header. */
 	SOURCE_4 = 12,
 	SOURCE_6 = 8,
 };
@@ -26,14 +26,14 @@ struct {
 
 struct packet {
 	__u64 socket;
-	/* The payload that is in one piece, and its length. The rest is elsewhere. */
+	/* The payload in the linear part of the packet, and its length. The rest is in pages. */
 	const void *data;
 	__u32 length;
-	/* Of the whole payload. */
+	/* Length of the whole payload. */
 	__u32 bytes;
-	/* More than one where the kernel divides or joins packets. */
+	/* More than one with segmentation or receive offload. */
 	__u32 count;
-	/* The port of the other side. */
+	/* The peer's port, in host byte order. */
 	__u16 peer_port;
 	struct socket_ends ends;
 };
@@ -46,7 +46,10 @@ static __always_inline void read_address(__u8 to[16], const void *header, bool v
 		bpf_probe_read_kernel(to, 4, header + SOURCE_4 + (second ? 4 : 0));
 }
 
-/* `comes`: the other side has sent it. The headers are there in both ways. */
+/*
+ * Reads both endpoints from the headers, which are present in both directions. `comes`: the packet
+ * was received.
+ */
 static __always_inline void read_ends_of(struct packet *packet, const struct sock *sk,
 					 const struct sk_buff *buffer, bool comes)
 {
@@ -69,7 +72,7 @@ static __always_inline void read_ends_of(struct packet *packet, const struct soc
 	packet->peer_port = bpf_ntohs(packet->ends.peer_port);
 }
 
-/* How many packets it is on the wire. */
+/* Returns the number of packets on the wire. */
 static __always_inline __u32 packets_of(const struct sk_buff *buffer)
 {
 	const void *head = BPF_CORE_READ(buffer, head);
@@ -79,7 +82,7 @@ static __always_inline __u32 packets_of(const struct sk_buff *buffer)
 	return count ? count : 1;
 }
 
-/* False when the packet is none of UDP. */
+/* Returns false if the packet is not UDP. */
 static __always_inline bool read_sent(struct packet *packet, struct sock *sk,
 				      const struct sk_buff *buffer)
 {
@@ -89,7 +92,7 @@ static __always_inline bool read_sent(struct packet *packet, struct sock *sk,
 
 	if (sk->sk_protocol != IPPROTO_UDP)
 		return false;
-	/* Headers that are before the payload, and are in the length. */
+	/* Length of the headers in front of the payload, which `len` includes. */
 	before = head + at - (const void *)BPF_CORE_READ(buffer, data);
 	if (before > length)
 		return false;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * UDP: who exchanges what with whom, and which names are asked for. Packets are seen where a
- * process sends them and where it takes them, so that there is always one; in every network
- * namespace.
+ * UDP traffic by process and peer, and DNS queries. Packets are seen when a process sends or
+ * receives them, so the process is always known. This covers all network namespaces.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -40,7 +39,7 @@ int BPF_PROG(send_6, struct sk_buff *buffer)
 	return sends(buffer, 1);
 }
 
-/* Where the process has only looked at it (MSG_PEEK), the packet still is in a queue. */
+/* After a peek (MSG_PEEK) the packet is still in a queue. */
 SEC("fentry/skb_consume_udp")
 int BPF_PROG(take_packet, struct sock *sk, struct sk_buff *buffer, int length)
 {
@@ -62,7 +61,7 @@ static __always_inline int closes(struct sock *sk)
 
 	if (bpf_map_delete_elem(&with_flows, &socket))
 		return 0;
-	/* Without room its flows end when they were idle for long. */
+	/* If the table is full, the flows of the socket end by the idle timeout. */
 	bpf_map_update_elem(&closed, &socket, &now, BPF_ANY);
 	return 0;
 }
