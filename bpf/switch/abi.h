@@ -6,35 +6,35 @@
 #include "../include/hist.bpf.h"
 
 enum sample_flag {
-	/* The thread is the leader: parent, comm and cgroup are those of the process. */
+	/* The thread is the leader, so parent, comm and cgroup are also those of the process. */
 	SAMPLE_LEADER = 1 << 0,
-	/* A thread of the kernel. */
+	/* Kernel thread. */
 	SAMPLE_KERNEL = 1 << 1,
 	SAMPLE_FOLLOWED = 1 << 2,
-	/* Was on a CPU while it was read. */
+	/* The thread was on a CPU when it was read. */
 	SAMPLE_RUNNING = 1 << 3,
 	/* Carried sums: of ended threads of the process, and of its threads in earlier cgroups. */
 	SAMPLE_CARRIED = 1 << 4,
-	/* The process has ended, and these are its last figures. */
+	/* The process has ended, and these are its last counters. */
 	SAMPLE_EXITED = 1 << 5,
-	/* A thread was settled while a snapshot was taken: struct late_settle. */
+	/* The thread was settled while a snapshot was taken; the record is a struct late_settle. */
 	SAMPLE_LATE = 1 << 6,
-	/* The CPU that it was on had switched since the moment of the snapshot. */
+	/* The CPU of the running thread has switched since the moment of the snapshot. */
 	SAMPLE_SWITCHED = 1 << 7,
-	/* Of a process that ends: its sums on another package. The record of its end follows. */
+	/* Sums of an ending process on another package. The record of its end follows. */
 	SAMPLE_ELSEWHERE = 1 << 8,
 	/*
-	 * With SAMPLE_CARRIED, set by user space: the process was reaped. The record of its end
+	 * Set by user space with SAMPLE_CARRIED: the process was reaped. The record of its end
 	 * follows.
 	 */
 	SAMPLE_GONE = 1 << 9,
-	/* The thread `pid` has gone. User space was last told that it was blocked. */
+	/* The thread `pid` no longer exists. User space last saw it as blocked. */
 	SAMPLE_THREAD_GONE = 1 << 10,
 };
 
 /*
- * One thread, with its counters since it was last read or settled; or the carried sums of a
- * process; or a process that has ended, with its counters that were not read yet.
+ * One of: a thread, with its counters since it was last read or settled; the carried sums of a
+ * process; an ended process, with its counters that were not read yet.
  */
 struct task_sample {
 	__u32 pid;
@@ -45,20 +45,22 @@ struct task_sample {
 	__u32 flags;
 	__u32 cpu;
 	/*
-	 * Low half of the moment of the last snapshot during which carried sums grew. Of a process
-	 * that ended: of the snapshot that was being taken, else 0.
+	 * For carried sums: low half of the moment of the last snapshot during which they grew. For
+	 * an ended process: that of the snapshot in progress, or 0.
 	 */
 	__u32 later_than;
-	/* In carried sums: the process is on the list. */
+	/* For carried sums: whether the process is on the list. */
 	__u32 listed;
 	/* The package on which the counters grew. */
 	__u32 package;
-	/* Of a living thread: how long it has been runnable and has not run; 0: it does not wait.
+	/*
+	 * For a living thread: for how long it has been runnable without running; 0: it does not
+	 * wait.
 	 */
 	__u64 waiting_ns;
 	/* CPU time in `counters` after that moment. */
 	__u64 later_ns;
-	/* Of a living thread: the block that lasts, as its account has it. */
+	/* For a living thread: the block in progress, as encoded in its account. */
 	__u64 block;
 	char comm[16];
 	struct counters counters;
@@ -72,30 +74,30 @@ struct late_settle {
 	/* The moment of the snapshot. */
 	__u64 at;
 	/*
-	 * CPU time in the row of its cgroup before it was added: a reader that found more there has
-	 * it already.
+	 * CPU time in the row of its cgroup before the counters were added. If a reader finds more
+	 * there, the row already includes them.
 	 */
 	__u64 row_before;
-	/* The same in the carried sums of its process. */
+	/* CPU time in the carried sums of its process before the counters were added. */
 	__u64 process_before;
 };
 
-/* A process that is alive; or a thread, if it is blocked and user space was told so. */
+/* A living process; or a blocked thread that user space last saw as blocked. */
 struct living {
 	__u32 tgid;
 	__u32 pid;
 	__u64 start;
 };
 
-/* Where a CPU is. */
+/* Location of a CPU. */
 struct cpu_place {
 	__u32 package;
-	/* The CPU on the same core, plus 1; 0: there is none. */
+	/* The other CPU on the same core, plus 1; 0: none. */
 	__u32 sibling;
 };
 
 enum place_limit {
-	/* CPUs of packages above it count for package 0. */
+	/* CPUs of packages beyond this number count for package 0. */
 	MOST_PACKAGES = 16,
 };
 
@@ -105,33 +107,35 @@ struct settled_key {
 	__u64 package;
 };
 
-/* Those sums. */
+/* The settled sums of a cgroup on a package. */
 struct settled_sums {
 	struct counters counters;
-	/* CPU time in `counters` after the moment of which `later_than` has the low half. */
+	/* CPU time in `counters` after the moment whose low half is in `later_than`. */
 	__u64 later_ns;
 	__u32 later_than;
 	__u32 reserved;
 };
 
-/* Groups that are no cgroup. The id of a cgroup is at least 1. */
+/* Pseudo groups. The id of a cgroup is at least 1. */
 enum group {
 	/* The idle task. */
 	GROUP_IDLE = 0,
-	/* Threads of the kernel that are in no cgroup of their own. */
+	/* Kernel threads in the root cgroup. */
 	GROUP_KERNEL = -1,
-	/* The command that the agent follows, whichever cgroups it is in. */
+	/* The command that the agent follows, in any cgroup. */
 	GROUP_FOLLOWED = -2,
 };
 
-/* Where a wait that has not ended is divided; one that ends is divided on its CPU. */
+/*
+ * Slots for the division of waits in progress. A wait that ends is divided in the slot of its CPU.
+ */
 enum division_place {
 	DIVISION_WALK,
 	DIVISION_MOVE,
 	DIVISIONS_ELSEWHERE,
 };
 
-/* Records that are made beside those of the CPUs. */
+/* Slots for records, in addition to one for each CPU. */
 enum scratch {
 	SCRATCH_WALK,
 	SCRATCH_MOVE,
@@ -146,17 +150,17 @@ struct blame_key {
 
 struct blame {
 	__u64 wait_ns;
-	/* How often the culprit took the CPU away. */
+	/* How often the culprit preempted the victim. */
 	__u64 preemptions;
 };
 
 /* The waits of one group. */
 struct wait_row {
-	/* The group of the row; 0 in a free row, and in row 0. */
+	/* The group; 0 in a free row, and in row 0. */
 	__u64 group;
-	/* Culprits for which `blames` had no room. */
+	/* Sum over the culprits that did not fit into `blames`. */
 	struct blame unnamed;
-	/* 32 bits, which the reader extends: they cannot overflow between two readings. */
+	/* 32-bit counters, which the reader extends. They cannot overflow between two readings. */
 	__u32 buckets[HISTOGRAM_BUCKETS];
 };
 

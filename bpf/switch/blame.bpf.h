@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: who made a thread wait. When a wait ends, each part of it is charged to the group that
- * had the CPU then, or to interrupts and the host, which had it from that group.
+ * Account: the culprits of waits. When a wait ends, each part of it is charged to the group that
+ * had the CPU at that time, or to interrupts and the host, which took the CPU from that group.
  */
 #ifndef NOCTULE_BLAME_BPF_H
 #define NOCTULE_BLAME_BPF_H
@@ -9,7 +9,7 @@
 #include "past.bpf.h"
 
 enum {
-	/* Parts into which a wait is divided, in the order of its counters. */
+	/* Parts of a wait, in the order of their counters. */
 	PART_THROTTLE = 0,
 	PART_INTERRUPT = COUNTER_WAIT_INTERRUPT - COUNTER_WAIT_THROTTLE,
 	PART_HOST = COUNTER_WAIT_HOST - COUNTER_WAIT_THROTTLE,
@@ -17,27 +17,27 @@ enum {
 	WAIT_PARTS = PART_UNATTRIBUTED + 1,
 };
 
-/* One wait, and the parts into which it is divided. */
+/* A wait, and the parts into which it is divided. */
 struct division {
-	/* The group that waited; since when and until when, by the clock of the CPU. */
+	/* The group that waited, and the start and end of the wait by the CPU's clock. */
 	__u64 victim;
 	__u64 from;
 	struct moment to;
 	__u32 cpu;
 	/*
-	 * Runners from the first rank up to below the second had the CPU because the victim, whose
-	 * rank is higher, had used up its budget.
+	 * Runners of a rank from `held_from` to below `held_below` had the CPU because the victim,
+	 * which has a higher rank, had used up its budget.
 	 */
 	__u16 held_from;
 	__u16 held_below;
 	__u64 parts[WAIT_PARTS];
-	/* The part of neighbours for which `blames` had no room. */
+	/* The part of neighbours that did not fit into `blames`. */
 	__u64 unnamed;
-	/* The group of the runner that the waiting thread itself is when it runs. */
+	/* Group of the waiting thread's own runner. */
 	__u64 runs_as;
 	/*
-	 * What the thread ran in the epochs in which it ran last, before the wait: a thread does
-	 * not wait for itself.
+	 * CPU time of the thread itself in its last epochs, before the wait. It is excluded,
+	 * because a thread does not wait for itself.
 	 */
 	struct entry own[LEVELS];
 	__u64 reserved[4];
@@ -45,10 +45,10 @@ struct division {
 
 _Static_assert(sizeof(struct division) % 64 == 0, "two CPUs share a cache line");
 
-/* Room for one division at a time: on each CPU, and for each place elsewhere. */
+/* One slot for each CPU, and for each of enum division_place. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* DIVISIONS_ELSEWHERE and possible CPUs, set at load */
+	__uint(max_entries, 1); /* DIVISIONS_ELSEWHERE plus possible CPUs, set at load */
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct division);
@@ -62,8 +62,8 @@ struct {
 } blames SEC(".maps");
 
 /*
- * Rows by number: a thread remembers that of its group, so that a wait costs no look-up in a hash.
- * Row 0 is for the groups that found none, together.
+ * Rows by number. A thread caches the number of its group's row, so that a wait needs no hash
+ * lookup. Row 0 is the overflow row.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -72,7 +72,7 @@ struct {
 	__type(value, struct wait_row);
 } waits SEC(".maps");
 
-/* The number of each group's row. */
+/* Row number of each group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* set at load */
@@ -80,13 +80,13 @@ struct {
 	__type(value, __u32);
 } wait_rows SEC(".maps");
 
-/* The last number of a row. */
+/* The highest row number. */
 const volatile __u32 last_wait_row = 0;
 
-/* Rows up to this number were used; those above were not, and are free. */
+/* Rows up to this number have been used. Higher ones are free. */
 __u32 used_wait_rows;
 
-/* Numbers of rows that user space has taken out, to be used again. */
+/* Numbers of rows that user space has released for reuse. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1); /* set at load */
@@ -94,20 +94,20 @@ struct {
 } free_rows SEC(".maps");
 
 /*
- * `blames` was full when it was last tried: until user space has taken rows out nobody tries again,
- * because that fails only after a search of the free lists of all CPUs.
+ * `blames` was full at the last insertion. No program tries again until user space has removed
+ * rows, because a failing insertion searches the free lists of all CPUs.
  */
 __u32 blames_full;
 
 static const struct blame no_blame;
 
-/* The group to which a wait of the thread is charged. */
+/* Returns the group to which waits of the thread are charged. */
 static __always_inline __u64 victim_of(struct task_account *account)
 {
 	return account->followed ? GROUP_FOLLOWED : account->cgroup;
 }
 
-/* Not inlined: clang merges its loads with those of an account, which the verifier refuses. */
+/* Not inlined: clang merges its loads with those of an account, which the verifier rejects. */
 static __noinline __u64 group_without_account(struct task_struct *task)
 {
 	return cgroup_of(task);
@@ -125,13 +125,13 @@ static __always_inline enum rank task_rank(struct task_struct *task)
 	return rank_of_prio(task->prio);
 }
 
-/* The group that the thread is of; `account` can be NULL. */
+/* Returns the group of the thread. `account` can be NULL. */
 static __always_inline __u64 group_of_thread(struct task_struct *task, struct task_account *account)
 {
 	return likely(account) ? victim_of(account) : group_without_account(task);
 }
 
-/* The runner while the thread, which is of this group, has the CPU. */
+/* Returns the runner while this thread, of this group, has the CPU. */
 static __always_inline runner runner_of(struct task_struct *task, __u64 group)
 {
 	if (task->flags & PF_KTHREAD && group == CGROUP_ROOT_ID)
@@ -140,8 +140,8 @@ static __always_inline runner runner_of(struct task_struct *task, __u64 group)
 }
 
 /*
- * The number of a row that is free; 0: there is none. Without atomic operations two CPUs could take
- * the same: user space puts all numbers into free_rows then, before anything is attached.
+ * Returns the number of a free row, or 0. Without atomic operations two CPUs could take the same
+ * number. In that case user space puts all numbers into `free_rows` before it attaches anything.
  */
 static __always_inline __u32 take_free_row(void)
 {
@@ -155,7 +155,9 @@ static __always_inline __u32 take_free_row(void)
 	return number <= last_wait_row ? number : 0;
 }
 
-/* The number of the group's row, made when there is none; 0 when there is no room. */
+/*
+ * Returns the number of the group's row and creates it if needed. Returns 0 if the table is full.
+ */
 static __always_inline __u32 row_number(__u64 group)
 {
 	__u32 *known = bpf_map_lookup_elem(&wait_rows, &group);
@@ -171,19 +173,22 @@ static __always_inline __u32 row_number(__u64 group)
 	row->group = group;
 	if (!bpf_map_update_elem(&wait_rows, &group, &number, BPF_NOEXIST))
 		return number;
-	/* Another CPU was first. */
+	/* Another CPU inserted its row first. */
 	row->group = 0;
 	bpf_map_push_elem(&free_rows, &number, BPF_ANY);
 	known = bpf_map_lookup_elem(&wait_rows, &group);
 	return known ? *known : 0;
 }
 
-/* The row of the group in which the thread waits; never NULL, but the verifier needs the check. */
+/*
+ * Returns the row of the group in which the thread waits. It is never NULL, but the verifier
+ * requires the check.
+ */
 static __always_inline struct wait_row *wait_row(struct task_account *account, __u64 victim)
 {
 	struct wait_row *row = bpf_map_lookup_elem(&waits, &account->wait_row);
 
-	/* It was moved since, or has not waited yet. */
+	/* The thread has moved to another group, or has never waited. */
 	if (!row || unlikely(row->group != victim)) {
 		account->wait_row = row_number(victim);
 		if (!account->wait_row)
@@ -193,7 +198,7 @@ static __always_inline struct wait_row *wait_row(struct task_account *account, _
 	return row;
 }
 
-/* NULL: there is no room. */
+/* Returns NULL if the table is full. */
 static __always_inline struct blame *blame_row(__u64 victim, __u64 culprit)
 {
 	struct blame_key key = {.victim = victim, .culprit = culprit};
@@ -207,7 +212,7 @@ static __always_inline struct blame *blame_row(__u64 victim, __u64 culprit)
 	return row;
 }
 
-/* Where a wait counts while `culprit` has the CPU. */
+/* Returns the counter for a wait while `culprit` has the CPU. */
 static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 {
 	if (culprit == victim)
@@ -219,21 +224,21 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 	return COUNTER_WAIT_NEIGHBOUR;
 }
 
-/* `part` / `whole` of `value`, which is not more than `whole`. */
+/* Returns `value` * `part` / `whole`. `value` is at most `whole`. */
 static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 {
 	__u32 bit = highest_bit(whole | 1);
-	/* Keeps the product below 2^64; 0 where it is anyway, and no branch. */
+	/* Keeps the product below 2^64. It is 0 if no shift is needed, without a branch. */
 	__u32 shift = (bit >> 5) * (bit - 31);
 
-	/* BPF divides by 0 without harm: the result is 0. */
+	/* A division by 0 is safe in BPF: the result is 0. */
 	return (value >> shift) * (part >> shift) / (whole >> shift) << shift;
 }
 
 /*
- * Charges `ns` of a wait, in which `runner` had the CPU. A function that is not static is verified
- * once, and not in each state in which it is called. It takes numbers only (before v5.12:
- * e5069b9c23b3), and user space cannot adapt it for 5.10.
+ * Charges `ns` of a wait during which `runner` had the CPU. It is a global function, which the
+ * verifier checks once instead of at each call. Before v5.12 (e5069b9c23b3) such a function takes
+ * only integers. User space cannot patch it for 5.10.
  */
 __noinline int charge_runner(__u32 number, runner runner, __u64 ns)
 {
@@ -269,14 +274,17 @@ static __always_inline void charge_stolen(struct division *it, __u64 stolen, __u
 	it->parts[PART_HOST] += stolen - interrupts;
 }
 
-/* What was taken from a runner. */
+/* Time taken from a runner. */
 struct taken {
-	/* By the host and by interrupts. */
+	/* By interrupts and the host together, and by interrupts. */
 	__u64 stolen;
 	__u64 interrupts;
 };
 
-/* What was taken until `to` in the last `part` ns of a slice, which is `length` ns long then. */
+/*
+ * Returns the time taken, up to `to`, from the last `part` ns of a slice that is `length` ns long
+ * by then.
+ */
 static __always_inline struct taken taken_from(const struct slice *slice, const struct moment *to,
 					       __u64 part, __u64 length)
 {
@@ -296,7 +304,9 @@ static __always_inline struct taken taken_from(const struct slice *slice, const 
 	return taken;
 }
 
-/* Charges the part of a wait that lies in a slice; then the wait is taken to end where that began.
+/*
+ * Charges the part of a wait that overlaps a slice, then moves the end of the wait to the start of
+ * the slice.
  */
 __noinline int charge_slice(__u32 number, __u64 index)
 {
@@ -316,7 +326,7 @@ __noinline int charge_slice(__u32 number, __u64 index)
 	slice = &past->ring[index % PLACES];
 	length = it->to.clock - slice->began.clock;
 	part = it->to.clock - it->from;
-	/* It began after the wait ended, by a clock that was read a little earlier. */
+	/* The slice began after the wait ended, by a clock that was read a little earlier. */
 	if ((__s64)length <= 0)
 		return 0;
 	if (part > length)
@@ -329,9 +339,9 @@ __noinline int charge_slice(__u32 number, __u64 index)
 }
 
 /*
- * Charges the part of a wait that lies in an epoch, which ended at `to`; returns where it began.
- * The wait may have begun in the epoch, after the thread itself had run in it: the part is divided
- * in proportion to what the others ran.
+ * Charges the part of a wait that overlaps an epoch, which ended at `to`. Returns the start of that
+ * part. The wait may have begun within the epoch, after the thread itself had run in it. The part
+ * is divided in proportion to the time that the others ran.
  */
 __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 {
@@ -348,8 +358,7 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 	past = bpf_map_lookup_elem(&pasts, &cpu);
 	if (!past)
 		return to;
-	/* Older verifiers forget the bounds of an index that is spilled, but not those of a
-	 * pointer. */
+	/* Older verifiers lose the bounds of a spilled index, but not those of a pointer. */
 	epoch = &past->epochs[level % LEVELS][index % EPOCHS];
 	barrier_var(epoch);
 	entry = &it->own[level % LEVELS];
@@ -388,12 +397,14 @@ __noinline __u64 charge_epoch(__u32 number, __u32 level, __u64 index, __u64 to)
 		charge_runner(number, epoch->shares[i].runner, ns);
 		rest -= ns;
 	}
-	/* Shares that found no room, and rounding. */
+	/* Shares that did not fit, and rounding. */
 	it->parts[PART_UNATTRIBUTED] += rest;
 	return to - part;
 }
 
-/* Charges the part of a wait that lies in epochs of a level, until `to`; returns where they began.
+/*
+ * Charges the part of a wait that overlaps the epochs of a level, up to `to`. Returns the start of
+ * that part.
  */
 static __always_inline __u64 charge_epochs(__u32 number, const struct division *it,
 					   const struct past *past, enum level level, __u64 to)
@@ -406,13 +417,13 @@ static __always_inline __u64 charge_epochs(__u32 number, const struct division *
 }
 
 /*
- * Divides a wait among those that had the CPU. Functions that are not static are verified once, and
- * not in each state in which they are called: inlined, this was nine tenths of the verifier's
- * work. Such a function takes numbers only, and user space cannot adapt it for 5.10.
+ * Divides a wait among the runners that had the CPU. It is a global function, which the verifier
+ * checks once instead of at each call: inlined, it was 90% of the verifier's work. Such a function
+ * takes only integers, and user space cannot patch it for 5.10.
  *
- * It is also called for a wait that goes on, while the CPU goes on. The newest epoch can get slices
- * meanwhile that were charged one by one, or that began after the wait ended: its part of the wait
- * is then divided among those, too. The parts add up to the wait all the same.
+ * It is also called for a wait in progress, while the CPU continues to switch. The newest epoch can
+ * then get slices that were already charged one by one, or that began after the end of the wait.
+ * These slices then also get a share. The parts still add up to the wait.
  */
 __noinline int divide(__u32 number)
 {
@@ -440,7 +451,7 @@ __noinline int divide(__u32 number)
 	return 0;
 }
 
-/* There was no room for the culprit: the row of the victim has it. */
+/* The culprit did not fit into `blames`, so the row of the victim counts it. */
 static __always_inline void blame_unnamed(struct task_account *account, __u64 victim, __u64 ns)
 {
 	struct wait_row *own = wait_row(account, victim);
@@ -450,7 +461,7 @@ static __always_inline void blame_unnamed(struct task_account *account, __u64 vi
 	count_loss(LOSS_BLAME_ROW);
 }
 
-/* `account` was preempted by `culprit`. */
+/* Counts a preemption of the thread of `account` by `culprit`. */
 static __always_inline void count_preemption(struct task_account *account, __u64 culprit)
 {
 	__u64 victim = victim_of(account);
@@ -460,7 +471,10 @@ static __always_inline void count_preemption(struct task_account *account, __u64
 	if (culprit == victim) {
 		account->total.v[COUNTER_PREEMPTED_SELF]++;
 	} else if (culprit == (__u64)GROUP_KERNEL || culprit == GROUP_IDLE) {
-		/* Idle: it is taken to another CPU, or its core is kept from it. */
+		/*
+		 * Idle: the thread was preempted to migrate, or its core is reserved by core
+		 * scheduling.
+		 */
 		account->total.v[COUNTER_PREEMPTED_KERNEL]++;
 	} else {
 		account->total.v[COUNTER_PREEMPTED_NEIGHBOUR]++;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: blocked time, in which a thread neither runs nor wants a CPU, by what it waits for. The
- * class is decided when the thread leaves its CPU: then the kernel still has its state and its
- * system call. A block ends when the thread becomes runnable, so blocked time and run-queue latency
- * meet without gap or overlap, and no program runs at wake-ups.
+ * Account: blocked time, by what the thread waits for. A blocked thread is neither running nor
+ * runnable. The class is decided when the thread leaves its CPU, because then the kernel still has
+ * its state and its system call. A block ends when the thread becomes runnable. Blocked time and
+ * run-queue latency therefore meet without gap or overlap, and no program runs at wake-ups.
  *
- * A thread that sleeps costs nothing: a snapshot reads the block that lasts once, and user space
- * adds the time that passes until it reads the thread again.
+ * A sleeping thread costs nothing. A snapshot reads a block in progress once, and user space adds
+ * the elapsed time until the thread is read again.
  */
 #ifndef NOCTULE_BLOCKED_BPF_H
 #define NOCTULE_BLOCKED_BPF_H
@@ -23,16 +23,16 @@ enum {
 	S_IFSOCK = 0140000,
 	AF_UNIX = 1,
 	LOOPBACK_NET = 127,
-	/* balance_dirty_pages() is not called before a thread has dirtied that many pages. */
+	/* balance_dirty_pages() is not called before a thread has dirtied this many pages. */
 	LEAST_DIRTIED = 8,
 };
 
 _Static_assert(BLOCK_OTHER <= BLOCK_CLASS_MASK, "a class does not fit");
 
-/* Whether a connection is that of a host with itself: over loopback, or to its own address. */
+/* Whether a host is connected to itself: over loopback, or to its own address. */
 static __always_inline bool is_same_host4(__be32 here, __be32 there)
 {
-	/* The first byte, as it is sent. */
+	/* The first byte on the wire. */
 	return (there & 0xff) == LOOPBACK_NET || (there && there == here);
 }
 
@@ -43,7 +43,7 @@ static __always_inline bool is_same_host6(const struct in6_addr *here, const str
 	return (other[0] || other[1]) && one[0] == other[0] && one[1] == other[1];
 }
 
-/* What a socket waits for, on a kernel without the cast (before v6.2). */
+/* Returns the class of a blocked socket operation, on kernels without the cast (before v6.2). */
 static __always_inline enum block_class class_of_older_socket(struct socket *socket)
 {
 	struct sock *sock = BPF_CORE_READ(socket, sk);
@@ -66,7 +66,7 @@ static __always_inline enum block_class class_of_older_socket(struct socket *soc
 	}
 }
 
-/* What a socket waits for. */
+/* Returns the class of a blocked socket operation. */
 static __always_inline enum block_class class_of_socket(struct file *file)
 {
 	struct socket *socket = read_at(file, NUMBER_FILE, private_data);
@@ -88,12 +88,12 @@ static __always_inline enum block_class class_of_socket(struct file *file)
 		bpf_core_read(&there, sizeof(there), &sock->skc_v6_daddr);
 		return is_same_host6(&here, &there) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
 	default:
-		/* Netlink and the like: the kernel has nothing to report yet. */
+		/* Netlink and similar: waiting for a message from the kernel. */
 		return BLOCK_POLL;
 	}
 }
 
-/* The open file of this number; NULL where there is none. */
+/* Returns the open file of a descriptor, or NULL. */
 static __always_inline struct file *file_of(struct task_struct *task, __u32 number)
 {
 	struct fdtable *table = to_be_read(task)->files->fdt;
@@ -102,13 +102,13 @@ static __always_inline struct file *file_of(struct task_struct *task, __u32 numb
 
 	if (number >= table->max_fds)
 		return NULL;
-	/* Any struct does whose first field is a pointer. */
+	/* Any struct whose first field is a pointer works here. */
 	if (can_be_cast(NUMBER_LIST_HEAD))
 		return (void *)((struct list_head *)cast(place, NUMBER_LIST_HEAD))->next;
 	return bpf_probe_read_kernel(&file, sizeof(file), place) ? NULL : file;
 }
 
-/* What a system call that reads or writes the descriptor waits for. */
+/* Returns the class of a blocked system call that reads or writes the descriptor. */
 static __always_inline enum block_class class_of_file(struct task_struct *task, __u32 number)
 {
 	struct file *file = file_of(task, number);
@@ -124,15 +124,15 @@ static __always_inline enum block_class class_of_file(struct task_struct *task, 
 		return BLOCK_PIPE;
 	if (type == S_IFSOCK)
 		return class_of_socket(file);
-	/* A terminal; an eventfd, inotify, a timerfd, which have no type. */
+	/* A terminal; or an eventfd, inotify or timerfd, whose inodes have no type. */
 	if (type == S_IFCHR || !type)
 		return BLOCK_POLL;
 	return BLOCK_FILESYSTEM;
 }
 
 /*
- * Whether the thread waits because it dirtied too many pages: balance_dirty_pages() sleeps as for
- * block I/O, and can be killed.
+ * Whether the thread is throttled because it dirtied too many pages. balance_dirty_pages() sleeps
+ * as for block I/O, but killable.
  */
 static __always_inline bool is_dirty_throttled(struct task_struct *task, __u32 state,
 					       enum call call)
@@ -141,7 +141,7 @@ static __always_inline bool is_dirty_throttled(struct task_struct *task, __u32 s
 	       task->nr_dirtied >= LEAST_DIRTIED;
 }
 
-/* What a thread waits for that is in an uninterruptible sleep. */
+/* Returns the class of an uninterruptible sleep. */
 static __always_inline enum block_class class_of_uninterruptible(struct task_struct *task,
 								 __u32 state, enum call call)
 {
@@ -162,7 +162,7 @@ static __always_inline enum block_class class_of_uninterruptible(struct task_str
 	}
 }
 
-/* What the thread waits for, of which the scheduler takes the CPU in this state. */
+/* Returns the class of a thread that leaves its CPU in this state. */
 static __always_inline enum block_class class_of_block(struct task_struct *task, __u32 state)
 {
 	const struct pt_regs *registers;
@@ -175,18 +175,20 @@ static __always_inline enum block_class class_of_block(struct task_struct *task,
 	}
 	if (state & (__TASK_STOPPED | __TASK_TRACED | TASK_FROZEN) || task->flags & PF_FROZEN)
 		return BLOCK_STOPPED;
-	/* A parent that waits for a child of vfork counts as frozen, too, in an uninterruptible
-	 * sleep. */
+	/*
+	 * In an uninterruptible sleep the bit is ambiguous: a vfork parent that waits for its child
+	 * also counts as frozen.
+	 */
 	if (!(state & TASK_UNINTERRUPTIBLE) && bpf_core_field_exists(task->frozen) &&
 	    BPF_CORE_READ_BITFIELD(task, frozen))
 		return BLOCK_STOPPED;
-	/* Else no class depends on a system call. */
+	/* Without the registers no class can depend on the system call. */
 	if (!has_task_registers())
 		return state & TASK_UNINTERRUPTIBLE
 			       ? class_of_uninterruptible(task, state, CALL_FILE)
 			       : BLOCK_OTHER;
 	registers = registers_of(task);
-	/* A worker of io_uring has no system call. */
+	/* An io_uring worker is not in a system call. */
 	if (!(task->flags & PF_IO_WORKER))
 		call = call_of(task, registers);
 	else if (!(state & TASK_UNINTERRUPTIBLE))
@@ -213,14 +215,14 @@ static __always_inline enum block_class class_of_block(struct task_struct *task,
 	}
 }
 
-/* The thread goes to sleep in this state. */
+/* Records that the thread goes to sleep in this state. */
 static __always_inline void begin_block(struct task_struct *task, struct task_account *account,
 					__u32 state, __u64 now)
 {
 	account->block = now << BLOCK_CLASS_BITS | class_of_block(task, state);
 }
 
-/* Adds the time from the begin of the block on. */
+/* Adds the time from the start of the block to `end`. */
 static __always_inline void charge_block(struct task_account *account, __u64 block, __u64 end)
 {
 	__u32 place = (block & BLOCK_CLASS_MASK) - 1;
@@ -230,7 +232,7 @@ static __always_inline void charge_block(struct task_account *account, __u64 blo
 		__sync_fetch_and_add(&account->blocked[place], ns);
 }
 
-/* Adds what was kept for the snapshot after that of the moment `at`. */
+/* Charges the part of a block that was kept for the snapshot after the one at `at`. */
 static __always_inline void charge_late_block(struct task_account *account, __u64 at)
 {
 	if (account->late_block && account->late_block_at != at)
@@ -239,8 +241,8 @@ static __always_inline void charge_late_block(struct task_account *account, __u6
 }
 
 /*
- * The thread has a CPU, and was runnable since `end`. While a snapshot is taken, the part of the
- * block after its moment is kept for the next one.
+ * Ends the block of a thread that got a CPU and has been runnable since `end`. During a snapshot,
+ * the part after its moment is kept for the next snapshot.
  */
 static __always_inline void end_block(struct task_account *account, __u64 end)
 {
@@ -248,7 +250,7 @@ static __always_inline void end_block(struct task_account *account, __u64 end)
 
 	if (!account->block)
 		return;
-	/* Another CPU can divide it, which moves the thread to another cgroup. */
+	/* Another CPU may be dividing the block while it moves the thread to another cgroup. */
 	block = exchange(&account->block, 0);
 	if (unlikely(at) && end > at && block >> BLOCK_CLASS_BITS < at) {
 		charge_late_block(account, at);
@@ -261,8 +263,9 @@ static __always_inline void end_block(struct task_account *account, __u64 end)
 	charge_block(account, block, end);
 }
 
-/* The thread moves to another cgroup, perhaps while it is blocked: the time up to now is the old
- * group's.
+/*
+ * Divides a block when the thread moves to another cgroup: the time up to now belongs to the old
+ * group.
  */
 static __always_inline void divide_block(struct task_account *account, __u64 now)
 {
@@ -273,7 +276,10 @@ static __always_inline void divide_block(struct task_account *account, __u64 now
 		charge_block(account, block, now);
 }
 
-/* Whether the thread runs or wants to; with delayed dequeue one that sleeps stays in its queue. */
+/*
+ * Whether the thread is running or runnable. With delayed dequeue a sleeping thread stays in its
+ * queue.
+ */
 static __always_inline bool is_queued(struct task_struct *task)
 {
 	return task->on_rq &&
@@ -281,9 +287,8 @@ static __always_inline bool is_queued(struct task_struct *task)
 }
 
 /*
- * The walk comes to a thread for the first time, which may have been blocked when the agent
- * started. The run queue is not locked: if the thread has been woken meanwhile, its next switch
- * counts.
+ * Detects a block that began before the agent started, on the first visit of a walk. The run queue
+ * is not locked. If the thread has been woken meanwhile, its next switch decides.
  */
 static __always_inline void find_block(struct task_struct *task, struct task_account *account)
 {
@@ -300,7 +305,7 @@ static __always_inline void find_block(struct task_struct *task, struct task_acc
 		compare_and_swap(&account->block, block, 0);
 }
 
-/* The block that lasts, to be written for user space. */
+/* Returns the block in progress for user space, and records that user space has seen it. */
 static __always_inline __u64 show_block(struct task_account *account)
 {
 	__u64 block = *(volatile __u64 *)&account->block;
@@ -309,7 +314,7 @@ static __always_inline __u64 show_block(struct task_account *account)
 	return block;
 }
 
-/* Takes the time of blocks that have ended. */
+/* Moves the time of ended blocks to `c`. */
 static __always_inline void take_blocked(struct task_account *account, struct counters *c, __u64 at)
 {
 	charge_late_block(account, at);

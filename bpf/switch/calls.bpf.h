@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * System calls by what a thread waits for that sleeps in one. The numbers are those of
- * asm/unistd.h; they never change.
+ * Classes of system calls, by what a thread in them waits for. The numbers are from asm/unistd.h
+ * and never change.
  */
 #ifndef NOCTULE_CALLS_BPF_H
 #define NOCTULE_CALLS_BPF_H
@@ -9,7 +9,7 @@
 #include "../include/kernel.h"
 
 enum call {
-	/* No system call, or one that is not listed here. */
+	/* Not in a system call, or in one that is not listed. */
 	CALL_NONE,
 	CALL_POLL,
 	CALL_TIMER,
@@ -17,18 +17,17 @@ enum call {
 	CALL_CHILD,
 	/* Message queues. */
 	CALL_MESSAGE,
-	/* The first argument is a descriptor, whose type decides. */
+	/* The type of the descriptor in the first argument decides. */
 	CALL_DESCRIPTOR,
-	/* Files by name, or what files alone can do. */
+	/* Calls that take a file name, or that work only on files. */
 	CALL_FILE,
 };
 
 enum {
 	CALLS = 512,
-	/* The call of a 32-bit program, which has other numbers: in thread_info.status of x86, ...
-	 */
+	/* A 32-bit system call has other numbers. It is marked in thread_info.status on x86, */
 	TS_COMPAT = 0x2,
-	/* ... and in the state of an arm64 processor. */
+	/* and in the processor state on arm64. */
 	PSR_MODE32_BIT = 0x10,
 };
 
@@ -285,7 +284,7 @@ static const __u8 calls[CALLS] = {
 };
 /* clang-format on */
 
-/* The system call of the thread, which has these registers. */
+/* Returns the class of the thread's system call. `registers` are its user registers. */
 static __always_inline enum call call_of(struct task_struct *task, const struct pt_regs *registers)
 {
 #if defined(__TARGET_ARCH_x86)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The ring to user space: who ended, and what cannot wait for the next snapshot. */
+/* Ring buffer for ended processes, and for records that cannot wait for the next snapshot. */
 #ifndef NOCTULE_EXITS_BPF_H
 #define NOCTULE_EXITS_BPF_H
 
-/* Processes that have ended: struct task_sample. */
+/* Ended processes: struct task_sample. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20); /* set at load */
@@ -11,7 +11,7 @@ struct {
 
 const volatile __u32 exits_wakeup_bytes = 1 << 19;
 
-/* Wakes user space by a record that says nothing: it is shorter than any other. */
+/* Wakes user space with an empty record, which is shorter than any other. */
 static __always_inline void wake_user_space(void)
 {
 	__u64 nothing = 0;
