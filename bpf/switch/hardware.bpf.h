@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: hardware counters. One event per counter and CPU counts whatever runs there; at each
- * switch the growth belongs to the thread that leaves.
+ * Account: hardware counters. One event per counter and CPU counts everything that runs there. Each
+ * switch charges the growth to the thread that leaves the CPU.
  */
 #ifndef NOCTULE_HARDWARE_BPF_H
 #define NOCTULE_HARDWARE_BPF_H
@@ -12,7 +12,7 @@ enum {
 	HARDWARE_COUNTERS = 4,
 };
 
-/* Bit i: the counter COUNTER_CYCLES + i is open on every CPU. */
+/* Bit i: COUNTER_CYCLES + i is open on every CPU. */
 const volatile __u32 hardware_mask = 0;
 
 /* Index: CPU x HARDWARE_COUNTERS + counter. */
@@ -24,14 +24,14 @@ struct {
 } hardware SEC(".maps");
 
 /*
- * When more events are wanted than the PMU has, the kernel lets them take turns: a counter that ran
- * for part of the time that it was enabled is extrapolated, as perf does.
+ * Scales a multiplexed counter. If there are more events than PMU counters, the kernel rotates
+ * them. A counter that ran for part of its enabled time is extrapolated, as perf does.
  */
 static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 {
 	if (running >= enabled || running == 0)
 		return count;
-	/* Keeps the products below 2^64: 2^22 ns of precision is enough for a ratio. */
+	/* Keeps the products below 2^64. A precision of 2^22 ns is enough for a ratio. */
 	while (enabled >> 22) {
 		enabled >>= 1;
 		running >>= 1;
@@ -41,7 +41,7 @@ static __always_inline __u64 scaled(__u64 count, __u64 enabled, __u64 running)
 	return count / running * enabled + count % running * enabled / running;
 }
 
-/* `account`: of `prev`, NULL if it has none. */
+/* `account`: the account of `prev`, or NULL. */
 static __always_inline void account_hardware(struct cpu_slot *slot, struct task_struct *prev,
 					     struct task_account *account, __u32 cpu,
 					     const struct span *span)
@@ -59,7 +59,7 @@ static __always_inline void account_hardware(struct cpu_slot *slot, struct task_
 			count_loss(LOSS_COUNTER_READ);
 			continue;
 		}
-		/* Below the last value: the event was opened anew after its CPU came back. */
+		/* A decrease: the event was reopened after its CPU came back online. */
 		if (value.enabled < last->enabled || value.counter < last->counter) {
 			*last = value;
 			continue;

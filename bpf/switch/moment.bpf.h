@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A moment by the scheduler's clock of a CPU, and what until then went to interrupts and to the
- * host.
+ * A moment by a CPU's scheduler clock, with the interrupt and steal time up to it.
  */
 #ifndef NOCTULE_MOMENT_BPF_H
 #define NOCTULE_MOMENT_BPF_H
@@ -12,16 +11,16 @@
 /* By the clock of one CPU, whose run queue must be locked. */
 struct moment {
 	__u64 clock;
-	/* How much of the time since boot went to interrupts and to the host (steal). */
+	/* Interrupt and steal time since boot. */
 	__u64 stolen;
-	/* The part of interrupts, where the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
+	/* The interrupt part, if the kernel measures it (CONFIG_IRQ_TIME_ACCOUNTING). */
 	__u64 interrupts;
 };
 
 /*
- * Whether the scheduler's clock for threads goes on while the host has the CPU (no
- * CONFIG_PARAVIRT_TIME_ACCOUNTING). Then the kernel counts what the host takes at ticks; where the
- * host has the CPU for longer than that, there is one as soon as it gives it back.
+ * Whether the thread clock (clock_task) keeps running during steal (no
+ * CONFIG_PARAVIRT_TIME_ACCOUNTING). The kernel then counts steal time at ticks. After steal that is
+ * longer than a tick, a tick follows immediately.
  */
 static __always_inline bool host_is_apart(void)
 {
@@ -31,7 +30,7 @@ static __always_inline bool host_is_apart(void)
 	       !bpf_core_field_exists(rq->prev_steal_time_rq);
 }
 
-/* Where the host is apart, it is not in `stolen` yet. */
+/* Reads the moment. If host_is_apart(), `stolen` does not include steal time yet. */
 static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 {
 	__u64 clock = rq->clock;
@@ -41,18 +40,19 @@ static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
-/* How far the scheduler's clock for threads is behind. */
+/* Returns by how much the thread clock lags behind the scheduler clock. */
 static __always_inline __u64 behind(const struct moment *moment)
 {
 	return host_is_apart() ? moment->interrupts : moment->stolen;
 }
 
-/* Between two ticks, at most. */
+/* Maximum interval between two ticks. */
 #define TICK_NS 10000000
 
 /*
- * What the kernel has counted since the last switch of the CPU. Hosts have got it wrong, as where a
- * CPU was offline: it went back. When it comes forward by as much, that is no time.
+ * Returns the growth of the kernel's steal count since the CPU's last switch. Some hosts report
+ * wrong values, for example after a CPU was offline: the count goes back. A later increase by the
+ * same amount is not time.
  */
 static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *rq)
 {
@@ -64,9 +64,9 @@ static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *
 }
 
 /*
- * A CPU switches: adds what the host took since the last switch, but not more than all the time
- * since then. What a tick has found of the time before is left for the next slices, if it can be
- * that of one tick; more is dropped.
+ * Adds the steal time since the CPU's last switch, limited to the elapsed time. A tick may count
+ * steal from before the last switch. Up to one tick of such time is left for the next slices; the
+ * rest is dropped.
  */
 static __always_inline void tell_host(struct cpu_slot *slot, struct rq *rq, struct moment *now)
 {
@@ -94,7 +94,7 @@ static __always_inline void tell_host(struct cpu_slot *slot, struct rq *rq, stru
 	now->stolen += slot->host;
 }
 
-/* The same for the time since the last switch of a CPU, which is not this one. */
+/* Adds the steal time since the last switch of another CPU. */
 static __always_inline void add_host(const struct cpu_slot *slot, struct rq *rq, struct moment *now)
 {
 	__s64 grown = host_grown(slot, rq);

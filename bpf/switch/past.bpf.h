@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The recent past of a CPU: the last slices one by one, and older time in epochs, each with a sum
- * for each group. So a wait of a second is divided among the groups that ran meanwhile, however
- * often they took turns: 100,000 switches a second fill the ring of slices in 0.3 ms.
+ * per group. This way a wait of a second can be divided among the groups that ran in it, however
+ * often they alternated: 100,000 switches a second fill the ring of slices in 0.3 ms.
  *
- * A wait begins within an epoch, which is divided in proportion. Who had the CPU before the wait
- * can differ from who had it during the wait: so epochs are short, and older ones are added up into
- * long ones.
+ * A wait may begin within an epoch. The epoch is divided in proportion, although other groups may
+ * have run before the wait than during it. Epochs are therefore short, and older ones are merged
+ * into long ones.
  */
 #ifndef NOCTULE_PAST_BPF_H
 #define NOCTULE_PAST_BPF_H
@@ -17,20 +17,20 @@
 #include "moment.bpf.h"
 
 enum {
-	/* Slices that are remembered one by one; neighbours of one runner count as one. */
+	/* Number of slices kept one by one. Consecutive slices of one runner are merged. */
 	SLICES = 32,
 	/*
-	 * So many go into epochs at once, the oldest: the program and the epoch are then in the
-	 * cache for all but the first.
+	 * Number of oldest slices that are folded into epochs in one go, so that only the first
+	 * finds the program and the epoch out of the cache.
 	 */
 	SLICES_FOLDED = 8,
-	/* Room for both. A power of two: older verifiers know the bounds of no other remainder. */
+	/* Room for both. A power of two: older verifiers cannot bound any other remainder. */
 	PLACES = 64,
-	/* Of each level. */
+	/* Number of epochs per level. */
 	EPOCHS = 64,
-	/* Runners that an epoch has room for. */
+	/* Number of runners per epoch. */
 	SHARES = 6,
-	/* Least lengths of epochs. EPOCHS long ones last for longer than an interval. */
+	/* Minimum length of epochs. EPOCHS long ones last longer than an interval. */
 	SHORT_EPOCH_NS = 2500000,
 	LONG_EPOCH_NS = 20000000,
 };
@@ -41,7 +41,7 @@ enum level {
 	LEVELS,
 };
 
-/* Of scheduling classes: a higher one takes the CPU from a lower one at once. */
+/* Ranks of scheduling classes. A higher class preempts a lower one immediately. */
 enum rank {
 	RANK_IDLE,
 	RANK_FAIR,
@@ -50,7 +50,7 @@ enum rank {
 	RANK_BITS = 2,
 };
 
-/* A group and the rank in which it ran, in one word. Groups count up from 1 or down from -1. */
+/* A group and its rank while it ran, in one word. Group ids count up from 1 or down from -1. */
 typedef __u64 runner;
 
 static __always_inline runner make_runner(__u64 group, enum rank rank)
@@ -70,7 +70,7 @@ static __always_inline enum rank rank_of(runner runner)
 
 struct slice {
 	runner runner;
-	/* When it began. It ends where the next begins. */
+	/* Start of the slice. It ends where the next slice begins. */
 	struct moment began;
 };
 
@@ -79,9 +79,9 @@ struct share {
 	__u64 ns;
 };
 
-/* Slices that followed each other, added up. */
+/* The sum of consecutive slices. */
 struct epoch {
-	/* When the first slice began. The epoch ends where the next epoch begins. */
+	/* Start of the first slice. The epoch ends where the next epoch begins. */
 	__u64 began;
 	__u64 used;
 	__u64 stolen;
@@ -90,16 +90,18 @@ struct epoch {
 };
 
 struct past {
-	/* How many slices there were; the newest is at `count - 1`. */
+	/* Number of slices so far. The newest is at `count - 1`. */
 	__u64 count;
-	/* How many slices are in epochs: those from here on are in the ring. */
+	/* Number of slices that were folded into epochs. Later slices are in the ring. */
 	__u64 folded;
-	/* The thread that runs; 0 is the idle task. */
+	/* The running thread; 0 for the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	/* When the epoch of the newest slice begins, which is not folded into it yet. */
+	/* Start of the epoch that the newest slice will belong to. That slice is not folded yet. */
 	__u64 newest[LEVELS];
-	/* How many epochs. The short ones end where the slices begin, the long where those begin.
+	/*
+	 * Number of epochs. The short ones end where the ring of slices begins, the long ones where
+	 * the short ones begin.
 	 */
 	__u64 epochs_count[LEVELS];
 	__u64 padding;
@@ -114,8 +116,8 @@ ABI_EXPORT(enum, rank);
 ABI_EXPORT(enum, level);
 
 /*
- * The thread has got the CPU, and its slice has begun. Its part of an epoch is what it runs from
- * the first slice on that it has in the epoch.
+ * Records the epoch in which the thread starts to run. Called when its slice has begun. The
+ * thread's own share of an epoch is its CPU time since its first slice in that epoch.
  */
 static __always_inline void enter_epoch(struct past *past, struct task_struct *task,
 					struct task_account *account)
@@ -134,8 +136,8 @@ static __always_inline void enter_epoch(struct past *past, struct task_struct *t
 }
 
 /*
- * For each CPU; written with its run queue locked. User space reads them without it, at each tick.
- * Mapped: then values begin at a page.
+ * One for each CPU, written with its run queue locked. User space reads without the lock, at each
+ * tick. BPF_F_MMAPABLE aligns the values to a page.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -150,7 +152,7 @@ static __always_inline struct epoch *newest_epoch(struct past *past, enum level 
 	return &past->epochs[level][(past->epochs_count[level] - 1) % EPOCHS];
 }
 
-/* Whether an epoch that began at `began` is long enough for time from `clock` on to be the next. */
+/* Whether an epoch that began at `began` is long enough to end at `clock`. */
 static __always_inline bool is_over(__u64 began, __u64 clock, enum level level)
 {
 	return clock - began > (level == LONG_EPOCHS ? LONG_EPOCH_NS : SHORT_EPOCH_NS);
@@ -188,14 +190,17 @@ static __always_inline void add_share(struct epoch *epoch, runner runner, __u64 
 		if (share->ns < least->ns)
 			least = share;
 	}
-	/* No room: the least makes room for more. What no share has is unattributed. */
+	/*
+	 * No room: the smallest share is replaced if the new one is larger. The replaced time
+	 * becomes unattributed.
+	 */
 	if (least->ns < ns) {
 		least->runner = runner;
 		least->ns = ns;
 	}
 }
 
-/* A function that is not static is verified once (see charge_runner). */
+/* A global function, which the verifier checks once (see charge_runner). */
 __noinline int add_long_share(__u32 cpu, __u64 runner, __u64 ns)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -205,7 +210,7 @@ __noinline int add_long_share(__u32 cpu, __u64 runner, __u64 ns)
 	return 0;
 }
 
-/* The place of the oldest short epoch is needed: adds it to the newest long one. */
+/* Merges the oldest short epoch into the newest long one, to free its slot. */
 __noinline int fold_epoch(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -252,7 +257,7 @@ __noinline int fold_slice(__u32 cpu, __u64 index)
 	return 0;
 }
 
-/* The ring has the most that it may have: the oldest go. */
+/* The ring is full: folds the oldest slices. */
 __noinline int fold_oldest(__u32 cpu)
 {
 	struct past *past = bpf_map_lookup_elem(&pasts, &cpu);
@@ -265,7 +270,7 @@ __noinline int fold_oldest(__u32 cpu)
 	return 0;
 }
 
-/* The newest slice begins an epoch: by the same rule fold_slice begins it later. */
+/* The newest slice begins an epoch. fold_slice() later applies the same rule. */
 static __always_inline void note_epoch(struct past *past, __u64 clock)
 {
 	past->newest[SHORT_EPOCHS] = clock;
@@ -273,13 +278,13 @@ static __always_inline void note_epoch(struct past *past, __u64 clock)
 		past->newest[LONG_EPOCHS] = clock;
 }
 
-/* So much that the host or interrupts took from a runner is worth a slice of its own. */
+/* If interrupts or the host took at least this much time from a runner, a new slice begins. */
 #define TAKEN_NS (1 << 20)
 
 /*
- * A runner gets the CPU now. Where it had it before, its slice goes on, unless the host or
- * interrupts took much time from it: that counts for the waits of that time alone. Where the kernel
- * accounts interrupts they take a little in nearly every slice, which is divided evenly.
+ * Begins a slice. If the runner already had the CPU, its slice continues, unless interrupts or the
+ * host took much time from it. Such time is charged only to waits at that time. Where the kernel
+ * accounts interrupts, nearly every slice loses a little to them, which is divided evenly.
  */
 static __always_inline void begin_slice(struct past *past, __u32 cpu, runner runner,
 					const struct moment *now)

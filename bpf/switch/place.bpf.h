@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where a CPU is: its package (socket), and the other hardware thread of its core. Energy is
- * metered by package, and two threads on one core do not take twice the energy of one.
+ * Location of a CPU: its package (socket), and the other hardware thread of its core. Energy is
+ * metered by package, and two threads on one core do not use twice the energy of one.
  */
 #ifndef NOCTULE_PLACE_BPF_H
 #define NOCTULE_PLACE_BPF_H
 
 #include "abi.h"
 
-/* Packages are numbered from 0. With one package the verifier removes every look-up. */
+/* Number of packages, numbered from 0. With one package the verifier removes every lookup. */
 const volatile __u32 packages = 1;
 
-/* Some cores have two hardware threads. */
+/* Whether some cores have two hardware threads. */
 const volatile bool has_siblings = false;
 
-/* Written by user space: before anything is attached, and when CPUs come or go. */
+/* Written by user space: before it attaches anything, and when CPUs come online or go offline. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* possible CPUs, set at load */
@@ -32,7 +32,7 @@ static __always_inline __u32 package_of_cpu(__u32 cpu)
 	return place && place->package < packages ? place->package : 0;
 }
 
-/* The package of the CPU time that is not settled yet. */
+/* Returns the package of the CPU time that is not settled yet. */
 static __always_inline __u32 package_of(struct task_struct *task, struct task_account *account)
 {
 	if (packages < 2)
@@ -43,9 +43,9 @@ static __always_inline __u32 package_of(struct task_struct *task, struct task_ac
 }
 
 /*
- * For how long the sibling of the CPU was busy since the last call, for the slice that ends at
- * `slot->since`. The sibling writes its slot meanwhile: an error in one slice is corrected in the
- * next, because both read the same running sum.
+ * Returns for how long the sibling of the CPU was busy since the last call, for the slice that ends
+ * at `slot->since`. The sibling may write its slot at the same time. An error in one slice is
+ * corrected in the next, because both read one running sum.
  */
 static __always_inline __u64 sibling_growth(struct cpu_slot *slot, __u32 cpu)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: time of each CPU by our own slices. Idle is measured here (no task accounts for it), and
- * busy time is the independent check of what the kernel accounts to tasks.
+ * Account: time of each CPU, from our own slices. Idle time is measured here because it is not
+ * accounted to any task. Busy time is an independent check of the time that the kernel charges to
+ * tasks.
  */
 #ifndef NOCTULE_SLICE_BPF_H
 #define NOCTULE_SLICE_BPF_H
@@ -11,26 +12,26 @@
 #include "moment.bpf.h"
 
 enum {
-	/* The clocks of a CPU that switches are compared this often, */
+	/* Interval at which a switching CPU compares its clocks. */
 	CALIBRATE_NS = 10000000,
-	/* and at each of its first switches. */
+	/* A CPU also compares its clocks at each of its first switches. */
 	CALIBRATE_FIRST = 16,
-	/* The measurement before is compared when it is no older than that. */
+	/* Maximum age of the previous measurement for a comparison. */
 	CALIBRATE_FRESH_NS = 100000000,
 };
 
 /*
- * The moment (CLOCK_MONOTONIC) of the snapshot that user space takes; 0 while it takes none. A
- * complete reading takes milliseconds, and more when the reader loses its CPU. Each account that
- * changes meanwhile keeps its value of that moment, so that the sums close.
+ * CLOCK_MONOTONIC of the snapshot in progress; 0 if there is none. A complete reading takes
+ * milliseconds, and longer if the reader is preempted. Each account that changes meanwhile keeps
+ * its value at that moment, so that the sums add up.
  */
 __u64 sample_at;
 
 /*
- * Compares the clocks. The scheduler's is as old as its last update, so of the last two
- * measurements the smaller one is taken: one that was late (an interrupt, a CPU that the host took
- * away) makes no difference, and a clock that NTP slews, by up to a tenth, is followed. An older
- * measurement is not compared, because the clocks have drifted since.
+ * Compares the clocks. The scheduler clock is as old as its last update, so the smaller of the last
+ * two measurements is used. This ignores a late measurement (an interrupt, steal), and still
+ * follows a clock that NTP slews by up to a tenth. An older measurement is not compared, because
+ * the clocks have drifted since.
  */
 static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 {
@@ -53,11 +54,11 @@ static __always_inline void calibrate(struct cpu_slot *slot, __u64 clock)
 }
 
 /*
- * The moment up to which the kernel charged `prev`, by the scheduler's clock. The kernel charges
- * load balancing before a CPU goes idle to nobody. With the kernel's own moments, busy and
- * idle time neither overlap nor leave a gap; by the tracepoint they overlapped by 6 us per wake-up
- * on a virtual machine: a task that wakes an idle CPU is charged from the wake-up on, because the
- * scheduler skips the second update of its clock (rq_clock_skip_update).
+ * Returns the time up to which the kernel charged `prev`, by the scheduler clock. The kernel
+ * charges load balancing before idle to no task. With the kernel's own times, busy and idle time
+ * neither overlap nor leave a gap. With the time of the tracepoint they overlapped by 6 us per
+ * wake-up on a virtual machine. A task that wakes an idle CPU is charged from the wake-up, because
+ * the scheduler skips the second update of its clock (rq_clock_skip_update).
  */
 static __always_inline __u64 charged_until(struct task_struct *prev, const struct moment *now)
 {
@@ -69,7 +70,7 @@ static __always_inline __u64 charged_until(struct task_struct *prev, const struc
 	return end < now->clock ? end : now->clock;
 }
 
-/* Whether the thread has the name of those that inject idle time. Not inlined: it is rare. */
+/* Whether the thread has the name of an idle injector. Not inlined, because it rarely runs. */
 static __noinline bool is_named_injector(struct task_struct *task)
 {
 	__u64 name = 0;
@@ -79,9 +80,9 @@ static __noinline bool is_named_injector(struct task_struct *task)
 }
 
 /*
- * Whether the thread injects idle time to keep the machine cool. It is recognized by its name,
- * idle_inject/N, or kidle_inj/N in older kernels: it has PF_IDLE only while it injects, and runs
- * for some us beside that.
+ * Whether the thread injects idle time for thermal control. It is recognized by its name:
+ * idle_inject/N, or kidle_inj/N on older kernels. It has PF_IDLE only during the injection, and
+ * otherwise runs for a few us.
  */
 static __always_inline bool injects_idle(struct task_struct *task)
 {
@@ -90,8 +91,8 @@ static __always_inline bool injects_idle(struct task_struct *task)
 }
 
 /*
- * Whether the CPU was idle: it ran its idle task, or a thread that injects idle time, for which
- * `slot->pid` is 0. Without branches, each of which doubles the states of the verifier: 0 less 1 is
+ * Whether the CPU was idle: it ran its idle task, or an idle injector, for which `slot->pid` is 0.
+ * The code avoids branches, because each branch doubles the states of the verifier: 0 - 1 is
  * negative.
  */
 static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
@@ -104,9 +105,10 @@ static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_st
 }
 
 /*
- * Since when the idle task has the CPU. No program runs at a switch from a process that the kernel
- * hides from tracing programs. For that case the scheduler of v6.12 and later has recorded the
- * moment (for its deadline server). Before v6.12 the last slice of such a process counts as idle.
+ * Returns the time since which the idle task has had the CPU. No program runs at a switch from a
+ * process that the kernel hides from tracing programs. In that case the scheduler of v6.12 and
+ * later has recorded the time (for its deadline server). Before v6.12 the last slice of such a
+ * process counts as idle.
  */
 static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struct *idle,
 					const struct moment *now, __u64 since, __u64 end)
@@ -119,7 +121,7 @@ static __always_inline __u64 idle_since(struct cpu_slot *slot, struct task_struc
 	return began > since && began < end ? began : since;
 }
 
-/* Records the same moment while the CPU is idle, for the reader of the slot. */
+/* Records that time while the CPU is idle, for the reader of the slot. */
 static __always_inline void note_idle(struct cpu_slot *slot)
 {
 	struct rq *rq = (void *)slot->queue;
@@ -134,13 +136,13 @@ static __always_inline void note_idle(struct cpu_slot *slot)
 				   slot->clock_offset;
 }
 
-/* A slice of time of a CPU, of which `later` ns are after the moment of the snapshot. */
+/* A slice of CPU time. `later` is the part after the moment of the snapshot. */
 struct span {
 	__u64 ns;
 	__u64 later;
 };
 
-/* During a snapshot: `used` of the counter came after its moment. */
+/* Records, during a snapshot, that `used` of the counter came after its moment. */
 static __always_inline void note_later(struct task_account *account, enum counter counter,
 				       __u64 used, __u64 at)
 {
@@ -151,7 +153,7 @@ static __always_inline void note_later(struct task_account *account, enum counte
 	account->later[counter] += used;
 }
 
-/* `part` / `whole` of `value`, by 24 bits of both; at most `value`. */
+/* Returns `value` * `part` / `whole`, with a precision of 24 bits; at most `value`. */
 static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 {
 	__u32 bit = highest_bit(whole | 1);
@@ -163,9 +165,9 @@ static __always_inline __u64 portion_of(__u64 value, __u64 part, __u64 whole)
 }
 
 /*
- * Charges `used` of a counter for the slice that ends. The part of the slice after the moment of
- * the snapshot gets its proportional part of it: only user space could read the hardware counter at
- * that moment.
+ * Charges `used` of a counter for the slice that ends. The part of the slice after the snapshot's
+ * moment gets a proportional share: only user space could have read the hardware counter at that
+ * moment.
  */
 static __always_inline void charge_span(struct task_account *account, enum counter counter,
 					__u64 used, const struct cpu_slot *slot,
@@ -177,7 +179,7 @@ static __always_inline void charge_span(struct task_account *account, enum count
 			   slot->sampled_at);
 }
 
-/* A slice ends while a snapshot is taken: keeps the values of its moment. */
+/* Keeps the values at the snapshot's moment when a slice ends during the snapshot. */
 static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struct *prev, bool idle,
 					__u64 since, __u64 end, __u64 at, struct span *span)
 {
@@ -200,8 +202,9 @@ static __always_inline void keep_moment(struct cpu_slot *slot, struct task_struc
 }
 
 /*
- * The present moment of the CPU. The address of its run queue is remembered: from the thread it
- * would take two more loads, of those that can fault and are guarded by some ten instructions.
+ * Reads the current moment of the CPU. The address of its run queue is cached. Reading it through
+ * the task would take two more faultable loads, which the kernel guards with about ten instructions
+ * each.
  */
 static __always_inline void read_moment(struct cpu_slot *slot, struct task_struct *prev,
 					struct moment *now)
@@ -228,7 +231,7 @@ static __always_inline void read_moment(struct cpu_slot *slot, struct task_struc
 		tell_host(slot, rq, now);
 }
 
-/* `span`: the slice that ends, as far as it was that of `prev`. */
+/* `span`: the part of the ending slice that belongs to `prev`. */
 static __always_inline void account_slice(struct cpu_slot *slot, struct task_struct *prev,
 					  struct task_struct *next, const struct moment *now,
 					  struct span *span)
@@ -267,7 +270,10 @@ static __always_inline void account_slice(struct cpu_slot *slot, struct task_str
 	slot->pid = injects_idle(next) ? 0 : next->pid;
 }
 
-/* The thread leaves the CPU. `account`: NULL if it has none, and that was counted as a loss. */
+/*
+ * Charges the softirqs of the slot when the thread leaves the CPU. `account` is NULL if the thread
+ * has none; that is already counted as a loss.
+ */
 static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_account *account)
 {
 #pragma clang loop unroll(full)
@@ -280,9 +286,9 @@ static __always_inline void charge_softirqs(struct cpu_slot *slot, struct task_a
 }
 
 /*
- * Adds those on top of a thread that runs, which no switch has charged yet. The CPU can switch
- * between two reads: then those that were charged in between are missing here, or some of the next
- * thread are here as well. The next snapshot is right again: it reads the sums.
+ * Adds the softirqs on top of a running thread that no switch has charged yet. If the CPU switches
+ * during the reads, softirqs may be missing here, or those of the next thread may be included. The
+ * next snapshot is correct again, because it reads the sums.
  */
 static __always_inline void add_open_softirqs(const struct cpu_slot *slot, struct counters *c)
 {
