@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Settling: when a thread ends or changes its cgroup, its counters are added to the row of that
- * cgroup and to its process, so that both sums stay closed. Between settlements a switch touches
- * nothing that is shared.
+ * cgroup and to its process, so that both sums stay complete. Otherwise a switch does not write
+ * shared data.
  */
 #ifndef NOCTULE_SETTLE_BPF_H
 #define NOCTULE_SETTLE_BPF_H
@@ -25,8 +25,8 @@ struct {
 } settled SEC(".maps");
 
 /*
- * A process, which keeps both when another thread than the leader calls exec and takes its place,
- * on a package.
+ * A process on a package. Pid and start time stay the same when another thread than the leader
+ * calls exec and takes the leader's place.
  */
 struct process_key {
 	__u32 tgid;
@@ -35,9 +35,10 @@ struct process_key {
 };
 
 /*
- * Carried sums of each process: of its ended threads, and of its threads in earlier cgroups. Not
- * kept with the leader, which such an exec can free before the process ends. The name and parent
- * are kept too: user space makes the last record of a process whose end no program has seen.
+ * Carried sums of each process: of its ended threads, and of its threads in earlier cgroups. They
+ * are not stored with the leader, because such an exec can free the leader before the process ends.
+ * Name and parent are stored too, because user space writes the last record of a process whose end
+ * no program saw.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -46,23 +47,23 @@ struct {
 	__type(value, struct task_sample);
 } carried SEC(".maps");
 
-/* Sums were carried since user space last cleared this. */
+/* Set when sums are carried; cleared by user space. */
 __u32 carried_unread;
 
-/* The cgroups for which `settled` had no room, together. */
+/* Sum over the cgroups that did not fit into `settled`. */
 struct counters overflow;
 
-/* Followed processes that were started, and whose end was reported. */
+/* Number of followed processes that started, and number whose end was reported. */
 __u64 followed_started;
 __u64 followed_reported;
 
 /*
- * Scratch space for a record, which is too large for the stack. There is one walk at a time, one
- * move between cgroups at a time, and one switch at a time on each CPU.
+ * Buffers for records, which are too large for the stack. Only one walk, one move between cgroups,
+ * and one switch per CPU run at a time.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* SCRATCHES and possible CPUs, set at load */
+	__uint(max_entries, 1); /* SCRATCHES plus possible CPUs, set at load */
 	__type(key, __u32);
 	__type(value, struct task_sample);
 } scratches SEC(".maps");
@@ -78,8 +79,8 @@ static __always_inline void add(struct counters *to, const struct counters *what
 }
 
 /*
- * Notes how much of what was added to a row came after the moment of the snapshot. Several CPUs can
- * be the first in a snapshot: one of them takes out what is there from the snapshot before.
+ * Records how much of an addition to a row came after the moment of the snapshot. Several CPUs can
+ * be the first in a snapshot: one of them removes the value of the previous snapshot.
  */
 #define note_later_in(row, ns, at)                                            \
 	({                                                                    \
@@ -89,7 +90,7 @@ static __always_inline void add(struct counters *to, const struct counters *what
 		__sync_fetch_and_add(&(row)->later_ns, ns);                   \
 	})
 
-/* The counters of the thread since it was created. */
+/* Reads the counters of the thread since it was created. */
 static __always_inline void used_so_far(struct task_struct *task, struct task_account *account,
 					struct cpu_slot *slot, struct counters *c)
 {
@@ -97,9 +98,12 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 	__builtin_memset(&c->v[COUNTER_BLOCKED], 0, sizeof(account->blocked));
 	add_open_softirqs(slot, c);
 	kernel_counters(task, c);
-	/* The kernel counts those that a quota took the CPU from as preempted. */
+	/* The kernel counts threads that are throttled by CPU quota as preempted. */
 	c->v[COUNTER_SWITCHES_PREEMPTED] -= c->v[COUNTER_SWITCHES_THROTTLED];
-	/* Not each of them: one that was about to sleep, and has a signal, counts as voluntary. */
+	/*
+	 * Not in all cases: a thread that is about to sleep with a pending signal counts as
+	 * voluntary.
+	 */
 	if ((__s64)(c->v[COUNTER_SWITCHES_PREEMPTED] -
 		    account->base.v[COUNTER_SWITCHES_PREEMPTED]) < 0)
 		c->v[COUNTER_SWITCHES_PREEMPTED] = account->base.v[COUNTER_SWITCHES_PREEMPTED];
@@ -107,9 +111,9 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 }
 
 /*
- * Subtracts the use after the moment of the snapshot. The result can be below 0: the account is
- * younger than the moment, or was settled since; or the time includes interrupts and steal, which
- * the kernel charges to nobody. User space reads a value below 0 as 0.
+ * Subtracts the usage after the moment of the snapshot. The result is negative if the account is
+ * younger than the moment or was settled since, or if the time includes interrupts and steal, which
+ * the kernel charges to no task. User space reads a negative value as 0.
  */
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
@@ -121,15 +125,17 @@ static __always_inline void without_later(struct task_account *account, struct c
 }
 
 /*
- * Takes the counters since the last settlement, up to the moment of the snapshot, to be written
- * now. A part that another CPU settles meanwhile is in the rows of that CPU, and not here.
+ * Takes the counters since the last settlement, up to the moment of the snapshot, for output. If
+ * another CPU settles a part at the same time, that part is only in its rows.
  */
 static __always_inline void take_unsettled(struct task_struct *task, struct task_account *account,
 					   struct cpu_slot *slot, struct counters *c)
 {
 	used_so_far(task, account, slot, c);
 	without_later(account, c, sample_at);
-	/* As a loop it is laid out such that kernels before v6.2 take it for one without an end. */
+	/*
+	 * As a loop, clang lays it out such that kernels before v6.2 take it for an infinite one.
+	 */
 #pragma clang loop unroll(full)
 	for (int i = 0; i < COUNTER_TOTALS; i++) {
 		__u64 *base = &account->base.v[i];
@@ -154,7 +160,7 @@ static __always_inline struct process_key process_of(struct task_struct *task,
 	return key;
 }
 
-/* NULL where there is no room. */
+/* Returns NULL if the table is full. */
 static __always_inline struct settled_sums *settled_row(__u64 cgroup, __u32 package)
 {
 	struct settled_key key = {.cgroup = cgroup, .package = package};
@@ -174,7 +180,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	sample->cgroup = account->cgroup;
 	sample->parent = to_be_read(task)->real_parent->tgid;
 	sample->flags = task->pid == task->tgid ? SAMPLE_LEADER : 0;
-	/* Without branches, each of which doubles the states of the verifier. */
+	/* The code avoids branches, because each branch doubles the states of the verifier. */
 	sample->flags |= !!(task->flags & PF_KTHREAD) * SAMPLE_KERNEL;
 	sample->flags |= account->followed * SAMPLE_FOLLOWED;
 	sample->cpu = 0;
@@ -187,7 +193,7 @@ static __always_inline void describe(struct task_sample *sample, struct task_str
 	bpf_probe_read_kernel(sample->comm, sizeof(sample->comm), task->comm);
 }
 
-/* The carried sums of the process of the thread; NULL where there is no room. */
+/* Returns the carried sums of the thread's process, or NULL if the table is full. */
 static __always_inline struct task_sample *carried_row(struct task_struct *task,
 						       struct task_account *account)
 {
@@ -197,7 +203,7 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 
 	if (row)
 		return row;
-	/* 0: the thread was first seen after it was reaped, and its process is unknown. */
+	/* 0: the thread was first seen after it was reaped, so its process is unknown. */
 	if (key.start)
 		row = lookup_or_init(&carried, &key, &no_sample);
 	if (!row) {
@@ -210,8 +216,9 @@ static __always_inline struct task_sample *carried_row(struct task_struct *task,
 }
 
 /*
- * The row is read with any thread of the process. After this thread ends none may run for long,
- * and its pointer to the leader is gone: so the leader is listed by the number of the process.
+ * Adds to the carried sums of the process. They are read with any thread of the process. After this
+ * thread ends, the others may not run for long, and its pointer to the leader is gone. The leader
+ * is therefore listed by the pid of the process.
  */
 static __always_inline void carry(struct task_struct *task, struct task_account *account,
 				  const struct counters *used, __u64 later_ns, __u64 at)
@@ -229,10 +236,10 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 }
 
 /*
- * The thread is settled while a snapshot is taken that has not read it: its counters are missing
- * among the threads, and perhaps in the row of its cgroup, because the rows are read one after the
- * other. Without this record the next snapshot has them, so it leaves room in the ring for records
- * that cannot be had later.
+ * Reports a thread that is settled during a snapshot that has not read it. Its counters are then
+ * missing from the threads, and perhaps from the row of its cgroup, because the rows are read one
+ * after the other. Without this record they appear in the next snapshot. The record is therefore
+ * skipped if the ring buffer is more than half full, to leave room for records that would be lost.
  */
 static __always_inline void report_late(struct task_struct *task, struct task_account *account,
 					const struct counters *used, __u64 cgroup, __u64 row_before,
@@ -260,10 +267,10 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 }
 
 /*
- * The thread is moved, perhaps while it runs: adds what it has used until now and the kernel has
- * not counted yet. The kernel counts it at the move only where the cpu controller tells the two
- * groups apart. After a tick since the caller has read what is counted, less than a tick is missing
- * here, and the new group has it. Not inlined: the branches would multiply those of the caller.
+ * Adds the usage of a running thread that the kernel has not accounted yet, before the thread
+ * moves. The kernel accounts it at the move only if the cpu controller separates the two groups. If
+ * a tick comes after the caller's read, less than a tick is missing here and goes to the new group.
+ * Not inlined, because the branches would multiply those of the caller.
  */
 static __noinline void add_running(struct task_struct *task, struct counters *used)
 {
@@ -276,11 +283,11 @@ static __noinline void add_running(struct task_struct *task, struct counters *us
 }
 
 /*
- * Settles the thread with its cgroup. `used` becomes its counters since the last settlement, with
- * its wait that has not ended (`open`; NULL: it does not wait). Two CPUs can settle one thread at
- * once, when it ends while it is moved: each exchange takes the part that is left, so that the
- * parts add up to the whole in either order. The value is how much of its CPU time in `used` came
- * after the moment of the snapshot.
+ * Settles the thread with its cgroup. `used` receives its counters since the last settlement,
+ * including a wait in progress (`open`; NULL: the thread does not wait). Two CPUs can settle one
+ * thread at the same time, when it ends while it is moved. Each exchange takes the remaining part,
+ * so that the parts add up in either order. Returns how much of the CPU time in `used` came after
+ * the moment of the snapshot.
  */
 static __always_inline __u64 settle(struct task_struct *task, struct task_account *account,
 				    struct counters *used, const struct division *open, __u64 at)
@@ -295,13 +302,13 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 		add_running(task, used);
 	for (int i = 0; i < COUNTER_TOTALS; i++)
 		used->v[i] -= exchange(&account->base.v[i], used->v[i]);
-	/* Nothing is kept for later: there may be no later. */
+	/* Nothing is kept for later, because the thread may not be read again. */
 	take_blocked(account, used, 0);
 	for (int i = 0; open && i < WAIT_PARTS; i++)
 		used->v[COUNTER_WAIT_THROTTLE + i] += open->parts[i];
 	if (at && account->later_than == at)
 		later_ns = account->later[COUNTER_CPU_TIME];
-	/* A move has settled a part of the slice. */
+	/* A move has already settled a part of the slice. */
 	if (later_ns > used->v[COUNTER_CPU_TIME])
 		later_ns = used->v[COUNTER_CPU_TIME];
 	sums = settled_row(cgroup, package_of(task, account));
@@ -309,7 +316,7 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 	before = fetch_and_add(&row->v[COUNTER_CPU_TIME], used->v[COUNTER_CPU_TIME]);
 	for (int i = COUNTER_CPU_TIME + 1; i < COUNTER_COUNT; i++)
 		__sync_fetch_and_add(&row->v[i], used->v[i]);
-	/* For a running thread that is moved, its use after the moment is not recorded. */
+	/* The usage of a running thread after the moment is not known when it moves. */
 	if (at && account->seen != at && sums && (!open || !is_on_cpu(task)))
 		report_late(task, account, used, cgroup, before, at);
 	if (!later_ns)
@@ -321,8 +328,8 @@ static __always_inline __u64 settle(struct task_struct *task, struct task_accoun
 }
 
 /*
- * Reports the sums of a process that ends on packages other than that of its last thread, and
- * deletes their rows.
+ * Reports the sums of an ending process on packages other than that of its last thread, and deletes
+ * their rows.
  */
 static __always_inline void report_elsewhere(struct process_key key, __u64 later_than)
 {
@@ -352,9 +359,10 @@ static __always_inline void report_elsewhere(struct process_key key, __u64 later
 }
 
 /*
- * Reports the end of a process. `last`: the counters of its last thread that were not carried, with
- * `later_ns` of CPU time after the moment `at`. NULL: all were, so the process ended before that
- * moment unless its carried sums grew since. They are added and their row is deleted.
+ * Reports the end of a process, and adds and deletes its carried sums. `last`: the counters of its
+ * last thread that were not carried, with `later_ns` of CPU time after the moment `at`. NULL: all
+ * counters were carried. In that case the process ended before the moment unless its carried sums
+ * grew since.
  */
 static __always_inline void report_exit(struct task_struct *leader, struct task_account *account,
 					const struct counters *last, __u64 later_ns, __u64 at)
@@ -384,7 +392,7 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 		if (row)
 			for (int i = 0; i < COUNTER_COUNT; i++)
 				sample->counters.v[i] += row->counters.v[i];
-		/* A wake-up costs more than the record; the reader comes by itself at each tick. */
+		/* A wake-up costs more than the record, and the reader runs at each tick anyway. */
 		wakeup = bpf_ringbuf_query(&exits, BPF_RB_AVAIL_DATA) > exits_wakeup_bytes
 				 ? BPF_RB_FORCE_WAKEUP
 				 : BPF_RB_NO_WAKEUP;
@@ -395,8 +403,9 @@ static __always_inline void report_exit(struct task_struct *leader, struct task_
 }
 
 /*
- * A thread that has exited leaves its CPU, mostly for the last time. Once it is released no
- * snapshot finds it, and it can be preempted before its last switch: so each switch settles it.
+ * Settles an exited thread that leaves its CPU, usually for the last time. Once the thread is
+ * released no snapshot finds it, and it can be preempted before its last switch. Each switch
+ * therefore settles it.
  */
 static __always_inline void settle_exiting(struct task_struct *task, struct task_account *account,
 					   __u32 cpu)
@@ -410,10 +419,10 @@ static __always_inline void settle_exiting(struct task_struct *task, struct task
 		return;
 	account->dead = dead;
 	account->total.v[COUNTER_WAIT_UNATTRIBUTED] += take_unseen(task, account);
-	/* Read here: known before, it would double the states of the verifier. */
+	/* Read late on purpose: an earlier read would double the states of the verifier. */
 	at = sample_at;
 	later_ns = settle(task, account, &last->counters, NULL, at);
-	/* The common end, of a process with one thread, needs no row. */
+	/* The common case, a single-threaded process, needs no row. */
 	if (dead && task->pid == task->tgid && !account->threads)
 		report_exit(task, account, &last->counters, later_ns, at);
 	else
@@ -434,8 +443,8 @@ static __always_inline void leave_package(struct task_struct *task, struct task_
 }
 
 /*
- * The thread gets a CPU. If the CPU is on another package, its counters are settled, as when a
- * thread moves to another cgroup.
+ * Called when the thread gets a CPU. If the CPU is on another package, the thread is settled, as
+ * for a move to another cgroup.
  */
 static __always_inline void enter_package(struct task_struct *task, struct task_account *account,
 					  __u32 cpu)
@@ -452,7 +461,7 @@ static __always_inline void enter_package(struct task_struct *task, struct task_
 	account->package = here;
 }
 
-/* The account of a thread that has changed its cgroup since it was settled; else NULL. */
+/* Returns the account of a thread whose cgroup has changed since it was settled, or NULL. */
 static __always_inline struct task_account *moved_account(struct task_struct *task)
 {
 	struct task_account *account = find_account(task);
@@ -463,8 +472,8 @@ static __always_inline struct task_account *moved_account(struct task_struct *ta
 }
 
 /*
- * Settles a thread that has changed its cgroup, in two steps. First: its wait until now belongs to
- * the group that it leaves, and is kept in the division of `number`.
+ * First step of settling a moved thread: its wait until now belongs to the old group, and is kept
+ * in the division slot `number`.
  */
 static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 {
@@ -479,7 +488,7 @@ static __always_inline void divide_moved(struct task_struct *task, __u32 number)
 	enter_queue(task, account);
 }
 
-/* Second: that wait and its counters, with the scratch record of `number`. */
+/* Second step: settles that wait and the counters, with the record slot `number`. */
 static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 {
 	struct task_sample *sample = bpf_map_lookup_elem(&scratches, &number);
@@ -493,7 +502,7 @@ static __always_inline void settle_moved(struct task_struct *task, __u32 number)
 	later_ns = settle(task, account, &sample->counters, open, at);
 	carry(task, account, &sample->counters, later_ns, at);
 	account->cgroup = cgroup_of(task);
-	/* The next snapshot reads it, and reports the new group. */
+	/* The next snapshot reads the thread and reports the new group. */
 	list_thread(task, account);
 }
 

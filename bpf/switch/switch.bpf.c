@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * CPU time and run-queue latency. The scheduler itself keeps each thread's time and switches: the
- * task iterator reads them at the tick, at no cost per switch. The programs here add idle time per
- * CPU, hardware counters, waits with their culprits, and settle the accounts of threads that end or
- * move.
+ * CPU time and run-queue latency. The scheduler itself keeps each thread's time and switches.
+ * Iterators read them at each tick, without cost per switch. The programs here add idle time per
+ * CPU, hardware counters, and waits with their culprits, and they settle threads that end or move.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -21,7 +20,7 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* Children of this process are followed, with all their descendants; 0 follows none. */
+/* Children of this process are followed, with all their descendants; 0: none. */
 __u32 follow_children_of;
 
 SEC("tp_btf/sched_switch")
@@ -53,7 +52,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	state = state_at_switch(ctx, preempt, prev);
 	exits = prev->exit_state;
-	/* A thread that goes to sleep: the scheduler itself keeps its time and its switches. */
+	/* The thread goes to sleep: the scheduler itself keeps its time and its switches. */
 	if (!hardware_mask && !waits_on &&
 	    (!prev->pid || !(!state || exits || shared || slot->all_softirqs)))
 		return 0;
@@ -80,7 +79,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 
 	account = account_of(task);
 	if (!account) {
-		/* Else it can be made later; here the table is full. */
+		/* With task storage it can be created later. Without it, the table is full. */
 		if (!has_task_storage)
 			count_loss(LOSS_ACCOUNT);
 		return 0;
@@ -103,8 +102,8 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 }
 
 /*
- * Attached where the scheduler keeps no notes, and, before v6.18, while a group has a quota: then a
- * queue can be throttled, or not any more, while a thread waits in it that was woken.
+ * Attached if the scheduler does not record waits, and, before v6.18, while a group has a quota:
+ * the queue of a woken thread can then become throttled or unthrottled during its wait.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
@@ -112,7 +111,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	struct task_account *account;
 	__u64 clock;
 
-	/* It runs, and was only kept from going to sleep. */
+	/* The thread is still running, and is only kept from going to sleep. */
 	if ((__u64)task == bpf_get_current_task() || is_on_cpu(task))
 		return 0;
 	account = find_account(task);
@@ -120,7 +119,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 		return 0;
 	clock = scheduler_clock(task);
 	note_queued(account, clock);
-	/* Else it waits already. */
+	/* Otherwise it is already waiting. */
 	if (!account->throttle_noted && !throttles_threads())
 		begin_throttle(task, account, clock);
 	return 0;
@@ -131,7 +130,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 {
 	struct task_account *account;
 
-	/* It sleeps: the CPU is chosen on which it will be woken. */
+	/* The thread is asleep: the scheduler selects the CPU for its wake-up. */
 	if (!task->on_rq)
 		return 0;
 	account = find_account(task);
@@ -141,8 +140,8 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 }
 
 /*
- * A process of several threads is reported when its leader is freed: the leader is reaped after all
- * the others, and freed a grace period later, when each of them has left its CPU.
+ * Reports a multithreaded process when its leader is freed. The leader is reaped after all other
+ * threads and freed a grace period later. By then each of them has left its CPU.
  */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(process_free, struct task_struct *task)
@@ -159,9 +158,10 @@ int BPF_PROG(process_free, struct task_struct *task)
 }
 
 /*
- * As functions of their own they leave nothing on the stack of the caller: each round of the walk
- * begins in the same verifier state as the one before, which takes a tenth of the instructions.
- * They have atomic operations: user space can take those out for older kernels from programs only.
+ * Separate functions leave nothing on the caller's stack. Each round of the walk then starts in an
+ * identical verifier state, which needs a tenth of the instructions. They use atomic operations.
+ * For older kernels user space can remove those only from programs, so the older program below does
+ * not call them.
  */
 static __noinline void divide_moved_thread(struct task_struct *thread)
 {
@@ -194,7 +194,9 @@ int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct tas
 	return 0;
 }
 
-/* Loaded in place of that where there is no walk over threads (before v6.7). */
+/*
+ * Loaded instead of cgroup_attach_task on kernels without an iterator over threads (before v6.7).
+ */
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task_struct *task)
 {
@@ -203,7 +205,7 @@ int BPF_PROG(attach_task_older, struct cgroup *to, const char *path, struct task
 	return 0;
 }
 
-/* Walks over all threads: lists those that are to be read, writes the processes that are there. */
+/* Walks over all threads: lists those that must be read, and writes the living processes. */
 SEC("iter/task")
 int walk_tasks(struct bpf_iter__task *ctx)
 {
@@ -215,7 +217,10 @@ int walk_tasks(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Loaded, like that and sample_listed, where threads are listed; for each CPU. */
+/*
+ * Lists waiting threads; called for each CPU. Loaded with walk_tasks and sample_listed if threads
+ * are listed.
+ */
 SEC("iter/bpf_map_elem")
 int list_waiting(struct bpf_iter__bpf_map_elem *ctx)
 {
@@ -228,7 +233,9 @@ int list_waiting(struct bpf_iter__bpf_map_elem *ctx)
 	return 0;
 }
 
-/* Loaded in place of these where a listed thread cannot be found (before v6.2): reads every thread.
+/*
+ * Reads every thread. Loaded instead of the three others if threads cannot be looked up by pid
+ * (before v6.2).
  */
 SEC("iter/task")
 int sample_tasks_older(struct bpf_iter__task *ctx)
@@ -241,7 +248,7 @@ int sample_tasks_older(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Reads one thread of the list each time that it is called: for each element of `turns`. */
+/* Reads one thread of the list per call. The iterator calls it for each element of `turns`. */
 SEC("iter/bpf_map_elem")
 int sample_listed(struct bpf_iter__bpf_map_elem *ctx)
 {

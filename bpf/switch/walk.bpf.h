@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reading of threads for a snapshot: those on the list, or all threads where there is no list.
+ * Reads threads for a snapshot: the listed threads, or all threads if there is no list.
  */
 #ifndef NOCTULE_WALK_BPF_H
 #define NOCTULE_WALK_BPF_H
@@ -8,7 +8,7 @@
 #include "settle.bpf.h"
 
 enum {
-	/* Threads that are read by one reading of the iterator, at most. */
+	/* Maximum number of threads per run of the iterator. */
 	TURNS = 512,
 };
 
@@ -20,8 +20,8 @@ struct {
 } turns SEC(".maps");
 
 /*
- * Notes with its leader that the thread is there: the end of the process is then not that of the
- * leader. On another account than a leader's, `threads` says that it was noted.
+ * Records on the leader that the process has another thread, so that the exit of the leader does
+ * not end the process. On the account of another thread, `threads` caches that this was done.
  */
 static __always_inline struct task_account *mark_threads(struct task_struct *thread,
 							 struct task_account *account)
@@ -37,8 +37,8 @@ static __always_inline struct task_account *mark_threads(struct task_struct *thr
 }
 
 /*
- * The next number of the list; 0 where it is just being written: then the next snapshot reads it,
- * and all that follow.
+ * Returns the next entry of the list. Returns 0 for an entry that is still being written. In that
+ * case the rest is left for the next snapshot.
  */
 static __always_inline __u32 next_listed(void)
 {
@@ -57,7 +57,7 @@ static __always_inline __u32 next_listed(void)
 	return pid;
 }
 
-/* A thread of which user space was told that it is blocked has gone. */
+/* Reports that a thread no longer exists which user space last saw as blocked. */
 static __always_inline void report_gone(struct seq_file *seq, __u32 pid)
 {
 	__u32 scratch = SCRATCH_WALK;
@@ -72,28 +72,28 @@ static __always_inline void report_gone(struct seq_file *seq, __u32 pid)
 }
 
 /*
- * Whether there is room for all that is written of one thread. If not, the kernel hands on what
- * there is when it has seen that, and calls again for the same.
+ * Whether the buffer has room for all records of one thread. If not, the overflow makes the kernel
+ * return the buffer to the reader and call the program again for this thread.
  */
 static __always_inline bool has_room(struct seq_file *seq)
 {
 	if (seq->size - seq->count > (1 + packages) * sizeof(struct task_sample))
 		return true;
-	/* The last does not fit. */
+	/* One of these records does not fit. */
 	for (__u32 i = 0; i <= packages && i <= MOST_PACKAGES; i++)
 		bpf_seq_write(seq, &no_sample, sizeof(no_sample));
 	return false;
 }
 
-/* The account of a thread that the reader comes to; NULL where there is nothing to be read. */
+/* Returns the account of a visited thread, or NULL if there is nothing to read. */
 static __always_inline struct task_account *met(struct task_struct *task)
 {
 	struct task_account *account;
 
-	/* Whose cgroup is not set yet: it will be woken when it is. */
+	/* The cgroup of the thread is not set yet. It is when the thread is first woken. */
 	if (task_state(task) == TASK_NEW)
 		return NULL;
-	/* Before counting begins: no switch needs to make storage. */
+	/* Creates the storage before counting begins, so that no switch has to. */
 	if (!started_at) {
 		account_storage(task);
 		return NULL;
@@ -101,14 +101,14 @@ static __always_inline struct task_account *met(struct task_struct *task)
 	account = account_of(task);
 	if (!account || account->reported)
 		return NULL;
-	/* One that has its CPU since before the agent was seen to get none. */
+	/* The thread may have had its CPU since before the agent started. */
 	package_of(task, account);
 	if (waits_on && unlikely(!account->seen))
 		find_block(task, account);
 	return account;
 }
 
-/* Whether it can wait or run without being listed again by a switch. */
+/* Whether the thread can wait or run without being listed again by a switch. */
 static __always_inline bool is_runnable(struct task_struct *task)
 {
 	return !task_state(task) || is_on_cpu(task);
@@ -134,7 +134,9 @@ static __always_inline void look_at(struct seq_file *seq, struct task_struct *ta
 	if (task->pid != task->tgid && !account->threads)
 		mark_threads(task, account);
 	look_for_quota(task);
-	/* One that has not been read yet is a process, which has a row, or is blocked. */
+	/*
+	 * A thread that was never read is listed: it may be a process, which has a row, or blocked.
+	 */
 	if (is_runnable(task) || cgroup_of(task) != account->cgroup || !account->seen ||
 	    task->se.sum_exec_runtime > account->base.v[COUNTER_CPU_TIME])
 		list_thread(task, account);
@@ -155,10 +157,10 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 		row = bpf_map_lookup_elem(&carried, &key);
 		if (!row)
 			continue;
-		/* From here on another change lists it again. */
+		/* A later change lists the process again. */
 		exchange(&row->listed, 0);
 		__builtin_memcpy(sample, row, sizeof(*sample));
-		/* The next snapshot has what came after the moment of this one. */
+		/* The part after the moment of this snapshot belongs to the next one. */
 		if (sample->later_than == (__u32)sample_at && lists_threads && list_has_room() &&
 		    !exchange(&row->listed, 1))
 			list_number(task->tgid);
@@ -168,8 +170,8 @@ static __always_inline void write_carried(struct seq_file *seq, struct task_stru
 }
 
 /*
- * Writes the thread, with how long it has been waiting (0: it does not wait) and the part of that
- * which is charged now (`open`; NULL: none).
+ * Writes the thread with its current wait (`waiting_ns`; 0: it does not wait), and the part of the
+ * wait that is charged now (`open`; NULL: none).
  */
 static __always_inline void write_thread(struct seq_file *seq, struct task_struct *task,
 					 struct task_account *account, __u64 waiting_ns,
@@ -196,10 +198,10 @@ static __always_inline void write_thread(struct seq_file *seq, struct task_struc
 }
 
 /*
- * Reads a thread, for which there is room. The reader can lose its CPU between any two lines. At
- * most once: CPU time that is settled meanwhile can be missing from this snapshot, and is never
- * reported twice. So the carried sums are read first and marked as reported last, and a thread is
- * marked as seen before it is read.
+ * Reads a thread; the buffer has room for it. The reader can be preempted anywhere. CPU time is
+ * reported at most once: time that is settled meanwhile can be missing from this snapshot, but is
+ * never counted twice. The carried sums are therefore read first and marked as reported last, and a
+ * thread is marked as seen before it is read.
  */
 static __always_inline void sample_thread(struct seq_file *seq, struct task_struct *task,
 					  struct task_account *account)
@@ -211,17 +213,20 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 	struct division *part = NULL;
 	struct open open;
 
-	/* It was seen under another pid: by exec it took that of its leader. */
+	/* The thread was already read under another pid: by exec it took the pid of its leader. */
 	if (account->seen == at)
 		return;
 	sample = bpf_map_lookup_elem(&scratches, &scratch);
 	if (!sample)
 		return;
-	/* From here on a switch lists it again. */
+	/* A later switch lists the thread again. */
 	exchange(&account->listed, 0);
 	if (is_runnable(task))
 		list_thread(task, account);
-	/* A move that no hook saw at once (several threads, before v6.7): settled now. */
+	/*
+	 * Settles a move that the program at cgroup_attach_task missed (several threads, before
+	 * v6.7).
+	 */
 	divide_moved(task, DIVISION_WALK);
 	settle_moved(task, SCRATCH_WALK);
 	if (task->pid != task->tgid)
@@ -240,19 +245,19 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 }
 
 enum {
-	/* Threads of the queue of one CPU, at most. */
+	/* Maximum number of threads in the queue of one CPU. */
 	QUEUED = 4096,
 };
 
 struct queue_walk {
-	/* Where the queue begins and ends, and where the walk is. */
+	/* Head of the queue, and position of the walk. */
 	struct list_head *head;
 	struct list_head *at;
 };
 
 /*
- * Lists the next thread of a queue. The queue is not locked: the walk can end up in another queue,
- * or in freed memory. So only the pid is taken from it, and listing a thread that need not be read
+ * Lists the next thread of a queue. The queue is not locked, so the walk can end up in another
+ * queue or in freed memory. Only the pid is therefore taken from the entry. Listing a wrong thread
  * does no harm.
  */
 static long list_next_queued(__u32 index, struct queue_walk *walk)
@@ -280,8 +285,8 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 }
 
 /*
- * Lists the threads that are queued on the CPU: no switch has listed a thread that was woken and
- * has not run since.
+ * Lists the threads queued on the CPU: no switch has listed a thread that was woken and has not run
+ * since.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)
 {
