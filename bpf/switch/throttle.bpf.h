@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part of a wait that is due to CPU quota (CFS bandwidth control): the growth of the kernel's
- * own clock of the throttled queue between the two ends of the wait.
+ * The part of a wait that is due to CPU quota (CFS bandwidth control): the growth of the throttled
+ * clock of the queue between start and end of the wait.
  */
 #ifndef NOCTULE_THROTTLE_BPF_H
 #define NOCTULE_THROTTLE_BPF_H
@@ -11,22 +11,22 @@
 #include "exits.bpf.h"
 
 /*
- * Set by the walk when it meets a thread of a group that has a quota, and by the first that is
- * throttled; cleared by user space.
+ * Set when the walk finds a thread in a group with a quota, and when a thread is first throttled.
+ * Cleared by user space.
  */
 __u32 quotas_seen;
-/* While groups have quotas, as far as it is known: the begin of each wait is noted. */
+/* Whether groups are known to have quotas. While it is set, the start of each wait is recorded. */
 __u32 quotas_in_use;
 
 enum {
-	/* How many groups above its own the walk looks at. */
+	/* Maximum number of group levels that the walk checks. */
 	GROUP_DEPTH = 8,
 };
 
 /*
- * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). From then on a throttled
- * thread is one that was switched out for it; one that is woken, or that waits for others, gets the
- * CPU first. So throttles begin at a switch, and no hook at wake-ups is needed for them.
+ * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). Since then a thread is
+ * only throttled when it is switched out. A thread that is woken, or that waits for others, first
+ * gets the CPU. Throttling thus begins at a switch and needs no program at wake-ups.
  */
 static __always_inline bool throttles_threads(void)
 {
@@ -35,7 +35,7 @@ static __always_inline bool throttles_threads(void)
 	return bpf_core_field_exists(task->throttled);
 }
 
-/* Whether the quota of its group, or of one above, can run out under the thread. */
+/* Whether the thread's group or one of its ancestors has a quota. */
 static __always_inline bool has_quota(struct task_struct *task)
 {
 	struct sched_entity *entity = &task->se;
@@ -52,8 +52,8 @@ static __always_inline bool has_quota(struct task_struct *task)
 }
 
 /*
- * How long the thread's queue was throttled, by the quota of its group or of one above, up to the
- * last end of a throttle; `going_on`: and in the one that lasts.
+ * Returns how long the thread's queue was throttled, by the quota of its group or of an ancestor,
+ * up to the end of the last throttling. `going_on`: includes the current one.
  */
 static __always_inline __u64 throttled_time(struct cfs_rq *queue, __u64 clock, bool going_on)
 {
@@ -96,8 +96,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * A queue is throttled although no quota was known: a group with one came since the last walk. User
- * space is to see wake-ups from now on. Not inlined: it is rare.
+ * Called if a queue is throttled although no quota was known: a group got a quota since the last
+ * walk. User space must attach the program at wake-ups. Not inlined, because it rarely runs.
  */
 static __noinline void find_quota(void)
 {
@@ -106,7 +106,7 @@ static __noinline void find_quota(void)
 	wake_user_space();
 }
 
-/* A wait begins: notes how long its queue was throttled until then. */
+/* Records the throttled time of the queue at the start of a wait. */
 static __always_inline void begin_throttle(struct task_struct *task, struct task_account *account,
 					   __u64 clock)
 {
@@ -118,9 +118,9 @@ static __always_inline void begin_throttle(struct task_struct *task, struct task
 }
 
 /*
- * The same of a queue that the thread is not in, by address: of another CPU, or of the group that
- * it has left. 0 where it cannot be read (before v6.6). A function that is not static is verified
- * once.
+ * Like throttled_time(), for a queue that the thread is not in: on another CPU, or of the group
+ * that it left. Returns 0 if the time cannot be read (before v6.6). It is a global function, which
+ * the verifier checks once.
  */
 __noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
 {
@@ -135,9 +135,9 @@ __noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
 }
 
 /*
- * The throttled part of a wait, `going_on` or not, up to now. The queue that was noted is another
- * one when the thread has just been moved to another group, and may have got a CPU before the hook
- * of the move runs: the wait until then was in the old queue.
+ * Returns the throttled part of a wait up to now. `going_on`: the wait has not ended. The thread
+ * may have moved to another group and may have got a CPU before the program of the move ran. In
+ * that case the wait was in the recorded queue, not in the current one.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
 					    __u64 clock, bool going_on)
@@ -151,19 +151,21 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 		time = throttled_time(queue_of(task), clock, going_on);
 	else
 		time = throttled_time_of_other(account->queue, clock);
-	/* Negative: the queue was throttled when the thread came, and the thread does not wait for
-	   the end of that (v6.18: until it returns to user mode). */
+	/*
+	 * Negative: the queue was already throttled when the thread arrived, and the thread does
+	 * not wait for the end of that (v6.18: until it returns to user mode).
+	 */
 	growth = time - account->throttled_at;
 	if (growth <= 0)
 		return 0;
-	/* From here on the rest of the wait counts. */
+	/* Only the rest of the wait counts from now on. */
 	account->throttled_at += growth;
 	return growth;
 }
 
 /*
- * The thread goes on waiting in the queue of its group on another CPU, which is throttled by
- * itself. Where the time of that cannot be read, the rest of the wait counts as not throttled.
+ * The thread continues to wait on another CPU, where the queue of its group is throttled
+ * separately. If its throttled time cannot be read, the rest of the wait counts as not throttled.
  */
 static __always_inline void change_queue(struct task_struct *task, struct task_account *account,
 					 __u64 clock, __u32 cpu)
@@ -183,7 +185,9 @@ static __always_inline void change_queue(struct task_struct *task, struct task_a
 	account->throttle_noted = 1;
 }
 
-/* The thread goes on waiting in the queue of another group, perhaps throttled by the quota of that.
+/*
+ * The thread continues to wait in the queue of another group, which may be throttled by its own
+ * quota.
  */
 static __always_inline void enter_queue(struct task_struct *task, struct task_account *account)
 {

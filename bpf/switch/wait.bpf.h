@@ -2,9 +2,9 @@
 /*
  * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
  * records when a thread was queued (sched_info.last_queued) and the sum of all its waits
- * (run_delay). From both a switch computes how long the next thread waited, without a hook at
- * wake-ups. The sum that is charged here equals run_delay, plus the elapsed part of a long wait
- * that has not ended.
+ * (run_delay). A switch computes the wait of the next thread from both, without a program at
+ * wake-ups. The sum charged here equals run_delay, plus the elapsed part of a long wait in
+ * progress.
  */
 #ifndef NOCTULE_WAIT_BPF_H
 #define NOCTULE_WAIT_BPF_H
@@ -20,32 +20,34 @@ const volatile bool waits_on = true;
 
 enum {
 	/*
-	 * A real-time thread that waits for longer than that behind a lower class has used up its
+	 * A real-time thread that waits longer than this behind a lower class has used up its
 	 * budget: otherwise it gets the CPU as soon as the kernel can be preempted.
 	 */
 	HELD_NS = 1000000,
-	/* A wait that has lasted for that long is charged while it goes on. */
+	/* A wait that lasts this long is charged while it is still in progress. */
 	LONG_WAIT_NS = 10000000,
-	/* Of the thread that each CPU has to move others: the highest of all. */
+	/*
+	 * Priority of the stopper thread, which migrates other threads. It is the highest priority.
+	 */
 	STOPPER_PRIO = 0,
-	/* A note that was made with a migration is no later than that. */
+	/* Maximum time between a migration and the last_queued that it sets. */
 	PHANTOM_NS = 1000000,
 };
 
-/* sched_switch has the state of `prev` as its last argument: 9c2136be0878, v5.18. */
+/* Since v5.18 (9c2136be0878) sched_switch has the state of `prev` as its last argument. */
 const volatile bool has_prev_state = false;
 
 /*
- * The state in which the thread leaves its CPU; 0: it is still runnable. `preempt` alone does not
- * say so: it is set only where the kernel itself was preempted. A waker can have changed __state
- * since the scheduler decided; the argument has the state of the decision.
+ * Returns the state in which the thread leaves its CPU; 0: still runnable. `preempt` is not enough,
+ * because it is set only if the kernel itself was preempted. A waker can change __state after the
+ * scheduler's decision, while the argument has the state at the decision.
  */
 static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preempt,
 					     struct task_struct *prev)
 {
 	if (preempt)
 		return 0;
-	/* Volatile: must not be read before the kernel is known to have it. */
+	/* Volatile: the argument must not be read before the kernel is known to have it. */
 	if (has_prev_state)
 		return *(volatile unsigned long long *)&ctx[3];
 	return task_state(prev);
@@ -58,7 +60,10 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 						       const struct moment *to, bool going_on)
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
-	/* A lock that a thread of a higher class waits for lends that for the end of the wait. */
+	/*
+	 * Not `prio`: a lock that a thread of a higher class waits for lends its priority to the
+	 * end of the wait.
+	 */
 	enum rank rank = rank_of_prio(account->held ? task->prio : task->normal_prio);
 	__u64 throttled = 0;
 
@@ -87,15 +92,15 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	__builtin_memset(it->parts, 0, sizeof(it->parts));
 	it->unnamed = 0;
 	/*
-	 * Throttled time is taken to lie at the beginning of the wait: the quota of a group runs
-	 * out while it runs.
+	 * Throttled time is assumed at the start of the wait, because the quota of a group runs out
+	 * while the group runs.
 	 */
 	it->parts[PART_THROTTLE] = throttled;
 	it->from = from + throttled;
 	return it;
 }
 
-/* Charges the wait of the thread up to now, on a CPU whose run queue is locked. */
+/* Charges the wait of the thread up to now. The run queue of the CPU is locked. */
 static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
 					__u64 victim, struct past *past, __u32 cpu, __u64 from,
 					const struct moment *now)
@@ -104,7 +109,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 	struct slice *newest = &past->ring[(past->count - 1) % PLACES];
 	struct division *it;
 
-	/* The most common: one runner had the CPU all the time. */
+	/* The most common case: one runner had the CPU all the time. */
 	if (likely(past->count && newest->began.clock <= from && !account->throttle_noted &&
 		   !account->held && task->normal_prio >= MAX_RT_PRIO)) {
 		__u64 culprit = group_of(newest->runner);
@@ -112,7 +117,7 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 		__u64 ns = now->clock - from;
 		struct blame *row;
 
-		/* Mostly nothing, and a division takes as long as all the rest. */
+		/* Usually nothing was taken, and a division takes as long as all the rest. */
 		if (newest->began.stolen != now->stolen) {
 			struct taken taken =
 				taken_from(newest, now, ns, now->clock - newest->began.clock);
@@ -149,15 +154,15 @@ static __always_inline void skip_waits(struct task_account *account, __u64 total
 	account->before = total;
 }
 
-/* Whether last_queued is only the moment of a migration during which the thread slept. */
+/* Whether last_queued is only the time of a migration during sleep. */
 static __always_inline bool is_phantom(struct task_account *account, __u64 queued)
 {
 	return account->phantom && queued < account->phantom_at + PHANTOM_NS;
 }
 
 /*
- * A wait of the thread, which is of the group `victim`, ended at `end`: the last `here` ns of
- * `total`, which are all its waits until then. Its length is unknown if it is a phantom.
+ * Ends a wait of the thread in the group `victim`. `total`: all its waits up to `end`; `here`: the
+ * part of them since it was queued on this CPU. For a phantom the length is unknown.
  */
 static __always_inline void finish_wait(struct task_struct *task, struct task_account *account,
 					__u64 victim, struct past *past, __u32 cpu,
@@ -173,12 +178,12 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 		count_loss(LOSS_WAIT_START);
 	} else {
 		account->before = total;
-		/* Not positive when a walk has charged more than this clock has reached. */
+		/* Not positive if a walk has charged more than this clock has reached. */
 		if (likely(waited > 0)) {
 			account->charged += waited;
 			if ((__u64)waited < here)
 				here = waited;
-			/* The part of earlier waits whose end no program has seen. */
+			/* The part of earlier waits whose end no program saw. */
 			account->total.v[COUNTER_WAIT_UNATTRIBUTED] += waited - here;
 			charge_wait(task, account, victim, past, cpu, end->clock - here, end);
 		}
@@ -191,7 +196,7 @@ static __always_inline void finish_wait(struct task_struct *task, struct task_ac
 	account->throttle_noted = 0;
 }
 
-/* The thread gets the CPU: its wait ends. */
+/* The thread gets the CPU, so its wait ends. */
 static __always_inline void end_wait(struct task_struct *task, struct task_account *account,
 				     __u64 victim, struct past *past, __u32 cpu,
 				     const struct moment *now)
@@ -205,7 +210,7 @@ static __always_inline void end_wait(struct task_struct *task, struct task_accou
 		    is_phantom(account, queued));
 }
 
-/* The thread is preempted: it stays runnable, and waits from now on. */
+/* The thread is preempted: it stays runnable and starts to wait. */
 static __always_inline void begin_wait(struct task_struct *task, struct task_account *account,
 				       runner next, __u64 clock)
 {
@@ -230,9 +235,9 @@ static __always_inline void begin_wait(struct task_struct *task, struct task_acc
 }
 
 /*
- * Whether the thread sleeps until the stopper thread of its CPU has moved it, which wakes it right
- * after: its wait begins with the migration. It executes a program, or has taken the CPU out of
- * those that it may use.
+ * Whether the thread sleeps until the stopper thread of its CPU has migrated it. The stopper wakes
+ * it right after, so its wait begins with the migration. The cause is an exec, or a new affinity
+ * that excludes the CPU.
  */
 static __always_inline bool awaits_migration(struct task_struct *task, __u32 cpu)
 {
@@ -251,7 +256,7 @@ static __always_inline bool awaits_migration(struct task_struct *task, __u32 cpu
 	return !(bits >> cpu % 64 & 1);
 }
 
-/* A queued thread migrates to another CPU: charges its wait on the old one. */
+/* A queued thread migrates to another CPU: charges its wait on the old CPU. */
 static __always_inline void move_wait(struct task_struct *task, struct task_account *account,
 				      __u32 to)
 {
@@ -266,13 +271,13 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 		return;
 	rq = queue_of(task)->rq;
 	moment_of(rq, &now);
-	/* The scheduler has dequeued it, and added its wait to run_delay. */
+	/* The scheduler has dequeued the thread, and added its wait to run_delay. */
 	note_dequeued(account, now.clock);
 	total = run_delay(task, account);
 	from = cpu_of(rq);
 	/*
-	 * It sleeps with delayed dequeue, and last_queued is set all the same. A wake-up does not
-	 * set it anew, and is not always seen: the length of its next wait is unknown.
+	 * The thread is asleep with delayed dequeue, but last_queued is set. A wake-up does not set
+	 * it again, and is not always seen. The length of the next wait is unknown.
 	 */
 	if (scheduler_notes && bpf_core_field_exists(task->se.sched_delayed) &&
 	    task->se.sched_delayed && !awaits_migration(task, from)) {
@@ -302,20 +307,22 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	change_queue(task, account, now.clock, to);
 }
 
-/* A wait that has not ended. */
+/* A wait in progress. */
 struct open {
 	struct rq *rq;
-	/* When it began in this queue, by the clock of that. */
+	/* When it began in this queue, by the clock of the queue's CPU. */
 	__u64 queued;
 	/* How long it has been in this queue. */
 	__u64 here;
-	/* The waits that the thread had before it came into this queue, together. */
+	/* Sum of the thread's waits before it entered this queue. */
 	__u64 delay;
 	struct moment now;
 	__u32 cpu;
 };
 
-/* Whether the thread waits at `at` (CLOCK_MONOTONIC), and since when. The run queue is not locked.
+/*
+ * Whether the thread is waiting at `at` (CLOCK_MONOTONIC). If so, fills `it`. The run queue is not
+ * locked.
  */
 static __always_inline bool read_open(struct task_struct *task, struct task_account *account,
 				      __u64 at, struct open *it)
@@ -342,25 +349,25 @@ static __always_inline bool read_open(struct task_struct *task, struct task_acco
 }
 
 /*
- * How long the thread has been runnable without running, also before the agent started (then since
- * it came to its CPU).
+ * Returns how long the thread has been runnable without running. This includes time before the
+ * agent started, since the thread was queued on its CPU.
  */
 static __always_inline __u64 length_of(const struct open *it, const struct task_account *account)
 {
-	/* The waits since its last end, on other CPUs too. */
+	/* The wait since its last end, including the time on other CPUs. */
 	__s64 whole = it->delay + it->here - account->before;
 
 	return whole > (__s64)it->here ? whole : it->here;
 }
 
 /*
- * Divides the elapsed part of a wait that has not ended, up to the moment of `open`, if it is at
- * least `least`; the caller adds the parts to the sums of the group and the process. Returns NULL
- * where there is nothing to charge.
+ * Divides the elapsed part of a wait in progress, up to the moment of `open`, if the part is at
+ * least `least`. The caller adds the parts to the sums of the group and the process. Returns NULL
+ * if there is nothing to charge.
  *
- * The run queue is not locked: the thread can get its CPU meanwhile. Then the claim is given back.
- * Within some nanoseconds between two instructions of the hook the part is charged twice; the next
- * waits of the thread are charged less by the same amount.
+ * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
+ * given back. In a window of some nanoseconds between two instructions of the switch program, the
+ * part is charged twice. The next waits of the thread are then charged less by that amount.
  */
 static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct task_account *account, __u32 number,
@@ -394,7 +401,7 @@ static __always_inline struct division *divide_open(struct task_struct *task,
 	return it;
 }
 
-/* The same of a thread of which it is not known whether it waits. */
+/* Like divide_open(), for a thread that may not be waiting. */
 static __always_inline struct division *open_wait(struct task_struct *task,
 						  struct task_account *account, __u32 number,
 						  __u64 at, __u64 least)
@@ -407,9 +414,9 @@ static __always_inline struct division *open_wait(struct task_struct *task,
 }
 
 /*
- * Returns the waits that nobody has charged, of a thread that does not wait now: the kernel skipped
- * the program at the end of a wait. They count as charged from here on. A switch charges before the
- * scheduler counts, so this reads in the other order.
+ * Returns the uncharged waits of a thread that is not waiting now, and marks them as charged. The
+ * kernel skipped the program at the end of such a wait. A switch charges before the scheduler
+ * updates run_delay, so this function reads in the opposite order.
  */
 static __always_inline __u64 take_unseen(struct task_struct *task, struct task_account *account)
 {
@@ -427,9 +434,10 @@ static __always_inline __u64 take_unseen(struct task_struct *task, struct task_a
 }
 
 /*
- * No program ran at the switch to `prev`: it was before the programs were attached, or the kernel
- * has skipped one. The scheduler has recorded the moment of the switch (last_arrival), but not for
- * the idle task. The wait that ended with it is the growth of run_delay since the end before.
+ * Called if no program ran at the switch to `prev`: the switch was before the programs were
+ * attached, or the kernel skipped a program. The scheduler recorded the time of the switch
+ * (last_arrival), but not for the idle task. The length of the wait is the growth of run_delay
+ * since the end of the previous wait.
  */
 static __always_inline void note_unseen(struct past *past, struct task_struct *prev, __u32 cpu,
 					const struct moment *now, __u64 offset)
@@ -457,8 +465,8 @@ static __always_inline void note_unseen(struct past *past, struct task_struct *p
 }
 
 /*
- * A thread gets the CPU, or the idle task. `account`: of the thread, NULL if it has none.
- * `offset`: CLOCK_MONOTONIC - the clock of the CPU.
+ * A thread or the idle task gets the CPU. `account`: the account of `next`, or NULL. `offset`:
+ * CLOCK_MONOTONIC minus the clock of the CPU.
  */
 static __always_inline runner account_next(struct task_struct *prev, struct task_struct *next,
 					   struct task_account *account, __u32 cpu,
@@ -474,7 +482,7 @@ static __always_inline runner account_next(struct task_struct *prev, struct task
 	if (next->pid) {
 		__u64 group = group_of_thread(next, account);
 
-		/* Else the next end of a wait charges this one too. */
+		/* Without an account, the next end of a wait also charges this one. */
 		if (likely(account)) {
 			__u64 before = account->before;
 
