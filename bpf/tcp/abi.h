@@ -29,32 +29,35 @@ enum close_reason {
 };
 
 enum tcp_flag {
-	/* A connection of Multipath TCP has it as one of its ways. */
+	/* The socket is a subflow of a Multipath TCP connection. */
 	TCP_MULTIPATH = 1 << 0,
-	/* The side that ended the connection, where one did. */
+	/* Which side ended the connection, if either did. */
 	TCP_CLOSED_HERE = 1 << 1,
 	TCP_CLOSED_THERE = 1 << 2,
 };
 
 struct tcp_event {
 	struct event_head head;
-	/* Number of the socket; 0: it has no account. */
+	/* Number of the socket; 0 if it has no account. */
 	__u64 socket;
 	struct socket_ends ends;
-	/* Of the connecting, or of the connection; 0: not known. */
+	/* Duration of the connection attempt, or of the connection; 0 if unknown. */
 	__u64 duration_ns;
-	/* Payload, each byte once: what the other end has acknowledged, and what came. */
+	/* Payload bytes, without retransmissions: acknowledged by the peer, and received. */
 	__u64 sent;
 	__u64 received;
-	/* Segments that were sent again: at a retransmit those of now, at the end all. */
+	/*
+	 * Retransmitted segments: in a retransmit event those of the event, at the end of a
+	 * connection all.
+	 */
 	__u32 retransmits;
-	/* Those of them that this host dropped itself: a queue was full. */
+	/* Retransmitted segments that this host dropped itself, because a queue was full. */
 	__u32 failed;
-	/* Smoothed round-trip time; 0: none was measured. */
+	/* Smoothed round-trip time; 0 if it was not measured. */
 	__u32 rtt_us;
-	/* errno that the application gets; 0: none. */
+	/* errno that the application receives; 0: none. */
 	__u32 error;
-	/* enum connect_error; at the end of a connection enum close_reason. */
+	/* enum connect_error; enum close_reason at the end of a connection. */
 	__u32 reason;
 	/* enum tcp_flag. */
 	__u32 flags;
@@ -62,7 +65,7 @@ struct tcp_event {
 
 _Static_assert(sizeof(struct tcp_event) == 176, "implicit padding");
 
-/* What happened to the sockets of a cgroup. */
+/* TCP counts of a cgroup. */
 struct tcp_row {
 	__u64 connects;
 	__u64 failures[CONNECT_ERRORS];
@@ -72,24 +75,27 @@ struct tcp_row {
 	__u64 retransmits;
 	__u64 sent;
 	__u64 received;
-	/* Number of the last look at all open sockets that has met one; what it has met. */
+	/*
+	 * Number of the last scan of all open sockets that found a socket of the cgroup. The next
+	 * two fields are results of that scan.
+	 */
 	__u64 look;
-	/* Connections that are established. */
+	/* Established connections. */
 	__u64 connections;
-	/* Sockets that listen. */
+	/* Listening sockets. */
 	__u64 listeners;
 };
 
-/* How long connecting took. */
+/* Histogram of the time to connect. */
 struct connect_times {
 	__u32 buckets[HISTOGRAM_BUCKETS];
 };
 
-/* Whereto a cgroup connects. */
+/* A destination to which a cgroup connects. */
 struct destination_key {
 	__u64 cgroup;
 	__u8 address[16];
-	/* Network order. */
+	/* Network byte order. */
 	__u16 port;
 	__u16 family;
 	__u32 reserved;
@@ -106,23 +112,26 @@ struct destination_row {
 	__u64 received;
 };
 
-/* A socket that is there, as a look lists it. */
+/* Flags of an open socket, as listed by a scan. */
 enum socket_flag {
 	SOCKET_LISTENS = 1 << 0,
-	/* Connected from this side. */
+	/* Connected by this side. */
 	SOCKET_CONNECTS = 1 << 1,
-	/* Connected from the other side. */
+	/* Connected by the peer. */
 	SOCKET_ACCEPTED = 1 << 2,
 	SOCKET_ESTABLISHED = 1 << 3,
-	/* Its events are wanted. */
+	/* Its events are reported. */
 	SOCKET_WANTED = 1 << 4,
-	/* That it is established was not seen, and is made up for. */
+	/* No program saw that the connection was established, so it was reported late. */
 	SOCKET_BEGUN_LATE = 1 << 5,
-	/* Its request (SYN) is counted in the kernel's sum of acknowledged bytes. */
+	/* The kernel's sum of acknowledged bytes includes the SYN. */
 	SOCKET_SYN_COUNTED = 1 << 6,
-	/* A connection of Multipath TCP has it as one of its ways. */
+	/* The socket is a subflow of a Multipath TCP connection. */
 	SOCKET_MULTIPATH = 1 << 7,
-	/* The kernel could not time the handshake: what it has instead stays in the average. */
+	/*
+	 * The kernel could not time the handshake. Its substitute value remains in the smoothed
+	 * average.
+	 */
 	SOCKET_RTT_UNKNOWN = 1 << 8,
 };
 

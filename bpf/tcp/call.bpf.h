@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What only the calls themselves show, where the kernel has fexit: that connecting failed before
- * anything was sent (no route, no port), which changes no state, and who accepts. And who connects,
- * if that was skipped.
+ * Data that only the system calls themselves show, on kernels with fexit: a connect that fails
+ * before anything is sent (no route, no port), which changes no state; and the process that accepts
+ * a connection. Also the process that connects, if the state change was skipped.
  */
 #ifndef NOCTULE_TCP_CALL_BPF_H
 #define NOCTULE_TCP_CALL_BPF_H
@@ -17,7 +17,10 @@ struct socket_name {
 	__u32 v6[4];
 };
 
-/* The other end as it was asked for: the socket does not have it, or no longer. */
+/*
+ * Reads the peer from the arguments of connect, because the socket does not have it, or no longer
+ * has it.
+ */
 static __always_inline void read_target(struct socket_ends *ends, const struct socket_name *name)
 {
 	__u32 *peer = (__u32 *)ends->peer;
@@ -35,10 +38,13 @@ static __always_inline void read_target(struct socket_ends *ends, const struct s
 	}
 }
 
-/* Set by user space when every change of state is seen. */
+/* Set by user space once all programs at state changes are attached. */
 bool changes_are_seen;
 
-/* That the socket connects was not seen; who calls is known here too. The socket is locked. */
+/*
+ * Called if no program saw that the socket connects. The calling process is known here too. The
+ * socket is locked.
+ */
 static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -47,7 +53,7 @@ static __always_inline void connect_late(struct sock *sk, struct tcp_sock *tcp)
 
 	if (!changes_are_seen || state == TCP_CLOSE || was_made(sk, SOCKET_CONNECTS))
 		return;
-	/* In the other case it is of a connection before, of which the end was not seen. */
+	/* Otherwise the account belongs to an earlier connection, whose end no program saw. */
 	if (state != TCP_SYN_SENT && account && account->flags & SOCKET_ESTABLISHED)
 		return;
 	account = make_account(sk, task, SOCKET_CONNECTS);
@@ -68,10 +74,10 @@ static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, con
 	struct tcp_event event = {};
 
 	bpf_probe_read_kernel(&name, sizeof(name), to);
-	/* The function for IPv4 was called by that for IPv6, and has reported it. */
+	/* The IPv6 function called the IPv4 function, which has already reported the failure. */
 	if (v6 && is_mapped(name.v6))
 		return;
-	/* It has an account already if it had got as far as to its request. */
+	/* The socket already has an account if it got as far as its SYN. */
 	account = known_account(sk);
 	if (!account || !(account->flags & SOCKET_CONNECTS)) {
 		account = account_for(sk, task, SOCKET_CONNECTS);
@@ -100,7 +106,7 @@ static __always_inline void return_from_connect(struct sock *sk, const void *to,
 		connect_late(sk, tcp);
 }
 
-/* The process that accepts a connection owns it; another one may listen. */
+/* The process that accepts a connection owns it. Another process may be the listener. */
 static __always_inline void return_from_accept(struct sock *sk)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -115,7 +121,7 @@ static __always_inline void return_from_accept(struct sock *sk)
 		own_multipath(above, task);
 	account = known_account(sk);
 	if (!account) {
-		/* It came in before the agent, and waited. */
+		/* The connection came in before the agent started, and waited. */
 		adopt(sk, tcp, task);
 		return;
 	}

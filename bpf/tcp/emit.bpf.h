@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Events of sockets: when one is reported, and how it is filled in.
+ * Socket events: whether an event is reported, and how its record is filled.
  */
 #ifndef NOCTULE_TCP_EMIT_BPF_H
 #define NOCTULE_TCP_EMIT_BPF_H
@@ -9,7 +9,7 @@
 #include "multipath.bpf.h"
 #include "owner.bpf.h"
 
-/* Process, OOM and TCP events; the ring of the object lifecycle. */
+/* Process, OOM and TCP events. The ring buffer is shared with the object lifecycle. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 22); /* set at load */
@@ -66,7 +66,7 @@ static __always_inline enum connect_error reason_of(__u32 error)
 	}
 }
 
-/* `event` has its error and the reason already. */
+/* `event` already has its error and reason. */
 static __always_inline void report_failure(struct socket_account *account, struct tcp_event *event)
 {
 	__u32 reason = event->reason;
@@ -75,11 +75,14 @@ static __always_inline void report_failure(struct socket_account *account, struc
 		return;
 	if (account->since)
 		event->duration_ns = event->head.time - account->since;
-	/* Always true, which the verifier does not see and the compiler does. */
+	/*
+	 * Always true. The compiler can prove that and would drop the check, but the verifier needs
+	 * it.
+	 */
 	barrier_var(reason);
 	if (reason < CONNECT_ERRORS)
 		add_to(tcp_row(account->owner.cgroup)->failures[reason], 1);
-	/* Of one that is reported late the socket does not have the other end any more. */
+	/* A failure that is reported late no longer has the peer's address. */
 	if (event->ends.peer_port)
 		add_to(destination_row(account, &event->ends)->failures, 1);
 	else
@@ -89,8 +92,9 @@ static __always_inline void report_failure(struct socket_account *account, struc
 }
 
 /*
- * What the application could learn before it closed the socket: an ICMP error that comes while it
- * is in a call ends nothing. It is kept until it is asked for, and it is in the queue of errors.
+ * Returns the error that the application could have read before it closed the socket. An ICMP error
+ * during a call does not end the connection attempt. It is kept until the application reads it, and
+ * is in the error queue.
  */
 static __always_inline __u32 error_so_far(struct sock *sk)
 {
@@ -105,7 +109,7 @@ static __always_inline __u32 error_so_far(struct sock *sk)
 		return 0;
 	last = BPF_CORE_READ(sk, sk_error_queue.prev);
 	block = (void *)last->cb;
-	/* Not a time stamp. */
+	/* An entry that is not an error, such as a timestamp. */
 	if (BPF_CORE_READ(block, ee.ee_origin) > SO_EE_ORIGIN_ICMP6)
 		return 0;
 	return BPF_CORE_READ(block, ee.ee_errno);

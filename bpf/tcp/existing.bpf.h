@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sockets that were there before the agent.
+ * Sockets that are older than the agent.
  */
 #ifndef NOCTULE_TCP_EXISTING_BPF_H
 #define NOCTULE_TCP_EXISTING_BPF_H
 
 #include "late.bpf.h"
 
-/* While sockets are looked for: who listens on a port of a network namespace. */
+/* During a survey of sockets: the listener of a port in a network namespace. */
 struct listener_key {
 	__u64 netns;
 	__u32 port;
@@ -37,7 +37,7 @@ static __always_inline __u32 existing_flags(int state)
 	}
 }
 
-/* What is there of a socket counts from now on. */
+/* Starts to count the socket from its current values. */
 static __always_inline void take_over(struct socket_account *account, struct sock *sk,
 				      struct tcp_sock *tcp, int state)
 {
@@ -47,14 +47,14 @@ static __always_inline void take_over(struct socket_account *account, struct soc
 		account->flags |= SOCKET_SYN_COUNTED;
 	account->settled = read_payload(tcp, account->flags, state);
 	enlist(account, sk);
-	/* Its last change of state may have found no account. */
+	/* The last state change of the socket may have found no account. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && state != TCP_CLOSE) {
 		delist(account);
 		bpf_sk_storage_delete(&sockets, sk);
 	}
 }
 
-/* The first process that has it open owns it. */
+/* The first process found with an open descriptor of the socket owns it. */
 static __always_inline void adopt(struct sock *sk, struct tcp_sock *tcp, struct task_struct *owner)
 {
 	int state = sk->__sk_common.skc_state;
@@ -86,8 +86,8 @@ static __always_inline void note_listener(const struct sock *sk,
 }
 
 /*
- * Nobody has it in a file: it waits to be accepted, and is of who listens; or Multipath TCP uses
- * it; or it is on its way to another process, and nobody's.
+ * Adopts a socket that is in no file. It waits to be accepted, and belongs to the listener; or
+ * Multipath TCP uses it; or it is on its way to another process and has no owner.
  */
 static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock *tcp)
 {
@@ -103,7 +103,7 @@ static __always_inline void adopt_without_file(struct sock *sk, struct tcp_sock 
 	owner = above ? &above->process : NULL;
 	if (!owner && !sk->sk_socket) {
 		owner = bpf_map_lookup_elem(&listeners, &key);
-		/* The end of a connection that its process has closed. */
+		/* A remaining connection that its process has already closed. */
 		if (!owner || state == TCP_SYN_SENT || has_sent_end(state))
 			return;
 		flags |= SOCKET_ACCEPTED;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Changes of state that no program saw: found when the socket is destroyed, or by the iterator that
- * reads all sockets at each tick.
+ * State changes that no program saw. They are detected when the socket is destroyed, or by the
+ * iterator that reads all sockets at each tick.
  */
 #ifndef NOCTULE_TCP_LATE_BPF_H
 #define NOCTULE_TCP_LATE_BPF_H
 
 #include "state.bpf.h"
 
-/* When it was is not known; nor is why, if the application has asked for the error. */
+/*
+ * Reports a failed connect late. The time is unknown, and so is the reason if the application has
+ * already read the error.
+ */
 static __always_inline void fail_late(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct tcp_event event = {};
@@ -29,9 +32,8 @@ static __always_inline void end_late(struct socket_account *account, struct tcp_
 }
 
 /*
- * Whatever a socket is that is given back, it has ended; what is not reported of it by now was
- * skipped, and most often just now: a timer that interrupts a program answers hundreds of
- * connections before the program goes on.
+ * Reports a missed end when the kernel frees a socket. Most missed changes happened just before: a
+ * timer that interrupts a program answers hundreds of connections before the program continues.
  */
 static __always_inline void give_back(struct socket_account *account, struct sock *sk,
 				      struct tcp_sock *tcp)
@@ -49,7 +51,7 @@ static __always_inline void give_back(struct socket_account *account, struct soc
 	end_late(account, tcp);
 }
 
-/* The kernel gives the socket back. Of most everything was reported before. */
+/* The kernel frees the socket. In most cases everything was reported before. */
 static __always_inline void destroy(struct sock *sk)
 {
 	struct socket_account *account = known_account(sk);
@@ -63,9 +65,9 @@ static __always_inline void destroy(struct sock *sk)
 }
 
 /*
- * Replaces changes of state of a socket in a file of `task` that no program saw. The kernel calls
- * the hook before it stores the state: where the state says more than the account, the hook was
- * skipped. Only of a socket that begins to listen does the account say more for a moment.
+ * Reports state changes that no program saw, for a socket in a file of `task`. The kernel runs the
+ * program before it stores the state. If the state is further than the account, the program was
+ * skipped. Only for a socket that begins to listen is the account briefly ahead.
  */
 static __always_inline void catch_up(struct socket_account *account, struct sock *sk,
 				     struct tcp_sock *tcp, struct task_struct *task)
@@ -73,26 +75,28 @@ static __always_inline void catch_up(struct socket_account *account, struct sock
 	int state = sk->__sk_common.skc_state;
 	bool established = was_established(tcp, state);
 
-	/* A copy has the state of the listener until its birth is reported. */
+	/* A copy has the state of the listener until the new connection is reported. */
 	if ((is_copy(account, sk) && !established) || !is_own(account, sk))
 		return;
 	if (established && begins_late(account))
 		begin_late(account, tcp);
-	/* Who accepted it was not seen: as of one that is older, the first that has it open. */
+	/*
+	 * No program saw the accept. As for older sockets, the first process found with it owns it.
+	 */
 	accept_by(task, account, tcp);
-	/* It may have ended while it was made to begin. */
+	/* The connection may have ended while its start was reported. */
 	if (sk->__sk_common.skc_state == TCP_CLOSE && account->flags & SOCKET_ESTABLISHED) {
 		account->since = 0;
 		end_connection(account, tcp, TCP_CLOSE);
 	}
 }
 
-/* Set by user space for one look at all sockets, after one at all files. */
+/* Set by user space for one scan of all sockets, after a scan of all files. */
 bool catches_up;
 
 /*
- * The same for a socket that Multipath TCP uses: it is in no file. What was skipped of its end is
- * reported when the kernel gives it back.
+ * Like catch_up(), for a subflow of Multipath TCP, which is in no file. A missed end is reported
+ * when the kernel frees the socket.
  */
 static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
 {
@@ -103,7 +107,7 @@ static __always_inline void catch_up_way(struct sock *sk, struct tcp_sock *tcp)
 		return;
 	if (!was_established(tcp, sk->__sk_common.skc_state) || !is_own(account, sk))
 		return;
-	/* Who has accepted it is known after the next look at files. */
+	/* The process that accepted it is known after the next scan of files. */
 	if (begins_late(account)) {
 		begin_late(account, tcp);
 		return;

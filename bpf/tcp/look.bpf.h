@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * User space looks through all open sockets at each tick: their payload is settled, and they are
- * counted by group. What is open is a result of each look and no difference of begins and ends, so
- * an end that no program saw is in it for a tick at most.
+ * User space scans all open sockets at each tick. The scan settles their payload and counts them by
+ * group. The number of open sockets is the result of each scan, not a difference of starts and
+ * ends. An end that no program saw is therefore wrong for one tick at most.
  */
 #ifndef NOCTULE_TCP_LOOK_BPF_H
 #define NOCTULE_TCP_LOOK_BPF_H
@@ -12,10 +12,10 @@
 #include "row.bpf.h"
 
 /*
- * What is not settled yet. Two can settle at once, and the one that comes late have read less than
- * the other. The last sum is exact, and can be less than one that was read while the end of the
- * stream was taken for a byte. A row keeps that byte: it only goes up, and another group can have
- * got it, which had the socket before.
+ * Returns the growth that is not settled yet. Two callers can settle at once, and the later one may
+ * have read the smaller sum. The last sum is exact. It can be smaller than an earlier one, because
+ * the FIN was counted as a byte. The row keeps that byte: a row only grows, and it may belong to
+ * another group, which owned the socket before.
  */
 static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last)
 {
@@ -35,7 +35,10 @@ static __always_inline __u64 unsettled_part(__u64 *settled, __u64 sum, bool last
 	return 0;
 }
 
-/* Settles the payload with the group: the end of the connection and a look can come at once. */
+/*
+ * Settles the payload with the group. The end of the connection and a scan can run at the same
+ * time.
+ */
 static __always_inline void settle(const struct socket_account *account, struct payload *settled,
 				   const struct payload *now, const struct socket_ends *ends,
 				   bool connects, bool last)
@@ -57,11 +60,11 @@ static __always_inline void settle(const struct socket_account *account, struct 
 	add_to(destination->received, received);
 }
 
-/* Set by user space: number of the look, and whether it lists the sockets. */
+/* Set by user space: number of the scan, and whether it lists the sockets. */
 __u64 look;
 bool list_sockets;
 
-/* One reader looks at a time. */
+/* Only one reader scans at a time. */
 static __always_inline void count_open(const struct socket_account *account, int state)
 {
 	bool connected = account->flags & SOCKET_ESTABLISHED && state != TCP_CLOSE;
@@ -90,16 +93,16 @@ static __always_inline void list(struct seq_file *answer, const struct socket_ac
 	sample.owner = account->owner;
 	sample.ends = *ends;
 	sample.flags = account->flags | (is_multipath(tcp) ? SOCKET_MULTIPATH : 0);
-	/* It will be reported when it is accepted. */
+	/* The connection will be reported when it is accepted. */
 	if (account->acceptance == ACCEPT_WAITS)
 		sample.flags &= ~SOCKET_ESTABLISHED;
 	bpf_seq_write(answer, &sample, sizeof(sample));
 }
 
 /*
- * False: the socket is gone. `cookie` is that of a socket that can be freed, and its memory used
- * again, while this reads from it; 0: the socket is held. Nothing is done with what was read before
- * it is known to be of the same socket.
+ * Reads an open socket. Returns false if the socket is gone. With a `cookie`, the socket may be
+ * freed and its memory reused during the reads. The values are therefore used only after the cookie
+ * matches. 0: the caller holds the socket.
  */
 static __always_inline bool look_at(struct seq_file *answer, const struct socket_account *account,
 				    struct payload *settled, struct tcp_sock *tcp, __u64 cookie)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Multipath TCP: the socket that a process has is none of TCP. Below it are some that are, the
- * first made by the process, others by a thread of the kernel. The owner is kept with the former
- * too.
+ * Multipath TCP: the process has an MPTCP socket. Below it are TCP subflows. The process creates
+ * the first one, and a kernel thread the others. The owner is also recorded for the MPTCP socket.
  */
 #ifndef NOCTULE_TCP_MULTIPATH_BPF_H
 #define NOCTULE_TCP_MULTIPATH_BPF_H
@@ -18,13 +17,13 @@ struct multipath_owner {
 	struct event_process process;
 	/* SOCKET_WANTED, or 0. */
 	__u32 wanted;
-	/* It connects, or has accepted; 0: it listens, and another one may accept. */
+	/*
+	 * Whether the process connected or accepted. 0: it listens, and another process may accept.
+	 */
 	__u32 has_it;
 };
 
-/*
- * By the address of the socket above. In the context of a tracepoint no storage can be got of that.
- */
+/* By the address of the MPTCP socket. A tracepoint program cannot get socket storage of that. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 2048);
@@ -32,7 +31,7 @@ struct {
 	__type(value, struct multipath_owner);
 } multipath_owners SEC(".maps");
 
-/* One more way of a connection that is there, whichever end adds it. */
+/* Whether the subflow joins an existing connection, whichever end adds it. */
 static __always_inline bool is_joining(struct tcp_sock *tcp)
 {
 	struct mptcp_subflow_context *way;
@@ -44,7 +43,7 @@ static __always_inline bool is_joining(struct tcp_sock *tcp)
 	       BPF_CORE_READ_BITFIELD_PROBED(way, mp_join);
 }
 
-/* The address of the socket above; 0: there is none. */
+/* Returns the address of the MPTCP socket, or 0. */
 static __always_inline __u64 socket_above(struct tcp_sock *tcp)
 {
 	struct mptcp_subflow_context *way;
@@ -55,7 +54,7 @@ static __always_inline __u64 socket_above(struct tcp_sock *tcp)
 	return (__u64)BPF_CORE_READ(way, conn);
 }
 
-/* The process that has the socket above; NULL: it is not known. */
+/* Returns the owner of the MPTCP socket, or NULL if unknown. */
 static __always_inline struct multipath_owner *multipath_owner(__u64 above)
 {
 	return above ? bpf_map_lookup_elem(&multipath_owners, &above) : NULL;
@@ -73,11 +72,12 @@ static __always_inline void own_multipath(__u64 above, struct task_struct *task)
 }
 
 /*
- * The socket above is of who has the account: it may be at an address where another one was before.
+ * Records the owner of the account as the owner of the MPTCP socket. Its address may have belonged
+ * to another socket before.
  */
 static __always_inline void share_owner(__u64 above, const struct socket_account *account)
 {
-	/* First: it owns the account before it says so. */
+	/* Read first: the process owns the account before it sets ACCEPT_EARLY. */
 	bool early = *(const volatile __u32 *)&account->acceptance == ACCEPT_EARLY;
 	struct multipath_owner owner = {
 		.process = account->owner,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The open sockets in a table of our own, where the kernel's iterator of socket storage must not be
- * used: the iterator of a table is safe.
+ * Open sockets in our own table, for kernels where the iterator over socket storage is not safe.
+ * The iterator over a table is.
  */
 #ifndef NOCTULE_TCP_OPEN_BPF_H
 #define NOCTULE_TCP_OPEN_BPF_H
@@ -11,12 +11,13 @@
 const volatile bool has_open_sockets = false;
 
 struct open_socket {
-	/* Address of the socket; 0: it is not open any more. */
+	/* Address of the socket; 0 once it is closed. */
 	__u64 sk;
-	/* The kernel's number of the socket, by which a reader finds out that the memory at `sk` is
-	   another socket's by now. */
+	/*
+	 * The kernel's socket cookie. If it differs, the memory at `sk` belongs to another socket.
+	 */
 	__u64 cookie;
-	/* Address of its account. */
+	/* Address of the socket's account. */
 	__u64 account;
 	struct payload settled;
 };
@@ -46,7 +47,7 @@ static __always_inline void enlist(struct socket_account *account, struct sock *
 		count_loss(LOSS_SOCKET);
 }
 
-/* Only the look takes rows out: nobody else may use the memory of a row that it looks at. */
+/* Only the scan deletes rows, so that the row it reads is not reused. */
 static __always_inline void delist(struct socket_account *account)
 {
 	struct open_socket *open = open_socket(account);

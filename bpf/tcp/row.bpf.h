@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What is counted by cgroup and destination, whether or not the stream has room for the event.
+ * Counts by cgroup and destination. They are complete even if events are dropped from the stream.
  */
 #ifndef NOCTULE_TCP_ROW_BPF_H
 #define NOCTULE_TCP_ROW_BPF_H
@@ -33,8 +33,8 @@ struct {
 } destinations SEC(".maps");
 
 /*
- * Cgroups that have more than their share of `destinations` while others find no room: user
- * space takes rows of theirs out, and what comes free is for the others.
+ * Cgroups that use more than their share of `destinations` while others find no room. User space
+ * deletes rows of these cgroups, and the free rows are left to the others.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -44,7 +44,10 @@ struct {
 	__type(value, __u8);
 } over_share SEC(".maps");
 
-/* For each cgroup what found no room in `destinations`, so that the sum of a group stays whole. */
+/*
+ * For each cgroup, the sum over destinations that did not fit into `destinations`, so that the
+ * total of a cgroup is complete.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192); /* set at load */
@@ -53,7 +56,7 @@ struct {
 	__type(value, struct destination_row);
 } other_destinations SEC(".maps");
 
-/* What found no room. */
+/* Overflow rows. */
 struct tcp_row tcp_overflow;
 struct connect_times connect_time_overflow;
 struct destination_row destination_overflow;
@@ -78,7 +81,7 @@ static __always_inline void add_connect_time(__u64 cgroup, __u64 ns)
 {
 	struct connect_times *row = lookup_or_init(&connect_time_rows, &cgroup, &no_times);
 
-	/* Who has no row in `tcp_rows` has none here, and that was counted. */
+	/* A cgroup without a row in `tcp_rows` has none here, and that loss is already counted. */
 	histogram_add(row ? row->buckets : connect_time_overflow.buckets, ns);
 }
 
@@ -89,7 +92,7 @@ static __always_inline struct destination_row *other_destinations_row(__u64 cgro
 	return row ? row : &destination_overflow;
 }
 
-/* IPv4 through a socket of IPv6 is IPv4: one destination has one row. */
+/* Converts an IPv4-mapped IPv6 address to IPv4, so that a destination has one row. */
 static __always_inline void unmap(struct destination_key *key)
 {
 	__u32 *address = (__u32 *)key->address;
@@ -102,7 +105,10 @@ static __always_inline void unmap(struct destination_key *key)
 	address[3] = 0;
 }
 
-/* The row of the other end; of connections from this side only, ports of the others are chance. */
+/*
+ * Returns the row of the peer. For outgoing connections only: the peer's port of an incoming one is
+ * arbitrary.
+ */
 static __always_inline struct destination_row *destination_row(const struct socket_account *account,
 							       const struct socket_ends *ends)
 {
