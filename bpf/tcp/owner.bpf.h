@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Whose an account is: a connection that comes in begins with a copy of the listener's account and
- * makes it its own. Two programs can see the same end at once; each claim here has one winner.
+ * Ownership of accounts. The account of an incoming connection starts as a copy of the listener's
+ * account and then becomes its own. Two programs can see the same end at once. Each claim here has
+ * one winner.
  */
 #ifndef NOCTULE_TCP_OWNER_BPF_H
 #define NOCTULE_TCP_OWNER_BPF_H
 
 #include "multipath.bpf.h"
 
-/* Takes the flags away. Of all who end a socket at once one gets true. */
+/* Clears the flags. If several programs end a socket at once, only one gets true. */
 static __always_inline bool take_flags(struct socket_account *account, __u32 flags, __u32 deciding)
 {
 	return __sync_fetch_and_and(&account->flags, ~flags) & deciding;
 }
 
 /*
- * A connection comes in. Its account is a copy of that of the socket that listens, until somebody
- * has seen it: of all who see it at once one gets true, and what the others saw is made up for.
+ * Turns the copied account of an incoming connection into its own. Until then it is a copy of the
+ * listener's account. If several programs see the connection at once, only one gets true. Changes
+ * that the others saw are reported late.
  */
 static __always_inline bool inherit(struct socket_account *account, struct sock *sk)
 {
 	__u64 origin = account->self;
 
-	/* 0: it is about to be made. */
+	/* 0: the account is being created. */
 	if (!origin || origin == SELF_TAKEN ||
 	    __sync_val_compare_and_swap(&account->self, origin, SELF_TAKEN) != origin)
 		return false;
@@ -31,18 +33,18 @@ static __always_inline bool inherit(struct socket_account *account, struct sock 
 	account->settled.received = 0;
 	account->acceptance = ACCEPT_DONE;
 	account->flags = (account->flags & SOCKET_WANTED) | SOCKET_ACCEPTED;
-	/* Last: nobody must take for its own what is still that of who listens. */
+	/* Stored last, so that nobody uses the listener's data as the connection's. */
 	__sync_lock_test_and_set(&account->self, (__u64)sk);
 	return true;
 }
 
-/* The account is that of this socket, or becomes so. */
+/* Whether the account belongs to this socket, or is made to. */
 static __always_inline bool is_own(struct socket_account *account, struct sock *sk)
 {
 	return !is_copy(account, sk) || inherit(account, sk);
 }
 
-/* At the same time the connection can end, and be marked so. */
+/* Atomic, because the end of the connection may set flags at the same time. */
 static __always_inline void mark_wanted(struct socket_account *account, bool wanted)
 {
 	if (wanted)
@@ -57,7 +59,7 @@ static __always_inline void own(struct socket_account *account, struct task_stru
 	mark_wanted(account, is_wanted(task));
 }
 
-/* Whose it is is not known. */
+/* The owner is unknown. */
 static __always_inline void disown(struct socket_account *account)
 {
 	struct event_process nobody = {};
@@ -66,7 +68,7 @@ static __always_inline void disown(struct socket_account *account)
 	mark_wanted(account, is_everybody_wanted());
 }
 
-/* It is of the process that has the socket of Multipath TCP above; false: that is not known. */
+/* Assigns the owner of the MPTCP socket. Returns false if it is unknown. */
 static __always_inline bool join(struct socket_account *account, __u64 above)
 {
 	struct multipath_owner *owner = multipath_owner(above);
@@ -78,7 +80,7 @@ static __always_inline bool join(struct socket_account *account, __u64 above)
 	return true;
 }
 
-/* Of accept(2) and the end of the connection, which can come at once, one gets true. */
+/* accept(2) and the end of the connection can run at once. Only one gets true. */
 static __always_inline bool leave_queue(struct socket_account *account)
 {
 	return __sync_val_compare_and_swap(&account->acceptance, ACCEPT_WAITS, ACCEPT_DONE) ==

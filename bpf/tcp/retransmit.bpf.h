@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Segments that were sent again, counted as the kernel does (TcpRetransSegs).
+ * Retransmitted segments, counted as in the kernel (TcpRetransSegs).
  */
 #ifndef NOCTULE_TCP_RETRANSMIT_BPF_H
 #define NOCTULE_TCP_RETRANSMIT_BPF_H
 
 #include "emit.bpf.h"
 
-/* tcp_retransmit_skb reports failed attempts too, with an error as its last argument: v6.17. */
+/*
+ * Since v6.17 tcp_retransmit_skb also reports failed attempts, with the error as its last argument.
+ */
 const volatile bool has_retransmit_error = false;
 
-/* One buffer can be several segments: the device, or the kernel right before it, cuts it. */
+/*
+ * A buffer can hold several segments, which the device, or the kernel right before it, separates.
+ */
 static __always_inline __u32 segments_of(const struct sk_buff *buffer)
 {
 	const struct tcp_skb_cb *block = (const void *)buffer->cb;
@@ -22,7 +26,7 @@ static __always_inline __u32 segments_of(const struct sk_buff *buffer)
 static __always_inline void count_retransmits(struct socket_account *account, bool connects,
 					      const struct socket_ends *ends, __u32 segments)
 {
-	/* Nobody's, as far as is known: the sum of the node has them. */
+	/* Without a known owner, only the sum of the node counts them. */
 	__u64 cgroup = account ? account->owner.cgroup : 0;
 
 	add_to(tcp_row(cgroup)->retransmits, segments);
@@ -30,7 +34,7 @@ static __always_inline void count_retransmits(struct socket_account *account, bo
 		add_to(destination_row(account, ends)->retransmits, segments);
 }
 
-/* Segments of the socket that were sent again and are not reported. The socket is locked. */
+/* Returns retransmitted segments that are not reported yet. The socket is locked. */
 static __always_inline __u32 unreported(struct socket_account *account, const struct tcp_sock *tcp)
 {
 	__u32 now = tcp->total_retrans, before = account->retransmits;
@@ -39,16 +43,19 @@ static __always_inline __u32 unreported(struct socket_account *account, const st
 	return now > before ? now - before : 0;
 }
 
-/* It is still in this host's queue, or the other end has no room: the kernel counts nothing. */
+/*
+ * The segment is still in this host's queue, or the peer's window is full. The kernel does not
+ * count it.
+ */
 static __always_inline bool was_not_tried(int error)
 {
 	return error == -EBUSY || error == -EAGAIN;
 }
 
 /*
- * `error`: this host has dropped them, or not even tried. Before v6.17 that is not reported, and
- * found at the next attempt: the kernel has counted it. More can have been sent again than was
- * reported: what became of that is not known.
+ * `error`: this host dropped the segments, or did not try to send them. Before v6.17 such failures
+ * are not reported, and are detected at the next attempt, because the kernel counted them. If more
+ * segments were retransmitted than reported, their fate is unknown.
  */
 static __always_inline void retransmit(struct sock *sk, __u32 segments, int error)
 {
@@ -75,8 +82,9 @@ static __always_inline void retransmit(struct sock *sk, __u32 segments, int erro
 }
 
 /*
- * At the end: attempts that failed after the last that did not; if not every change was seen
- * (`late`), what became of them is not known. `event` becomes one of `kind` again.
+ * Reports the failed attempts after the last successful one, at the end of a connection. If not
+ * every change was seen (`late`), their fate is unknown. `event` is reused for the report, then
+ * restored to `kind`.
  */
 static __always_inline void tell_rest(struct socket_account *account, struct tcp_sock *tcp,
 				      bool connects, bool late, struct tcp_event *event,
@@ -98,7 +106,7 @@ static __always_inline void tell_rest(struct socket_account *account, struct tcp
 	event->failed = 0;
 }
 
-/* The answer to a connection request is sent again: `sk` listens, and the other end is known. */
+/* A SYN-ACK is retransmitted. `sk` is the listener; the peer is known. */
 static __always_inline void retransmit_answer(struct sock *sk, const struct request_sock *request)
 {
 	struct socket_account *account = known_account(sk);

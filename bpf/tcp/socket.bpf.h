@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The account of a socket: whose it is, and what was settled of it. It lives in the socket's own
- * storage. Softirqs handle most of what happens to a socket in the context of the thread that runs
- * there, so its owner is remembered from where that is known: connect, and listen. A connection
- * that comes in inherits the account of the socket that listens.
+ * The account of a socket: its owner, and its settled values. It is stored in the socket's own
+ * storage. Softirqs handle most packets in the context of an arbitrary thread. The owner is
+ * therefore recorded when it is known: at connect and at listen. An incoming connection inherits
+ * the account of its listener.
  */
 #ifndef NOCTULE_TCP_SOCKET_BPF_H
 #define NOCTULE_TCP_SOCKET_BPF_H
@@ -14,13 +14,13 @@
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
-/* Accepting shows the owner of a connection that comes in, where it is seen. */
+/* The owner of an incoming connection is known at accept(2), if that is seen. */
 enum acceptance {
-	/* It is reported, or nothing is to come. */
+	/* Already reported, or not expected. */
 	ACCEPT_DONE,
-	/* It waits for accept(2). */
+	/* Waiting for accept(2). */
 	ACCEPT_WAITS,
-	/* accept(2) has taken it, before it was reported as established. */
+	/* accept(2) returned the connection before it was reported as established. */
 	ACCEPT_EARLY,
 };
 
@@ -29,32 +29,37 @@ struct payload {
 	__u64 received;
 };
 
-/* Somebody makes a copy the socket's own, and is about to be done. */
+/* A program is about to turn a copied account into the socket's own. */
 #define SELF_TAKEN 1
 
 struct socket_account {
 	__u64 id;
-	/* The socket that it is of: a socket that comes in is born with a copy of another's; or
-	   SELF_TAKEN. */
+	/*
+	 * Address of the socket that owns the account, or SELF_TAKEN. An incoming socket starts
+	 * with a copy of its listener's account.
+	 */
 	__u64 self;
 	/* enum socket_flag. */
 	__u32 flags;
 	/* enum acceptance. */
 	__u32 acceptance;
-	/* Segments that were sent again, as far as they were reported. */
+	/* Retransmitted segments that were already reported. */
 	__u32 retransmits;
 	__u32 reserved;
-	/* What is in the rows already; of one in `open_sockets` it is there. */
+	/* Values already in the rows. For a socket in `open_sockets` they are kept there. */
 	struct payload settled;
 	struct event_process owner;
-	/* CLOCK_BOOTTIME: of the call of connect; then since it is established or listens. */
+	/*
+	 * CLOCK_BOOTTIME of the connect call; later of when the socket was established or began to
+	 * listen.
+	 */
 	__u64 since;
 };
 
 _Static_assert(sizeof(struct socket_account) == 112, "implicit padding");
 /*
- * The kernel puts 8 bytes before an account, at the begin of a cache line. What each connection
- * needs until it ends is in that line, with the group of its owner as the last.
+ * The kernel puts 8 bytes in front of an account, at the start of a cache line. That line holds the
+ * fields that each connection needs until it ends. The last one is the cgroup of its owner.
  */
 _Static_assert(__builtin_offsetof(struct socket_account, owner.cgroup) == 48, "in the cache line");
 
@@ -65,10 +70,10 @@ struct {
 	__type(value, struct socket_account);
 } sockets SEC(".maps");
 
-/* How many sockets got a number. */
+/* Number of sockets that got a number. */
 __u64 sockets_numbered;
 
-/* Of these something must be reported before the socket is gone. */
+/* A socket with any of these flags has something to report before it is gone. */
 #define SOCKET_UNREPORTED (SOCKET_LISTENS | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_ESTABLISHED)
 
 static __always_inline struct socket_account *known_account(struct sock *sk)
@@ -81,7 +86,9 @@ static __always_inline bool is_copy(struct socket_account *account, struct sock 
 	return account->self != (__u64)sk;
 }
 
-/* At the end of a connection the port was given back (skc_num is 0), and inet_sport still has it.
+/*
+ * Returns the local port. At the end of a connection skc_num is already 0, but inet_sport still has
+ * the port.
  */
 static __always_inline __u16 local_port(const struct sock_common *socket,
 					const struct tcp_sock *tcp)
@@ -115,7 +122,7 @@ static __always_inline void read_ends(struct socket_ends *ends, const struct tcp
 	ends->netns_cookie = netns_cookie(&sk->__sk_common);
 }
 
-/* In these states the end of the stream (FIN) is in its sequence. */
+/* Whether the sequence numbers include the FIN in this state. */
 static __always_inline bool has_sent_end(int state)
 {
 	__u32 states = 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSING |
@@ -125,9 +132,9 @@ static __always_inline bool has_sent_end(int state)
 }
 
 /*
- * Payload that the other end has acknowledged. The kernel's sums of what was sent have attempts
- * that this host dropped itself. It counts the request and the end of the stream as a byte each.
- * `state`: the last one of a connection that has ended.
+ * Returns the payload that the peer has acknowledged. The kernel's sums of sent bytes include
+ * attempts that this host dropped itself. The kernel counts SYN and FIN as a byte each. `state`:
+ * the last state, if the connection has ended.
  */
 static __always_inline __u64 bytes_acknowledged(const struct tcp_sock *tcp, __u32 flags, int state)
 {
@@ -142,8 +149,8 @@ static __always_inline __u64 bytes_acknowledged(const struct tcp_sock *tcp, __u3
 }
 
 /*
- * Whether that counts the request, of a connection that is older than the agent: what was sent, and
- * was not dropped here, is acknowledged or on its way.
+ * Whether the acknowledged bytes include the SYN, for a connection older than the agent. Bytes that
+ * were sent and not dropped here are either acknowledged or in flight.
  */
 static __always_inline bool is_request_counted(const struct tcp_sock *tcp)
 {
@@ -152,7 +159,7 @@ static __always_inline bool is_request_counted(const struct tcp_sock *tcp)
 	return tcp->bytes_acked + (tcp->snd_nxt - tcp->snd_una) > sent - again;
 }
 
-/* The kernel counts the end of the stream (FIN) as a byte. */
+/* Returns the received payload. The kernel counts the FIN as a byte. */
 static __always_inline __u64 bytes_received(const struct tcp_sock *tcp)
 {
 	unsigned long flags = ((const struct sock *)tcp)->__sk_common.skc_flags;
@@ -173,7 +180,10 @@ static __always_inline struct payload read_payload(const struct tcp_sock *tcp, _
 	return payload;
 }
 
-/* The account, made when there is none; it belongs to `owner` from now on. NULL: it is refused. */
+/*
+ * Returns the account and creates it if needed. Its new owner is `owner`. NULL if the kernel
+ * refuses.
+ */
 static __always_inline struct socket_account *make_account(struct sock *sk,
 							   struct task_struct *owner, __u32 flags)
 {
@@ -196,7 +206,7 @@ static __always_inline struct socket_account *make_account(struct sock *sk,
 	return account;
 }
 
-/* The same where it was not tried before: that it is refused is a loss. */
+/* Like make_account(), but counts a refusal as a loss. For the first attempt. */
 static __always_inline struct socket_account *account_for(struct sock *sk,
 							  struct task_struct *owner, __u32 flags)
 {

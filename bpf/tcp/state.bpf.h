@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a change of state does to a socket. Each connection ends in TCP_CLOSE, whichever end closed
- * it and however: closed by its last owner, killed with it, reset, timed out.
+ * Handles state changes of sockets. Every connection ends in TCP_CLOSE, whichever side closed it
+ * and why: closed by its last owner, killed with it, reset, or timed out.
  */
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
@@ -9,13 +9,13 @@
 #include "retransmit.bpf.h"
 
 /*
- * The functions behind connect(2) and accept(2) are watched where they return; that of IPv6 only
- * where it is a part of the kernel, not a module.
+ * Whether the functions behind connect(2) and accept(2) are traced at return. The IPv6 function can
+ * be traced only if IPv6 is built into the kernel, not a module.
  */
 const volatile bool calls_are_seen = false;
 const volatile bool v6_connects_are_seen = false;
 
-/* An address of IPv4 in one of IPv6. */
+/* Whether this is an IPv4-mapped IPv6 address. */
 static __always_inline bool is_mapped(const __u32 address[4])
 {
 	return !address[0] && !address[1] && address[2] == bpf_htonl(0xffff);
@@ -28,7 +28,7 @@ static __always_inline bool connects_are_seen(const struct sock *sk)
 
 	if (socket->skc_family != AF_INET6 || v6_connects_are_seen)
 		return calls_are_seen;
-	/* To such an address the function for IPv6 connects by that for IPv4. */
+	/* To a mapped address the IPv6 function connects through the IPv4 function. */
 	if (bpf_core_field_exists(socket->skc_v6_daddr))
 		bpf_probe_read_kernel(peer, sizeof(peer), &socket->skc_v6_daddr);
 	return calls_are_seen && is_mapped(peer);
@@ -59,8 +59,8 @@ static __always_inline void end_listen(struct socket_account *account, struct tc
 }
 
 /*
- * The kernel lets a connection be accepted before it makes it established: the one that took it has
- * left the report to this place.
+ * The kernel can return a connection from accept before it sets the state to established. In that
+ * case the program at accept has left the report to this function.
  */
 static __always_inline void wait_for_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
@@ -71,20 +71,22 @@ static __always_inline void wait_for_accept(struct socket_account *account, stru
 	report_accept(account, tcp);
 }
 
-/* False: that it is accepted was reported, when it ended, or by an iterator. */
+/*
+ * Returns false if the accept was already reported, at the end of the connection or by an iterator.
+ */
 static __always_inline bool begin_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
 	struct payload now;
 
 	if (!leave_queue(account))
 		return false;
-	/* What it carried while it waited was for who listens. */
+	/* Payload received while it waited belongs to the listener. */
 	now = read_payload(tcp, account->flags, ((struct sock *)tcp)->__sk_common.skc_state);
 	settle(account, settled(account), &now, NULL, false, false);
 	return true;
 }
 
-/* `task` has accepted it. */
+/* `task` has accepted the connection. */
 static __always_inline void accept_by(struct task_struct *task, struct socket_account *account,
 				      struct tcp_sock *tcp)
 {
@@ -95,8 +97,8 @@ static __always_inline void accept_by(struct task_struct *task, struct socket_ac
 }
 
 /*
- * A connection comes in; false: it is one more way of one that is there, and nobody accepts it. As
- * long as nobody has accepted that one it is of who listens.
+ * Returns false for a subflow that joins an existing connection, because nobody accepts that. Until
+ * the existing connection is accepted, the subflow belongs to the listener.
  */
 static __always_inline bool is_for_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
@@ -113,11 +115,11 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 }
 
 /*
- * The first sample of the round trip is that of the handshake. The kernel cannot time one of which
- * the request or its answer was sent again, or that came back with a SYN cookie
- * (tcp_synack_rtt_meas(), tcp_ack_update_rtt()). It takes the age of the timestamp that comes back:
- * it can be that of the first request or answer, and with a cookie it is up to 64 ms too old. Such
- * a time is in whole milliseconds; what the kernel times is so once in a thousand.
+ * The first round-trip sample is that of the handshake. The kernel cannot time a handshake whose
+ * SYN or SYN-ACK was retransmitted, or that used a SYN cookie (tcp_synack_rtt_meas(),
+ * tcp_ack_update_rtt()). It uses the age of the echoed timestamp instead. That can be the first SYN
+ * or SYN-ACK, and with a cookie it is up to 64 ms too old. Such a time is in whole milliseconds,
+ * which a real measurement is once in a thousand.
  */
 static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp, bool connects)
 {
@@ -138,12 +140,12 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 
 	if (connects || reported)
 		describe_socket(&event, tcp, account, kind);
-	/* Who accepts it can be one whose events are wanted. */
+	/* The process that accepts the connection may be one whose events are wanted. */
 	else if (is_streamed(EVENT_TCP_CLOSE))
 		event.head.time = bpf_ktime_get_boot_ns();
 	enlist(account, (struct sock *)tcp);
 	if (connects) {
-		/* 0: it was on its way before the agent was there. */
+		/* 0: the connect began before the agent started. */
 		if (account->since)
 			event.duration_ns = event.head.time - account->since;
 		add_to(row->connects, 1);
@@ -155,7 +157,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		add_to(destination->connect_ns, event.duration_ns);
 	} else {
 		add_to(row->accepts, 1);
-		/* Those of its answer were reported for the listener. */
+		/* Retransmissions of the SYN-ACK were reported for the listener. */
 		account->retransmits = tcp->total_retrans;
 	}
 	if (is_handshake_untimed(tcp, connects))
@@ -165,7 +167,7 @@ static __always_inline void establish(struct socket_account *account, struct tcp
 		wait_for_accept(account, tcp);
 	else if (reported)
 		emit(&facts, &event, sizeof(event), kind);
-	/* After that: accept(2) takes one that is established and does not wait for its report. */
+	/* Set last: accept(2) takes an established connection without waiting for its report. */
 	__sync_fetch_and_or(&account->flags, SOCKET_ESTABLISHED);
 }
 
@@ -175,7 +177,7 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 
 	describe_socket(&event, tcp, account, EVENT_TCP_CONNECT_FAILED);
 	event.error = error_so_far((struct sock *)tcp);
-	/* connect(2) itself fails when there is no port left, and that is in no field. */
+	/* connect(2) fails if no port is left, but no field records that error. */
 	if (!event.error && !event.ends.local_port)
 		event.error = EADDRNOTAVAIL;
 	event.reason = reason_of(event.error);
@@ -183,7 +185,7 @@ static __always_inline void fail(struct socket_account *account, struct tcp_sock
 	report_failure(account, &event);
 }
 
-/* Why a connection ended, and the side that ended it; `from`: the state before. */
+/* Fills in why a connection ended and by which side. `from`: the previous state. */
 static __always_inline void describe_end(struct tcp_event *event, const struct tcp_sock *tcp,
 					 int from)
 {
@@ -191,7 +193,7 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 
 	switch (((const struct sock *)tcp)->sk_err) {
 	case 0:
-		/* Closed with data that nobody had read, or without waiting (SO_LINGER). */
+		/* Closed with unread data, or without waiting (SO_LINGER). */
 		event->reason = CLOSE_ABORTED;
 		event->flags |= TCP_CLOSED_HERE;
 		if (has_sent_end(from))
@@ -208,16 +210,15 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 		event->reason = CLOSE_KILLED;
 		event->flags |= TCP_CLOSED_HERE;
 		break;
-	/* What was said last about the way, while the kernel tried in vain: tcp_write_err(). */
+	/* The last ICMP error during retransmissions that failed: tcp_write_err(). */
 	case EHOSTUNREACH:
 	case ENETUNREACH:
 	case EHOSTDOWN:
 	case ENETDOWN:
 	case ETIMEDOUT:
 		/*
-		 * The kernel has emptied the queue of what was sent by now. While there is data
-		 * that was not acknowledged it asks for a window, and not whether the other end
-		 * lives.
+		 * The kernel has emptied the write queue by now. While data is unacknowledged it
+		 * sends window probes instead of keepalive probes.
 		 */
 		event->reason = connection->icsk_probes_out && !connection->icsk_retransmits &&
 						tcp->write_seq == tcp->snd_una
@@ -228,8 +229,8 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 }
 
 /*
- * `from`: the state before. Where that is not known, a connection that has no error has mostly sent
- * its end.
+ * `from`: the previous state. TCP_CLOSE: unknown; a connection without an error has then usually
+ * sent its FIN.
  */
 static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp,
 					   int from)
@@ -246,18 +247,21 @@ static __always_inline void end_connection(struct socket_account *account, struc
 			SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_RTT_UNKNOWN,
 			SOCKET_ESTABLISHED))
 		return;
-	/* Nobody ever accepted it. */
+	/* Nobody accepted the connection. */
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	reported = is_reported(account, EVENT_TCP_CLOSE);
-	/* Where no end is streamed the addresses are enough: they name the destination. */
+	/*
+	 * If close events are not streamed, the addresses are enough: they identify the
+	 * destination.
+	 */
 	if (is_streamed(EVENT_TCP_CLOSE)) {
 		if (connects || reported)
 			describe_socket(&event, tcp, account, EVENT_TCP_CLOSE);
 	} else if (connects) {
 		read_addresses(&event.ends, &((struct sock *)tcp)->__sk_common);
 	}
-	/* Of one that ended before the kernel may have set to 0 what it carried. */
+	/* If the connection ended before, the kernel may already have reset its byte counts. */
 	settle(account, before, &now, &event.ends, connects, !late);
 	event.sent = before->sent;
 	event.received = before->received;
@@ -275,7 +279,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 	emit(&facts, &event, sizeof(event), EVENT_TCP_CLOSE);
 }
 
-/* connect(2) has not returned from its protocol: there its error is known. */
+/* Whether connect(2) is still inside the protocol function. Its return reports the error. */
 static __always_inline bool is_in_connect(struct sock *sk)
 {
 	struct socket *socket = sk->sk_socket;
@@ -284,8 +288,8 @@ static __always_inline bool is_in_connect(struct sock *sk)
 }
 
 /*
- * A connection in this state is, or was, established. With TCP fast open it can be closed before:
- * then nothing of it was delivered, not even the answer to its request.
+ * Whether a connection in this state is or was established. With TCP Fast Open it can be closed
+ * earlier: then nothing of it was delivered, not even its SYN-ACK.
  */
 static __always_inline bool was_established(const struct tcp_sock *tcp, int state)
 {
@@ -293,19 +297,21 @@ static __always_inline bool was_established(const struct tcp_sock *tcp, int stat
 	       state != TCP_SYN_RECV && tcp->delivered;
 }
 
-/* No program has seen that it is established. */
+/* Whether no program has seen that the connection was established. */
 static __always_inline bool begins_late(const struct socket_account *account)
 {
 	return !(account->flags & SOCKET_ESTABLISHED) &&
 	       account->flags & (SOCKET_CONNECTS | SOCKET_ACCEPTED);
 }
 
-/* Who ends a connection and an iterator can find at once that its begin was not seen. */
+/*
+ * Reports a missed start. The end of a connection and an iterator can detect it at the same time.
+ */
 static __always_inline void begin_late(struct socket_account *account, struct tcp_sock *tcp)
 {
 	if (__sync_fetch_and_or(&account->flags, SOCKET_BEGUN_LATE) & SOCKET_BEGUN_LATE)
 		return;
-	/* When it was is not known. */
+	/* The time is unknown. */
 	account->since = 0;
 	establish(account, tcp);
 	account->since = 0;
@@ -316,7 +322,7 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 	struct socket_account *account = known_account(sk);
 	bool established = was_established(tcp, from);
 
-	/* Of one that no program has seen begin there is nothing to end. */
+	/* No program saw the start of this connection, so there is nothing to end. */
 	if (!account || (is_copy(account, sk) && !established) || !is_own(account, sk))
 		return;
 	if (from == TCP_LISTEN) {
@@ -335,8 +341,8 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 }
 
 /*
- * Of both ends of a connection five of ten changes have no report. That one comes in (SYN_RECV) is
- * reported when it is established.
+ * Whether a new state needs work. Five of the ten state changes of both ends of a connection do
+ * not. An incoming connection (SYN_RECV) is reported when it is established.
  */
 static __always_inline bool changes_account(int to)
 {
@@ -345,7 +351,7 @@ static __always_inline bool changes_account(int to)
 	return states >> (to & 31) & 1;
 }
 
-/* The first of two programs has made the account that it has on this way. */
+/* Whether the first of the two programs has already created the account for this operation. */
 static __always_inline bool was_made(struct sock *sk, __u32 way)
 {
 	struct socket_account *account = known_account(sk);
@@ -355,8 +361,8 @@ static __always_inline bool was_made(struct sock *sk, __u32 way)
 }
 
 /*
- * The first way is made by who has the connection. Others are made by a thread of the kernel, or by
- * who adds an address to the host.
+ * The process that connects creates the first subflow. A kernel thread creates the others, or a
+ * process that adds an address to the host.
  */
 static __always_inline void begin_multipath(struct socket_account *account, struct tcp_sock *tcp,
 					    struct task_struct *task)
@@ -371,7 +377,7 @@ static __always_inline void begin_multipath(struct socket_account *account, stru
 		disown(account);
 }
 
-/* The account of a socket that begins to listen or to connect. */
+/* Returns the account of a socket that begins to listen or to connect. */
 static __always_inline struct socket_account *begin(struct sock *sk, struct tcp_sock *tcp,
 						    __u32 way, bool again)
 {
@@ -387,7 +393,7 @@ static __always_inline struct socket_account *begin(struct sock *sk, struct tcp_
 	return account;
 }
 
-/* `again`: by the second of two programs. What else there is to do is done once by itself. */
+/* `again`: called by the second of the two programs. All other work here is idempotent. */
 static __always_inline void change_state(struct sock *sk, int from, int to, bool again)
 {
 	struct socket_account *account;

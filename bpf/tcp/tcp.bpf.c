@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCP: who connects where, who listens, what fails and why, what is sent again, what was carried.
+ * TCP: connections, listeners, failures with their reasons, retransmissions, and payload.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -11,13 +11,13 @@
 char LICENSE[] SEC("license")
 = "Dual BSD/GPL";
 
-/* inet_csk_accept has two arguments: v6.10; before it had four. */
+/* Since v6.10 inet_csk_accept has two arguments; before, it had four. */
 const volatile bool accept_takes_struct = false;
 
 /*
- * Programs at functions and iterators over maps come first: libbpf loads programs in their order
- * here, and where the kernel refuses these the object is loaded again without them. So nothing is
- * verified twice.
+ * Tracing programs at functions and iterators over maps come first. libbpf loads programs in source
+ * order. If the kernel rejects one of these, the object is loaded again without them, so this order
+ * avoids verifying the others twice.
  */
 SEC("fexit/tcp_v4_connect")
 int BPF_PROG(v4_connect_ret, struct sock *sk, void *to, int length, int result)
@@ -33,7 +33,10 @@ int BPF_PROG(v6_connect_ret, struct sock *sk, void *to, int length, int result)
 	return 0;
 }
 
-/* The result stands behind the arguments. Volatile: one read of either would not be verified. */
+/*
+ * The return value follows the arguments. Volatile: the verifier rejects the read if the compiler
+ * merges both.
+ */
 SEC("fexit/inet_csk_accept")
 int csk_accept_ret(unsigned long long *ctx)
 {
@@ -47,10 +50,9 @@ int csk_accept_ret(unsigned long long *ctx)
 }
 
 /*
- * Every socket that has an account. Not where the kernel takes a storage from its socket
- * (v7.0: 0be08389c7f2 "bpf: Switch to bpf_selem_unlink_nofail in
- * bpf_local_storage_{map_free, destroy}") while the iterator is about to follow it to the socket,
- * and crashes.
+ * Reads every socket with an account. Not used on v7.0 and later (0be08389c7f2 "bpf: Switch to
+ * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"): there the kernel can detach a
+ * storage from its socket while the iterator is about to follow it to the socket, and crashes.
  */
 SEC("iter/bpf_sk_storage_map")
 int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -71,10 +73,13 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 	return 0;
 }
 
-/* The row that the look has met last, if it is to be taken out: the iterator stands on it. */
+/*
+ * The row that the scan read last, if it must be deleted. The iterator's position depends on it
+ * until the next call.
+ */
 __u64 delisted_socket;
 
-/* There instead: every open socket, by its row. */
+/* Used there instead: reads every open socket by its row. */
 SEC("iter/bpf_map_elem")
 int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
 {
@@ -97,7 +102,7 @@ int look_at_table(struct bpf_iter__bpf_map_elem *ctx)
 	    account.id == id && account.self == open->sk &&
 	    look_at(ctx->meta->seq, &account, &open->settled, tcp, open->cookie))
 		return 0;
-	/* A listing stops when its buffer is full, and goes on by the number of rows. */
+	/* A listing stops when its buffer is full, and continues by row number. */
 	if (!list_sockets)
 		delisted_socket = id;
 	return 0;
@@ -111,7 +116,7 @@ int BPF_PROG(inet_sock_set_state, struct sock *sk, int from, int to)
 	return 0;
 }
 
-/* Each socket, once, when nobody has it any more. */
+/* Runs once for each socket, when the last reference is gone. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 {
@@ -120,11 +125,11 @@ int BPF_PROG(tcp_destroy_sock, struct sock *sk)
 }
 
 /*
- * From v7.0 on (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
- * SRCU-fast") who runs a program of a tracepoint can lose the CPU in it, and until it goes on the
- * kernel skips the program for everybody else there: hundreds of changes at a time. So there both
- * are attached twice. A change for which the first did not run finds the second, which does nothing
- * for all others.
+ * Since v7.0 (trace-v7.0: "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with
+ * SRCU-fast") a thread can be preempted inside a tracepoint program. Until it continues, the kernel
+ * skips the program for all other threads on that CPU: hundreds of changes at a time. On these
+ * kernels both programs are attached twice. If the first one was skipped, the second one handles
+ * the change. Otherwise the second one does nothing.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(set_state_again, struct sock *sk, int from, int to)
@@ -144,7 +149,7 @@ int BPF_PROG(destroy_again, struct sock *sk)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmit_skb, struct sock *sk, const struct sk_buff *buffer)
 {
-	/* Volatile: must not be read before the kernel is known to have it. */
+	/* Volatile: the argument must not be read before the kernel is known to have it. */
 	int error = has_retransmit_error ? (int)*(volatile unsigned long long *)&ctx[2] : 0;
 
 	retransmit(sk, segments_of(buffer), error);
@@ -158,15 +163,18 @@ int BPF_PROG(retransmit_synack, struct sock *sk, const struct request_sock *requ
 	return 0;
 }
 
-/* So many files are looked at for each byte that a reader of the survey gets. */
+/* Number of files per byte that the survey writes to its reader. */
 #define SURVEY_STEP (1 << 15)
 
 __u32 surveyed_files;
 
-/* Some of them are of Multipath TCP. */
+/* Whether the survey found a Multipath TCP socket. */
 bool surveyed_multipath;
 
-/* Somebody has it in a file. Where accept(2) is not seen it stays with who listens. */
+/*
+ * A process has the MPTCP socket in a file. If accept(2) is not seen, the listener remains the
+ * owner.
+ */
 static __always_inline void survey_multipath(struct sock *sk, struct task_struct *task)
 {
 	struct multipath_owner *owner = multipath_owner((__u64)sk);
@@ -177,8 +185,8 @@ static __always_inline void survey_multipath(struct sock *sk, struct task_struct
 }
 
 /*
- * Every file of every process: at the start, and seldom after that. Sockets that nobody saw begin
- * are made known.
+ * Visits every file of every process, at the start and rarely after that. Adopts sockets whose
+ * start no program saw.
  */
 SEC("iter/task_file")
 int survey_sockets(struct bpf_iter__task_file *ctx)
@@ -213,19 +221,19 @@ int survey_sockets(struct bpf_iter__task_file *ctx)
 		adopt(sk, tcp, task);
 		return 0;
 	}
-	/* When it was found it was in no file. */
+	/* The socket was in no file when it was adopted. */
 	if (!account->owner.pid)
 		own(account, task);
 	catch_up(account, sk, tcp, task);
 	return 0;
 }
 
-/* The kernel refuses iterators over maps: after the start this one looks at the sockets. */
+/* Set if the kernel rejects iterators over maps. After the start survey_tcp then does the scans. */
 const volatile bool survey_looks = false;
 
 /*
- * After that every socket of TCP of a network namespace, those that listen first: at the start, for
- * those that no process has in a file.
+ * Visits every TCP socket of a network namespace, listeners first. It runs after survey_sockets at
+ * the start, for sockets that no process has in a file.
  */
 SEC("iter/tcp")
 int survey_tcp(struct bpf_iter__tcp *ctx)
@@ -237,13 +245,13 @@ int survey_tcp(struct bpf_iter__tcp *ctx)
 
 	if (!common)
 		return 0;
-	/* NULL for one in TIME_WAIT, and for a request. */
+	/* NULL for a socket in TIME_WAIT, and for a request. */
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp)
 		return 0;
 	sk = (struct sock *)tcp;
 	account = known_account(sk);
-	/* Else the iterator of socket storage does. */
+	/* Otherwise the iterator over socket storage does this. */
 	if (catches_up && (has_open_sockets || survey_looks))
 		catch_up_way(sk, tcp);
 	if (survey_looks && changes_are_seen) {
