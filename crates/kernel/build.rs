@@ -1,5 +1,5 @@
-//! Compiles each BPF object, generates its skeleton, and packs the object: a binary without packing has 1.2 MB
-//! more.
+//! Compiles each BPF object, generates its skeleton, and compresses the object. Without compression
+//! the binary is 1.2 MB larger.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ const OBJECTS: [&str; 8] = [
     "udp",
 ];
 
-/// The most that zstd has without windows that a reader must allow.
+/// The highest zstd level without a window that readers must enable.
 const LEVEL: i32 = 19;
 
-/// Before the array of an object's bytes in a skeleton of libbpf-cargo, which is laid out by rustfmt or, where
-/// there is none, not at all.
+/// Text before the byte array of an object in a libbpf-cargo skeleton. The array is formatted by
+/// rustfmt, or not at all if there is no rustfmt.
 const BYTES: &str = "link_section = \".bpf.objs\"";
 
-/// What a skeleton does with a map that has another name, and what it is to do instead. libbpf gives maps no names
-/// where it finds out wrongly that the kernel takes none: it has no memory for a moment.
+/// What a skeleton does with a map of an unexpected name, and its replacement. libbpf omits map
+/// names if its probe of the kernel fails, for example from a brief lack of memory.
 const PANIC: &str = "panic!(\"encountered unexpected map: `{name}`\")";
 const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\
                      \"a map has the name `{name}` in the kernel: libbpf could not probe the kernel\"))))";
@@ -37,7 +37,8 @@ fn main() {
     let root = Path::new(&here).join("../..");
     let root = root.canonicalize().expect("the folder of the sources");
     let bpf = root.join("bpf");
-    // Line info in BTF names files: an object is to be the same wherever the sources and the build lie.
+    // BTF line info contains file paths. The object must not depend on where the sources and the
+    // build are.
     let sources = format!("-ffile-prefix-map={}=/noctule", root.display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut named = BTreeSet::new();
@@ -48,7 +49,7 @@ fn main() {
         let built = SkeletonBuilder::new()
             .source(&source)
             .obj(&compiled)
-            // v3: 32-bit registers and jumps (5.1); nothing newer, for 5.10.
+            // v3: 32-bit registers and jumps (5.1). Nothing newer, for 5.10.
             .clang_args([
                 "-mcpu=v3",
                 "-Wall",
@@ -70,8 +71,8 @@ fn main() {
     println!("cargo:rerun-if-changed={}", bpf.display());
 }
 
-/// The structs, unions and enumerations that the object names. libbpf does not look at what follows three
-/// underscores.
+/// Returns the structs, unions and enumerations that the object names. libbpf ignores a suffix
+/// after three underscores.
 fn names(compiled: &Path) -> Vec<String> {
     let btf = Btf::from_path(compiled).expect("the object has BTF");
     let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
@@ -86,7 +87,7 @@ fn names(compiled: &Path) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Puts the packed object into the skeleton in place of the array of its bytes.
+/// Replaces the byte array in the skeleton with the compressed object.
 fn pack(skeleton: &Path, compiled: &Path) {
     let object = fs::read(compiled).expect("libbpf-cargo has written the object");
     let packed = compiled.with_extension("zst");

@@ -1,4 +1,4 @@
-//! The structs that the kernel side writes, as Rust types. Their layout comes from the BTF of the
+//! Rust types for the structs that the BPF programs write. Their layout comes from the BTF of the
 //! objects, through the skeletons.
 
 use std::os::fd::BorrowedFd;
@@ -10,51 +10,51 @@ use noctule_model::{
 
 use crate::skel::{cgroup, files, switch};
 
-/// One thread, with what it used since it was read before; or what is carried for a process; or a
-/// process that has ended, with the growth that no snapshot has (`struct task_sample`).
+/// One of (`struct task_sample`): a thread, with its usage since it was last read; the carried sums
+/// of a process; an ended process, with the growth that no snapshot includes.
 pub type TaskSample = switch::types::task_sample;
-/// What a thread used that was settled while a snapshot was taken (`struct late_settle`).
+/// The usage of a thread that was settled during a snapshot (`struct late_settle`).
 pub(crate) type LateSettle = switch::types::late_settle;
-/// A cgroup on a package (`struct settled_key`).
+/// Key of a cgroup on a package (`struct settled_key`).
 pub(crate) type SettledKey = switch::types::settled_key;
-/// What is settled with a cgroup (`struct settled_sums`).
+/// The settled sums of a cgroup (`struct settled_sums`).
 pub(crate) type SettledSums = switch::types::settled_sums;
-/// A process or thread that is there (`struct living`).
+/// A living process or thread (`struct living`).
 pub(crate) type LivingRecord = switch::types::living;
-/// Who had one CPU lately (`struct past`).
+/// The recent past of a CPU (`struct past`).
 pub(crate) type Past = switch::types::past;
-/// What one CPU does (`struct cpu_slot`).
+/// The state of a CPU (`struct cpu_slot`).
 pub type CpuSlot = switch::types::cpu_slot;
 
 /// Bits of `TaskSample::flags`.
 pub mod sample_flag {
     use crate::skel::switch::types::sample_flag as abi;
 
-    /// The thread leads its process.
+    /// The thread is the leader of its process.
     pub const LEADER: u32 = abi::SAMPLE_LEADER.0;
-    /// A thread of the kernel.
+    /// Kernel thread.
     pub const KERNEL: u32 = abi::SAMPLE_KERNEL.0;
-    /// Descends from the command that is followed.
+    /// The process descends from the followed command.
     pub const FOLLOWED: u32 = abi::SAMPLE_FOLLOWED.0;
-    /// Was on a CPU while it was read.
+    /// The thread was on a CPU when it was read.
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
-    /// That CPU has switched since the moment of the snapshot.
+    /// Its CPU has switched since the moment of the snapshot.
     pub const SWITCHED: u32 = abi::SAMPLE_SWITCHED.0;
-    /// The counters are what ended threads and earlier cgroups left to the process.
+    /// The counters are carried sums: of ended threads, and of threads in earlier cgroups.
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
-    /// The process has ended, and these are its last figures.
+    /// The process has ended, and these are its last counters.
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
-    /// What a process that ends used in a package; its record comes after those.
+    /// Usage of an ending process on another package. Its own record follows.
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// With `CARRIED`: the process was reaped, and the record of its end follows.
     pub const GONE: u32 = abi::SAMPLE_GONE.0;
-    /// The thread has gone of which a snapshot said that it was blocked.
+    /// The thread no longer exists. A snapshot reported it as blocked.
     pub const THREAD_GONE: u32 = abi::SAMPLE_THREAD_GONE.0;
-    /// A thread was settled while a snapshot was taken.
+    /// The thread was settled during a snapshot.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
 
-// The model's counters are the kernel side's, in the same order: checked here, nowhere assumed.
+// The model's counters must have the order of the BPF counters.
 const _: () = {
     use switch::types::counter as abi;
     assert!(abi::COUNTER_CPU_TIME.0 as usize == Counter::CpuTime.index());
@@ -91,7 +91,7 @@ const _: () = {
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
 };
 
-// And its classes of blocked time, which have the numbers from 1 on.
+// The model's classes of blocked time must have the numbers of the BPF classes, which start at 1.
 const _: () = {
     use switch::types::block_class as abi;
     assert!(abi::BLOCK_POLL.0 as usize == BlockClass::Poll as usize + 1);
@@ -110,7 +110,7 @@ const _: () = {
     assert!(abi::BLOCK_OTHER.0 as usize == BlockClass::Other as usize + 1);
 };
 
-// So are the buckets of its histograms.
+// The model's histograms must have the buckets of the BPF histograms.
 const _: () = {
     use switch::types::histogram as abi;
     assert!(abi::HISTOGRAM_BITS.0 == Histogram::BITS);
@@ -118,12 +118,12 @@ const _: () = {
     assert!(abi::HISTOGRAM_BUCKETS.0 as usize == Histogram::BUCKETS);
 };
 
-/// How long the waits of a group were (`struct wait_row`).
+/// Wait histogram of a group (`struct wait_row`).
 pub(crate) type WaitRow = switch::types::wait_row;
-/// Who waited for whom (`struct blame_key`).
+/// Victim and culprit of waits (`struct blame_key`).
 pub(crate) type BlameKey = switch::types::blame_key;
 
-/// The generated type is unsigned; in C a negative constant is extended to 64 bits.
+/// Sign-extends a group to 64 bits, as C does. The generated type is unsigned.
 const fn extended(group: switch::types::group) -> u64 {
     group.0 as i32 as i64 as u64
 }
@@ -132,7 +132,7 @@ const IDLE: u64 = extended(switch::types::group::GROUP_IDLE);
 const KERNEL: u64 = extended(switch::types::group::GROUP_KERNEL);
 const FOLLOWED: u64 = extended(switch::types::group::GROUP_FOLLOWED);
 
-/// A group by the number that the kernel side gives it; `None` for the idle task.
+/// Returns the group for a number of the BPF programs; `None` for the idle task.
 pub(crate) fn group(number: u64) -> Option<Group> {
     match number {
         IDLE => None,
@@ -142,7 +142,7 @@ pub(crate) fn group(number: u64) -> Option<Group> {
     }
 }
 
-/// The number that the kernel side gives a group; `None` for one that it does not know.
+/// Returns the number of a group in the BPF programs; `None` if it does not have one.
 pub(crate) fn group_number(group: Group) -> Option<u64> {
     match group {
         Group::Cgroup(id) => Some(id.0),
@@ -152,7 +152,7 @@ pub(crate) fn group_number(group: Group) -> Option<u64> {
     }
 }
 
-/// The kernel side's blame as the model's.
+/// Converts blame to the model's type.
 pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
     Blame {
         wait_ns: abi.wait_ns,
@@ -160,9 +160,10 @@ pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
     }
 }
 
-/// Values of the kernel side as the model's counters. What was used between two settlements is a
-/// difference, of which the kernel side reads one word after the other: settled meanwhile on another
-/// CPU, it is below 0 by the growth that the other has reported already. A value below 0 counts as 0.
+/// Converts counters to the model's type. The usage between two settlements is a difference, whose
+/// words the program reads one after the other. If another CPU settles the thread meanwhile, the
+/// difference is negative by the growth that the other CPU has already reported. A negative value
+/// counts as 0.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
     Counters::from_array(abi.v.map(|used| used.cast_signed().max(0).cast_unsigned()))
 }
@@ -173,7 +174,7 @@ impl TaskSample {
         counters(&self.counters)
     }
 
-    /// The class of the block that lasts, and the moment at which it began (`CLOCK_MONOTONIC`, in
+    /// Returns the class of the block in progress, and its start (`CLOCK_MONOTONIC`, in
     /// nanoseconds); `None` for a thread that is not blocked.
     pub fn block(&self) -> Option<(BlockClass, u64)> {
         use switch::types::block_layout as abi;
@@ -191,7 +192,7 @@ impl TaskSample {
         self.later_than != 0 && self.later_than == taken_ns as u32
     }
 
-    /// Takes out the CPU time that came after the moment of the snapshot.
+    /// Subtracts the CPU time after the moment of the snapshot.
     pub(crate) fn take_out_later(&mut self, taken_ns: u64) {
         if self.grew_after(taken_ns) {
             let used = &mut self.counters.v[Counter::CpuTime.index()];
@@ -199,14 +200,14 @@ impl TaskSample {
         }
     }
 
-    /// The command name with its NULs.
+    /// Returns the command name with its NULs.
     pub fn comm_bytes(&self) -> [u8; 16] {
         self.comm.map(|c| c as u8)
     }
 }
 
 impl CpuSlot {
-    /// What the CPU's idle task caused.
+    /// Returns the counters of the CPU's idle task.
     pub fn idle_values(&self) -> Counters {
         let mut values = [0; Counter::COUNT];
         values[..self.idle.v.len()].copy_from_slice(&self.idle.v);
@@ -214,32 +215,32 @@ impl CpuSlot {
     }
 }
 
-/// What happened to a cgroup.
+/// A change of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupChange {
-    /// The directory was made.
+    /// The directory was created.
     Made,
-    /// It has another name.
+    /// The cgroup was renamed.
     Renamed,
-    /// The directory was removed; threads that are ending may still add to the group.
+    /// The directory was removed. Ending threads may still add to the cgroup.
     Removed,
     /// Nothing refers to the group any more.
     Released,
 }
 
-/// One event in the life of a cgroup.
+/// A change of one cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupEvent {
-    /// Id of the group.
+    /// Id of the cgroup.
     pub id: u64,
     /// What happened.
     pub change: CgroupChange,
-    /// Path in its hierarchy; `None` when it was longer than the kernel side keeps.
+    /// Path in its hierarchy; `None` if it was longer than the record allows.
     pub path: Option<Vec<u8>>,
 }
 
 impl CgroupEvent {
-    /// Reads the record of a ring buffer; `None` when it is none of ours.
+    /// Parses a ring buffer record; `None` if it is not valid.
     pub(crate) fn parse(record: &[u8]) -> Option<Self> {
         use cgroup::types::cgroup_change as abi;
         let head: cgroup::types::cgroup_event = plain(record)?;
@@ -260,7 +261,7 @@ impl CgroupEvent {
     }
 }
 
-/// A struct out of the bytes of a map or ring; `None` when there are too few.
+/// Copies a struct out of the bytes of a map or ring buffer; `None` if there are too few bytes.
 #[allow(
     unsafe_code,
     reason = "bytes of the kernel side become structs here and nowhere else"
@@ -288,13 +289,13 @@ unsafe impl Plain for LivingRecord {}
 // SAFETY: integers of 8 bytes only.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::counters {}
-// SAFETY: integers only; its parts have no padding, and are multiples of its alignment.
+// SAFETY: integers only. The parts have no padding, and their sizes are multiples of its alignment.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for LateSettle {}
 // SAFETY: integers only, without padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for CpuSlot {}
-// SAFETY: integers only; a test compares their places with the object's BTF.
+// SAFETY: integers only. A test compares the field offsets with the object's BTF.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for Past {}
 // SAFETY: integers only; the assertions in abi.h rule out padding.
@@ -328,10 +329,10 @@ unsafe impl Plain for files::types::file_change {}
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for files::types::file_counts {}
 
-/// The descriptor that becomes readable when a ring asks to be read.
+/// Returns the descriptor that becomes readable when the ring buffer has data.
 #[allow(unsafe_code, reason = "libbpf-rs gives the descriptor as a number")]
 pub(crate) fn epoll_fd<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
-    // SAFETY: the ring owns the descriptor and is borrowed for as long as it is used.
+    // SAFETY: the ring owns the descriptor, and stays borrowed while the descriptor is used.
     unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) }
 }
 

@@ -1,4 +1,4 @@
-//! The life of cgroups, from the tracepoints.
+//! Creation, renaming and removal of cgroups, from the tracepoints.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -14,10 +14,10 @@ use crate::facts::Facts;
 use crate::kernel_types;
 use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
 
-/// The kernel has all of these tracepoints or none.
+/// A kernel has all of these tracepoints or none of them.
 const HOOK: &str = "cgroup_mkdir";
 
-/// The attached programs and their ring. Dropping it detaches them.
+/// The attached programs and their ring buffer. Dropping it detaches them.
 pub struct CgroupEvents {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
@@ -26,7 +26,7 @@ pub struct CgroupEvents {
 }
 
 impl CgroupEvents {
-    /// Attaches to the life of the groups of the counted hierarchy.
+    /// Attaches to the tracepoints, for cgroups of the counted hierarchy.
     pub fn load(facts: &Facts, ring_bytes: u32) -> Result<Self, Error> {
         if !facts.hooks.contains(HOOK) {
             let words = format!("the kernel has no tracepoint {HOOK}");
@@ -72,18 +72,18 @@ impl CgroupEvents {
         })
     }
 
-    /// What happened since the last call, in order.
+    /// Returns the changes since the last call, in order.
     pub fn drain(&self) -> Result<Vec<CgroupEvent>, Error> {
         self.ring.consume().context("the ring of cgroup events")?;
         Ok(self.events.take())
     }
 
-    /// Readable when the ring is half full.
+    /// Returns a descriptor that becomes readable when the ring buffer is half full.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Events that found no room in the ring.
+    /// Returns the number of dropped events.
     pub fn lost(&self) -> u64 {
         let kind = crate::skel::switch::types::loss::LOSS_CGROUP_EVENT.0 as usize;
         self.skel
@@ -93,7 +93,7 @@ impl CgroupEvents {
             .map_or(0, |bss| bss.losses[kind])
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let p = &self.skel.progs;
         let all = [

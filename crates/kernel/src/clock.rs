@@ -2,12 +2,12 @@
 
 use std::mem::MaybeUninit;
 
-/// CPU time of all threads of a process, those that have ended among them, in nanoseconds; `None` when
-/// it has ended.
+/// Returns the CPU time of all threads of a process, including ended ones, in nanoseconds; `None`
+/// if the process has ended.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let mut clock = MaybeUninit::uninit();
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: each call writes its whole result when it returns 0.
+    // SAFETY: each call writes its whole result if it returns 0.
     #[allow(unsafe_code, reason = "rustix has no CPU clock of another process")]
     let time = unsafe {
         if libc::clock_getcpuclockid(pid.cast_signed(), clock.as_mut_ptr()) != 0
@@ -33,7 +33,7 @@ mod tests {
         let before = own();
         let ours = process_cpu_ns(std::process::id()).expect("it runs");
         assert!((before..=own()).contains(&ours), "{before}, {ours}");
-        // The kernel gives out none so high.
+        // The kernel does not assign pids this high.
         assert_eq!(process_cpu_ns(1 << 22), None);
     }
 }

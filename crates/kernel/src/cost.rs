@@ -1,5 +1,5 @@
-//! What the BPF programs cost, from the kernel's own statistics. Measuring costs about 20 ns per
-//! run, so it is done in windows.
+//! Cost of the BPF programs, from the kernel's own statistics. Measuring costs about 20 ns per run,
+//! so it is done in windows.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -8,25 +8,26 @@ use std::time::Instant;
 use libbpf_rs::libbpf_sys;
 use noctule_model::ProgramCost;
 
-/// A program whose cost can be asked for.
+/// A program whose cost is measured.
 pub struct ProgramHandle {
     name: String,
     fd: OwnedFd,
     skips: Skips,
 }
 
-/// What it means that the kernel does not run a program.
+/// The effect of a run that the kernel skipped.
 enum Skips {
     /// Something was not seen.
     Lost,
-    /// Nothing, as long as the kernel runs this one, which is attached to the same.
+    /// Nothing is lost as long as the kernel runs this other program on the same hook.
     MadeUpBy(OwnedFd),
-    /// Nothing by itself: it is the second copy of another.
+    /// Nothing is lost: this is the second copy of another program.
     MakesUp,
 }
 
 impl ProgramHandle {
-    /// A handle of its own on a loaded program; `None` when no descriptor is left for it.
+    /// Creates a handle with its own descriptor of a loaded program; `None` if no descriptor is
+    /// available.
     pub(crate) fn of(name: &str, program: &impl AsFd) -> Option<Self> {
         let fd = program.as_fd().try_clone_to_owned().ok()?;
         Some(Self {
@@ -36,13 +37,13 @@ impl ProgramHandle {
         })
     }
 
-    /// Another handle on the same; `None` when no descriptor is left for it.
+    /// Creates another handle to this program; `None` if no descriptor is available.
     pub(crate) fn again(&self) -> Option<Self> {
         Self::of(&self.name, &self.fd)
     }
 
-    /// Handles on two programs that are attached to the same, the second to do what the first was
-    /// not run for. It need not be loaded.
+    /// Creates handles to two programs on one hook. The second handles the calls for which the
+    /// first was skipped. The second program may be unloaded.
     pub(crate) fn pair(first: (&str, &impl AsFd), again: (&str, &impl AsFd)) -> [Option<Self>; 2] {
         let mut first = Self::of(first.0, first.1);
         let mut again = Self::of(again.0, again.1);
@@ -55,8 +56,8 @@ impl ProgramHandle {
         [first, again]
     }
 
-    /// For how many calls, at most, nothing was done because the kernel does not run a program that
-    /// is being run on the same CPU; 0 before Linux 5.12.
+    /// Returns an upper bound for the number of lost calls. The kernel skips a program that is
+    /// already running on the CPU. Always 0 before Linux 5.12.
     pub fn skipped(&self) -> u64 {
         let misses = |fd| info(fd).map_or(0, |info| info.misses);
         match &self.skips {
@@ -67,7 +68,7 @@ impl ProgramHandle {
     }
 }
 
-/// Sums of what the programs cost inside the windows.
+/// Cost of the programs, summed over the windows.
 #[derive(Default)]
 pub struct CostWindow {
     programs: Vec<ProgramHandle>,
@@ -79,7 +80,7 @@ pub struct CostWindow {
 struct Open {
     since: Instant,
     before: Vec<Info>,
-    /// Closing it ends the kernel's measuring, unless somebody else measures too.
+    /// Dropping it ends the kernel's measuring, unless another process measures too.
     _stats: OwnedFd,
 }
 
@@ -91,7 +92,7 @@ struct Info {
 }
 
 impl CostWindow {
-    /// For these programs.
+    /// Creates a window for these programs.
     pub fn new(programs: Vec<ProgramHandle>) -> Self {
         Self {
             programs,
@@ -99,7 +100,11 @@ impl CostWindow {
         }
     }
 
-    /// Begins a window. Fails without CAP_SYS_ADMIN.
+    /// Begins a window.
+    ///
+    /// # Errors
+    ///
+    /// The process lacks CAP_SYS_ADMIN.
     pub fn begin(&mut self, now: Instant) -> std::io::Result<()> {
         let stats = enable_stats()?;
         let before = self
@@ -136,7 +141,8 @@ impl CostWindow {
         }
     }
 
-    /// What the programs cost in all windows, by name, and the length of the windows.
+    /// Returns the cost of the programs in all windows, by name, and the total length of the
+    /// windows.
     pub fn sums(&self) -> (Vec<ProgramCost>, u64) {
         let mut sums: Vec<ProgramCost> = self.sums.values().cloned().collect();
         sums.sort_by(|a, b| a.name.cmp(&b.name));
@@ -151,11 +157,11 @@ fn enable_stats() -> std::io::Result<OwnedFd> {
     if fd < 0 {
         return Err(std::io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the descriptor was just made for us and nobody else has it.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// How often the kernel skipped a program.
+/// Returns how often the kernel skipped a program.
 pub(crate) fn misses(program: &OwnedFd) -> u64 {
     info(program).unwrap_or_default().misses
 }
@@ -167,7 +173,7 @@ pub(crate) fn misses(program: &OwnedFd) -> u64 {
 fn info(program: &OwnedFd) -> Option<Info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut size = size_of_val(&info) as u32;
-    // SAFETY: `info` is valid for writes of `size` bytes, and asks for no array behind a pointer.
+    // SAFETY: `info` is valid for writes of `size` bytes, and requests no array behind a pointer.
     let error = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
             program.as_raw_fd(),

@@ -1,7 +1,7 @@
-//! What runs on each CPU: the map that switch writes and other objects read.
+//! The map of CPU slots, which the object switch writes and other objects read.
 //!
-//! It is made before any object, so that objects which need nothing else of each other are verified
-//! at the same time.
+//! It is created before all objects. Objects that share only this map can then be verified in
+//! parallel.
 
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use crate::facts::Facts;
 pub struct CpuSlots(MapHandle);
 
 impl CpuSlots {
-    /// One empty slot for each CPU that can ever be online.
+    /// Creates one empty slot for each possible CPU.
     pub fn new(facts: &Facts) -> Result<Self, Error> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as u64,

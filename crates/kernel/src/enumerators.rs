@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use libbpf_rs::btf::types::{Enum, Enum64};
 use libbpf_rs::btf::{Btf, BtfType};
 
-/// The values of these enumerators of the kernel's BTF. Missing are those that it does not have, all of
-/// them without BTF, and what does not fit.
+/// Returns the values of these enumerators from the kernel's BTF. A name is missing if the kernel
+/// does not have it, or if its value does not fit. Without BTF all are missing.
 pub fn enumerators(names: &[String]) -> HashMap<String, i64> {
     let mut found = HashMap::new();
     let Ok(btf) = Btf::from_vmlinux() else {

@@ -8,18 +8,18 @@ use rustix::io::Errno;
 
 use crate::facts::{Facts, VMLINUX};
 
-/// Who can mend it.
+/// What kind of fix an error needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The process lacks a right; the words name it.
+    /// The process lacks a privilege, which the message names.
     Privileges,
-    /// The kernel lacks what is needed, or forbids it to everybody (lockdown).
+    /// The kernel lacks a feature, or forbids its use to everybody (lockdown).
     Kernel,
-    /// Anything else: the words and the source say what.
+    /// Anything else, as described by the message and the source.
     Other,
 }
 
-/// An error with the place where it happened.
+/// An error with its context.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -28,7 +28,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error without a cause below it.
+    /// Creates an error without a source.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
         Self {
             kind,
@@ -37,12 +37,12 @@ impl Error {
         }
     }
 
-    /// Who can mend it.
+    /// Returns what kind of fix the error needs.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The error with its causes, in one line.
+    /// Returns the error with its causes, in one line.
     pub(crate) fn chain(&self) -> String {
         let mut words = self.context.clone();
         let mut cause = std::error::Error::source(self);
@@ -54,7 +54,7 @@ impl Error {
     }
 }
 
-/// The mend where a kernel refuses what it should take.
+/// Advice if a kernel rejects what it should accept.
 pub(crate) const REPORT: &str = "report it, with the release of the kernel (uname -r)";
 
 impl fmt::Display for Error {
@@ -69,7 +69,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Adds the place to an error of libbpf or of the system.
+/// Adds context to an error of libbpf or of the system.
 pub(crate) trait Context<T> {
     fn context(self, context: impl Into<String>) -> Result<T, Error>;
 }
@@ -84,13 +84,13 @@ impl<T> Context<T> for Result<T, libbpf_rs::Error> {
     }
 }
 
-/// libbpf answers "no such process" where it could not read the kernel's types, for whatever reason: then the
-/// reason is asked for.
+/// Explains a libbpf error. libbpf returns "no such process" if it could not read the kernel's
+/// types, for any reason. This function finds out the reason.
 fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
     if error.to_string() != Errno::SRCH.to_string() {
         return String::new();
     }
-    // As libbpf asks.
+    // libbpf makes this check.
     match accessat(CWD, file, Access::READ_OK, AtFlags::EACCESS) {
         Ok(()) => {
             " (libbpf did not find the kernel's types, or not the function in them)".to_owned()
@@ -112,8 +112,8 @@ impl<T> Context<T> for std::io::Result<T> {
     }
 }
 
-/// The error of an object that the kernel does not load, with what is known to be the cause where the
-/// kernel's own error does not have it.
+/// Returns the error of an object that did not load, and adds the likely cause if the kernel's own
+/// error does not name it.
 pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let object = object.to_owned();
     let locked_down = facts.lockdown.as_deref() == Some("confidentiality");
