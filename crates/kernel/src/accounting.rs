@@ -1,5 +1,5 @@
-//! The accounts of CPU use: loads the objects switch, softirq and pagecache, which share the
-//! threads' accounts, and reads what they hold.
+//! Accounts of CPU usage. Loads the objects switch, softirq and pagecache, which share the accounts
+//! of threads, and reads their maps.
 
 use std::cell::RefCell;
 
@@ -48,14 +48,15 @@ pub use waits::WaitCounts;
 use wakeups::{Need, Wakeups};
 use walk::Walk;
 
-/// How often a moment is set at most, and how long that may take, with each CPU.
+/// Maximum number of attempts to set a moment, and the time allowed for one: a fixed part, and a
+/// part for each CPU.
 const MOMENT_TRIES: u32 = 5;
 const MOMENT_NS: u64 = 300_000;
 const MOMENT_CPU_NS: u64 = 20_000;
 
 /// The loaded and attached accounts. Dropping it detaches everything.
 pub struct Accounting {
-    // Links come first: they must be gone before the objects that they hold.
+    // Links are declared first, because they must be dropped before their objects.
     _links: Vec<Link>,
     walk: Walk,
     sides: Vec<Side>,
@@ -63,7 +64,7 @@ pub struct Accounting {
     exits: Rc<RefCell<Exits>>,
     ended_later: Vec<TaskSample>,
     orphans: Orphans,
-    /// The moment of the last snapshot; that of the start before the first.
+    /// The moment of the last snapshot; before the first snapshot, that of the start.
     last_ns: u64,
     switch: SwitchSkel<'static>,
     hardware: Hardware,
@@ -78,7 +79,7 @@ pub struct Accounting {
     measured: Measured,
 }
 
-/// What the ring had.
+/// Records read from the ring buffer.
 #[derive(Default)]
 struct Exits {
     ended: Vec<TaskSample>,
@@ -86,7 +87,7 @@ struct Exits {
 }
 
 impl Exits {
-    /// A record that is too short for a sample only wakes.
+    /// Adds a record. A record shorter than a sample only wakes the reader.
     fn take(&mut self, record: &[u8]) {
         let Some(sample) = abi::plain::<TaskSample>(record) else {
             return;
@@ -99,57 +100,55 @@ impl Exits {
     }
 }
 
-/// Cgroup, position of the package, and what was settled there.
+/// Cgroup, index of the package, and the sums settled there.
 type SettledRows = Vec<(u64, u32, Counters)>;
 
-/// What the accounts held at one moment.
+/// The state of the accounts at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds): CPU time is that of this moment.
+    /// The moment of the snapshot (`CLOCK_MONOTONIC`, nanoseconds). CPU time is exact for this
+    /// moment.
     pub taken_ns: u64,
-    /// Every CPU that is online, with its slot, in ascending order.
+    /// The slots of all online CPUs, in ascending order.
     pub cpus: Vec<(u32, CpuSlot)>,
-    /// Who had each of them since the last snapshot, where waits are measured. Of a CPU that switches all the
-    /// time no more than the last 1.3 s are known.
+    /// The groups that had each CPU since the last snapshot, if waits are measured. For a CPU that
+    /// switches all the time, at most the last 1.3 s are known.
     pub holders: Vec<(u32, Vec<(Group, u64)>)>,
-    /// What the thread running on a CPU added to the hardware counters since it got there, in
-    /// ascending order.
+    /// Hardware counts of the thread running on each CPU since it got the CPU, in ascending order.
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
-    /// What ended and moved threads left to each cgroup, with the position of the package on which
-    /// they used it.
+    /// Sums of ended and moved threads by cgroup, with the index of the package.
     pub settled: Vec<(u64, u32, Counters)>,
-    /// CPU time in these that came after the moment, in the same order.
+    /// CPU time in `settled` after the moment, in the same order.
     pub settled_later_ns: Vec<u64>,
-    /// The same for the cgroups that found no room.
+    /// Sum over the cgroups that did not fit into the table.
     pub overflow: Counters,
-    /// How long the waits of each group were.
+    /// Wait histograms of the groups.
     pub waits: Vec<WaitCounts>,
-    /// Who waited for whom: victim, culprit.
+    /// Victim, culprit, and the waits between them.
     pub blames: Vec<(Group, Group, Blame)>,
-    /// Threads, each with what it used since it was read before, and what ended threads and earlier
-    /// groups left to processes (`CARRIED`). Who has not run since is not among them.
+    /// Threads, each with its usage since it was last read, and carried sums of processes
+    /// (`CARRIED`). Threads that have not run since are left out.
     pub tasks: Vec<TaskSample>,
-    /// What processes used besides, and only this snapshot has to add: threads that were settled
-    /// before they were read.
+    /// Usage to add in this snapshot only: threads that were settled before they were read.
     pub late: Vec<TaskSample>,
-    /// The processes that are there, by thread-group id and start, where that was looked at.
+    /// The living processes, by thread group id and start time, if this snapshot listed them.
     pub living: Option<IdSet<(u32, u64)>>,
-    /// The threads that are there, among those that were blocked when they were last read, and others;
-    /// `None` where that was not looked at. Where every snapshot reads every thread it is empty.
+    /// The living threads, which include those that were blocked when last read; `None` if this
+    /// snapshot did not list them. Empty if every snapshot reads every thread.
     pub living_threads: Option<IdSet<u32>>,
-    /// Threads that have gone since they were read, and were blocked then.
+    /// Threads that were blocked when last read and no longer exist.
     pub gone_threads: Vec<u32>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
-    /// Followed processes that were not reported as ended before the tasks were read, and those of
-    /// which the end is reported by the next snapshot. More than there are among the tasks: some have
-    /// ended, and their last figures are still to come.
+    /// Followed processes that had not been reported as ended before the tasks were read, plus
+    /// those whose end the next snapshot reports. If this exceeds the number of followed tasks,
+    /// some processes have ended, and their last counters are still to come.
     pub followed: u64,
 }
 
 impl Snapshot {
-    /// Takes out of sums what came after the moment. Records of threads that were settled late are compared
-    /// with the sums before that.
+    /// Subtracts from the sums what came after the moment. Called after `add_late`, which compares
+    /// with the unchanged sums.
     fn take_out_later(&mut self) {
         let taken_ns = self.taken_ns;
         let carried = self.tasks.iter_mut();
@@ -161,12 +160,12 @@ impl Snapshot {
         }
     }
 
-    /// Adds what threads used that were settled before the walk came to them.
+    /// Adds the usage of threads that were settled before the walk read them.
     fn add_late(&mut self, late: &[LateSettle]) {
         if late.is_empty() {
             return;
         }
-        // With what was in the row when it was read.
+        // Each row with the CPU time that was read from it.
         let rows = self.settled.iter().enumerate();
         let mut rows: IdMap<(u64, u32), (usize, u64)> = rows
             .map(|(at, (id, package, row))| ((*id, *package), (at, row[Counter::CpuTime])))
@@ -185,16 +184,16 @@ impl Snapshot {
             let used = late.sample.values();
             let (at, read) = *rows.entry((id, package)).or_insert((self.settled.len(), 0));
             match self.settled.get_mut(at) {
-                // The row was read after it was settled.
+                // The row was read after the settlement.
                 Some(_) if read > late.row_before => {}
-                // Other words of the row can have been read after it.
+                // The row was read before the settlement, but perhaps only its CPU time.
                 Some((_, _, row)) => row[Counter::CpuTime] += used[Counter::CpuTime],
                 None => self.settled.push((id, package, used)),
             }
             let process = (late.sample.tgid, late.sample.process_start, package);
             let read = carried.get(&process).copied().unwrap_or(0);
-            // What used no CPU time does not say whether it was carried before the read: it is
-            // not there twice, but perhaps with the next snapshot.
+            // Without CPU time it is unknown whether the usage was carried before the read. It is
+            // not counted twice, but may appear only in the next snapshot.
             if used[Counter::CpuTime] > 0 && read <= late.process_before {
                 self.late.push(late.sample);
             }
@@ -203,8 +202,8 @@ impl Snapshot {
 }
 
 impl Accounting {
-    /// Loads what the plan names and attaches it. What cannot be attached turns off its own
-    /// feature; an error means that CPU time itself cannot be counted.
+    /// Loads and attaches everything in the plan. If a program cannot be attached, only its feature
+    /// is turned off. Returns an error only if CPU time itself cannot be counted.
     pub fn load(
         facts: &Facts,
         plan: &Plan,
@@ -233,7 +232,7 @@ impl Accounting {
         let mut features = features::hardware(&plan.counters, &unavailable, &problems, facts);
         let mut links = attach_lives(&switch)?;
         let mut walk = Walk::attach(&iterators, modest.lists_threads)?;
-        // Makes storage for the threads that are there.
+        // Creates the storage of existing threads.
         walk.begin()?;
         let mut wakeups = Wakeups::new(need);
         let missing = wakeups.attach_always(&switch).err();
@@ -277,13 +276,13 @@ impl Accounting {
             features,
             measured: Measured::NONE,
         };
-        // Counting begins here; the first pass over the tasks notes what each did before.
+        // Counting begins here. The first walk over the tasks records their earlier usage.
         if let Some(bss) = this.switch.maps.bss_data.as_deref_mut() {
             bss.started_at = now_ns();
         }
         this.walk.begin()?;
         this.follow_quotas();
-        // A switch compares the clocks of the CPU; the one that reads the tasks must have done it.
+        // A switch compares the clocks of its CPU. The CPU that reads the tasks must have done so.
         thread::sleep(Duration::from_millis(1));
         let (sides, features) = side::all(&Accounts::of(&this.switch, facts), plan, facts);
         this.sides = sides;
@@ -325,27 +324,27 @@ impl Accounting {
         Measured::from_iter(all)
     }
 
-    /// Where the CPUs are.
+    /// Returns the location of the CPUs.
     pub fn topology(&self) -> &Topology {
         self.places.topology()
     }
 
-    /// What the scheduler of this kernel records.
+    /// Returns what the scheduler of this kernel records.
     pub fn scheduler(&self) -> Scheduler {
         self.scheduler
     }
 
-    /// Status of each feature that these objects feed.
+    /// Returns the status of each feature of these objects.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
 
-    /// The counters that mean anything.
+    /// Returns the counters that are measured.
     pub fn measured(&self) -> Measured {
         self.measured
     }
 
-    /// `CLOCK_MONOTONIC` from which the counters count, nanoseconds.
+    /// Returns the start of counting (`CLOCK_MONOTONIC`, nanoseconds).
     pub fn started_ns(&self) -> u64 {
         self.switch
             .maps
@@ -354,7 +353,7 @@ impl Accounting {
             .map_or(0, |bss| bss.started_at)
     }
 
-    /// From now on the children of the process `pid` are followed, with all their descendants.
+    /// Follows the children of the process `pid`, with all their descendants, from now on.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.follow_children_of = pid;
@@ -362,21 +361,22 @@ impl Accounting {
         self.walk.always();
     }
 
-    /// The next snapshot lists the processes that are alive.
+    /// Makes the next snapshot list the living processes.
     pub fn list_living(&mut self) {
         self.walk.now();
     }
 
-    /// Readable when [`Accounting::drain`] should not wait for a snapshot: the ring of ended processes is a quarter
-    /// full, or a queue is throttled although no quota was known.
+    /// Returns a descriptor that becomes readable when [`Accounting::drain`] should not wait for a
+    /// snapshot. The ring buffer of ended processes is half full, or a queue is throttled although
+    /// no quota was known.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Takes everything. CPU time, of threads and idle, is that of one moment, however long the
-    /// reading takes; other counters are as old as their reading. A thread that ends meanwhile,
-    /// or moves, reports what it used by a record; where the ring has no room for that, it is missing
-    /// from this snapshot and whole in the next.
+    /// Reads everything. CPU time, of threads and idle, is that of one moment, however long the
+    /// reading takes. Other counters are as of their reading. A thread that ends or moves meanwhile
+    /// sends a record with its usage. If the ring buffer has no room for the record, the usage is
+    /// missing from this snapshot and complete in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {
@@ -392,7 +392,8 @@ impl Accounting {
             .begin_moment(&online)
             .and_then(|begun| self.read(begun))
             .and_then(|snapshot| self.complete(snapshot));
-        // Not before the ring was read: the record of a process says whether it ended after the moment.
+        // Cleared only after the ring buffer was read: the record of a process tells whether it
+        // ended after the moment.
         self.set_moment(0);
         self.follow_quotas();
         let (mut snapshot, unseen) = read?;
@@ -400,13 +401,14 @@ impl Accounting {
         if self.orphans.has_missing() {
             self.walk.hurry();
         }
-        // From here on nothing fails: what is taken is reported.
+        // Nothing fails from here on, so everything taken is reported.
         self.last_ns = taken_ns;
         let exits = self.exits.take();
         for ended in &exits.ended {
             self.orphans.reported(ended);
         }
-        // Who ended after the moment is among the tasks of this one, as it was then.
+        // A process that ended after the moment counts as living in this snapshot, with its usage
+        // at that time.
         let (later, ended): (Vec<_>, Vec<_>) = exits
             .ended
             .into_iter()
@@ -429,8 +431,8 @@ impl Accounting {
         Ok(snapshot)
     }
 
-    /// Reads what is read after the threads; gives back the ends that nobody saw. After an error the next
-    /// snapshot has the threads.
+    /// Reads what must be read after the threads. Returns the ends that no program saw. After an
+    /// error the threads are given back for the next snapshot.
     fn complete(&mut self, mut snapshot: Snapshot) -> Result<(Snapshot, Vec<TaskSample>), Error> {
         match self.read_the_rest(&mut snapshot) {
             Ok(unseen) => Ok((snapshot, unseen)),
@@ -442,7 +444,7 @@ impl Accounting {
     }
 
     fn read_the_rest(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
-        // After the walk, which charges the waits that go on.
+        // After the walk, which charges the waits in progress.
         if self.waits {
             snapshot.waits = waits::counts(&self.switch)?;
             snapshot.blames = waits::blames(&self.switch)?;
@@ -458,10 +460,10 @@ impl Accounting {
         self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
 
-    /// Makes this the moment of a snapshot, and reads the CPUs, with their hardware counters: these
-    /// are as old as their reading, and must not be later than CPU time. What switches before the
-    /// kernel side knows of the moment keeps nothing. So both are tried again where the agent lost
-    /// its CPU in between.
+    /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
+    /// Hardware counts are as of their reading, which must not be later than the CPU time. A switch
+    /// before the programs see the moment keeps no values. Both are therefore repeated if the agent
+    /// was preempted in between.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let mut snapshot = Snapshot::default();
@@ -482,7 +484,7 @@ impl Accounting {
         Ok(snapshot)
     }
 
-    /// What the thread that runs on the CPU added to counters since the last switch there.
+    /// Returns the counts of the thread running on the CPU since the last switch there.
     fn since_switch(
         &mut self,
         cpu: u32,
@@ -497,14 +499,14 @@ impl Accounting {
         added
     }
 
-    /// Attaches the hook at wake-ups while groups have quotas, where that is needed.
+    /// Attaches the program at wake-ups while groups have quotas, if the kernel needs it.
     fn follow_quotas(&mut self) {
         if let Err(error) = self.wakeups.follow_quotas(&mut self.switch) {
             told_as_contention(&error);
         }
     }
 
-    /// The moment of which the kernel side keeps what was; 0 for none.
+    /// Sets the moment whose values the programs keep; 0 for none.
     fn set_moment(&mut self, ns: u64) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.sample_at = ns;
@@ -551,8 +553,8 @@ impl Accounting {
         self.reaped.sums(&mut self.switch, rows, taken_ns)
     }
 
-    /// Empties the ring of ended processes into the next snapshot, and sees wake-ups from now on if a quota was
-    /// found.
+    /// Empties the ring buffer of ended processes into the next snapshot. If a quota was found,
+    /// also attaches the program at wake-ups.
     pub fn drain(&mut self) -> Result<(), Error> {
         self.ring.consume().context("the ring of ended processes")?;
         if let Err(error) = self.wakeups.follow_found(&self.switch) {
@@ -561,33 +563,33 @@ impl Accounting {
         Ok(())
     }
 
-    /// Forgets what a cgroup left that is gone for good; the caller has added it up.
+    /// Deletes the sums of a cgroup that no longer exists. The caller has added them up.
     pub fn forget_cgroup(&self, id: u64) {
         for package in 0..self.topology().packages().len() as u64 {
             let key = [id, package].map(u64::to_ne_bytes);
-            // Most have few of them, and another reader may have been first.
+            // Most cgroups have few rows, and another reader may already have deleted them.
             let _ = self.switch.maps.settled.delete(key.as_flattened());
         }
     }
 
-    /// Forgets the waits of a group that is gone for good.
+    /// Deletes the waits of a group that no longer exists.
     pub fn forget_waits(&self, group: Group) {
         waits::forget_waits(&self.switch, group);
     }
 
-    /// For how many cgroups, each on each package, there are rows.
+    /// Returns the capacity of the table of cgroups, which has a row for each cgroup and package.
     pub fn cgroup_rows(&self) -> usize {
         self.switch.maps.settled.max_entries() as usize
     }
 
-    /// For how many cells the matrix has room.
+    /// Returns the capacity of the blame matrix in cells.
     pub fn blame_rows(&self) -> usize {
         self.switch.maps.blames.max_entries() as usize
     }
 
-    /// Forgets a cell of the matrix; the value is what was in it, which can be more than in the last
-    /// snapshot. Victim or culprit is gone for good, or the cell does not grow: what another CPU charges to it
-    /// within these 100 ns is in no cell, or in that which takes the place.
+    /// Deletes a cell of the blame matrix and returns its value, which can be larger than in the
+    /// last snapshot. Its victim or culprit no longer exists, or the cell does not grow. A charge
+    /// by another CPU during these 100 ns is lost, or goes to the cell that reuses the slot.
     pub fn forget_blame(&mut self, victim: Group, culprit: Group) -> Option<Blame> {
         let last = waits::forget_blame(&self.switch, victim, culprit)?;
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
@@ -596,7 +598,7 @@ impl Accounting {
         Some(last)
     }
 
-    /// What was lost so far, by kind; every kind is listed.
+    /// Returns the losses so far, with every kind listed.
     pub fn losses(&self) -> Vec<Loss> {
         let switch = self.switch.maps.bss_data.as_deref().map(|b| b.losses);
         loss::named(
@@ -606,7 +608,7 @@ impl Accounting {
         )
     }
 
-    /// How full the maps are that can be full.
+    /// Returns the fill level of the maps that can be full.
     pub fn map_fill(&self, snapshot: &Snapshot) -> Vec<MapFill> {
         let fill = |name, map: &dyn MapCore, entries: usize| MapFill {
             name,
@@ -621,7 +623,7 @@ impl Accounting {
         .chain(
             self.waits
                 .then(|| {
-                    // The overflow row is in the list, and in no map.
+                    // `waits` includes the overflow row, which is not in the map.
                     let rows = snapshot.waits.len().saturating_sub(1);
                     [
                         fill("waits", &self.switch.maps.wait_rows, rows),
@@ -634,7 +636,7 @@ impl Accounting {
         .collect()
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let progs = &self.switch.progs;
         let own = [
@@ -643,7 +645,7 @@ impl Accounting {
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.process_free),
-            // One of both is loaded, and they do the same.
+            // Only one of the two is loaded, and both do the same work.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
         ];
@@ -652,7 +654,7 @@ impl Accounting {
             .collect()
     }
 
-    /// The rows of cgroups, and for each the CPU time in it that came after the moment.
+    /// Returns the rows of cgroups, and for each the CPU time in it after the moment.
     fn settled(&self, taken_ns: u64) -> Result<(SettledRows, Vec<u64>), Error> {
         let rows = table::entries(&self.switch.maps.settled, "the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
@@ -668,8 +670,9 @@ impl Accounting {
         Ok(rows.iter().filter_map(row).unzip())
     }
 
-    /// The slots of the CPUs. A slot is written while it is read, so it is read until two readings
-    /// agree; on a CPU that switches all the time the last one is taken, off by one switch at most.
+    /// Returns the slots of the CPUs. A slot can be written during a read, so it is read until two
+    /// readings agree. For a CPU that switches all the time the last reading is used, which is off
+    /// by one switch at most.
     fn cpus(&self, online: &[u32]) -> Result<Vec<(u32, CpuSlot)>, Error> {
         let read = |cpu: u32| {
             let bytes = self
@@ -698,7 +701,7 @@ impl Accounting {
     }
 }
 
-/// Threads are seen to move by that of the two programs which is loaded, if any is.
+/// Attaches the loaded one of the two programs that see moves between cgroups, if any.
 fn attach_moves(
     switch: &SwitchSkel<'static>,
     facts: &Facts,
@@ -728,12 +731,12 @@ fn exit_ring(
     builder.build().context("the ring of ended processes")
 }
 
-/// The hook at wake-ups is needed, and could not be attached.
+/// Logs that the program at wake-ups is needed but could not be attached.
 fn told_as_contention(error: &libbpf_rs::Error) {
     tracing::warn!(%error, "sched_wakeup: throttled time counts as contention in waits that begin with a wake-up");
 }
 
-/// A thread that starts from here on has an account from its first moment.
+/// Attaches the programs that give a new thread an account from its start.
 fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     let progs = &switch.progs;
     let wakeup_new = progs.sched_wakeup_new.attach();
@@ -744,7 +747,7 @@ fn attach_lives(switch: &SwitchSkel<'static>) -> Result<Vec<Link>, Error> {
     ])
 }
 
-/// The links, and why moves to other CPUs are not seen.
+/// Returns the links, and the error if migrations are not seen.
 fn attach_switch(
     switch: &SwitchSkel<'static>,
     waits: bool,
@@ -763,7 +766,7 @@ fn attach_switch(
     Ok((links, missing))
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds, the clock of `bpf_ktime_get_ns`.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,7 +1,7 @@
-//! What happens: processes, OOM kills and TCP, from the objects lifecycle and tcp.
+//! Events of processes, OOM kills and TCP, from the objects lifecycle and tcp.
 //!
-//! lifecycle is the base: it owns the ring of facts and knows which processes are followed. tcp is
-//! loaded beside it and shares both.
+//! lifecycle is the base: it owns the ring buffer of events and the table of followed processes.
+//! tcp shares both.
 
 use std::cell::{Cell, RefCell};
 use std::mem::{self, size_of};
@@ -38,57 +38,57 @@ pub use record::{RawEvent, RawProcess};
 pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
 pub use udp::{UdpEvents, UdpOptions};
 
-/// What of it is wanted.
+/// Which events are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct EventsWanted {
     /// Count TCP.
     pub tcp: bool,
-    /// Look at each execution that fails, too: it takes a tracepoint of system calls.
+    /// Also report failed execs. This needs tracepoints at system calls.
     pub exec_failures: bool,
-    /// Put events of these kinds into the ring; others are only counted.
+    /// Put events of these kinds into the ring buffer. Other kinds are only counted.
     pub stream: EventKinds,
-    /// Only of processes that are followed.
+    /// Only processes that are followed.
     pub filter_processes: bool,
-    /// Only of processes in wanted cgroups and those below.
+    /// Only processes in wanted cgroups and their descendants.
     pub filter_cgroups: bool,
-    /// Size of the ring in bytes; rounded up to a power of two.
+    /// Size of the ring buffer in bytes, rounded up to a power of two.
     pub ring_bytes: u32,
-    /// Rows for cgroups.
+    /// Maximum number of cgroup rows.
     pub cgroups: u32,
-    /// Rows for destinations.
+    /// Maximum number of destination rows.
     pub destinations: u32,
 }
 
-/// Maps that the objects share which emit events: whose events are wanted. They must have the names
-/// that they have in `bpf/include/filter.bpf.h`, as those of another such object do.
+/// Filter maps that all objects with events share. They must have the names in
+/// `bpf/include/filter.bpf.h`, as in the other objects.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMaps<'a> {
-    /// Processes that are followed: thread-group id, and the start of the leader.
+    /// Followed processes: thread group id, and start time of the leader.
     pub followed: BorrowedFd<'a>,
-    /// Ids of the groups that are wanted, with all below them.
+    /// Ids of the wanted cgroups. Their descendants are wanted too.
     pub wanted_cgroups: BorrowedFd<'a>,
 }
 
-/// A socket that is there (`struct socket_sample`).
+/// An open socket (`struct socket_sample`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SocketSample {
-    /// Whose it is.
+    /// The owner.
     pub owner: RawProcess,
-    /// Which one.
+    /// The socket.
     pub socket: noctule_model::Socket,
-    /// It listens; otherwise it is connected, or connects.
+    /// Whether it listens. Otherwise it is connected or connecting.
     pub listens: bool,
-    /// It listens or is connected, and that was reported, or is reported now.
+    /// Whether it listens or is connected, and that has been reported, or is reported now.
     pub begun: bool,
-    /// Connected from the other side; `None` when that is not known.
+    /// Whether the peer connected; `None` if unknown.
     pub accepted: Option<bool>,
-    /// Its events are wanted.
+    /// Whether its events are wanted.
     pub wanted: bool,
 }
 
-/// The attached programs, their ring and their tables. Dropping it detaches them.
+/// The attached programs, their ring buffer and their tables. Dropping it detaches them.
 pub struct Events {
-    // Links come first: they must be gone before the objects that they hold.
+    // Links are declared first, because they must be dropped before their objects.
     _links: Vec<Link>,
     sockets: Option<Sockets>,
     ring: RingBuffer<'static>,
@@ -98,29 +98,29 @@ pub struct Events {
     buffer: Vec<u8>,
 }
 
-/// In an error.
+/// Name of the file iterator in errors.
 const FILES: &str = "the iterator of files";
 
 struct Sockets {
     _links: Vec<Link>,
-    /// The iterator of files.
+    /// The file iterator.
     survey: Link,
-    /// A survey that is under way.
+    /// A survey in progress.
     surveying: Option<Iter>,
-    /// The iterator of all sockets of TCP in a network namespace; `None` where there is none.
+    /// The iterator over all TCP sockets of a network namespace, if there is one.
     all: Option<Link>,
     look: tcp::Look,
-    /// Its iterator; `None` for that of TCP.
+    /// Its iterator; `None` for the TCP iterator.
     look_link: Option<Link>,
     tcp: TcpSkel<'static>,
-    /// Where the host's procfs is: its processes have the namespaces.
+    /// The host's procfs, through which network namespaces are entered.
     proc: PathBuf,
-    /// It was said that some of them are left out.
+    /// Whether a warning about skipped namespaces was logged.
     told: Cell<bool>,
 }
 
 impl Sockets {
-    /// Those that the last look at all sockets has noted.
+    /// Deletes the listeners that the last walk over all sockets recorded.
     fn forget_listeners(&self) {
         let listeners = &self.tcp.maps.listeners;
         let keys: Vec<_> = listeners.keys().collect();
@@ -129,7 +129,7 @@ impl Sockets {
         }
     }
 
-    /// The iterator of TCP in each network namespace; what it writes is appended.
+    /// Runs the TCP iterator in each network namespace, and appends its output.
     fn walk(&self, answer: &mut Vec<u8>) -> Result<(), Error> {
         let Some(all) = &self.all else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Says once that the walk left out namespaces.
+    /// Logs once that the walk skipped namespaces.
     fn tell(&self, left: namespaces::LeftOut) {
         if self.look != tcp::Look::Walk || left == namespaces::LeftOut::default() {
             return;
@@ -160,8 +160,8 @@ impl Sockets {
     }
 }
 
-/// The objects, verified and not attached yet: loading takes most of the time of the start, and a
-/// thread of its own can do it.
+/// The verified objects, not attached yet. Loading takes most of the startup time, and can run on a
+/// thread of its own.
 pub struct LoadedEvents {
     lifecycle: load::LoadedLifecycle,
     tcp: Option<tcp::LoadedTcp>,
@@ -171,12 +171,12 @@ pub struct LoadedEvents {
     unsafe_code,
     reason = "a skeleton points into its object, which is Send, and libbpf-rs does not say that it is"
 )]
-// SAFETY: libbpf keeps nothing of an object with the thread that loads it, all pointers of a skeleton
-// are into its own object and the maps' memory, and a value has one owner at a time.
+// SAFETY: libbpf stores nothing about an object with the thread that loads it. All pointers of a
+// skeleton point into its own object and the memory of its maps. A value has one owner at a time.
 unsafe impl Send for LoadedEvents {}
 
 impl LoadedEvents {
-    /// Loads what is wanted.
+    /// Loads the wanted objects.
     pub fn load(facts: &Facts, wanted: &EventsWanted, cpus: &CpuSlots) -> Result<Self, Error> {
         let lifecycle = load::lifecycle(facts, wanted, cpus)?;
         let tcp = tcp::load(facts, wanted, &lifecycle.skel);
@@ -185,8 +185,9 @@ impl LoadedEvents {
 }
 
 impl Events {
-    /// Attaches; [`Events::survey_sockets`] comes after the filters are filled. With the accounts of
-    /// the CPUs, which count from `started_ns` on, the end of a process has its run time.
+    /// Attaches the programs. Call [`Events::survey_sockets`] after the filters are filled. With
+    /// the CPU accounts, which count from `started_ns`, the exit of a process includes its CPU
+    /// time.
     pub fn attach(
         loaded: LoadedEvents,
         facts: &Facts,
@@ -236,24 +237,24 @@ impl Events {
         })
     }
 
-    /// Status of each feature that these objects feed.
+    /// Returns the status of each feature of these objects.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
 
-    /// Becomes readable when there are events; the kernel does not wake again before they were
-    /// read.
+    /// Returns a descriptor that becomes readable when there are events. The kernel does not wake
+    /// the reader again before the events were read.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
-    /// What happened since the last call, in order.
+    /// Returns the events since the last call, in order.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring.consume().context("the ring of events")?;
         Ok(self.records.take())
     }
 
-    /// Events that found no room in the ring so far, by name.
+    /// Returns the number of dropped events so far, by name.
     pub fn lost_events(&self) -> Vec<(&'static str, u64)> {
         let lifecycle = self.lifecycle.maps.bss_data.as_deref();
         let lifecycle = lifecycle.map(|bss| bss.lost_events);
@@ -264,7 +265,7 @@ impl Events {
         names.map(|(kind, &name)| (name, of(kind))).collect()
     }
 
-    /// What else was lost, by kind; every kind is listed.
+    /// Returns other losses, with every kind listed.
     pub fn losses(&self) -> Vec<Loss> {
         let lifecycle = self.lifecycle.maps.bss_data.as_deref();
         let lifecycle = lifecycle.map(|bss| bss.losses);
@@ -273,14 +274,14 @@ impl Events {
         loss::named(lifecycle.into_iter().chain(tcp))
     }
 
-    /// From now on the children of the process `pid` are followed, with all their descendants.
+    /// Follows the children of the process `pid`, with all their descendants, from now on.
     pub fn follow_children_of(&mut self, pid: u32) {
         if let Some(bss) = self.lifecycle.maps.bss_data.as_deref_mut() {
             bss.follow_children_of = pid;
         }
     }
 
-    /// From now on the process is followed, and what it starts.
+    /// Follows the process and its descendants from now on.
     pub fn follow(&self, process: ProcessId) -> Result<(), Error> {
         let (pid, start) = (process.pid.to_ne_bytes(), process.start_ns.to_ne_bytes());
         let followed = &self.lifecycle.maps.followed;
@@ -295,7 +296,7 @@ impl Events {
         matches!(start, Ok(Some(start)) if start == process.start_ns.to_ne_bytes())
     }
 
-    /// From now on the events of the group and those below it are wanted.
+    /// Reports events of the cgroup and its descendants from now on.
     pub fn want_cgroup(&self, cgroup: CgroupId) -> Result<(), Error> {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);
@@ -305,16 +306,16 @@ impl Events {
         ))
     }
 
-    /// The group is gone. It is no error if it was not wanted.
+    /// Forgets a cgroup that no longer exists, whether or not it was wanted.
     pub fn forget_cgroup(&self, cgroup: CgroupId) {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
-        // All that can fail is that it is not there.
+        // The only possible error is that the group is not in the table.
         let _ = wanted.delete(&cgroup.0.to_ne_bytes());
     }
 
-    /// Looks at each file of each process: makes the sockets known that nobody saw begin, and makes
-    /// up for changes of others that nobody saw. Then at all sockets of TCP, for those that are in no
-    /// file. Whether a new one is wanted is decided here.
+    /// Visits each file of each process. Adopts sockets whose start no program saw, and reports
+    /// missed changes of others. Then visits all TCP sockets, for those that are in no file. The
+    /// filters are applied to new sockets at this point.
     pub fn survey_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
@@ -322,14 +323,15 @@ impl Events {
         iterator::read(&sockets.survey, FILES, &mut self.buffer)?;
         sockets.walk(&mut self.buffer)?;
         sockets.forget_listeners();
-        // A connection that has no account from now on is one of which the begin was not seen.
+        // From now on, a connection without an account is one whose start no program saw.
         if let Some(bss) = sockets.tcp.maps.bss_data.as_deref_mut() {
             bss.changes_are_seen = true;
         }
         Ok(())
     }
 
-    /// The same in steps of some milliseconds, however many files there are; true at the end.
+    /// Like `survey_sockets`, in steps of some milliseconds, however many files there are. Returns
+    /// true at the end.
     pub fn survey_step(&mut self) -> Result<bool, Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(true);
@@ -346,8 +348,8 @@ impl Events {
         Ok(true)
     }
 
-    /// The sockets below one of Multipath TCP are in no file. After a survey that has met Multipath TCP, one look
-    /// at all sockets reports their accepts and connects that no program saw.
+    /// Reports missed accepts and connects of Multipath TCP subflows, which are in no file. After a
+    /// survey that found Multipath TCP, this takes one scan of all sockets.
     fn catch_up_multipath(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
@@ -371,13 +373,13 @@ impl Events {
         done
     }
 
-    /// Brings the payload of the living connections into the tables, and counts what is open.
+    /// Settles the payload of open connections, and counts open sockets.
     pub fn settle_sockets(&mut self) -> Result<(), Error> {
         self.look(false)
     }
 
-    /// The sockets that listen, those that are connected, and those that connect. One can be missing
-    /// when another one has ended meanwhile.
+    /// Returns the listening, connected and connecting sockets. One can be missing if another one
+    /// closed meanwhile.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
         self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
@@ -399,13 +401,13 @@ impl Events {
         }
     }
 
-    /// Whether [`Events::sockets`] lists each socket that is open.
+    /// Whether [`Events::sockets`] lists every open socket.
     pub fn lists_all_sockets(&self) -> bool {
         let sockets = self.sockets.as_ref();
         sockets.is_some_and(|sockets| sockets.look.is_complete())
     }
 
-    /// What the last look at the sockets of a group has found open.
+    /// Returns the sockets of a cgroup that the last scan found open.
     pub fn open_sockets(&self, counts: &TcpCounts) -> noctule_model::Sockets {
         let sockets = self.sockets.as_ref();
         let bss = sockets.and_then(|sockets| sockets.tcp.maps.bss_data.as_deref());
@@ -418,15 +420,14 @@ impl Events {
         }
     }
 
-    /// What happened to the processes of each cgroup so far; the last row is that of the groups
-    /// that found no room.
+    /// Returns the process event counts of each cgroup so far. The last row is the overflow row.
     pub fn processes(&self) -> Result<Vec<(Option<CgroupId>, ProcessCounts)>, Error> {
         let overflow = self.lifecycle.maps.bss_data.as_deref();
         let overflow = overflow.map(|bss| bss.process_overflow);
         rows::by_cgroup(&self.lifecycle.maps.process_rows, overflow)
     }
 
-    /// What happened to the sockets of each cgroup so far, in the same way.
+    /// Like [`Events::processes`], for TCP counts.
     pub fn tcp(&self) -> Result<Vec<(Option<CgroupId>, TcpCounts)>, Error> {
         match &self.sockets {
             None => Ok(Vec::new()),
@@ -437,7 +438,7 @@ impl Events {
         }
     }
 
-    /// How long connecting took for each cgroup, in the same way.
+    /// Like [`Events::processes`], for histograms of the time to connect.
     pub fn connect_times(&self) -> Result<Vec<(Option<CgroupId>, ConnectTimes)>, Error> {
         match &self.sockets {
             None => Ok(Vec::new()),
@@ -449,7 +450,7 @@ impl Events {
         }
     }
 
-    /// Where the cgroups connect to.
+    /// Returns the destinations of the cgroups.
     pub fn destinations(&self) -> Result<Vec<DestinationCounts>, Error> {
         match &self.sockets {
             None => Ok(Vec::new()),
@@ -457,7 +458,7 @@ impl Events {
         }
     }
 
-    /// Takes out what a cgroup left that is gone for good.
+    /// Removes and returns the counts of a cgroup that no longer exists.
     pub fn take_cgroup(&self, id: CgroupId) -> CgroupCounts {
         let key = id.0.to_ne_bytes();
         let tcp = self.sockets.as_ref().map(|s| &s.tcp.maps);
@@ -468,8 +469,8 @@ impl Events {
         }
     }
 
-    /// Takes out a destination, of which the cgroup is gone or that is not used any more; what it
-    /// has is the last. `None` where another reader was first.
+    /// Removes a destination that is unused or whose cgroup no longer exists, and returns its last
+    /// counts. Returns `None` if another reader removed it first.
     pub fn take_destination(&self, destination: &DestinationCounts) -> Option<DestinationCounts> {
         let maps = &self.sockets.as_ref()?.tcp.maps;
         let counts = match destination.destination {
@@ -479,7 +480,7 @@ impl Events {
         Some(destination.with(counts?))
     }
 
-    /// Says whether a cgroup may have rows for more destinations. One that was not noted keeps what it has:
+    /// Sets whether a cgroup may add destinations. If the update fails, the old setting stays, and
     /// the next batch tries again.
     pub fn bound_destinations(&self, id: CgroupId, bounded: bool) {
         let Some(Sockets { tcp, .. }) = &self.sockets else {
@@ -495,18 +496,18 @@ impl Events {
         }
     }
 
-    /// Whether TCP is watched.
+    /// Whether TCP is counted.
     pub fn counts_tcp(&self) -> bool {
         self.sockets.is_some()
     }
 
-    /// Destinations that have room in the table.
+    /// Returns the capacity of the table of destinations.
     pub fn destinations_capacity(&self) -> u32 {
         let sockets = self.sockets.as_ref();
         sockets.map_or(0, |s| s.tcp.maps.destinations.max_entries())
     }
 
-    /// How full the tables are that can be full.
+    /// Returns the fill level of the tables that can be full.
     pub fn map_fill(&self, cgroups: usize, destinations: usize) -> Vec<MapFill> {
         let fill = |name, map: &dyn MapCore, entries: usize| MapFill {
             name,
@@ -524,7 +525,7 @@ impl Events {
         all
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let p = &self.lifecycle.progs;
         let own = [
@@ -566,7 +567,7 @@ impl Events {
         all.flatten().collect()
     }
 
-    /// The tables that another object with the same filters shares.
+    /// Returns the filter tables, for sharing with another object.
     pub fn shared(&self) -> SharedMaps<'_> {
         SharedMaps {
             followed: self.lifecycle.maps.followed.as_fd(),
