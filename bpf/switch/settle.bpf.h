@@ -239,7 +239,8 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
  * Reports a thread that is settled during a snapshot that has not read it. Its counters are then
  * missing from the threads, and perhaps from the row of its cgroup, because the rows are read one
  * after the other. Without this record they appear in the next snapshot. The record is therefore
- * skipped if the ring buffer is more than half full, to leave room for records that would be lost.
+ * skipped if the ring buffer holds more than exits_wakeup_bytes, to leave room for records that
+ * would be lost.
  */
 static __always_inline void report_late(struct task_struct *task, struct task_account *account,
 					const struct counters *used, __u64 cgroup, __u64 row_before,
