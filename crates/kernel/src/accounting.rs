@@ -367,8 +367,8 @@ impl Accounting {
     }
 
     /// Returns a descriptor that becomes readable when [`Accounting::drain`] should not wait for a
-    /// snapshot. The ring buffer of ended processes is half full, or a queue is throttled although
-    /// no quota was known.
+    /// snapshot. The ring buffer of ended processes is a quarter full, or a queue is throttled
+    /// although no quota was known.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }

@@ -1,4 +1,5 @@
-//! What this kernel has and what this process may do. Only facts; the decisions are in the plan.
+//! Properties of this kernel, and privileges of this process. Only facts; the plan makes the
+//! decisions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -18,41 +19,42 @@ mod cgroup;
 
 pub use cgroup::{CgroupVersion, Hierarchy, hides_processes};
 
-/// Everything that the plan is made from. Gathering it changes nothing and cannot fail: what cannot
-/// be read is absent.
+/// Everything that the plan is based on. Gathering it changes nothing and cannot fail. Anything
+/// unreadable is absent.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Where the host's sysfs and procfs are.
+    /// Where the host's sysfs and procfs are mounted.
     pub roots: HostRoots,
     /// `uname -r`.
     pub release: String,
-    /// What the process may do.
+    /// Capabilities of the process.
     pub capabilities: Capabilities,
-    /// Why that could not be asked for; then there is none in `capabilities`.
+    /// Why the capabilities could not be read. All of `capabilities` are then false.
     pub capabilities_error: Option<String>,
-    /// The kernel describes its types in /sys/kernel/btf/vmlinux.
+    /// Whether the kernel provides BTF in /sys/kernel/btf/vmlinux.
     pub btf: bool,
-    /// Why they could not be read, where they are there.
+    /// Why existing BTF could not be read.
     pub btf_error: Option<String>,
-    /// Programs of tracing can keep data with a thread (Linux 5.13).
+    /// Whether tracing programs have task local storage (Linux 5.13).
     pub task_storage: bool,
-    /// The iterator of socket storage is safe. From 7.0 on the storage can be taken from its socket
-    /// under the iterator, which crashes the kernel. The presence of the function that does it identifies kernels to
-    /// which that was brought back; a compiler may hide it, so the release is asked too.
+    /// Whether the iterator over socket storage is safe. Since 7.0 the kernel can detach the
+    /// storage from its socket during the iteration, which crashes the kernel. The function that
+    /// does so also identifies kernels with a backport. A compiler may inline it, so the release is
+    /// checked too.
     pub socket_storage_iterates: bool,
-    /// Who runs a program of a tracepoint can lose the CPU in it (7.0); until it goes on the kernel
-    /// skips the program for everybody else there.
+    /// Whether a thread can be preempted inside a tracepoint program (7.0). Until it continues, the
+    /// kernel skips the program for all other threads there.
     pub tracepoints_preempt: bool,
-    /// Names out of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
+    /// Those of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
-    /// Arguments of tracepoints that older kernels lack.
+    /// Tracepoint arguments that older kernels lack.
     pub tracepoints: Tracepoints,
-    /// The field of `struct cfs_rq` that has how long it was throttled; `None` where there are no
-    /// quotas (CONFIG_CFS_BANDWIDTH) or the field has another name.
+    /// The field of `struct cfs_rq` with the throttled time; `None` if there are no quotas
+    /// (CONFIG_CFS_BANDWIDTH) or the field has another name.
     pub throttle_clock: Option<&'static str>,
-    /// A program can read the system call of a thread (`bpf_task_pt_regs`).
+    /// Whether programs can read the system call of a thread (`bpf_task_pt_regs`).
     pub system_calls: bool,
-    /// What can be read of the scheduler.
+    /// What the scheduler records.
     pub scheduler: Scheduler,
     /// The cgroup hierarchy whose groups are counted.
     pub hierarchy: Hierarchy,
@@ -60,82 +62,83 @@ pub struct Facts {
     pub tracefs: Option<PathBuf>,
     /// `kernel.perf_event_paranoid`.
     pub perf_event_paranoid: Option<i32>,
-    /// The chosen mode of /sys/kernel/security/lockdown.
+    /// The selected mode of /sys/kernel/security/lockdown.
     pub lockdown: Option<String>,
-    /// `RLIMIT_MEMLOCK` in bytes where it limits what BPF programs and maps take: before Linux 5.11,
-    /// unless the process may raise it.
+    /// `RLIMIT_MEMLOCK` in bytes if it limits the memory of BPF programs and maps: before Linux
+    /// 5.11, unless the process may raise it.
     pub memory_limit: Option<u64>,
-    /// CPUs that can ever be online.
+    /// Number of possible CPUs.
     pub possible_cpus: u32,
-    /// The packages of the CPUs that are online, and which share a core.
+    /// Packages of the online CPUs, and which CPUs share a core.
     pub topology: Topology,
-    /// Frequency of the reference cycles, from cpufreq's base_frequency or the name of the CPU.
+    /// Frequency of the reference cycles, from cpufreq's base_frequency or the model name.
     pub nominal_hertz: Option<u64>,
-    /// The process sees only the processes of a pid namespace below the host's.
+    /// Whether the process sees only processes in a child pid namespace.
     pub pid_namespace: bool,
-    /// Why procfs does not show kthreadd (process 2) to this one, and with it others of other users: it is mounted with
-    /// hidepid, for one. `None`: it does.
+    /// Why procfs hides kthreadd (process 2), and with it processes of other users, for example by
+    /// the mount option hidepid; `None` if it does not.
     pub proc_hides: Option<String>,
-    /// What objects that are loaded need to know of the kernel's types.
+    /// Kernel types for loading objects.
     pub(crate) kernel_types: KernelTypes,
 }
 
-/// What the scheduler records, by the options that the kernel was built with.
+/// What the scheduler records, depending on the kernel configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduler {
-    /// The run queue of a thread, and with it its clock (CONFIG_FAIR_GROUP_SCHED).
+    /// Whether a thread's run queue can be read, and with it its clock (CONFIG_FAIR_GROUP_SCHED).
     pub clock: bool,
-    /// When each thread was queued, and got its CPU (CONFIG_SCHED_INFO).
+    /// Whether the scheduler records when each thread was queued and got its CPU
+    /// (CONFIG_SCHED_INFO).
     pub notes: bool,
-    /// Quotas hold threads back and not queues (Linux 6.18).
+    /// Whether quotas throttle threads instead of queues (Linux 6.18).
     pub throttles_threads: bool,
-    /// How much time interrupts take (CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Whether interrupt time is measured (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupts: bool,
-    /// How much time the host takes (CONFIG_PARAVIRT).
+    /// Whether steal time is measured (CONFIG_PARAVIRT).
     pub host: bool,
-    /// It is not in the CPU time of who ran (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// Whether steal time is excluded from the CPU time of tasks (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal: bool,
 }
 
 impl Scheduler {
-    /// Whether its notes can be used: they are moments by a clock that must be readable.
+    /// Whether the recorded times can be used: that needs a readable clock.
     pub(crate) fn keeps_notes(self) -> bool {
         self.notes && self.clock
     }
 }
 
-/// Arguments of hooks that came later than the hooks.
+/// Arguments that newer kernels added to existing hooks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracepoints {
-    /// `sched_switch` has the state of the thread that leaves (Linux 5.18).
+    /// `sched_switch` passes the state of the previous thread (Linux 5.18).
     pub prev_state: bool,
-    /// `sched_process_exit` says whether the thread is the last one (6.16).
+    /// `sched_process_exit` tells whether the thread is the last one (6.16).
     pub group_dead: bool,
-    /// `mark_victim` has the task, not only the id of one of its threads (6.9, and stable
+    /// `mark_victim` passes the task, not only the id of one of its threads (6.9, and stable
     /// releases of older kernels).
     pub victim_task: bool,
-    /// `tcp_retransmit_skb` reports failed attempts too, with their error (6.17).
+    /// `tcp_retransmit_skb` also reports failed attempts, with their error (6.17).
     pub retransmit_error: bool,
     /// `inet_csk_accept()` takes its arguments in a struct (6.10).
     pub accept_struct: bool,
 }
 
-/// The capabilities that matter, in the effective set.
+/// The relevant capabilities in the effective set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Load programs.
+    /// Load BPF programs (CAP_BPF).
     pub bpf: bool,
-    /// Trace, and open perf events of all processes.
+    /// Trace, and open perf events for all processes (CAP_PERFMON).
     pub perfmon: bool,
-    /// Read the files of others.
+    /// Read files of other users.
     pub dac_read_search: bool,
-    /// Everything, BPF statistics among it.
+    /// CAP_SYS_ADMIN. It is needed for BPF statistics, among others.
     pub sys_admin: bool,
-    /// Go beyond limits of resources.
+    /// Exceed resource limits.
     pub sys_resource: bool,
 }
 
-/// Hooks that not every kernel has: tracepoints by name, functions with parentheses.
+/// Hooks that some kernels lack: tracepoints by name, functions with parentheses.
 pub(crate) const HOOKS: &[&str] = &[
     "sched_switch",
     "sched_wakeup",
@@ -185,7 +188,7 @@ pub(crate) const HOOKS: &[&str] = &[
 ];
 
 impl Facts {
-    /// Looks at the kernel through these mounts.
+    /// Probes the kernel through these mounts.
     pub fn probe(roots: &HostRoots) -> Self {
         let HostRoots { sys, proc } = roots;
         let types = KernelTypes::read(sought());
@@ -233,7 +236,8 @@ impl Facts {
     }
 }
 
-/// What is looked up beside the types that the objects name: the hooks, and functions that tell kernels apart.
+/// Returns the names to look up in addition to the types in the objects: the hooks, and functions
+/// that identify kernel versions.
 fn sought() -> impl Iterator<Item = String> {
     let hooks = HOOKS.iter().map(|hook| match hook.strip_suffix("()") {
         Some(function) => function.to_owned(),
@@ -243,7 +247,7 @@ fn sought() -> impl Iterator<Item = String> {
 }
 
 impl Capabilities {
-    /// From the mask that `/proc/PID/status` shows as `CapEff`.
+    /// Converts the mask shown as `CapEff` in `/proc/PID/status`.
     pub fn from_bits(effective: u64) -> Self {
         let has = |bit: u32| effective & 1 << bit != 0;
         let sys_admin = has(21);
@@ -257,18 +261,18 @@ impl Capabilities {
     }
 }
 
-/// The kernel's description of its types.
+/// The kernel's BTF.
 pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
-/// The kernel's types; `None` where it does not describe them. libbpf says so of whatever fails. So where the file
-/// is there it is read once more, and what fails then is said.
+/// Returns the kernel's types; `None` if the kernel has no BTF. libbpf does not distinguish the
+/// causes of a failure. If the file exists, it is therefore read again to report the actual error.
 fn kernel_types(types: &KernelTypes) -> Result<Option<Btf<'static>>, String> {
     if let Some(btf) = types.btf() {
         return Ok(Some(btf));
     }
     let mut first = [0];
     match File::open(VMLINUX).and_then(|mut file| file.read(&mut first)) {
-        // An empty file describes nothing.
+        // An empty file contains no types.
         Ok(0) => Ok(None),
         Ok(_) => Btf::from_path(VMLINUX)
             .map(Some)
@@ -278,12 +282,13 @@ fn kernel_types(types: &KernelTypes) -> Result<Option<Btf<'static>>, String> {
     }
 }
 
-/// The CPUs that are online now, ascending; none when the kernel's list cannot be read.
+/// Returns the online CPUs, ascending; none if the kernel's list cannot be read.
 pub(crate) fn online_cpus(sys: &Path) -> Vec<u32> {
     line(&sys.join("devices/system/cpu/online")).map_or_else(Vec::new, |l| cpu_list(&l))
 }
 
-/// The scheduler of sched_ext that is enabled now (Linux 6.12), by this mount of sysfs.
+/// Returns the name of the enabled sched_ext scheduler (Linux 6.12), if any, from this mount of
+/// sysfs.
 pub fn ext_scheduler(sys: &Path) -> Option<String> {
     let folder = sys.join("kernel/sched_ext");
     let state = line(&folder.join("state"))?;
@@ -291,7 +296,7 @@ pub fn ext_scheduler(sys: &Path) -> Option<String> {
     (state != "disabled").then(name)
 }
 
-/// CPUs that are kept free of interruptions (isolcpus, nohz_full), ascending, by this mount of sysfs.
+/// Returns the isolated CPUs (isolcpus, nohz_full), ascending, from this mount of sysfs.
 pub fn isolated_cpus(sys: &Path) -> BTreeSet<u32> {
     let files = ["isolated", "nohz_full"];
     let files = files.map(|file| sys.join("devices/system/cpu").join(file));
@@ -299,7 +304,7 @@ pub fn isolated_cpus(sys: &Path) -> BTreeSet<u32> {
     lists.flat_map(|list| cpu_list(&list)).collect()
 }
 
-/// A kernel CPU list such as `0-3,8`.
+/// Parses a kernel CPU list such as `0-3,8`.
 pub(crate) fn cpu_list(list: &str) -> Vec<u32> {
     let ranges = list.split(',').filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -308,16 +313,16 @@ pub(crate) fn cpu_list(list: &str) -> Vec<u32> {
     ranges.flatten().collect()
 }
 
-/// Before the name of a tracepoint, in that of a type of its programs.
+/// Prefix of the type names of tracepoint programs.
 const TRACEPOINT: &str = "btf_trace_";
 
-/// Takes socket storage from its socket (7.0).
+/// Function that detaches socket storage from its socket (7.0).
 const UNLINKS_STORAGE: &str = "bpf_selem_unlink_nofail";
 
-/// Charges the memory of a map to its user (until 5.11).
+/// Function that charges the memory of a map to its user (until 5.11).
 const CHARGES_MEMORY: &str = "bpf_map_charge_init";
 
-/// Looks at each type once: a search by name looks at all of them for each hook.
+/// Visits each type once. A search by name would visit all types for each hook.
 fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
     let named = HOOKS
         .iter()
@@ -337,18 +342,18 @@ fn hooks(btf: &Btf<'_>) -> BTreeSet<&'static str> {
     found.collect()
 }
 
-/// How many arguments the tracepoint gives to raw programs.
+/// Returns the number of arguments that the tracepoint passes to raw programs.
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> usize {
     use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
     let prototype = btf
         .type_by_name::<Typedef<'_>>(&format!("{TRACEPOINT}{tracepoint}"))
         .and_then(|typedef| Ptr::try_from(typedef.next_type()?).ok())
         .and_then(|pointer| FuncProto::try_from(pointer.next_type()?).ok());
-    // The first is the context of the probe.
+    // The first argument is the context of the probe.
     prototype.map_or(0, |prototype| prototype.len().saturating_sub(1))
 }
 
-/// How many arguments the function takes; `None` when it is not there.
+/// Returns the number of arguments of the function; `None` if it does not exist.
 fn function_arguments(btf: &Btf<'_>, name: &str) -> Option<usize> {
     use libbpf_rs::btf::types::{Func, FuncProto};
     let function = btf.type_by_name::<Func<'_>>(name)?;
@@ -368,21 +373,22 @@ impl Tracepoints {
     }
 }
 
-/// Names of the field, newest first. `bpf/switch/throttle.bpf.h` reads the same ones.
+/// Names of the field, newest first. `bpf/switch/throttle.bpf.h` reads the same fields.
 pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
     "throttled_clock_self_time",
     "throttled_clock_pelt_time",
     "throttled_clock_task_time",
 ];
 
-/// The type of map is older (5.11), and was for LSM programs alone, which kept it elsewhere.
+/// The map type itself is older (5.11), but then worked only for LSM programs, which stored the
+/// data elsewhere.
 fn task_storage(btf: &Btf<'_>) -> bool {
     let thread = btf.type_by_name::<Composite<'_>>("task_struct");
     thread.is_some_and(|thread| has_member(btf, &thread, "bpf_storage"))
 }
 
-/// Whether it has a member of that name, which may be in a part without a name: where the order of
-/// members is random, or a vendor has put new ones in room that was left.
+/// Whether the type has a member of that name, also within anonymous members. Those exist where the
+/// layout is randomized, or where a vendor used reserved space.
 fn has_member(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> bool {
     composite.iter().any(|member| match member.name {
         Some(found) => found == name,
@@ -417,7 +423,7 @@ fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
     fields.find(|field| has_member(btf, &queue, field))
 }
 
-/// Looks for the helper among the numbers of all helpers.
+/// Whether the kernel has the helper `bpf_task_pt_regs`.
 fn system_calls(btf: &Btf<'_>) -> bool {
     let helpers = btf.type_by_name::<Enum<'_>>("bpf_func_id");
     helpers.is_some_and(|helpers| {
@@ -426,7 +432,7 @@ fn system_calls(btf: &Btf<'_>) -> bool {
     })
 }
 
-/// Where tracefs is mounted.
+/// Returns the mount point of tracefs.
 pub(crate) fn tracefs(sys: &Path) -> Option<PathBuf> {
     let places = ["kernel/tracing", "kernel/debug/tracing"];
     places
@@ -435,7 +441,7 @@ pub(crate) fn tracefs(sys: &Path) -> Option<PathBuf> {
         .find(|p| p.join("trace").exists())
 }
 
-/// The word in brackets: `none [integrity] confidentiality`.
+/// Returns the word in brackets: `none [integrity] confidentiality`.
 fn chosen(line: &str) -> Option<String> {
     let (_, rest) = line.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
@@ -467,20 +473,22 @@ fn pid_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|n| n != Path::new(HOST_PID_NAMESPACE))
 }
 
-/// Everybody may read the status of each process, unless procfs hides those of others from who may not trace them. Nobody
-/// has more rights than kthreadd: who may look at it may look at all. Process 1 can be hidden by other means.
+/// Returns why procfs hides processes of other users. Every user may read the status of any
+/// process, unless procfs hides processes that the reader may not trace. No process has more rights
+/// than kthreadd, so a reader that sees kthreadd sees all. Process 1 may be hidden by other means.
 fn proc_hides(proc: &Path) -> Option<String> {
     let error = fs::read(proc.join("2/stat")).err()?;
     Some(error.to_string())
 }
 
-/// The first number of a release; one that cannot be read is taken for the newest.
+/// Returns the major version of a release. An unreadable release counts as the newest.
 fn major(release: &str) -> u32 {
     let major = release.split('.').next().map(str::parse);
     major.and_then(Result::ok).unwrap_or(u32::MAX)
 }
 
-/// Who may raise the limit, or is allowed to by its hard limit, does: libbpf takes it away.
+/// Returns the memory limit, if it applies. libbpf removes the limit if the process may raise it,
+/// by privilege or by its hard limit.
 fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
     if function_arguments(btf, CHARGES_MEMORY).is_none() || capabilities.sys_resource {
         return None;
@@ -489,7 +497,7 @@ fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
     limit.maximum.and(limit.current)
 }
 
-/// First line of a small file.
+/// Returns the first line of a small file.
 pub(crate) fn line(path: &Path) -> Option<String> {
     Some(
         fs::read_to_string(path)
@@ -546,7 +554,7 @@ mod tests {
         fs::create_dir_all(&cpus).expect("a folder");
         let write = |file, list| fs::write(cpus.join(file), list).expect("a file");
         assert!(isolated_cpus(root.path()).is_empty(), "no such files");
-        // As the kernel writes them where there are none.
+        // The kernel writes this if there are none.
         write("isolated", "\n");
         write("nohz_full", "(null)\n");
         assert!(isolated_cpus(root.path()).is_empty());

@@ -1,4 +1,4 @@
-//! Whether the kernel takes programs at the return of functions.
+//! Whether the kernel supports programs at function return.
 
 use std::io;
 use std::ptr;
@@ -9,11 +9,11 @@ use crate::error::{Context as _, Error};
 use crate::facts::Facts;
 use crate::plain::owned;
 
-/// Loads the smallest program that there is at the return of the function. An object is loaded without such
-/// programs where the kernel refuses them, but it costs a try with all that it has.
+/// Loads a minimal program at the return of the function. An object whose fexit programs are
+/// rejected is loaded again without them, but that costs one full attempt.
 pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
     let name = function.trim_end_matches("()");
-    // Where its number is not known the object itself is the test.
+    // If the BTF id of the function is unknown, loading the object itself is the test.
     let Some(number) = facts.kernel_types.of_function(name) else {
         return Ok(());
     };
@@ -34,8 +34,8 @@ pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
         ..Default::default()
     };
     #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
-    // SAFETY: all pointers are to memory that lives for the call; the options say their own size, and a
-    // program needs no name.
+    // SAFETY: all pointers are to memory that lives for the call. The options contain their size,
+    // and the name may be null.
     let fd = unsafe {
         sys::bpf_prog_load(
             sys::BPF_PROG_TYPE_TRACING,

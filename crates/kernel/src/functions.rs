@@ -1,4 +1,5 @@
-//! Functions of the kernel and of programs as probes: their parameters from BTF, and attaching to them.
+//! Probes at functions of the kernel and of user space programs: parameters from BTF, and
+//! attaching.
 
 use std::ffi::CString;
 use std::io;
@@ -16,65 +17,65 @@ use crate::facts;
 use crate::object::{KprobeEvent, NO_KPROBES, kprobes_exist};
 use crate::plain::{AttachedProgram, Held, LoadedProgram};
 
-/// A function, where a program is to run at its entry or return.
+/// A function, at whose entry or return a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionProbe {
-    /// Which function.
+    /// The function.
     pub place: FunctionPlace,
-    /// At its return.
+    /// Whether the probe is at the return.
     pub at_return: bool,
 }
 
-/// Which function.
+/// The location of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionPlace {
-    /// Of the kernel.
+    /// A function of the kernel.
     Kernel {
         /// Its symbol.
         function: String,
-        /// Bytes into it.
+        /// Offset in bytes.
         offset: u64,
     },
-    /// Of a program or library.
+    /// A function of a program or library.
     File {
         /// The file.
         path: PathBuf,
-        /// Where its code lies in the file: one place, unless processes differ in it.
+        /// File offsets of its code: one, unless processes use different code.
         offsets: Vec<u64>,
     },
-    /// Of an event that somebody registered in `kprobe_events` or `uprobe_events`.
+    /// An event that is registered in `kprobe_events` or `uprobe_events`.
     Registered {
-        /// The number of the event.
+        /// The id of the event.
         id: u64,
-        /// It is a uprobe.
+        /// Whether it is a uprobe.
         is_of_file: bool,
     },
 }
 
-/// A number or pointer that a function gets or returns.
+/// An integer or pointer that a function takes or returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name; empty of what is returned.
+    /// Its name; empty for the return value.
     pub name: String,
-    /// Its type, as C has it.
+    /// Its type in C.
     pub declared: String,
-    /// Bytes: 1, 2, 4 or 8.
+    /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Numbers below zero are possible.
+    /// Whether it is signed.
     pub signed: bool,
 }
 
-/// What a function gets and returns.
+/// Parameters and return value of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prototype {
-    /// Its parameters, up to the first that is in no register of its own.
+    /// Its parameters, up to the first that is not in a register of its own.
     pub parameters: Vec<Parameter>,
-    /// What it returns; `None`: nothing, or a structure.
+    /// Its return value; `None` for nothing or a structure.
     pub returned: Option<Parameter>,
 }
 
 impl Prototype {
-    /// That of a function of the kernel; `None`: its BTF does not have it.
+    /// Returns the prototype of a kernel function; `None` if it is not in BTF.
     pub fn of_kernel(function: &str) -> Option<Self> {
         let btf = Btf::from_vmlinux().ok()?;
         let mut functions = btf.type_by_kind::<Func<'_>>();
@@ -100,7 +101,8 @@ impl Prototype {
     }
 }
 
-/// Type, size and sign of what fits into a register; `None`: it does not, or is a floating number.
+/// Returns type, size and sign of a type that fits into a register; `None` if it does not fit or is
+/// a floating-point number.
 fn scalar(kind: BtfType<'_>) -> Option<(String, u32, bool)> {
     let text = |kind: &BtfType<'_>| Some(kind.name()?.to_str()?.to_owned());
     let mut named = None;
@@ -135,7 +137,8 @@ fn scalar(kind: BtfType<'_>) -> Option<(String, u32, bool)> {
     }
 }
 
-/// `const char *`, by which text is known, `struct file *` and the like.
+/// Returns the C type of a pointer: `const char *`, by which callers recognize strings, `struct
+/// file *`, and so on.
 fn pointer(kind: &BtfType<'_>) -> String {
     let Some(to) = kind.next_type().map(|to| to.skip_mods_and_typedefs()) else {
         return "void *".to_owned();
@@ -154,7 +157,7 @@ impl FunctionProbe {
     ///
     /// # Errors
     ///
-    /// The kernel has no such probes, or not this function; rights.
+    /// The kernel lacks such probes or the function, or the process lacks privileges.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match &self.place {
             FunctionPlace::Kernel { function, offset } => self.kernel(function, *offset, program),
@@ -199,7 +202,7 @@ impl FunctionProbe {
         {
             return Ok(AttachedProgram::new(program.attach_to(event)?));
         }
-        // Without the kind of perf event for it (Linux 4.17), and for the words of an error.
+        // Used before Linux 4.17, which added that kind of perf event, and to get a precise error.
         let made = KprobeEvent::make(function, offset, self.at_return)?;
         let event = builder(Tracepoint::with_id(made.id()?)).build();
         let event = event.context("opening a kprobe event")?;
@@ -208,7 +211,7 @@ impl FunctionProbe {
         Ok(AttachedProgram::new(held))
     }
 
-    /// The perf event of a probe: `name` is a function of the kernel, or a file.
+    /// Opens the perf event of a probe. `name` is a function of the kernel, or a file.
     fn open(&self, kind: u32, name: &CString, offset: u64) -> io::Result<perf_event::Counter> {
         let address = name.as_ptr().addr() as u64;
         let event = Raw::new(self.at_return.into())
@@ -216,18 +219,19 @@ impl FunctionProbe {
             .config2(offset);
         let mut builder = builder(event);
         builder.attrs_mut().type_ = kind;
-        // The name lives until here.
+        // `name` must live until here.
         builder.build()
     }
 }
 
-/// The number of this kind of perf event; `None`: the kernel does not have it.
+/// Returns the number of this kind of perf event; `None` if the kernel lacks it.
 fn kind_of(name: &str) -> Option<u32> {
     let path = format!("/sys/bus/event_source/devices/{name}/type");
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// An event on all CPUs.
+/// Returns a builder of an event for all processes. It is opened on one CPU, but its programs run
+/// on all CPUs.
 fn builder<'a>(event: impl Event) -> Builder<'a> {
     let cpu = facts::online_cpus(Path::new("/sys"));
     let cpu = cpu.first().copied().unwrap_or(0);

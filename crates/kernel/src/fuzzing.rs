@@ -1,21 +1,21 @@
-//! The way in of `fuzz/`: no part of what is shipped.
+//! Entry points for `fuzz/`, not part of release builds.
 
 use crate::CgroupEvent;
 
 pub use crate::events::fuzzing::{event, socket};
 
-/// What the kernel side writes, one record at a time.
+/// The ring buffers of the BPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ring {
     /// Processes, signals, OOM kills and TCP.
     Facts,
     /// Files that are opened or changed.
     Files,
-    /// Questions to DNS servers.
+    /// DNS queries and UDP flows.
     Packets,
 }
 
-/// What a record of the ring of cgroups says.
+/// Parses a record of the ring buffer of cgroup events.
 pub fn cgroup(record: &[u8]) -> Option<CgroupEvent> {
     CgroupEvent::parse(record)
 }

@@ -1,8 +1,8 @@
-//! The mechanism: what this kernel has ([`Facts`]), what to load ([`Plan`]), loading and attaching
-//! ([`Accounting`], [`CgroupEvents`]), and typed views of what the programs left in their maps.
+//! Access to the kernel: probing it ([`Facts`]), deciding what to load ([`Plan`]), loading and
+//! attaching programs ([`Accounting`], [`CgroupEvents`]), and typed views of their maps.
 //!
-//! This is the only crate with `unsafe`, and the only one that uses libbpf. It names nothing: a
-//! thread is a pid here, a cgroup a number.
+//! This is the only crate with `unsafe`, and the only one that uses libbpf. It resolves no names: a
+//! thread is a pid here, and a cgroup is a number.
 
 mod abi;
 mod accounting;
@@ -79,8 +79,8 @@ pub use roots::HostRoots;
 pub use sandbox::{Landlock, Sandbox, Unconfined, no_programs, only_answer};
 pub use topology::Topology;
 
-/// From now on what libbpf says goes to the log, at level `debug`: where there are several ways, that
-/// one fails is no news, and an error that matters has its own words.
+/// Sends messages of libbpf to the log, at level `debug`. If there are alternatives, a failing
+/// attempt is expected. Errors that matter have their own messages.
 pub fn log_libbpf() {
     #[allow(
         clippy::needless_pass_by_value,

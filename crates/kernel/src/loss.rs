@@ -1,10 +1,10 @@
-//! What the kernel side lost, by kind.
+//! Losses in the BPF programs, by kind.
 
 use noctule_model::Loss;
 
 use crate::skel::switch::types::loss as abi;
 
-/// Kind and place of each loss, in the order of `enum loss`.
+/// Kind and location of each loss, in the order of `enum loss`.
 const LOSSES: [(&str, &str); 14] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
@@ -41,10 +41,10 @@ const _: () = {
     assert!(abi::LOSS_COUNT.0 as usize == LOSSES.len());
 };
 
-/// How many kinds there are.
+/// Number of kinds.
 pub(crate) const KINDS: usize = LOSSES.len();
 
-/// The sums over some objects, each kind with its name and place.
+/// Returns the sums over the objects, each with its kind and location.
 pub(crate) fn named(objects: impl IntoIterator<Item = [u64; KINDS]>) -> Vec<Loss> {
     let mut counts = [0; KINDS];
     for losses in objects {
