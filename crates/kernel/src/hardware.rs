@@ -1,4 +1,4 @@
-//! Hardware counters: one group of perf events per CPU, whatever runs there.
+//! Hardware counters: one group of perf events per CPU, for everything that runs there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,15 +13,15 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::abi::CpuSlot;
 
-/// Room for counters in `struct cpu_slot` and the `hardware` map.
+/// Number of counters in `struct cpu_slot` and in the `hardware` map.
 pub(crate) const SLOTS: usize = 4;
 
-/// What the kernel can count.
+/// A perf event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfEvent {
     /// A generic hardware event.
     Hardware(HardwareEvent),
-    /// A software event: exists everywhere, and stands in for hardware in tests.
+    /// A software event. It exists on every machine, and replaces hardware events in tests.
     Software(SoftwareEvent),
 }
 
@@ -44,10 +44,10 @@ impl PerfEvent {
     pub const CONTEXT_SWITCHES: Self = Self::Software(SoftwareEvent::CONTEXT_SWITCHES);
 }
 
-/// Which event feeds which counter.
+/// A counter, and the event that feeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSpec {
-    /// The counter, one of the four that hardware feeds.
+    /// One of the four hardware counters.
     pub counter: Counter,
     /// The event.
     pub event: PerfEvent,
@@ -74,7 +74,7 @@ impl CounterSpec {
         },
     ];
 
-    /// Position among the four.
+    /// Returns the index among the four counters.
     fn slot(self) -> usize {
         self.counter.index() - Counter::Cycles.index()
     }
@@ -85,16 +85,17 @@ impl CounterSpec {
 pub(crate) struct Hardware {
     specs: Vec<CounterSpec>,
     cpus: BTreeMap<u32, Vec<PerfCounter>>,
-    /// CPUs whose events the kernel side has; the CPU of the probe is opened before there is a map.
+    /// CPUs whose events are in the map. The events of the probed CPU are opened before the map
+    /// exists.
     reported: BTreeSet<u32>,
     retry: Retry,
 }
 
-/// Descriptors that the counters leave to the programs and their maps, to HTTP and to reading /proc.
+/// Descriptors left for programs and maps, for HTTP, and for reading /proc.
 const RESERVED_DESCRIPTORS: u64 = 256;
 
-/// When that is tried again which was refused: after 1, 2, 4 and more ticks, and when CPUs came or
-/// went.
+/// Retry schedule after a failure: after 1, 2, 4 and more ticks, and when CPUs come online or go
+/// offline.
 #[derive(Debug, Default)]
 struct Retry {
     online: Vec<u32>,
@@ -103,10 +104,10 @@ struct Retry {
 }
 
 impl Retry {
-    /// The most ticks between two attempts.
+    /// Maximum number of ticks between two attempts.
     const MOST: u32 = 1024;
 
-    /// Whether to try now; asked once a tick.
+    /// Whether to try now. Called once per tick.
     fn is_due(&mut self, online: &[u32]) -> bool {
         if self.online != online {
             *self = Self {
@@ -126,8 +127,9 @@ impl Retry {
 }
 
 impl Hardware {
-    /// Opens each event on one CPU to learn which this machine has. A group is tried first, so that
-    /// the counters of a slice cover the same time; what does not fit into it stays out.
+    /// Opens each event on one CPU to find out which events this machine has. All events are opened
+    /// in one group, so that the counters of a slice cover the same time. Events that do not fit
+    /// into the group are rejected.
     pub(crate) fn probe(specs: &[CounterSpec], cpu: u32) -> (Self, Vec<(CounterSpec, io::Error)>) {
         let mut refused = Vec::new();
         let mut opened = Vec::new();
@@ -157,20 +159,21 @@ impl Hardware {
         )
     }
 
-    /// The bits of `hardware_mask`.
+    /// Returns the value of `hardware_mask`.
     pub(crate) fn mask(&self) -> u32 {
         self.specs
             .iter()
             .fold(0, |mask, spec| mask | 1 << spec.slot())
     }
 
-    /// The counters that are open.
+    /// Returns the open counters.
     pub(crate) fn counters(&self) -> impl Iterator<Item = Counter> + '_ {
         self.specs.iter().map(|spec| spec.counter)
     }
 
-    /// Follows CPUs that came and went, and updates the kernel side; called once a tick. An event of a CPU that goes
-    /// offline is dead for good, so it is closed here and opened anew when the CPU is back.
+    /// Opens and closes events for CPUs that came online or went offline, and updates the map.
+    /// Called once per tick. An event on a CPU that went offline is dead. It is closed here and
+    /// reopened when the CPU is back.
     pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
         if self.specs.is_empty() {
             return Vec::new();
@@ -225,8 +228,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// What the thread that runs on the CPU added since the last switch there; `slot` must have
-    /// been read just before. Scaled like the kernel side does.
+    /// Returns the counts of the thread running on the CPU since the last switch there, scaled as
+    /// in the BPF program. `slot` must have been read just before.
     pub(crate) fn since_switch(&mut self, cpu: u32, slot: &CpuSlot) -> Vec<(Counter, u64)> {
         let Some(counters) = self.cpus.get_mut(&cpu) else {
             return Vec::new();
@@ -246,7 +249,7 @@ impl Hardware {
     }
 }
 
-/// How many more files may be open; none when that is not known.
+/// Returns how many more files can be opened; 0 if unknown.
 pub fn descriptors_left() -> u64 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let open = fs::read_dir("/proc/self/fd").map_or(u64::MAX, |open| open.count() as u64);
@@ -260,8 +263,8 @@ fn scaled(count: u64, enabled: u64, running: u64) -> u64 {
     (u128::from(count) * u128::from(enabled) / u128::from(running)) as u64
 }
 
-/// Opens an event as leader of a group, or as its member. The leader is disabled until
-/// [`start`]: the kernel does not schedule a member that joins a group already running.
+/// Opens an event as leader or member of a group. The leader stays disabled until [`start`],
+/// because the kernel does not schedule a member that joins a running group.
 fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Result<PerfCounter> {
     let mut builder = match event {
         PerfEvent::Hardware(event) => Builder::new(event),
@@ -278,7 +281,7 @@ fn open(event: PerfEvent, cpu: u32, leader: Option<&mut PerfCounter>) -> io::Res
     }
 }
 
-/// Lets the group count whose leader is the first.
+/// Enables the group whose leader is the first event.
 fn start(group: &mut [PerfCounter]) -> io::Result<()> {
     group.first_mut().map_or(Ok(()), PerfCounter::enable_group)
 }
@@ -287,7 +290,7 @@ fn start(group: &mut [PerfCounter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The ticks at which something that is always refused is tried, of so many.
+    /// Returns the ticks, of `ticks` in total, at which a permanently failing attempt is made.
     fn tries(retry: &mut Retry, online: &[u32], ticks: u32) -> Vec<u32> {
         let mut tried = Vec::new();
         for tick in 0..ticks {

@@ -1,4 +1,4 @@
-//! The socket that systemd opened for this process (`sd_listen_fds`).
+//! The socket that systemd passes to this process (`sd_listen_fds`).
 
 use std::io;
 use std::net::TcpListener;
@@ -7,11 +7,11 @@ use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// The first descriptor that is handed over.
+/// The first descriptor that is passed.
 const FIRST: i32 = 3;
 
-/// The listening TCP socket that this process was started with; `None` if it was started with none.
-/// Must be called once, before anything is opened.
+/// Returns the listening TCP socket that was passed to this process, if any. Must be called once,
+/// before anything else is opened.
 pub fn listener() -> io::Result<Option<TcpListener>> {
     let variable = |name| std::env::var(name).ok();
     let count = sockets(
@@ -29,8 +29,8 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
         }
     }
     #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
-    // SAFETY: the variables say that the descriptor is open and this process's own; the borrow ends before
-    // anybody could close it.
+    // SAFETY: the variables guarantee that the descriptor is open and belongs to this process. The
+    // borrow ends before anything could close it.
     let socket = unsafe { BorrowedFd::borrow_raw(FIRST) };
     let family = sockopt::socket_domain(socket)?;
     let right = matches!(family, AddressFamily::INET | AddressFamily::INET6)
@@ -42,12 +42,12 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
     }
     fcntl_setfd(socket, FdFlags::CLOEXEC)?;
     #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
-    // SAFETY: as above; the socket was handed over to this process, and nothing else here owns it.
+    // SAFETY: as above. The socket was passed to this process, and nothing else here owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(FIRST) };
     Ok(Some(socket.into()))
 }
 
-/// How many there are for the process of this number.
+/// Returns the number of sockets passed to the process `pid`.
 fn sockets(of: Option<&str>, count: Option<&str>, pid: u32) -> u32 {
     let number = |text: Option<&str>| text?.parse::<u32>().ok();
     match number(of) == Some(pid) {

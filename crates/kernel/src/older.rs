@@ -1,14 +1,13 @@
-//! Objects on kernels without task storage for programs of tracing (before 5.13): what these use
-//! instead is in the objects too, and taken where `has_task_storage` (bpf/include/compat.bpf.h) is
-//! false.
+//! Adapts objects to kernels without task local storage for tracing programs (before 5.13). The
+//! objects contain alternatives, used if `has_task_storage` (bpf/include/compat.bpf.h) is false.
 
 use libbpf_rs::{AsRawLibbpf as _, OpenObject, libbpf_sys};
 
 use crate::facts::Facts;
 
-/// Takes out, for such a kernel, the instructions that it refuses wherever they stand, also where they are
-/// never run: atomic operations other than an addition. An addition that gives back what was is made
-/// a plain one: from LLVM 20 on clang makes it so where nobody asks what was.
+/// Removes instructions that such a kernel rejects even in dead code: atomic operations other than
+/// addition. An addition that returns the old value becomes a plain one: since LLVM 20 clang emits
+/// that form even if the old value is unused.
 pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf_rs::Error> {
     if facts.task_storage {
         return Ok(());
@@ -17,7 +16,8 @@ pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf
         let mut instructions = program.insns().to_vec();
         instructions.iter_mut().for_each(adapt_one);
         #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
-        // SAFETY: the program is not loaded yet; libbpf copies as many instructions as there were.
+        // SAFETY: the program is not loaded yet. libbpf copies the given number of instructions,
+        // which has not changed.
         let status = unsafe {
             libbpf_sys::bpf_program__set_insns(
                 program.as_libbpf_object().as_ptr(),
@@ -36,7 +36,7 @@ const ADD: u32 = libbpf_sys::BPF_ADD;
 const FETCH_AND_ADD: u32 = libbpf_sys::BPF_ADD | libbpf_sys::BPF_FETCH;
 
 fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
-    // Whatever its width is.
+    // Ignore the width.
     let class_and_mode = u32::from(instruction.code) & !libbpf_sys::BPF_DW;
     if class_and_mode != libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC {
         return;
@@ -44,7 +44,7 @@ fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
     match instruction.imm.cast_unsigned() {
         ADD => {}
         FETCH_AND_ADD => instruction.imm = ADD.cast_signed(),
-        // A jump to the next one.
+        // A jump to the next instruction.
         _ => {
             *instruction = libbpf_sys::bpf_insn {
                 code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA) as u8,

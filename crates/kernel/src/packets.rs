@@ -1,5 +1,5 @@
-//! Packets of an interface: a packet socket whose filter is a program that counts. The filter takes no
-//! packet, so that none is copied and the socket stays empty.
+//! Packets of an interface: a packet socket with a counting program as its filter. The filter
+//! accepts no packet, so none is copied and the socket stays empty.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,30 +10,29 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with}
 use crate::error::{Context, Error};
 use crate::plain::{AttachedProgram, Held, LoadedProgram};
 
-/// The name that stands for all interfaces.
+/// The name for all interfaces.
 const ANY: &str = "any";
 
-/// Where packets are looked at: one interface of this network namespace, or all of them.
+/// The source of packets: one interface of this network namespace, or all interfaces.
 #[derive(Debug)]
 pub struct PacketSource {
     socket: OwnedFd,
-    /// 0: all.
+    /// 0: all interfaces.
     index: u32,
     has_ethernet: bool,
 }
 
 impl PacketSource {
-    /// Opens a socket for the interface of this name, or with `any` for all; it gets no packet yet.
-    /// `None`: there is no such interface.
+    /// Opens a socket for the interface of this name, or for all with `any`. It does not receive
+    /// packets yet. Returns `None` if there is no such interface.
     ///
     /// # Errors
     ///
-    /// The process lacks CAP_NET_RAW; the kernel has no packet sockets.
+    /// The process lacks CAP_NET_RAW, or the kernel has no packet sockets.
     pub fn open(name: &str) -> Result<Option<Self>, Error> {
         let raw = socket(SocketType::RAW)?;
         if name == ANY {
-            // The packets of some interfaces have an Ethernet header, those of others have none: so
-            // they all begin behind it.
+            // Only some interfaces have an Ethernet header. All packets therefore start after it.
             let socket = socket(SocketType::DGRAM)?;
             return Ok(Some(Self {
                 socket,
@@ -62,7 +61,7 @@ impl PacketSource {
         }))
     }
 
-    /// The names of the interfaces that there are.
+    /// Returns the names of the interfaces.
     pub fn names() -> Vec<String> {
         let Ok(folder) = std::fs::read_dir("/sys/class/net") else {
             return Vec::new();
@@ -73,16 +72,17 @@ impl PacketSource {
         names
     }
 
-    /// Each packet begins with an Ethernet header; else with the header of the network layer.
+    /// Whether each packet starts with an Ethernet header. Otherwise it starts with the network
+    /// header.
     pub fn has_ethernet(&self) -> bool {
         self.has_ethernet
     }
 
-    /// Makes the program the socket's filter, and lets packets come to it.
+    /// Sets the program as the socket's filter, and starts to receive packets.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         set_program(&self.socket, program).context("attaching to a packet socket")?;
         bind(&self.socket, self.index).context("binding a packet socket to its interface")?;
@@ -92,7 +92,7 @@ impl PacketSource {
     }
 }
 
-/// Without a protocol no packet comes to the socket.
+/// Opens a socket. Without a protocol it receives no packets.
 fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let none: Option<Protocol> = None;
@@ -107,7 +107,8 @@ fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     opened.map_err(io::Error::from).context(words)
 }
 
-/// Whether the interface's packets have an Ethernet header: it is Ethernet itself or a loopback.
+/// Whether the interface's packets have an Ethernet header: it is an Ethernet or loopback
+/// interface.
 fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
     #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
     // SAFETY: all bytes may be zero.
@@ -116,8 +117,8 @@ fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
         *to = from.cast_signed() as libc::c_char;
     }
     #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
-    // SAFETY: the socket is open, and the request is the structure that this ioctl wants, with a name
-    // that ends with a NUL.
+    // SAFETY: the socket is open, and the request is the structure for this ioctl, with a name that
+    // ends with a NUL.
     let result = unsafe {
         libc::ioctl(
             socket.as_raw_fd(),
@@ -139,7 +140,7 @@ fn set_program(socket: &OwnedFd, program: &LoadedProgram) -> io::Result<()> {
     let number = program.descriptor();
     let size = size_of_val(&number) as libc::socklen_t;
     #[allow(unsafe_code, reason = "no safe call sets the filter of a socket")]
-    // SAFETY: the option is read from four bytes that live for the call, and both descriptors are open.
+    // SAFETY: the option is four bytes that live for the call, and both descriptors are open.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -160,7 +161,7 @@ fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index.cast_signed();
     #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
-    // SAFETY: the address has the size that is given, and lives for the call.
+    // SAFETY: the address has the given size, and lives for the call.
     let result = unsafe {
         libc::bind(
             socket.as_raw_fd(),
