@@ -1,4 +1,4 @@
-//! Objects that are not ours: opening, loading and attaching them, and what they leave in their maps.
+//! Foreign BPF objects: opening, loading and attaching them, and reading their maps.
 
 mod attach;
 mod bare;
@@ -33,38 +33,38 @@ pub use target::{NoTarget, Places, SECTIONS, Target};
 
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// Bytes for what the verifier writes of one program. Memory that is not written to costs nothing.
+/// Size of the verifier log per program. Untouched memory costs nothing.
 const LOG_BYTES: usize = 16 << 20;
 
-/// The verifier writes its steps and its reason.
+/// Log level: the verifier's steps and the reason.
 pub(crate) const STEPS: u32 = 1;
-/// It writes its reason and figures alone (`BPF_LOG_STATS`, Linux 5.2). Before Linux 6.4 the end of a log
-/// that is full is lost, and with it the reason: the error is ENOSPC then.
+/// Log level: only the reason and statistics (`BPF_LOG_STATS`, Linux 5.2). Before Linux 6.4 the end
+/// of a full log is lost, and with it the reason. The error is then ENOSPC.
 pub(crate) const REASON: u32 = 4;
 
-/// An error of the kernel that user space has no name for.
+/// An internal error of the kernel, which user space has no name for.
 const ENOTSUPP: i32 = 524;
 
-/// What the names of the functions of system calls begin with.
+/// Prefix of the kernel functions of system calls.
 const SYSCALL_PREFIX: &str = if cfg!(target_arch = "aarch64") {
     "__arm64_sys_"
 } else {
     "__x64_sys_"
 };
 
-/// Why an object does not load or attach.
+/// Why an object could not be loaded or attached.
 #[derive(Debug)]
 pub struct ObjectError {
-    /// What failed.
+    /// The error.
     pub error: Error,
-    /// What libbpf said meanwhile, which names the reason.
+    /// Messages of libbpf, which name the reason.
     pub said: Vec<String>,
-    /// The program that was refused, and what the verifier wrote.
+    /// The rejected program, and the verifier's log.
     pub refused: Option<Box<Rejected>>,
 }
 
 impl ObjectError {
-    /// The error of the system at a program that was refused.
+    /// Returns the errno of the rejected program.
     fn errno(&self) -> Option<i32> {
         self.refused.as_ref().map(|rejected| rejected.errno)
     }
@@ -84,14 +84,14 @@ impl From<Error> for ObjectError {
     }
 }
 
-/// A program that the kernel refuses.
+/// A program that the kernel rejected.
 #[derive(Clone, Debug)]
 pub struct Rejected {
     /// Its name.
     pub program: String,
-    /// What the verifier wrote; empty if it was refused before that.
+    /// The verifier's log; empty if the program was rejected before verification.
     pub log: String,
-    /// The error of the system, by its number.
+    /// The errno.
     pub errno: i32,
 }
 
@@ -102,29 +102,30 @@ pub struct ForeignProgram {
     pub name: String,
     /// Its section.
     pub section: String,
-    /// Whether the section's name says what kind of program it is.
+    /// Whether the section name determines the program type.
     pub typed: bool,
-    /// Its instructions.
+    /// Number of instructions.
     pub instructions: usize,
 }
 
-/// An object that was read, and not loaded yet.
+/// An opened object, not loaded yet.
 #[derive(Debug)]
 pub struct ForeignObject {
     object: OpenObject,
-    /// Maps that it asks to pin.
+    /// Maps that the object wants to pin.
     pins: Vec<String>,
     made: Recipe,
 }
 
-/// How it was opened and prepared, to do it again: libbpf loads an object once.
+/// How the object was opened and prepared. Needed to repeat that, because libbpf can load an object
+/// only once.
 #[derive(Debug)]
 struct Recipe {
     bytes: Vec<u8>,
     name: String,
-    /// The only programs that are wanted.
+    /// Programs to load; `None` for all.
     kept: Option<Vec<String>>,
-    /// Programs with the function that they look for.
+    /// Programs, and the functions that replace their targets.
     targets: Vec<(String, String)>,
 }
 
@@ -142,11 +143,11 @@ impl Recipe {
 }
 
 impl ForeignObject {
-    /// Reads an object.
+    /// Opens an object.
     ///
     /// # Errors
     ///
-    /// It is no object, or not one of libbpf's conventions.
+    /// It is not an object, or does not follow libbpf's conventions.
     pub fn open(bytes: &[u8], name: &str) -> Result<Self, ObjectError> {
         let (opened, said) = said::listen(|| {
             let mut builder = ObjectBuilder::default();
@@ -172,7 +173,7 @@ impl ForeignObject {
         }
     }
 
-    /// Its programs, in the order of the object.
+    /// Returns its programs, in the order of the object.
     pub fn programs(&self) -> Vec<ForeignProgram> {
         let programs = self.object.progs();
         programs
@@ -185,12 +186,12 @@ impl ForeignObject {
             .collect()
     }
 
-    /// The maps that the object asks to pin (`LIBBPF_PIN_BY_NAME`). They are not pinned.
+    /// Returns the maps that the object wants to pin (`LIBBPF_PIN_BY_NAME`). They are not pinned.
     pub fn pins(&self) -> &[String] {
         &self.pins
     }
 
-    /// Loads only these programs.
+    /// Selects the programs to load.
     pub fn keep(&mut self, names: &[String]) {
         for mut program in self.object.progs_mut() {
             let name = program.name().to_string_lossy();
@@ -200,7 +201,7 @@ impl ForeignObject {
         self.made.kept = Some(names.to_vec());
     }
 
-    /// Lets a program that BTF finds its target for look for this function or tracepoint.
+    /// Sets the function or tracepoint to which a BTF-based program is attached.
     ///
     /// # Errors
     ///
@@ -222,11 +223,11 @@ impl ForeignObject {
         Ok(())
     }
 
-    /// Makes the maps, and has the programs verified.
+    /// Creates the maps and loads the programs.
     ///
     /// # Errors
     ///
-    /// The kernel refuses a map or a program; nothing stays loaded.
+    /// The kernel rejects a map or a program. Nothing stays loaded.
     pub fn load(self) -> Result<LoadedObject, ObjectError> {
         match load_logged(self.object, None) {
             Err(error) if error.errno() == Some(libc::ENOSPC) => {
@@ -237,8 +238,8 @@ impl ForeignObject {
     }
 }
 
-/// Takes back that maps are to be pinned, and returns their names. A pinned map would outlive the process, and
-/// libbpf would use a map of somebody else that is pinned under its name.
+/// Disables pinning of maps, and returns their names. A pinned map would outlive the process, and
+/// libbpf would reuse an existing map that is pinned under the name.
 fn forget_pins(object: &mut OpenObject) -> Vec<String> {
     let mut names = Vec::new();
     for map in object.maps_mut() {
@@ -247,7 +248,8 @@ fn forget_pins(object: &mut OpenObject) -> Vec<String> {
             unsafe_code,
             reason = "libbpf-rs can change the path, and not remove it"
         )]
-        // SAFETY: the map belongs to an object that is borrowed meanwhile; a path that is null is not read.
+        // SAFETY: the map belongs to an object that is borrowed meanwhile. libbpf accepts a null
+        // path.
         let is_pinned = unsafe {
             let has_path = !sys::bpf_map__pin_path(pointer).is_null();
             sys::bpf_map__set_pin_path(pointer, std::ptr::null());
@@ -260,13 +262,13 @@ fn forget_pins(object: &mut OpenObject) -> Vec<String> {
     names
 }
 
-/// `level`: what the verifier writes; without it libbpf asks for the steps if a program is refused.
+/// `level`: the log level. Without it libbpf asks for the steps if a program is rejected.
 fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObject, ObjectError> {
     let mut logs = Vec::new();
     for mut program in object.progs_mut().filter(|p| p.autoload()) {
         let mut log = vec![0_u8; LOG_BYTES];
         #[allow(unsafe_code, reason = "libbpf-rs has no buffers for the log")]
-        // SAFETY: the buffer is as long as is said, and outlives the load: `logs` is dropped last.
+        // SAFETY: the buffer has the given length, and outlives the load: `logs` is dropped last.
         unsafe {
             sys::bpf_program__set_log_buf(
                 program.as_libbpf_object().as_ptr(),
@@ -294,7 +296,8 @@ fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObjec
     }
 }
 
-/// The program that libbpf says was refused, with its log: `prog 'x': BPF program load failed: -EPERM`.
+/// Returns the program that libbpf reports as rejected, with its log: `prog 'x': BPF program load
+/// failed: -EPERM`.
 fn refused(logs: &[(String, Vec<u8>)], said: &[String]) -> Option<Box<Rejected>> {
     let about = |line: &String| -> Option<(String, i32)> {
         let (name, rest) = line.strip_prefix("prog '")?.split_once('\'')?;
@@ -310,7 +313,7 @@ fn refused(logs: &[(String, Vec<u8>)], said: &[String]) -> Option<Box<Rejected>>
     }))
 }
 
-/// The number of an error that libbpf names; 0: none of those that are distinguished here.
+/// Returns the number of an errno name in a libbpf message; 0 if it is not in this list.
 fn errno(name: &str) -> i32 {
     let known = [
         ("-EPERM", libc::EPERM),
@@ -333,8 +336,7 @@ fn until_nul(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// An object in the kernel; its programs and maps are gone when it is dropped, and whatever is
-/// attached.
+/// A loaded object. Dropping it unloads its programs and maps, and detaches its programs.
 #[derive(Debug)]
 pub struct LoadedObject {
     object: Object,
@@ -345,7 +347,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// The kernel has no such place, or refuses it.
+    /// The kernel lacks the target, or rejects it.
     pub fn attach(
         &self,
         name: &str,
@@ -399,11 +401,11 @@ impl LoadedObject {
         }
     }
 
-    /// What an iterator prints.
+    /// Returns the output of an iterator.
     ///
     /// # Errors
     ///
-    /// The kernel refuses it, or what is attached is no iterator.
+    /// The kernel rejects it, or the attachment is not an iterator.
     pub fn read_iterator(attached: &Attachment) -> Result<String, Error> {
         let link = attached.link();
         let link = link.ok_or_else(|| Error::new(ErrorKind::Other, "this is no iterator"))?;
@@ -415,11 +417,12 @@ impl LoadedObject {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Registers the tables of functions that the object declares in `.struct_ops.link`; their names.
+    /// Registers the struct_ops tables that the object declares in `.struct_ops.link`, and returns
+    /// their names.
     ///
     /// # Errors
     ///
-    /// The kernel refuses one.
+    /// The kernel rejects one.
     pub fn register_tables(&mut self) -> Result<Vec<(String, Attachment)>, ObjectError> {
         let mut registered = Vec::new();
         for mut map in self.object.maps_mut() {
@@ -446,12 +449,12 @@ impl LoadedObject {
         Ok(registered)
     }
 
-    /// How many maps it has.
+    /// Returns the number of maps.
     pub fn map_count(&self) -> usize {
         self.object.maps().count()
     }
 
-    /// The maps with their entries.
+    /// Returns the maps with their entries.
     pub fn maps(&self) -> Vec<MapContents> {
         let btf = self.object.btf().ok().flatten();
         let maps = self.object.maps();
@@ -459,7 +462,8 @@ impl LoadedObject {
     }
 }
 
-/// What libbpf attaches better than a descriptor alone could be; `None`: the rest.
+/// Attaches the kinds of programs for which libbpf does more than a descriptor allows. Returns
+/// `None` for other kinds.
 fn by_libbpf(
     program: &ProgramMut<'_>,
     target: &Target,
@@ -502,7 +506,7 @@ fn by_libbpf(
     Some(link.map(|link| vec![link]))
 }
 
-/// libbpf-rs has no offsets for kprobes.
+/// Attaches a kprobe with an offset, which libbpf-rs does not support.
 fn kprobe(
     program: &ProgramMut<'_>,
     function: &str,
@@ -521,12 +525,13 @@ fn kprobe(
     };
     let program = program.as_libbpf_object().as_ptr();
     #[allow(unsafe_code, reason = "libbpf-rs has no offsets for kprobes")]
-    // SAFETY: the program is borrowed, the name ends with its NUL, and the options say their size.
+    // SAFETY: the program is borrowed, the name ends with a NUL, and the options contain their
+    // size.
     let link =
         unsafe { sys::bpf_program__attach_kprobe_opts(program, name.as_ptr(), &raw const options) };
     match NonNull::new(link) {
         #[allow(unsafe_code, reason = "libbpf gives a pointer")]
-        // SAFETY: libbpf made the link just now, and nobody else has it.
+        // SAFETY: libbpf just created the link, and nothing else owns it.
         Some(link) => Ok(unsafe { Link::from_ptr(link) }),
         None => Err(io::Error::last_os_error().into()),
     }

@@ -1,4 +1,4 @@
-//! Perf events as probes: a program that runs each time one overflows, on every CPU.
+//! Perf events as probes: on every CPU, a program runs each time an event overflows.
 
 use std::io;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::plain::{AttachedProgram, LoadedProgram};
 /// How often a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// So many times a second.
+    /// This number of times per second.
     Frequency(u64),
-    /// Once in so many events.
+    /// Once per this number of events.
     Period(u64),
 }
 
-/// A perf event that programs are attached to.
+/// A perf event to attach programs to.
 #[derive(Clone, Copy, Debug)]
 pub struct PerfProbe {
     event: Source,
@@ -33,7 +33,7 @@ enum Source {
     Hardware(Hardware),
 }
 
-/// Software events, and in how many of them a program runs once.
+/// Software events with their default sampling periods.
 const SOFTWARE: [(&str, Software, u64); 8] = [
     ("page-faults", Software::PAGE_FAULTS, 1),
     ("minor-faults", Software::PAGE_FAULTS_MIN, 1),
@@ -45,7 +45,7 @@ const SOFTWARE: [(&str, Software, u64); 8] = [
     ("cpu-clock", Software::CPU_CLOCK, 1_000_000),
 ];
 
-/// Hardware events, and in how many of them a program runs once.
+/// Hardware events with their default sampling periods.
 const HARDWARE: [(&str, Hardware, u64); 9] = [
     ("cycles", Hardware::CPU_CYCLES, 1_000_000),
     ("ref-cycles", Hardware::REF_CPU_CYCLES, 1_000_000),
@@ -67,7 +67,7 @@ const HARDWARE: [(&str, Hardware, u64); 9] = [
 ];
 
 impl PerfProbe {
-    /// Each CPU so many times a second, whatever runs there, by the kernel's timers.
+    /// Samples each CPU at this frequency by a kernel timer, whatever runs there.
     pub fn profile(hertz: u64) -> Self {
         Self {
             event: Source::Software(Software::CPU_CLOCK),
@@ -76,7 +76,7 @@ impl PerfProbe {
         }
     }
 
-    /// One CPU each time so many nanoseconds have passed.
+    /// Fires on one CPU at this interval.
     pub fn interval(nanoseconds: u64) -> Self {
         Self {
             event: Source::Software(Software::CPU_CLOCK),
@@ -85,7 +85,7 @@ impl PerfProbe {
         }
     }
 
-    /// A software event of this name; `None`: there is none.
+    /// Returns the software event of this name, if it exists.
     pub fn software(name: &str, period: Option<u64>) -> Option<Self> {
         let (_, event, usual) = SOFTWARE.iter().find(|(known, ..)| *known == name)?;
         Some(Self {
@@ -95,7 +95,7 @@ impl PerfProbe {
         })
     }
 
-    /// A hardware event of this name; `None`: there is none.
+    /// Returns the hardware event of this name, if it exists.
     pub fn hardware(name: &str, period: Option<u64>) -> Option<Self> {
         let (_, event, usual) = HARDWARE.iter().find(|(known, ..)| *known == name)?;
         Some(Self {
@@ -105,33 +105,33 @@ impl PerfProbe {
         })
     }
 
-    /// The names of the software events.
+    /// Returns the names of the software events.
     pub fn software_names() -> Vec<&'static str> {
         SOFTWARE.iter().map(|(name, ..)| *name).collect()
     }
 
-    /// The names of the hardware events.
+    /// Returns the names of the hardware events.
     pub fn hardware_names() -> Vec<&'static str> {
         HARDWARE.iter().map(|(name, ..)| *name).collect()
     }
 
-    /// How often a program runs.
+    /// Returns how often a program runs.
     pub fn sampling(&self) -> Sampling {
         self.sampling
     }
 
-    /// Attaches the program on the CPUs that are online now.
+    /// Attaches the program on the online CPUs.
     ///
     /// # Errors
     ///
-    /// The kernel or the machine does not have the event; rights; the frequency is above the kernel's
-    /// limit.
+    /// The kernel or the machine lacks the event, the process lacks privileges, or the frequency
+    /// exceeds the kernel's limit.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         let mut cpus = facts::online_cpus(Path::new("/sys"));
         if !self.on_all_cpus {
             cpus.truncate(1);
         }
-        // All are opened before the first is enabled: that takes longest.
+        // All events are opened before the first is enabled, because opening takes longest.
         let events: Result<Vec<_>, Error> = cpus
             .into_iter()
             .map(|cpu| self.open(cpu).map_err(|error| self.explained(error)))

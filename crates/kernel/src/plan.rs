@@ -1,4 +1,4 @@
-//! From facts to what is loaded. Pure: the same facts give the same plan.
+//! Decides from the facts what to load. Deterministic: equal facts give equal plans.
 
 use noctule_model::{Feature, FeatureId};
 
@@ -6,24 +6,24 @@ use crate::error::{Error, ErrorKind};
 use crate::facts::{Facts, VMLINUX};
 use crate::hardware::CounterSpec;
 
-/// What the user wants counted.
+/// What the user wants to count.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Events that feed the hardware counters; empty for none.
+    /// Events for the hardware counters; empty for none.
     pub counters: Vec<CounterSpec>,
-    /// Page-cache reads and writes.
+    /// Count page cache reads and writes.
     pub page_cache: bool,
-    /// Softirqs.
+    /// Count softirqs.
     pub softirqs: bool,
-    /// Waiting for a CPU.
+    /// Measure run-queue latency.
     pub waits: bool,
-    /// Rows of the matrix of victims and culprits.
+    /// Maximum number of cells of the blame matrix.
     pub blames: u32,
-    /// Rows for cgroups in the table of the kernel side.
+    /// Maximum number of cgroups in the BPF tables.
     pub cgroups: u32,
-    /// Rows for processes of which threads ended or came from another cgroup.
+    /// Maximum number of processes with ended threads, or with threads from another cgroup.
     pub processes: u32,
-    /// Size of the ring of ended processes in bytes; rounded up to a power of two.
+    /// Size of the ring buffer of ended processes in bytes, rounded up to a power of two.
     pub ring_bytes: u32,
 }
 
@@ -42,19 +42,20 @@ impl Default for Wanted {
     }
 }
 
-/// One way to feed a feature, best first: the program of the object, and the hook that it needs.
+/// One way to implement a feature: the program, and the hook that it needs. Ways are listed best
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Name of the BPF program.
     pub program: &'static str,
-    /// The hook, as `doctor` names it.
+    /// The hook, as `doctor` shows it.
     pub hook: &'static str,
-    /// What is lost against the best way; empty for the best.
+    /// Limitation compared with the best way; empty for the best.
     pub limit: &'static str,
 }
 
 impl Way {
-    /// The status of a feature that is fed this way.
+    /// Returns the status of a feature that uses this way.
     pub(crate) fn works(&self, feature: FeatureId) -> Feature {
         match self.limit {
             "" => Feature::on(feature, self.hook),
@@ -83,7 +84,7 @@ const PAGE_READS: &[Way] = &[
     way("read_page_probe", "kprobe mark_page_accessed", BY_PAGE),
 ];
 
-/// Whether the kernel has the function is seen when the probe is attached.
+/// Whether the kernel has the function is known only when the probe is attached.
 const KPROBE: &str = "kprobe ";
 
 const PAGE_WRITES: &[Way] = &[
@@ -91,7 +92,8 @@ const PAGE_WRITES: &[Way] = &[
     way("write_page", "writeback_dirty_page", ""),
 ];
 
-/// The last needs no fact: whether the kernel has the tracepoints is seen when they are attached.
+/// The last one needs no fact: whether the kernel has the tracepoints is known only when they are
+/// attached.
 pub(crate) const FILE_OPENS: [Way; 3] = [
     way("filp_open", "do_filp_open()", ""),
     way("file_open", "do_file_open()", ""),
@@ -105,7 +107,7 @@ pub(crate) const FILE_OPENS: [Way; 3] = [
 
 const SOFTIRQS: &[Way] = &[way("softirq_entry", "softirq_entry", "")];
 
-/// What will be tried, in order; attaching decides.
+/// The ways to try, in order. Attaching decides.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Ways to count page-cache reads.
@@ -116,12 +118,16 @@ pub struct Plan {
     pub softirqs: Vec<Way>,
     /// Perf events to open.
     pub counters: Vec<CounterSpec>,
-    /// Statuses that no attempt can change.
+    /// Features whose status is already final.
     pub settled: Vec<Feature>,
 }
 
 impl Plan {
-    /// Decides. Fails when nothing at all can work here.
+    /// Makes the plan.
+    ///
+    /// # Errors
+    ///
+    /// Nothing at all can work on this kernel.
     pub fn new(facts: &Facts, wanted: &Wanted) -> Result<Self, Error> {
         if let Some(error) = &facts.capabilities_error {
             let words = format!("the kernel does not say which capabilities are held: {error}");
@@ -164,7 +170,7 @@ impl Plan {
         })
     }
 
-    /// Nothing beside CPU time and waits, with no status for the rest.
+    /// Removes everything except CPU time and waits, without a status for the rest.
     pub fn leave_out_use(&mut self) {
         self.page_reads.clear();
         self.page_writes.clear();
@@ -174,7 +180,7 @@ impl Plan {
     }
 }
 
-/// The section of the configuration in which all this is switched.
+/// The configuration section of these options.
 pub(crate) const SECTION: &str = "collect";
 
 fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
@@ -185,7 +191,8 @@ fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
     Feature::off(id, format!("this kernel has none of {}", hooks.join(", ")))
 }
 
-/// What the process lacks to do anything at all, with how to get it; `None` when it may.
+/// Returns the capabilities that the process lacks to do anything at all, with a fix; `None` if
+/// none is missing.
 pub fn missing_privileges(facts: &Facts) -> Option<String> {
     let mut missing = Vec::new();
     if !facts.capabilities.bpf {

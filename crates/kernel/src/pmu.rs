@@ -1,4 +1,4 @@
-//! Energy that a PMU of the machine counts.
+//! Energy counters of the machine's PMUs.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use perf_event::events::Dynamic;
 use perf_event::{Builder, Counter};
 
-/// An event of energy on one CPU, which stands for its package or core.
+/// An energy event, opened on one CPU of a package or core.
 #[derive(Debug)]
 pub struct EnergyEvent {
     counter: Counter,
@@ -14,7 +14,7 @@ pub struct EnergyEvent {
 }
 
 impl EnergyEvent {
-    /// Opens the event of this name of the PMU with this folder in sysfs. It counts from now on.
+    /// Opens an event of the PMU with this folder in sysfs. It starts to count immediately.
     pub fn open(pmu: &Path, event: &str, cpu: u32) -> io::Result<Self> {
         let mut dynamic = Dynamic::builder(pmu)?;
         dynamic.event(event)?;
@@ -29,7 +29,7 @@ impl EnergyEvent {
         let mut counter = Builder::new(event)
             .any_pid()
             .one_cpu(cpu as usize)
-            // Such a PMU cannot leave anything out.
+            // Such a PMU cannot exclude anything.
             .include_kernel()
             .include_hv()
             .build()?;
@@ -40,7 +40,7 @@ impl EnergyEvent {
         })
     }
 
-    /// Microjoules since it was opened.
+    /// Returns the microjoules since the event was opened.
     pub fn microjoules(&mut self) -> io::Result<u64> {
         Ok((self.counter.read()? as f64 * self.microjoules) as u64)
     }
@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// The clock of a CPU stands in for a meter: a nanosecond is a nanojoule.
+    /// The CPU clock replaces a meter: a nanosecond is a nanojoule.
     #[test]
     fn an_event_is_found_by_its_files_and_counts_microjoules() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -78,7 +78,7 @@ mod tests {
         let odd = EnergyEvent::open(pmu, "energy-odd", 0).expect_err("no energy");
         assert_eq!(odd.to_string(), "the event counts Celsius");
         assert!(EnergyEvent::open(pmu, "energy-none", 0).is_err());
-        // Without the right to count for all processes there is nothing more to see.
+        // Without the privilege to count all processes, the rest cannot be tested.
         if let Ok(mut event) = EnergyEvent::open(pmu, "energy-pkg", 0) {
             let first = event.microjoules().expect("read");
             let mut now = first;

@@ -1,9 +1,9 @@
-//! Where the host's own file systems are.
+//! Mount points of the host's file systems.
 
 use std::path::{Path, PathBuf};
 
-/// Where sysfs and procfs of the host are mounted. In a container they can be elsewhere than usual, and
-/// what is at the usual place can be hidden in part: container runtimes cover `/sys/class/powercap`.
+/// Mount points of the host's sysfs and procfs. In a container they can be elsewhere, and the usual
+/// places can be partly hidden: container runtimes mask `/sys/class/powercap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoots {
     /// Mount of sysfs.
@@ -19,7 +19,7 @@ impl Default for HostRoots {
 }
 
 impl HostRoots {
-    /// Both in a folder, under their usual names.
+    /// Returns both mount points below a folder, under their usual names.
     pub fn below(root: &Path) -> Self {
         Self {
             sys: root.join("sys"),

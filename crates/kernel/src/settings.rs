@@ -1,16 +1,16 @@
-//! Settings that follow from the facts alone: what each object's `const volatile` scalars of these
-//! names are set to, in one place.
+//! Settings that depend only on the facts: the values of the `const volatile` variables with these
+//! names in all objects.
 
 use crate::facts::{CgroupVersion, Facts};
 use crate::skel::{files, lifecycle, pagecache, switch, tcp, udp};
 
 /// The read-only data of an object that is not loaded yet.
 pub(crate) trait Settings {
-    /// The names that [`Settings::set`] sets.
+    /// Names of the variables that [`Settings::set`] sets.
     #[cfg(test)]
     const NAMES: &'static [&'static str];
 
-    /// Sets what follows from the facts.
+    /// Sets the variables.
     fn set(&mut self, facts: &Facts);
 }
 
@@ -77,7 +77,7 @@ mod value {
     }
 }
 
-/// Sets up an object for this kernel, before it is loaded: its settings, and its instructions.
+/// Prepares an object for this kernel before it is loaded: its settings, and its instructions.
 macro_rules! configure {
     ($open:expr, $facts:expr) => {{
         if let Some(rodata) = $open.maps.rodata_data.as_deref_mut() {
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// The names of an object's settings that are set here, and its read-only data in words.
+    /// Returns the names of the object's settings, and its read-only data in debug format.
     fn described<T: Settings + Debug>(rodata: Option<&mut T>) -> (&'static [&'static str], String) {
         (T::NAMES, format!("{:?}", rodata.expect("read-only data")))
     }

@@ -1,4 +1,5 @@
-//! The generated skeletons, one for each BPF object, which is unpacked when it is first opened.
+//! The generated skeletons, one for each BPF object. An object is decompressed when it is first
+//! opened.
 
 macro_rules! skeleton {
     ($name:ident, $file:literal) => {
@@ -29,7 +30,8 @@ skeleton!(tcp, "tcp");
 skeleton!(files, "files");
 skeleton!(udp, "udp");
 
-/// The bytes of an object. They stay: a skeleton borrows them for as long as it lives.
+/// Decompresses an object. The caller keeps the bytes for the life of the skeleton, which borrows
+/// them.
 ///
 /// # Panics
 ///
