@@ -1,4 +1,4 @@
-//! Programs that are given as plain instructions, their maps, and attaching them to tracepoints.
+//! Programs given as plain instructions, their maps, and attaching them to tracepoints.
 
 mod ring;
 
@@ -18,25 +18,25 @@ use crate::tracefs::Tracefs;
 
 pub use ring::PlainRing;
 
-/// Bytes of the verifier's log where a refusal is explained.
+/// Size of the verifier log that explains a rejection.
 const LOG_BYTES: usize = 1 << 20;
-/// Bytes of an instruction (`struct bpf_insn`).
+/// Size of an instruction (`struct bpf_insn`).
 const INSN_BYTES: usize = 8;
 
-/// What kind of map it is.
+/// The kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainMapKind {
-    /// Numbered entries, one value for all CPUs.
+    /// Numbered entries, with one value for all CPUs.
     Array,
-    /// Numbered entries, a value for each CPU.
+    /// Numbered entries, with a value for each CPU.
     PerCpuArray,
-    /// Entries by key, one value for all CPUs.
+    /// Entries by key, with one value for all CPUs.
     Hash,
-    /// The same; where it is full the entry that was used longest ago makes room.
+    /// Like `Hash`, but a full map evicts the least recently used entry.
     LruHash,
-    /// Entries by key, a value for each CPU.
+    /// Entries by key, with a value for each CPU.
     PerCpuHash,
-    /// Records for one reader, of all CPUs; its size is given as the number of entries.
+    /// A ring buffer with one reader, for all CPUs. The number of entries is its size.
     Ring,
 }
 
@@ -53,7 +53,7 @@ impl PlainMapKind {
     }
 }
 
-/// A map of such a program.
+/// A map of plain programs.
 #[derive(Debug)]
 pub struct PlainMap {
     handle: MapHandle,
@@ -64,12 +64,12 @@ pub struct PlainMap {
 pub type PerCpuEntry = (Vec<u8>, Vec<Vec<u8>>);
 
 impl PlainMap {
-    /// Makes a map. All entries of a hash have their memory from the start, so that no program has to
-    /// ask for memory where it must not.
+    /// Creates a map. The entries of a hash map are preallocated, so that no program has to
+    /// allocate memory in a context where it must not.
     ///
     /// # Errors
     ///
-    /// The kernel refuses: rights, memory, or sizes.
+    /// The kernel rejects it for lack of privileges or memory, or because of its sizes.
     pub fn create(
         kind: PlainMapKind,
         name: &str,
@@ -89,22 +89,22 @@ impl PlainMap {
         Ok(Self { handle, kind })
     }
 
-    /// Writes an entry of an array, or of a hash whose keys are such numbers.
+    /// Writes an entry of an array, or of a hash with 32-bit keys.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn set(&self, index: u32, value: &[u8]) -> Result<(), Error> {
         let key = index.to_ne_bytes();
         let written = self.handle.update(&key, value, MapFlags::ANY);
         written.context("writing an entry of a map")
     }
 
-    /// Removes all entries; those of an array become zero.
+    /// Removes all entries. Entries of an array become zero.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn clear(&self) -> Result<(), Error> {
         let what = "clearing a map";
         if self.kind == PlainMapKind::PerCpuArray {
@@ -114,7 +114,7 @@ impl PlainMap {
             let cleared = self.handle.update_percpu(&key, &zeros, MapFlags::ANY);
             return cleared.context(what);
         }
-        // Not while they are listed: the list goes on from the key before.
+        // Collected first, because the iteration continues from the previous key.
         let keys: Vec<_> = self.handle.keys().collect();
         for key in keys {
             match self.handle.delete(&key) {
@@ -125,36 +125,36 @@ impl PlainMap {
         Ok(())
     }
 
-    /// How many entries there are. They are listed one by one: each takes a system call.
+    /// Returns the number of entries. Each entry takes a system call.
     pub fn count(&self) -> usize {
         self.handle.keys().count()
     }
 
-    /// The entry of this key on each CPU that can be online; `None`: there is none.
+    /// Returns the entry of this key on each possible CPU, if it exists.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn get_per_cpu(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let found = self.handle.lookup_percpu(key, MapFlags::ANY);
         found.context("reading an entry of a map")
     }
 
-    /// The entry of this number; `None`: there is none.
+    /// Returns the entry of this number, if it exists.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn get(&self, index: u32) -> Result<Option<Vec<u8>>, Error> {
         let found = self.handle.lookup(&index.to_ne_bytes(), MapFlags::ANY);
         found.context("reading an entry of a map")
     }
 
-    /// All entries. One that is made meanwhile may be missing.
+    /// Returns all entries. An entry created meanwhile may be missing.
     ///
     /// # Errors
     ///
-    /// The kernel refuses.
+    /// The kernel rejects it.
     pub fn per_cpu_entries(&self) -> Result<Vec<PerCpuEntry>, Error> {
         if self.kind == PlainMapKind::PerCpuArray {
             let key = 0_u32.to_ne_bytes().to_vec();
@@ -171,12 +171,12 @@ impl PlainMap {
     }
 }
 
-/// What a program is attached to: it decides what it finds there and which functions it may call.
+/// The kind of a program. It determines the program's context and the helpers that it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainProgramKind {
     /// A tracepoint of tracefs.
     Tracepoint,
-    /// A socket, as its filter.
+    /// A socket filter.
     SocketFilter,
     /// A perf event other than a tracepoint or a kprobe.
     PerfEvent,
@@ -196,46 +196,46 @@ impl PlainProgramKind {
     }
 }
 
-/// A program that is to be loaded.
+/// A program to load.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainProgram<'a> {
-    /// What it is attached to.
+    /// Its kind.
     pub kind: PlainProgramKind,
-    /// At most 15 characters.
+    /// Its name, at most 15 characters.
     pub name: &'a str,
     /// The instructions, eight bytes each.
     pub insns: &'a [[u8; INSN_BYTES]],
-    /// Instructions that load a map, and which of `maps` that is.
+    /// Instructions that load a map, each with an index into `maps`.
     pub loads: &'a [(usize, u32)],
-    /// The maps; `None` has a number that no instruction loads.
+    /// The maps. No instruction loads one that is `None`.
     pub maps: &'a [Option<&'a PlainMap>],
 }
 
-/// The kernel refuses a program.
+/// A rejected program.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why, as the system says it.
+    /// The system's error.
     pub error: Error,
-    /// The number of the system's error.
+    /// The errno.
     pub errno: i32,
-    /// What the verifier wrote.
+    /// The verifier's log.
     pub log: String,
 }
 
-/// A loaded program; it is unloaded when this and its attachments are dropped.
+/// A loaded program. It is unloaded when it and its attachments are dropped.
 #[derive(Debug)]
 pub struct LoadedProgram {
     fd: OwnedFd,
 }
 
-/// A program that is attached; detached when this is dropped.
+/// An attached program, detached on drop.
 #[derive(Debug)]
 pub struct AttachedProgram {
     held: Vec<Held>,
 }
 
-/// For how long perf events were wanted, and for how long of that they counted: less where the processor
-/// has too few counters for all who want one. Added up over the CPUs.
+/// Enabled and running time of perf events, summed over the CPUs. The running time is shorter if
+/// the processor has too few counters for all users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountedTime {
     /// `time_enabled` of perf, in nanoseconds.
@@ -245,7 +245,7 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// The part of the time in which they counted; `None`: all of it, but for a thousandth at most.
+    /// Returns the fraction of the time in which the events counted; `None` if it is above 99.9%.
     pub fn part(self) -> Option<f64> {
         let part = self.running_ns as f64 / self.enabled_ns.max(1) as f64;
         (self.enabled_ns > 0 && part < 0.999).then_some(part)
@@ -259,33 +259,33 @@ impl AddAssign for CountedTime {
     }
 }
 
-/// What keeps a program attached as long as it is open.
+/// Keeps a program attached while it is open.
 #[derive(Debug)]
 pub(crate) enum Held {
-    /// A link, or a socket whose filter it is.
+    /// A link, or a socket with the program as its filter.
     Descriptor {
-        /// It is closed in the end.
+        /// Closed on drop.
         _fd: OwnedFd,
     },
     /// A perf event.
     Event {
-        /// It is closed in the end.
+        /// Closed on drop.
         counter: perf_event::Counter,
     },
-    /// A line of `kprobe_events`, behind the perf event that it is the place of.
+    /// A line of `kprobe_events`, declared after the perf event that uses it.
     Kprobe {
-        /// It is removed in the end.
+        /// Removed on drop.
         _event: crate::object::KprobeEvent,
     },
 }
 
 impl AttachedProgram {
-    /// Attached by these, which are closed in this order.
+    /// Creates an attachment from these parts, which are closed in this order.
     pub(crate) fn new(held: Vec<Held>) -> Self {
         Self { held }
     }
 
-    /// For how long its perf events counted up to now. One that cannot be read says nothing.
+    /// Returns the total time of its perf events so far. Unreadable events are left out.
     pub fn counted_time(&mut self) -> CountedTime {
         let mut sum = CountedTime::default();
         for held in &mut self.held {
@@ -303,12 +303,12 @@ impl AttachedProgram {
 }
 
 impl PlainProgram<'_> {
-    /// Loads it. Only where the verifier refuses it is its log asked for: a log of every step takes
-    /// longer than the check.
+    /// Loads the program. The verifier log is requested only after a rejection, because a log of
+    /// every step takes longer than the verification.
     ///
     /// # Errors
     ///
-    /// The kernel refuses it.
+    /// The kernel rejects it.
     pub fn load(&self) -> Result<LoadedProgram, Refused> {
         self.load_logged(None).or_else(|error| {
             let mut log = vec![0; LOG_BYTES];
@@ -321,7 +321,7 @@ impl PlainProgram<'_> {
                 self.load_logged(Some((REASON, log.as_mut_slice())))
             });
             match again {
-                // Memory was short, or the like.
+                // For example, memory was short at the first attempt.
                 Ok(loaded) => Ok(loaded),
                 Err(_) => {
                     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
@@ -338,7 +338,7 @@ impl PlainProgram<'_> {
         })
     }
 
-    /// The error is that of the system.
+    /// Returns the errno on failure.
     fn load_logged(&self, log: Option<(u32, &mut [u8])>) -> Result<LoadedProgram, i32> {
         use libbpf_rs::libbpf_sys as sys;
 
@@ -362,9 +362,9 @@ impl PlainProgram<'_> {
             options.log_buf = log.as_mut_ptr().cast();
         }
         #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
-        // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
-        // instructions of eight bytes, of which libbpf needs no alignment but passes the address on to
-        // the kernel, and options whose size they say themselves.
+        // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL,
+        // whole instructions of eight bytes, and options that contain their size. libbpf passes the
+        // address of the instructions on to the kernel and needs no alignment.
         let fd = unsafe {
             sys::bpf_prog_load(
                 self.kind.of_libbpf(),
@@ -379,40 +379,40 @@ impl PlainProgram<'_> {
     }
 }
 
-/// A descriptor that a function of libbpf has given, or the number of its error.
+/// Converts the result of a libbpf function to a descriptor or an errno.
 pub(crate) fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
     if fd < 0 {
         return Err(-fd);
     }
     #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
-    // SAFETY: the descriptor was made for us just now, and nobody else has it.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Waits until no CPU runs a program that it has begun by now.
+/// Waits until every program that is running now has ended, on all CPUs.
 pub fn wait_for_programs() {
     use rustix::thread::{MembarrierCommand, membarrier};
 
-    // It waits for all readers of RCU, as which programs run. Kernels with CPUs that have no ticks
-    // (nohz_full) refuse it; a program ends within microseconds there too.
+    // The call waits for all RCU readers, which include running programs. Kernels with nohz_full
+    // CPUs reject it; there, too, a program ends within microseconds.
     if membarrier(MembarrierCommand::Global).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 
 impl LoadedProgram {
-    /// How often the kernel did not run it because another program ran on that CPU (counted since
-    /// Linux 6.7); 0 where that cannot be read.
+    /// Returns how often the kernel skipped the program because another one was running on the CPU
+    /// (counted since Linux 6.7); 0 if unknown.
     pub fn skipped(&self) -> u64 {
         crate::cost::misses(&self.fd)
     }
 
-    /// The number of its descriptor.
+    /// Returns its descriptor.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Attaches it to a perf event, and enables that.
+    /// Attaches the program to a perf event, and enables the event.
     pub(crate) fn attach_to(&self, mut event: perf_event::Counter) -> Result<Vec<Held>, Error> {
         use libbpf_rs::libbpf_sys as sys;
 
@@ -428,7 +428,7 @@ impl LoadedProgram {
         });
         let link = match link {
             Ok(link) => Some(link),
-            // Before Linux 5.15 there are no such links.
+            // Before Linux 5.15 perf events have no links.
             Err(_) => {
                 event
                     .set_bpf(self.fd.as_raw_fd())
@@ -451,11 +451,11 @@ pub struct TraceEvents {
 }
 
 impl TraceEvents {
-    /// Opens tracefs where it is mounted, else a mount that nobody else sees.
+    /// Opens tracefs at its mount point, or else through a private mount.
     ///
     /// # Errors
     ///
-    /// Neither can be done: rights, or a kernel without tracefs.
+    /// Both fail: the process lacks privileges, or the kernel lacks tracefs.
     pub fn open() -> Result<Self, Error> {
         let sys = std::path::Path::new("/sys");
         let tracefs = Tracefs::open(facts::tracefs(sys).as_deref())?;
@@ -463,23 +463,23 @@ impl TraceEvents {
         Ok(Self { tracefs, online })
     }
 
-    /// The `format` file of an event; `None`: the kernel has no such event.
+    /// Returns the `format` file of an event; `None` if the kernel lacks the event.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn format(&self, system: &str, event: &str) -> Result<Option<String>, Error> {
         self.tracefs
             .read(&format!("events/{system}/{event}/format"))
     }
 
-    /// How many CPUs can ever be online: so many values has an entry of a map that is per CPU.
+    /// Returns the number of possible CPUs: the number of values per entry in a per-CPU map.
     pub fn possible_cpus() -> usize {
         libbpf_rs::num_possible_cpus().unwrap_or(1)
     }
 
-    /// System and name of every event that can be enabled, in the order of the alphabet: those of the
-    /// kernel and its modules, and the kprobes, uprobes and others that somebody has registered.
+    /// Returns system and name of every event that can be enabled, sorted. The list includes events
+    /// of the kernel and its modules, and registered dynamic events such as kprobes and uprobes.
     ///
     /// # Errors
     ///
@@ -495,18 +495,19 @@ impl TraceEvents {
         Ok(all)
     }
 
-    /// How the registered kprobes, uprobes and other dynamic events were defined, one a line
-    /// (`p:kprobes/open do_sys_openat2`). Empty where the kernel has none of these kinds.
+    /// Returns the definitions of the registered kprobes, uprobes and other dynamic events, one per
+    /// line (`p:kprobes/open do_sys_openat2`). Empty if the kernel has no dynamic events.
     ///
     /// # Errors
     ///
     /// The list cannot be read.
     pub fn dynamic(&self) -> Result<String, Error> {
-        // One file for all kinds since Linux 5.0.
+        // One file for all kinds, since Linux 5.0.
         Ok(self.tracefs.read("dynamic_events")?.unwrap_or_default())
     }
 
-    /// The texts of the kernel that records of events point to, one a line: `0xffffffff82819 : "text"`.
+    /// Returns the kernel strings that event records point to, one per line: `0xffffffff82819 :
+    /// "text"`.
     ///
     /// # Errors
     ///
@@ -515,11 +516,11 @@ impl TraceEvents {
         Ok(self.tracefs.read("printk_formats")?.unwrap_or_default())
     }
 
-    /// Attaches the program to the tracepoint with this number, on all CPUs.
+    /// Attaches the program to the tracepoint with this id, on all CPUs.
     ///
     /// # Errors
     ///
-    /// The kernel refuses: rights, or more than 64 programs of one tracepoint.
+    /// The process lacks privileges, or the tracepoint already has 64 programs.
     pub fn attach(&self, program: &LoadedProgram, id: u64) -> Result<AttachedProgram, Error> {
         let event = Builder::new(Tracepoint::with_id(id))
             .any_pid()
