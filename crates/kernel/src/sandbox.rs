@@ -1,14 +1,15 @@
-//! What a thread may still ask the kernel for: seccomp and Landlock, where the kernel has them.
+//! Restricts the system calls of a thread: seccomp and Landlock, if the kernel has them.
 //!
-//! Both hold for the thread that asks and for those that it starts, for good. The programs are written here,
-//! because they are short, and because the flag that spares threads the mitigations of speculation
-//! (`SECCOMP_FILTER_FLAG_SPEC_ALLOW`), which cost more than the filter, is one that crates leave out.
+//! Both apply permanently to the calling thread and the threads that it starts. The filters are
+//! written here because they are short, and because crates do not set
+//! `SECCOMP_FILTER_FLAG_SPEC_ALLOW`. Without this flag the kernel enables speculation mitigations,
+//! which cost more than the filter.
 
 use std::io;
 
 use libc::{c_long, sock_filter};
 
-/// Which of the two there is.
+/// Availability of both mechanisms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Filters of system calls.
@@ -17,22 +18,22 @@ pub struct Sandbox {
     pub landlock: Landlock,
 }
 
-/// What the kernel says when it is asked for Landlock.
+/// Result of probing for Landlock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Landlock {
-    /// It has none (`ENOSYS`), or it was booted without (`EOPNOTSUPP`).
+    /// Not available (`ENOSYS`), or disabled at boot (`EOPNOTSUPP`).
     #[default]
     Absent,
-    /// Its version.
+    /// Its ABI version.
     Version(u32),
-    /// Another error: it may be there, and something between refused the question.
+    /// Another error. Landlock may exist, but something rejected the call.
     Unknown(i32),
 }
 
 impl Sandbox {
-    /// What this kernel has.
+    /// Probes this kernel.
     pub fn probe() -> Self {
-        // SAFETY: it reads no memory: it asks for the state of this thread.
+        // SAFETY: the call reads no memory, only the state of this thread.
         #[allow(unsafe_code, reason = "rustix has no such question")]
         let asked = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
         Self {
@@ -58,17 +59,17 @@ impl Landlock {
     }
 }
 
-/// A step that was to confine a thread, and failed although the kernel has it, or may have it.
+/// A restriction that failed although the kernel has it or may have it.
 #[derive(Debug)]
 pub struct Unconfined {
     /// `no_new_privs`, `Landlock` or `seccomp`.
     pub step: &'static str,
-    /// What the kernel said.
+    /// The kernel's error.
     pub error: io::Error,
 }
 
-/// For a thread that answers clients: it has its sockets and its memory, and can open nothing, connect to
-/// nobody and start no program. What failed is returned; the rest is in place.
+/// Restricts a thread that answers clients. It keeps its sockets and memory, but cannot open files,
+/// connect, or start programs. Returns the failed steps; the others are in effect.
 pub fn only_answer() -> Vec<Unconfined> {
     let found = Sandbox::probe();
     let mut steps = vec![("no_new_privs", no_new_privileges())];
@@ -85,7 +86,8 @@ pub fn only_answer() -> Vec<Unconfined> {
     failed(steps)
 }
 
-/// For every other thread: no programs, no other processes, no mounts and no modules. What failed is returned.
+/// Restricts all other threads: they cannot start programs, access other processes, mount, or load
+/// modules. Returns the failed steps.
 pub fn no_programs() -> Vec<Unconfined> {
     let mut steps = vec![("no_new_privs", no_new_privileges())];
     if Sandbox::probe().seccomp {
@@ -102,7 +104,7 @@ fn failed(steps: Vec<(&'static str, io::Result<()>)>) -> Vec<Unconfined> {
     errors.collect()
 }
 
-/// System calls of a thread that answers. Those with a part of their own in `allowed` are not here.
+/// System calls of a thread that answers clients. Those with conditions are in `allowed`.
 const ANSWERS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -153,7 +155,7 @@ const ANSWERS: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// What no thread of the agent does, and an attacker would.
+/// System calls that no thread of the agent needs, but an attacker would use.
 const PROGRAMS: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -185,16 +187,16 @@ const PROGRAMS: &[c_long] = &[
     libc::SYS_keyctl,
 ];
 
-/// `AUDIT_ARCH_*` of this program.
+/// `AUDIT_ARCH_*` of this architecture.
 #[cfg(target_arch = "x86_64")]
 const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7;
 
-/// System calls of the ABI with 32-bit pointers, which have other numbers.
+/// Flag of x32 system calls, which have other numbers.
 const X32: u32 = 0x4000_0000;
 
-// Places in `struct seccomp_data`; arguments are 64-bit, the lower half first.
+// Offsets in `struct seccomp_data`. Arguments are 64-bit, with the lower half first.
 const NR: u32 = 0;
 const ARCH_AT: u32 = 4;
 const ARGS: u32 = 16;
@@ -218,12 +220,12 @@ const fn give(result: u32) -> sock_filter {
     op(libc::BPF_RET | libc::BPF_K, 0, 0, result)
 }
 
-/// Jumps over so many if it is not equal.
+/// Skips `skip` instructions if the accumulator is not equal to `value`.
 const fn unless(value: u32, skip: u8) -> sock_filter {
     op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, value)
 }
 
-/// The beginning: another ABI is refused, and the number is loaded.
+/// Returns the common start of a filter, which rejects other ABIs and loads the system call number.
 fn begin() -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCH_AT),
@@ -238,18 +240,18 @@ fn begin() -> Vec<sock_filter> {
     program
 }
 
-/// These and no other.
+/// Returns a filter that allows only these calls.
 fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
     let mut program = begin();
     for &call in calls {
         program.extend([unless(call as u32, 1), give(ALLOW)]);
     }
-    // The C library then takes the older call, whose flags can be seen.
+    // With ENOSYS the C library falls back to clone, whose flags the filter can check.
     program.extend([
         unless(libc::SYS_clone3 as u32, 1),
         give(errno(libc::ENOSYS)),
     ]);
-    // Threads of this process.
+    // Allow threads of this process.
     let thread = (libc::CLONE_THREAD | libc::CLONE_VM) as u32;
     program.extend([
         unless(libc::SYS_clone as u32, 5),
@@ -259,7 +261,7 @@ fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
         give(ALLOW),
         give(errno(libc::EPERM)),
     ]);
-    // Memory without code.
+    // Allow memory that is not executable.
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         let code = libc::PROT_EXEC as u32;
         program.extend([
@@ -271,7 +273,7 @@ fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
             give(errno(libc::EPERM)),
         ]);
     }
-    // The name of a thread.
+    // Allow setting a thread name.
     program.extend([
         unless(libc::SYS_prctl as u32, 3),
         load(ARGS),
@@ -282,7 +284,7 @@ fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
     program
 }
 
-/// All but these.
+/// Returns a filter that rejects only these calls.
 fn denied(calls: &[c_long]) -> Vec<sock_filter> {
     denied_with(libc::EPERM, calls)
 }
@@ -296,7 +298,8 @@ fn denied_with(error: i32, calls: &[c_long]) -> Vec<sock_filter> {
     program
 }
 
-/// Without it only root may give up rights: programs that gain some would run with less.
+/// Without it only root may install filters: a setuid program would otherwise run with restricted
+/// privileges.
 fn no_new_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
@@ -307,7 +310,7 @@ fn install(program: &[sock_filter]) -> io::Result<()> {
         len: u16::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_ptr().cast_mut(),
     };
-    // SAFETY: the filter points to as many instructions as it says, which the kernel copies and checks.
+    // SAFETY: the filter has the given number of instructions, which the kernel copies and checks.
     #[allow(unsafe_code, reason = "the C library has no function of it")]
     let done = unsafe {
         libc::syscall(
@@ -334,7 +337,7 @@ struct Ruleset {
     network: u64,
 }
 
-/// Rights to files that each version of Landlock added: as many bits as there are up to it.
+/// Returns the file rights that Landlock knows in this version, as a bit mask.
 const fn file_rights(version: u32) -> u64 {
     let bits = match version {
         0 => 0,
@@ -346,7 +349,7 @@ const fn file_rights(version: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// No file, and no connection or port of TCP: a ruleset without a rule.
+/// Denies access to files, and to TCP connections and ports, by a ruleset without rules.
 fn deny_files(version: u32) -> io::Result<()> {
     let network = if version >= 4 { 0b11 } else { 0 };
     let ruleset = Ruleset {
@@ -354,7 +357,7 @@ fn deny_files(version: u32) -> io::Result<()> {
         network,
     };
     let size = if version >= 4 { 16_usize } else { 8 };
-    // SAFETY: the kernel reads as many bytes of the structure as are said, which it has.
+    // SAFETY: the kernel reads `size` bytes of the structure, which has at least that size.
     #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
     let made = unsafe {
         libc::syscall(
@@ -365,7 +368,7 @@ fn deny_files(version: u32) -> io::Result<()> {
         )
     };
     let made = checked(made)?;
-    // SAFETY: the descriptor is the one that was just made; it is closed here, once.
+    // SAFETY: the descriptor was just created, and is closed once, here.
     #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
     let done = unsafe {
         let done = libc::syscall(libc::SYS_landlock_restrict_self, made, 0);
@@ -385,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// Does it on a thread of its own, which stays as it then is.
+    /// Runs it on a new thread, which stays restricted.
     fn apart<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
         thread::spawn(act).join().unwrap()
     }
@@ -407,12 +410,12 @@ mod tests {
             assert!(refused(TcpStream::connect(address)));
             assert!(refused(Command::new("/bin/true").status()));
             assert_eq!(vec![1_u8; 4 << 20].len(), 4 << 20);
-            // Its threads are as it is.
+            // Its threads inherit the restrictions.
             let below = thread::Builder::new().name("below".into());
             let below = below.spawn(|| refused(File::open("/proc/self/status")));
             assert!(below.unwrap().join().unwrap());
         });
-        // Others are as before.
+        // Other threads are not restricted.
         File::open("/proc/self/status").unwrap();
         TcpStream::connect(address).unwrap();
     }

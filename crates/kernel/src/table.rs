@@ -1,8 +1,8 @@
-//! Tables of the kernel side, read by few calls: all entries of a hash table, the first of an array.
+//! Reads BPF maps in few system calls: all entries of a hash map, or the first entries of an array.
 //!
-//! libbpf-rs' iterator takes a batch that is not full for the last one. But the kernel gives less
-//! than it was asked for whenever the next bucket does not fit: then the rest of the table, however
-//! large, would be missing. Only ENOENT says that it was the last.
+//! The iterator of libbpf-rs takes a batch that is not full for the last one. However, the kernel
+//! returns fewer entries than requested whenever the next bucket does not fit, so the rest of a
+//! large table could be missing. Only ENOENT marks the end.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -13,13 +13,13 @@ use rustix::io::Errno;
 
 use crate::error::{Context as _, Error};
 
-/// Entries that one call of the kernel gives at most, to begin with.
+/// Initial batch size.
 const BATCH: usize = 512;
 
-/// How often a call is made again that was interrupted, or found a bucket locked.
+/// Maximum number of retries of a call that was interrupted or found a bucket locked.
 const TRIES: u32 = 1000;
 
-/// Keys and values.
+/// Keys and values of the entries.
 #[derive(Default)]
 pub(crate) struct Entries {
     key_size: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// One by one, in no order.
+    /// Returns the entries, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let keys = self.keys.chunks_exact(self.key_size);
         keys.zip(self.values.chunks_exact(self.value_size))
     }
 
-    /// The value of the entry at this place: of an array, that of the key.
+    /// Returns the value at this index; in an array, the index is the key.
     pub(crate) fn value(&self, at: usize) -> Option<&[u8]> {
         self.values.chunks_exact(self.value_size).nth(at)
     }
@@ -46,12 +46,12 @@ impl Entries {
     }
 }
 
-/// Every entry that is there while the table is read; `what` names it in an error.
+/// Reads all entries of a map; `what` names it in errors.
 pub(crate) fn entries(map: &impl MapCore, what: &str) -> Result<Entries, Error> {
     read(map, usize::MAX, what)
 }
 
-/// The first `count` entries of an array, or all that it has.
+/// Reads the first `count` entries of an array, or all if it has fewer.
 pub(crate) fn first(map: &impl MapCore, count: u32, what: &str) -> Result<Entries, Error> {
     read(map, count as usize, what)
 }
@@ -62,7 +62,7 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
         value_size: map.value_size() as usize,
         ..Entries::default()
     };
-    // Where the kernel goes on: the number of a bucket.
+    // Position at which the kernel continues: the number of a bucket.
     let mut place = [0_u8; 4];
     let (mut begun, mut read, mut room, mut tries) = (false, 0, BATCH, 0);
     loop {
@@ -74,8 +74,9 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
             false => ptr::null_mut(),
         };
         #[allow(unsafe_code, reason = "libbpf-rs ends before the table does")]
-        // SAFETY: there is room for `count` keys and values behind those that were read, and for a
-        // place in a hash table or the key of an array; the kernel has read `from` when it writes there.
+        // SAFETY: the buffers have room for `count` keys and values after those already read.
+        // `place` has room for the position in a hash map or the key of an array. The kernel reads
+        // `from` before it writes there.
         let code = unsafe {
             libbpf_sys::bpf_map_lookup_batch(
                 map.as_fd().as_raw_fd(),
@@ -95,10 +96,10 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
         };
         match error {
             None | Some(Errno::NOENT) => {}
-            // Not even one bucket fits.
+            // The batch is too small for a single bucket.
             Some(Errno::NOSPC) => room *= 2,
             Some(Errno::BUSY | Errno::DEADLK | Errno::TIMEDOUT) if tries < TRIES => tries += 1,
-            // Before anything was read.
+            // Interrupted before anything was read.
             Some(Errno::INTR | Errno::AGAIN) if tries < TRIES => (tries, count) = (tries + 1, 0),
             Some(error) => return Err(io::Error::from(error)).context(what),
         }

@@ -1,4 +1,4 @@
-//! Where CPUs are: the packages (sockets) of the machine, and which CPUs share a core.
+//! Location of CPUs: the packages (sockets) of the machine, and which CPUs share a core.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,39 +6,39 @@ use std::path::Path;
 use crate::facts::{cpu_list, line};
 use crate::skel::switch::types::place_limit;
 
-/// The most packages; CPU time on further ones counts for the first.
+/// Maximum number of packages. CPU time on others counts for the first.
 const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;
 
-/// Where the CPUs are that are online, or were.
+/// Location of the CPUs that are or were online.
 ///
-/// The kernel reports it only while a CPU is online, so the last reading stays. Packages
-/// are those of the start: one whose first CPU comes later is reported when the agent is started
-/// anew, and counts as the first until then.
+/// The kernel reports the location of a CPU only while it is online, so the last reading is kept.
+/// The packages are those at the start. A package whose first CPU comes online later counts as the
+/// first one, until the agent is restarted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// By the kernel's number of each, ascending.
+    /// The kernel's ids of the packages, ascending.
     packages: Vec<i32>,
     places: BTreeMap<u32, Place>,
-    /// CPUs that came later, of packages that were not there.
+    /// CPUs of packages that did not exist at the start.
     strangers: Vec<u32>,
 }
 
-/// Where a CPU is.
+/// Location of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
-    /// Its position among the packages.
+    /// Index of its package.
     package: usize,
-    /// The kernel's number of it.
+    /// The kernel's id of the package.
     number: i32,
     /// The other CPU of its core, if there is exactly one.
     sibling: Option<u32>,
-    /// CPUs of its core that are online.
+    /// Number of online CPUs of its core.
     threads: usize,
 }
 
 impl Topology {
-    /// The topology of these CPUs by this mount of sysfs. Where the kernel has none (no
-    /// physical_package_id, or -1 as on some arm64), all are in one package.
+    /// Reads the topology of these CPUs from this mount of sysfs. If the kernel does not report it
+    /// (no physical_package_id, or -1 as on some arm64), all are in one package.
     pub fn probe(sys: &Path, online: &[u32]) -> Self {
         let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(sys, *cpu))).collect();
         let mut packages: Vec<i32> = read.iter().map(|(_, place)| place.number).collect();
@@ -56,7 +56,8 @@ impl Topology {
         this
     }
 
-    /// Learns of CPUs that came, and of cores whose other thread came or went.
+    /// Updates the topology for CPUs that came online, and for cores whose other thread came online
+    /// or went offline.
     pub(crate) fn follow(&mut self, sys: &Path, online: &[u32]) {
         self.add(online.iter().map(|cpu| (*cpu, read(sys, *cpu))).collect());
     }
@@ -72,28 +73,28 @@ impl Topology {
         }
     }
 
-    /// The kernel's numbers (physical_package_id) of the packages, in the order in which figures
-    /// have them. Numbers need not follow each other. 0 where the kernel does not say.
+    /// Returns the kernel's ids (physical_package_id) of the packages, in the order of their
+    /// indexes. Ids can have gaps. 0 if the kernel does not report it.
     pub fn packages(&self) -> &[i32] {
         &self.packages
     }
 
-    /// The position of the CPU's package among them.
+    /// Returns the index of the CPU's package.
     pub fn package_of(&self, cpu: u32) -> usize {
         self.places.get(&cpu).map_or(0, |place| place.package)
     }
 
-    /// The other hardware thread of the CPU's core, where there are two.
+    /// Returns the other hardware thread of the CPU's core, if there are two.
     pub fn sibling_of(&self, cpu: u32) -> Option<u32> {
         self.places.get(&cpu)?.sibling
     }
 
-    /// Whether some cores have two hardware threads that are online.
+    /// Whether some cores have two online hardware threads.
     pub fn has_siblings(&self) -> bool {
         self.places.values().any(|place| place.sibling.is_some())
     }
 
-    /// The most hardware threads that a core has online.
+    /// Returns the largest number of online hardware threads of a core.
     pub(crate) fn most_threads(&self) -> usize {
         self.places
             .values()
@@ -102,12 +103,12 @@ impl Topology {
             .unwrap_or(1)
     }
 
-    /// CPUs of packages beyond the most.
+    /// Returns the CPUs of packages beyond the maximum.
     pub(crate) fn strangers(&self) -> &[u32] {
         &self.strangers
     }
 
-    /// Every CPU that is known, ascending.
+    /// Returns all known CPUs, ascending.
     pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.keys().copied()
     }
@@ -133,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine of CPUs: number, package, siblings.
+    /// Creates a sysfs tree of CPUs: number, package, siblings.
     fn machine(cpus: &[(u32, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         for (cpu, package, siblings) in cpus {

@@ -1,4 +1,4 @@
-//! Classic tracepoints: their numbers from tracefs, and attaching to them.
+//! Classic tracepoints: their ids from tracefs, and attaching to them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,18 +13,18 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::error::{Context, Error};
 
-/// The folder of tracefs, mounted or not.
+/// The root of tracefs, mounted or not.
 #[derive(Debug)]
 pub(crate) struct Tracefs {
     root: OwnedFd,
 }
 
 impl Tracefs {
-    /// How somebody with more rights can help.
+    /// Command that makes tracefs available, for a privileged user.
     pub(crate) const MEND: &str = "mount -t tracefs none /sys/kernel/tracing";
 
-    /// Opens it where it is mounted, else through a mount that nobody else sees and that is gone
-    /// when this is dropped. The latter needs CAP_SYS_ADMIN and Linux 5.2.
+    /// Opens tracefs at its mount point, or else through a private mount that disappears on drop.
+    /// The private mount needs CAP_SYS_ADMIN and Linux 5.2.
     pub(crate) fn open(mounted: Option<&Path>) -> Result<Self, Error> {
         let root = match mounted {
             Some(path) => {
@@ -40,7 +40,7 @@ impl Tracefs {
         Ok(Self { root })
     }
 
-    /// Number of a tracepoint; `None` when the kernel does not have it.
+    /// Returns the id of a tracepoint; `None` if the kernel lacks it.
     pub(crate) fn id(&self, group: &str, name: &str) -> Result<Option<u64>, Error> {
         let path = format!("events/{group}/{name}/id");
         let Some(text) = self.read(&path)? else {
@@ -50,7 +50,7 @@ impl Tracefs {
         id.context(format!("reading {path} in tracefs")).map(Some)
     }
 
-    /// The text of a file; `None` when there is none.
+    /// Returns the text of a file; `None` if it does not exist.
     pub(crate) fn read(&self, path: &str) -> Result<Option<String>, Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = match openat(self.root.as_fd(), path, flags, Mode::empty()) {
@@ -78,8 +78,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Attaches to the tracepoint with this number, for all processes on all CPUs. The event belongs to
-/// one CPU (`online`: one that is online); the programs of a tracepoint run wherever it is passed.
+/// Attaches to the tracepoint with this id, for all processes on all CPUs. The event is opened on
+/// one online CPU (`online`), but the programs of a tracepoint run on all CPUs.
 pub(crate) fn attach(program: &ProgramMut<'_>, id: u64, online: u32) -> Result<Link, Error> {
     let event = Builder::new(Tracepoint::with_id(id))
         .any_pid()
@@ -90,7 +90,7 @@ pub(crate) fn attach(program: &ProgramMut<'_>, id: u64, online: u32) -> Result<L
     let link = program
         .attach_perf_event(event.as_raw_fd())
         .context("attaching to a tracepoint")?;
-    // The link closes it from now on.
+    // The link now owns the descriptor and closes it.
     let _ = event.into_raw_fd();
     Ok(link)
 }

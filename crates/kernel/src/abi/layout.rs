@@ -1,4 +1,4 @@
-//! The structs that the objects export, compared with the promise of [`super::Plain`].
+//! Checks the exported structs of the objects against the requirements of [`super::Plain`].
 
 use std::mem::MaybeUninit;
 
@@ -9,7 +9,8 @@ use libbpf_rs::{AsRawLibbpf as _, OpenObject};
 
 use crate::skel;
 
-/// The size of what consists of integers without holes between them; else what does not.
+/// Returns the size of a type that consists of integers without padding, or else a description of
+/// the violation.
 fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
     let ty = ty.skip_mods_and_typedefs();
     let name = ty.name().unwrap_or_default().to_string_lossy().into_owned();
@@ -38,10 +39,10 @@ fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
         .ok_or(format!("a hole at the end of {name}"))
 }
 
-/// The structs that ABI_EXPORT names in an object.
+/// Returns the structs that an object exports with ABI_EXPORT.
 #[allow(unsafe_code, reason = "libbpf-rs takes the object as libbpf has it")]
 fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
-    // SAFETY: the object outlives the borrow, and nobody changes it meanwhile.
+    // SAFETY: the object outlives the borrow, and is not modified meanwhile.
     let object = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(object);
     let btf = btf.expect("it can be read").expect("it is there");
