@@ -1,4 +1,4 @@
-//! The status of the features of the accounts.
+//! Status of the features of the accounts.
 
 use std::io;
 
@@ -9,15 +9,16 @@ use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
 use crate::plan::SECTION;
 
-/// Whether a program can walk over the threads of a process (from Linux 6.7 on).
+/// Whether a program can walk over the threads of a process (since Linux 6.7).
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
     facts.hooks.contains("bpf_iter_task_new()")
 }
 
-/// The tracepoint of moves.
+/// The tracepoint at moves between cgroups.
 pub(super) const MOVES: &str = "cgroup_attach_task";
 
-/// Whether a move to another cgroup is seen at once. `error`: why it could not be attached.
+/// Returns the status of seeing moves between cgroups immediately. `error`: why the program could
+/// not be attached.
 pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let id = FeatureId::CgroupMoves;
     let reason = match error {
@@ -37,8 +38,8 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     Feature::degraded(id, reason)
 }
 
-/// What CPU time lacks where the scheduler's clock cannot be read, and what it costs where the kernel
-/// refuses to list threads.
+/// Returns the status of CPU time. It is degraded if the scheduler's clock cannot be read, or if
+/// the kernel rejects the programs that list threads, which makes each batch more expensive.
 pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
     let id = FeatureId::CpuTime;
     let how = "task iterator; idle time from sched_switch";
@@ -63,13 +64,13 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
     }
 }
 
-/// The programs that measure waits are not taken.
+/// Returns the status if the kernel rejects the programs that measure waits.
 pub(super) fn waits_refused(error: &Error) -> Feature {
     let reason = format!("this kernel refuses their programs: {}", error.chain());
     Feature::off(FeatureId::CpuWaits, reason).mended_by(REPORT)
 }
 
-/// Whether waiting for a CPU is measured, and how. `error`: why a hook is missing.
+/// Returns the status of run-queue latency. `error`: why a program could not be attached.
 pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let id = FeatureId::CpuWaits;
     if !wanted {
@@ -98,7 +99,7 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
     }
 }
 
-/// Whether the throttled part of a wait is measured.
+/// Returns the status of measuring the throttled part of waits.
 pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     let id = FeatureId::WaitThrottle;
     if !waits {
@@ -124,7 +125,7 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
-/// Whether blocked time has all its classes.
+/// Returns the status of blocked time: whether all its classes are measured.
 pub(super) fn blocked(waits: bool, facts: &Facts) -> Option<Feature> {
     let id = FeatureId::BlockedTime;
     waits.then(|| match facts.system_calls {
@@ -137,7 +138,7 @@ pub(super) fn blocked(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
-/// What is measured by package, and of the threads of a core.
+/// Returns the status of measuring by package, and of SMT overlap.
 pub(super) fn places(facts: &Facts) -> [Feature; 2] {
     let topology = &facts.topology;
     let (packages, overlap) = (FeatureId::Packages, FeatureId::SmtOverlap);
@@ -177,7 +178,7 @@ fn feature(counter: Counter) -> FeatureId {
     }
 }
 
-/// The status of each hardware counter.
+/// Returns the status of each hardware counter.
 pub(super) fn hardware(
     asked: &[CounterSpec],
     refused: &[(CounterSpec, io::Error)],

@@ -1,8 +1,8 @@
-//! Loads the object switch, with as much as this kernel takes.
+//! Loads the object switch, with as many of its programs as this kernel accepts.
 //!
-//! It is opened twice, on the same maps: libbpf has the kernel verify the programs of an object one after
-//! the other, and on two CPUs the hooks and the iterators, half of the work each, are verified at the same
-//! time.
+//! The object is opened twice, with shared maps. libbpf loads the programs of an object one after
+//! the other. With two objects, the tracing programs and the iterators, half of the work each, are
+//! verified in parallel.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,18 +21,18 @@ use crate::plan::Wanted;
 use crate::settings::configure;
 use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 
-/// Rows, each for a package, for which there is room of each process and cgroup.
+/// Maximum number of packages for which each process and cgroup has room in the tables.
 const MOST_ROWS: usize = 4;
 
-/// What is asked of the kernel.
+/// What to load.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) wanted: Wanted,
-    /// Threads that have run are listed, and a snapshot reads those alone.
+    /// Whether threads that have run are listed, so that a snapshot reads only those.
     pub(super) lists_threads: bool,
 }
 
-/// What a kernel did not take that should have, and its first word on it.
+/// What a kernel rejected although it should accept it, and the first error.
 pub(super) struct Refused {
     pub(super) list: bool,
     pub(super) waits: bool,
@@ -40,7 +40,7 @@ pub(super) struct Refused {
 }
 
 impl Asked {
-    /// All that by its facts this kernel should take.
+    /// Returns everything that this kernel should accept, according to its facts.
     pub(super) fn most(facts: &Facts, wanted: &Wanted) -> Self {
         Self {
             wanted: wanted.clone(),
@@ -48,8 +48,8 @@ impl Asked {
         }
     }
 
-    /// The same and less, from the most to the least. The list is the first to go: without it
-    /// everything is reported, for more.
+    /// Returns this request and smaller ones, largest first. The list of threads is dropped first:
+    /// without it everything is still reported, at a higher cost.
     fn ever_less(&self) -> Vec<Self> {
         let mut all = vec![self.clone()];
         for (lists_threads, waits) in [(false, true), (true, false), (false, false)] {
@@ -65,16 +65,16 @@ impl Asked {
     }
 }
 
-/// The object, loaded.
+/// The loaded object.
 pub(super) struct Loaded {
-    /// With the programs at hooks, and the maps of both.
+    /// The tracing programs, and the maps of both.
     pub(super) switch: SwitchSkel<'static>,
-    /// With the iterators alone.
+    /// Only the iterators.
     pub(super) iterators: SwitchSkel<'static>,
 }
 
-/// Loads as much of it as the kernel takes: one that nobody has tried can refuse a program that all
-/// others take. Where it takes nothing, its first word is the error.
+/// Loads as much as the kernel accepts: an untested kernel can reject a program that all others
+/// accept. If the kernel accepts nothing, returns the first error.
 pub(super) fn load(
     most: &Asked,
     facts: &Facts,
@@ -129,7 +129,7 @@ fn first_that_loads<T>(
     Err(first.expect("something was tried"))
 }
 
-/// The object with the instructions of this kernel, and no program that is to be loaded.
+/// Opens the object with the instructions for this kernel, and all programs deselected.
 fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
     let mut open =
         kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
@@ -140,7 +140,7 @@ fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
     Ok(open)
 }
 
-/// Programs that are not attached need not pass the verifier, nor take its time.
+/// Selects the programs that will be attached. Others are not verified, which would take time.
 fn choose_hooks(open: &mut OpenSwitchSkel<'static>, asked: &Asked, facts: &Facts) {
     let waits = asked.wanted.waits;
     let wakeups = Need::new(waits, facts.scheduler) != Need::Never;
@@ -168,14 +168,14 @@ fn choose_iterators(open: &mut OpenSwitchSkel<'static>, asked: &Asked) {
 fn make_maps(open: &mut OpenSwitchSkel<'static>) -> Result<(), libbpf_rs::Error> {
     let object = open.open_object_mut().as_libbpf_object();
     #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
-    // SAFETY: the object is open, and nobody else has it.
+    // SAFETY: the object is open, and nothing else uses it.
     match unsafe { libbpf_sys::bpf_object__prepare(object.as_ptr()) } {
         0 => Ok(()),
         error => Err(libbpf_rs::Error::from_raw_os_error(-error)),
     }
 }
 
-/// A descriptor of its own of each map of an object that is prepared; `None` for one that is not wanted.
+/// Returns an owned descriptor of each map of a prepared object; `None` for an unused map.
 fn made(open: &OpenSwitchSkel<'static>) -> io::Result<Vec<Option<OwnedFd>>> {
     let descriptor = |map: OpenMap<'_>| {
         let map = map.as_libbpf_object().as_ptr();
@@ -185,7 +185,7 @@ fn made(open: &OpenSwitchSkel<'static>) -> io::Result<Vec<Option<OwnedFd>>> {
         )]
         // SAFETY: the map lives as long as its object, and so does its descriptor.
         unsafe {
-            // The others have one, too, which is that of no map.
+            // libbpf also returns a descriptor for unused maps, which does not refer to a map.
             let is_made = libbpf_sys::bpf_map__autocreate(map);
             is_made.then(|| BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(map)))
         }
@@ -195,7 +195,7 @@ fn made(open: &OpenSwitchSkel<'static>) -> io::Result<Vec<Option<OwnedFd>>> {
     maps.map(|made| made.map(own).transpose()).collect()
 }
 
-/// Gives an object the maps of another of the same kind.
+/// Makes an object use the maps of another instance of the same object.
 fn share(
     open: &mut OpenSwitchSkel<'static>,
     maps: &[Option<OwnedFd>],
@@ -209,7 +209,7 @@ fn share(
     Ok(())
 }
 
-/// The constants of the programs, and the maps.
+/// Sets the constants of the programs and the sizes of the maps.
 fn set_up(
     open: &mut OpenSwitchSkel<'static>,
     asked: &Asked,
@@ -241,7 +241,7 @@ fn set_up(
             .context("the list of threads")?;
     }
     let cpus = facts.possible_cpus;
-    // A row for each package that something used; few things use more than some.
+    // A row for each used package. Few processes and cgroups use more than MOST_ROWS.
     let packages = facts.topology.packages().len().min(MOST_ROWS) as u32;
     let if_on = |entries| if wanted.waits { entries } else { 1 };
     let sizes = [

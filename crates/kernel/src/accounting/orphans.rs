@@ -1,7 +1,7 @@
-//! Processes whose end was not seen, because a program was kept from running.
+//! Processes whose end was missed because the kernel skipped a program.
 //!
-//! A process of several threads leaves a row in the table `carried`, which goes with its last
-//! record. A row that stays although nothing is left of the process is that record.
+//! A multithreaded process has a row in the table `carried`, which is deleted with its last record.
+//! If the row remains although the process no longer exists, the row is used as that record.
 
 use libbpf_rs::MapCore as _;
 use noctule_model::IdSet;
@@ -13,18 +13,18 @@ use crate::table;
 
 use super::walk::Process;
 
-/// Between two looks. The record of a process comes up to some 100 ms after it is gone from the
-/// list of tasks, so who is missing at two looks has none.
+/// Interval between two checks. The record of a process can arrive some 100 ms after the process
+/// left the task list. A process that is missing in two checks therefore has no record.
 const STEP_NS: u64 = 2_000_000_000;
 
-/// Who was missing at the last look.
+/// Processes that were missing at the last check.
 #[derive(Default)]
 pub(super) struct Orphans {
     looked_ns: u64,
-    /// How many rows there were.
+    /// Number of rows at the last check.
     rows: usize,
     missing: IdSet<Process>,
-    /// Those that were taken and followed, of which no record has come.
+    /// Followed processes whose row was removed here, and whose record has not arrived.
     followed: IdSet<Process>,
 }
 
@@ -33,7 +33,8 @@ fn process(sample: &TaskSample) -> Process {
 }
 
 impl Orphans {
-    /// Takes out the rows of processes that were missing at this look and at the one before.
+    /// Removes and returns the rows of processes that were missing in this check and the previous
+    /// one.
     pub(super) fn take(
         &mut self,
         switch: &SwitchSkel<'static>,
@@ -57,14 +58,14 @@ impl Orphans {
                 continue;
             }
             missing.insert(process(&row));
-            // A row that is gone by now was reported.
+            // If the row no longer exists, the process was reported.
             if self.missing.contains(&process(&row)) && switch.maps.carried.delete(key).is_ok() {
                 row.flags |= sample_flag::EXITED | sample_flag::CARRIED;
                 ended.push(row);
             }
         }
         self.missing = missing;
-        // One that used several packages has a row for each: the last reports its end.
+        // A process that used several packages has a row for each. The last row reports its end.
         let mut reported = IdSet::default();
         for row in ended.iter_mut().rev() {
             if !reported.insert(process(row)) {
@@ -76,22 +77,22 @@ impl Orphans {
         Ok(ended)
     }
 
-    /// Whether some were missing at the last look: another one is to follow.
+    /// Whether processes were missing at the last check, so that another check must follow.
     pub(super) fn has_missing(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// How many rows there were at the last look.
+    /// Returns the number of rows at the last check.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The record of an end has come, however late: the kernel side has counted it.
+    /// Handles a record that arrived late: the BPF program has counted this end.
     pub(super) fn reported(&mut self, ended: &TaskSample) {
         self.followed.remove(&process(ended));
     }
 
-    /// How many followed processes have ended of which the kernel side does not know.
+    /// Returns the number of followed processes whose end the BPF programs did not count.
     pub(super) fn followed(&self) -> u64 {
         self.followed.len() as u64
     }

@@ -1,23 +1,24 @@
-//! The hook at wake-ups, which most kernels need only while some group has a CPU quota, or never: it
-//! is the dearest of all, for it runs as often as the switch itself.
+//! The program at wake-ups. Most kernels need it only while a group has a CPU quota, or never. It
+//! is the most expensive program, because it runs as often as the one at switches.
 
 use libbpf_rs::Link;
 
 use crate::facts::Scheduler;
 use crate::skel::switch::SwitchSkel;
 
-/// For so many batches without a quota the hook stays: groups with one come and go.
+/// Number of batches without a quota after which the program is detached: groups with a quota come
+/// and go.
 const STAYS: u32 = 60;
 
-/// When wake-ups are to be seen.
+/// When the program at wake-ups is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// The scheduler notes when a thread is queued, and no wait can be throttled that begins with a
-    /// wake-up (Linux 6.18).
+    /// The scheduler records when a thread is queued, and a wait that begins with a wake-up cannot
+    /// be throttled (Linux 6.18).
     Never,
-    /// To note how long the queue of the thread was throttled until then.
+    /// The program records the throttled time of the queue at the start of the wait.
     WhileQuotas,
-    /// The scheduler keeps no notes.
+    /// The scheduler does not record when a thread is queued.
     Always,
 }
 
@@ -32,11 +33,11 @@ impl Need {
     }
 }
 
-/// The hook, attached or not.
+/// The program, attached or not.
 pub(super) struct Wakeups {
     need: Need,
     link: Option<Link>,
-    /// Batches since a quota was seen.
+    /// Number of batches since a quota was seen.
     unused: u32,
 }
 
@@ -49,7 +50,7 @@ impl Wakeups {
         }
     }
 
-    /// Attaches the hook if waits cannot be measured without.
+    /// Attaches the program if waits cannot be measured without it.
     pub(super) fn attach_always(
         &mut self,
         switch: &SwitchSkel<'static>,
@@ -60,8 +61,8 @@ impl Wakeups {
         Ok(())
     }
 
-    /// After a walk over the threads, which has noted whether a group has a quota. An error: it
-    /// could not be attached, and is not tried again.
+    /// Attaches or detaches the program after a walk over the threads, which records whether a
+    /// group has a quota. If attaching fails, it is not tried again.
     pub(super) fn follow_quotas(
         &mut self,
         switch: &mut SwitchSkel<'static>,
@@ -87,7 +88,7 @@ impl Wakeups {
         Ok(())
     }
 
-    /// Between two walks, after a thread was throttled.
+    /// Attaches the program between two walks, after a thread was throttled.
     pub(super) fn follow_found(
         &mut self,
         switch: &SwitchSkel<'static>,

@@ -1,11 +1,12 @@
-//! The threads that a snapshot reads: those that have run since the one before, or have something
-//! else to be read. The kernel side lists them (`bpf/switch/listed.bpf.h`), so a thread that sleeps
-//! costs nothing.
+//! Reads the threads for a snapshot: those that have run since the previous one, or have other data
+//! to read. The BPF programs list them (`bpf/switch/listed.bpf.h`), so a sleeping thread costs
+//! nothing.
 //!
-//! Now and then there is a walk over all threads: it reports which processes are alive, and lists the threads that
-//! nothing else did. It takes the kernel some 0.4 us a thread, so where there are few it is made for
-//! every snapshot, else as often as a small part of a CPU allows. Before Linux 6.2 a listed thread
-//! cannot be found again, and every snapshot walks over all threads and reads each.
+//! Occasionally a walk visits all threads. It reports the living processes, and lists threads that
+//! nothing else has listed. The kernel needs about 0.4 us per thread. With few threads there is a
+//! walk for every snapshot. Otherwise there are as many as a small part of a CPU allows. Before
+//! Linux 6.2 threads cannot be looked up by pid, so every snapshot walks over all threads and reads
+//! each.
 
 use std::os::fd::AsFd as _;
 
@@ -20,64 +21,63 @@ use crate::facts::Facts;
 use crate::iterator;
 use crate::skel::switch::{SwitchSkel, types};
 
-/// Walks may take that part of one CPU: one in so many.
+/// Walks may use one part in this number of one CPU.
 const PART: u64 = 2000;
 
-/// The longest time between two walks, and the shortest between one and another that something lost
-/// makes necessary.
+/// The longest interval between two walks, and the shortest one if a loss requires another walk.
 const MOST_NS: u64 = 60_000_000_000;
 const LEAST_NS: u64 = 2_000_000_000;
 
-/// Thread-group id and start: one process for ever.
+/// Thread group id and start time, which identify a process uniquely.
 pub(super) type Process = (u32, u64);
 
-/// Whether threads are listed (from Linux 6.2 on).
+/// Whether threads are listed (since Linux 6.2).
 pub(super) fn lists_threads(facts: &Facts) -> bool {
-    // The kernel finds it in the first namespace; the walk looks at the agent's own.
+    // The kernel looks pids up in the initial namespace, but the walk visits the agent's own.
     facts.task_storage && !facts.pid_namespace && facts.hooks.contains("bpf_task_from_pid()")
 }
 
 /// Reads threads.
 pub(super) struct Walk {
-    /// Walks over all threads; where there is no list, it reads each.
+    /// The iterator over all threads. Without a list it reads each of them.
     all: Link,
-    /// Reads those that are listed.
+    /// The iterator that reads listed threads.
     listed: Option<Link>,
-    /// Lists those that are queued on a CPU.
+    /// The iterator that lists threads queued on a CPU.
     waiting: Option<Link>,
-    /// When the next walk is due, and whether one is made for every snapshot.
+    /// When the next walk is due, when the last one was, and whether every snapshot has one.
     due_ns: u64,
     walked_ns: u64,
     always: bool,
-    /// Ends without a record: some process may be gone untold.
+    /// Ends without a record: a process may have ended unreported.
     lost: u64,
     bytes: Vec<u8>,
     rows: Vec<TaskSample>,
     programs: Vec<ProgramHandle>,
 }
 
-/// What was read.
+/// The result of a reading.
 #[derive(Default)]
 pub(super) struct Read {
     pub(super) rows: Vec<TaskSample>,
-    /// What a walk over all threads found, if there was one.
+    /// Result of a walk over all threads, if there was one.
     pub(super) living: Option<Living>,
-    /// Blocked threads that have gone since they were read.
+    /// Threads that were blocked when last read, and no longer exist.
     pub(super) gone: Vec<u32>,
 }
 
-/// What a walk over all threads found.
+/// Result of a walk over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Living {
-    /// Each process that is there.
+    /// All living processes.
     pub(super) processes: IdSet<Process>,
-    /// Threads that are there: each that was blocked when it was last read, and others. None where
-    /// every snapshot reads every thread.
+    /// Living threads, which include those that were blocked when last read. Empty if every
+    /// snapshot reads every thread.
     pub(super) threads: IdSet<u32>,
 }
 
 impl Walk {
-    /// Attaches what of the iterators is loaded, which then need their object no more.
+    /// Attaches the loaded iterators. Their object is not needed after that.
     pub(super) fn attach(
         iterators: &SwitchSkel<'static>,
         lists_threads: bool,
@@ -115,34 +115,34 @@ impl Walk {
         })
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub(super) fn programs(&self) -> impl Iterator<Item = ProgramHandle> {
         self.programs.iter().filter_map(ProgramHandle::again)
     }
 
-    /// From now on every snapshot lists the processes that are alive.
+    /// Makes every snapshot list the living processes, from now on.
     pub(super) fn always(&mut self) {
         self.always = true;
     }
 
-    /// Walks over all threads without reading any: the kernel side makes room for their accounts, or
-    /// begins them.
+    /// Walks over all threads without reading them. The program creates or initializes their
+    /// accounts.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
     }
 
-    /// The next snapshot has it.
+    /// Makes the next snapshot walk.
     pub(super) fn now(&mut self) {
         self.due_ns = 0;
     }
 
-    /// Something looks as if a process were gone: the next snapshot is to know.
+    /// Brings the next walk forward, because a process may have ended.
     pub(super) fn hurry(&mut self) {
         self.due_ns = self.due_ns.min(self.walked_ns + LEAST_NS);
     }
 
-    /// The snapshot failed for which these were read: they come with the next. What ran then need not
-    /// run any more.
+    /// Keeps the rows of a failed snapshot for the next one. Threads that were running may no
+    /// longer be.
     pub(super) fn give_back(&mut self, rows: Vec<TaskSample>) {
         self.rows = rows;
         for row in &mut self.rows {
@@ -151,8 +151,8 @@ impl Walk {
         self.hurry();
     }
 
-    /// Reads what is to be read at this moment. What was read when something fails comes with the
-    /// next: the kernel side has settled it.
+    /// Reads the threads for this moment. After a failure, rows that were already read come with
+    /// the next snapshot, because the BPF program has settled them.
     pub(super) fn read(
         &mut self,
         switch: &mut SwitchSkel<'static>,
@@ -195,7 +195,7 @@ impl Walk {
         if self.always || now_ns >= self.due_ns {
             living = Some(self.walk(now_ns)?);
         }
-        // Once for a snapshot: a thread that is listed again while it is read comes with the next.
+        // Once per snapshot. A thread that is listed again during the read comes with the next one.
         self.drain(switch)?;
         if bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0) {
             self.now();
@@ -220,7 +220,7 @@ impl Walk {
         Ok(living)
     }
 
-    /// Reads what is listed by now; who is listed meanwhile comes with the next snapshot.
+    /// Reads the threads listed so far. Threads listed meanwhile come with the next snapshot.
     fn drain(&mut self, switch: &mut SwitchSkel<'static>) -> Result<(), Error> {
         let (Some(listed), Some(data)) = (&self.listed, bss(switch)) else {
             return Ok(());
@@ -244,7 +244,7 @@ fn take_rows(bytes: &[u8], rows: &mut Vec<TaskSample>) {
     rows.extend(records.filter_map(abi::plain::<TaskSample>));
 }
 
-/// CPU time of this thread: to be kept from the CPU is not the walk's cost.
+/// Returns the CPU time of this thread, so that preemption does not count as cost of the walk.
 fn used_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -254,13 +254,13 @@ fn bss<'a>(switch: &'a mut SwitchSkel<'static>) -> Option<&'a mut types::bss> {
     switch.maps.bss_data.as_deref_mut()
 }
 
-/// How far the list was read, and how far it is to be.
+/// Returns how far the list was read, and the limit of this snapshot.
 fn places(switch: &SwitchSkel<'static>) -> (u64, u64) {
     let bss = switch.maps.bss_data.as_deref();
     bss.map_or((0, 0), |bss| (bss.listed_next, bss.listed_until))
 }
 
-/// What leaves processes untold: ends and accounts.
+/// Returns the number of losses after which processes can be missing: of exit records and accounts.
 fn losses(switch: &SwitchSkel<'static>) -> u64 {
     use types::loss;
     let bss = switch.maps.bss_data.as_deref();
