@@ -1,5 +1,5 @@
-//! Who had a CPU lately: what the kernel side remembers of it to divide waits (`bpf/switch/past.bpf.h`).
-//! It costs no work at a switch that is not done anyway.
+//! Which groups had a CPU recently, from the data that the BPF programs keep to divide waits
+//! (`bpf/switch/past.bpf.h`). Reading it adds no work to switches.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,11 +11,12 @@ use crate::abi::{self, CpuSlot, Past};
 use crate::error::{Context as _, Error};
 use crate::skel::switch::{SwitchSkel, types};
 
-/// Who had a CPU and for how long, in nanoseconds; the longest first.
+/// Groups that had a CPU, each with its time in nanoseconds, longest first.
 type Holders = Vec<(Group, u64)>;
 
-/// Of each of these CPUs, who had it between two moments (`CLOCK_MONOTONIC`). A CPU can switch while it is
-/// read: then some of the oldest of what is remembered may be missing, or be divided as the time before it was.
+/// Returns, for each of these CPUs, the groups that had it between two moments (`CLOCK_MONOTONIC`).
+/// If a CPU switches during the read, some of its oldest data may be missing or be divided like the
+/// time before it.
 pub(super) fn holders(
     switch: &SwitchSkel<'static>,
     cpus: &[(u32, CpuSlot)],
@@ -33,14 +34,14 @@ pub(super) fn holders(
     cpus.iter().map(of).collect()
 }
 
-/// A moment of `CLOCK_MONOTONIC` by the scheduler's clock, by which the past is. Either can be ahead of the other:
-/// NTP slews one of them.
+/// Converts `CLOCK_MONOTONIC` to the scheduler's clock, which the past uses. Either clock can be
+/// ahead, because NTP slews one of them.
 fn by_scheduler(ns: u64, slot: &CpuSlot) -> u64 {
     ns.saturating_add_signed(slot.clock_offset.cast_signed().saturating_neg())
 }
 
-/// Divides the time between two moments among those who ran. The sum is less than that time by what the CPU was
-/// idle, what interrupts and the host took, and what is not remembered any more.
+/// Divides the time between two moments among the groups that ran. The sum is shorter than that
+/// time by idle, interrupt and steal time, and by time that is no longer recorded.
 fn divide(past: &Past, from: u64, until: u64) -> Holders {
     let mut sums: HashMap<Group, u64> = HashMap::new();
     let mut add = |runner: u64, ns: u64| {
@@ -67,11 +68,12 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
     let mut epochs = latest(&past.epochs[LONG], 0, past.epochs_count[LONG]);
     epochs.extend(latest(&past.epochs[SHORT], 0, past.epochs_count[SHORT]));
     let ends = epochs.iter().skip(1).map(|next| next.began);
-    // Not of the first: its place may have been taken by the newest.
+    // The minimum, because the newest slice may have overwritten the first.
     let ends = ends.chain(slices.iter().map(|slice| slice.began.clock).min());
     for (epoch, end) in epochs.iter().zip(ends) {
         let all = Span::new(epoch.began, end);
-        // Slices that are in the ring as well, because they were folded between the reads of both, find no room.
+        // Slices folded between the two reads are also in the ring. They do not fit here and are
+        // left out.
         let mut room = all.length();
         for share in epoch.shares.iter().take(epoch.used as usize) {
             let ns = share.ns.min(room);
@@ -88,16 +90,16 @@ const SHORT: usize = types::level::SHORT_EPOCHS.0 as usize;
 const LONG: usize = types::level::LONG_EPOCHS.0 as usize;
 const RANK_BITS: u32 = types::rank::RANK_BITS.0;
 
-/// The entries of a ring, into which `count` were written, oldest first: those from `first` on, and as many as
-/// there are.
+/// Returns the entries of a ring to which `count` entries were written, oldest first, from index
+/// `first` or the oldest available one.
 fn latest<T>(ring: &[T], first: u64, count: u64) -> Vec<&T> {
     let size = ring.len() as u64;
     let places = first.max(count.saturating_sub(size))..count;
     places.map(|at| &ring[(at % size) as usize]).collect()
 }
 
-/// A stretch of time; without length where the end is before the begin, as of an entry that was written anew
-/// while it was read.
+/// A time span. Its length is 0 if the end is before the start, as for an entry that was
+/// overwritten during the read.
 #[derive(Clone, Copy)]
 struct Span {
     began: u64,
@@ -113,7 +115,7 @@ impl Span {
         self.end.saturating_sub(self.began)
     }
 
-    /// The part of `ns`, which is evenly spread over the span, that is between two moments.
+    /// Returns the part of `ns` between two moments, if `ns` is spread evenly over the span.
     fn part_of(self, ns: u64, from: u64, until: u64) -> u64 {
         let inside = Self::new(self.began.max(from), self.end.min(until)).length();
         let whole = u128::from(self.length().max(1));
@@ -135,7 +137,7 @@ mod tests {
         (group << RANK_BITS | 1).cast_unsigned()
     }
 
-    /// A CPU on which each of these began to run then, by number of the group.
+    /// A CPU with the start of each slice, and the number of its group.
     fn past(slices: &[(u64, i64)]) -> Past {
         let mut past = Past::default();
         for &(clock, group) in slices {
@@ -148,7 +150,7 @@ mod tests {
         past
     }
 
-    /// An epoch that began then, in which each of these groups ran for so long.
+    /// An epoch with its start, and the time of each group in it.
     fn epoch(began: u64, shares: &[(i64, u64)]) -> types::epoch {
         let mut epoch = types::epoch {
             began,
@@ -170,7 +172,7 @@ mod tests {
         );
         assert_eq!(divide(&past, 140, 205), [(A, 15), (B, 10)]);
         assert_eq!(divide(&past, 300, 400), []);
-        // Whoever runs has the time up to the moment.
+        // The current runner has the time up to the moment.
         assert_eq!(divide(&past, 100, 155), [(A, 50), (B, 5)]);
         assert_eq!(divide(&Past::default(), 0, 100), []);
     }
@@ -183,7 +185,7 @@ mod tests {
         };
         assert_eq!(by_scheduler(1000, &at(300)), 700);
         assert_eq!(by_scheduler(1000, &at(-300)), 1300);
-        // The first moments after the boot.
+        // Shortly after boot.
         assert_eq!(by_scheduler(100, &at(300)), 0);
     }
 
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn slices_that_are_folded_while_they_are_read_do_not_count_twice() {
-        // The header was read before, the epochs after.
+        // The header was read before folding, the epochs after.
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.epochs_count[SHORT] = 1;
         past.epochs[SHORT][0] = epoch(900, &[(7, 200), (8, 50)]);
@@ -231,7 +233,7 @@ mod tests {
         slices[71].1 = 8;
         let mut past = past(&slices);
         assert_eq!(past.ring.len(), PLACES);
-        // The ring goes on: the place of the oldest has the newest, which `count` does not have yet.
+        // The newest slice overwrites the oldest one, and `count` does not include it yet.
         past.ring[72 % PLACES].began.clock = 720;
         past.ring[72 % PLACES].runner = runner(8);
         assert_eq!(divide(&past, 0, 720), [(A, 620), (B, 10)]);

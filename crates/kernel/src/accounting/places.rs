@@ -1,4 +1,4 @@
-//! Writes the place of each CPU into the kernel side's map, and keeps it up to date.
+//! Writes the location of each CPU into the BPF map, and keeps it up to date.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,16 @@ use crate::facts::{self, Facts};
 use crate::skel::switch::SwitchSkel;
 use crate::topology::Topology;
 
-/// Where the CPUs are, here and in the map of the kernel side.
+/// Location of the CPUs, here and in the BPF map.
 pub(super) struct Places {
-    /// Mount of sysfs.
+    /// Mount point of sysfs.
     sys: PathBuf,
     topology: Topology,
-    /// At the start: the programs were loaded for that.
+    /// As at the start, because the programs were loaded for that.
     has_siblings: bool,
     possible: u32,
     map: MapHandle,
-    /// The CPUs that were online when it was last looked.
+    /// The online CPUs at the last update.
     online: Vec<u32>,
 }
 
@@ -43,13 +43,13 @@ impl Places {
         self.has_siblings
     }
 
-    /// The CPUs that are online now.
+    /// Returns the CPUs that are online now.
     pub(super) fn online_now(&self) -> Vec<u32> {
         facts::online_cpus(&self.sys)
     }
 
-    /// Called with each snapshot; does something when CPUs came or went. Who looks while a CPU comes
-    /// can be early: it is looked again with the next change.
+    /// Updates the map if CPUs came online or went offline. Called with each snapshot. While a CPU
+    /// comes online, the kernel's data can be incomplete. It is read again with the next change.
     pub(super) fn follow(&mut self, online: &[u32]) -> Result<(), Error> {
         if self.online == online {
             return Ok(());
@@ -66,9 +66,9 @@ impl Places {
         Ok(())
     }
 
-    /// For how long the other hardware thread of the core was busy since the last switch of this
-    /// one, up to the moment of the snapshot; `None` where there is none. As the kernel side counts
-    /// it (`sibling_growth`).
+    /// Returns for how long the other hardware thread of the core was busy since the last switch of
+    /// this one, up to the moment of the snapshot. `None` if there is no other thread. Must match
+    /// `sibling_growth` in the BPF program.
     pub(super) fn sibling_busy(
         &self,
         cpu: u32,

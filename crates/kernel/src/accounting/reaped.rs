@@ -1,9 +1,9 @@
-//! Threads and processes that no walk finds any more.
+//! Threads and processes that a walk no longer finds.
 //!
-//! The kernel releases a thread, so that nothing finds it by its number, before the thread leaves its CPU
-//! for the last time. It reaps a process, and frees its leader a grace period later, which is when the
-//! kernel side reports the end of a process of several threads. A snapshot in between has to look for
-//! both, or what they used is missing from it.
+//! The kernel releases a thread, after which no pid lookup finds it, before the thread leaves its
+//! CPU for the last time. It reaps a process, and frees its leader a grace period later. Only then
+//! does the BPF program report the end of a multithreaded process. A snapshot in between must look
+//! for both, or their usage is missing from it.
 
 use std::thread;
 use std::time::Duration;
@@ -17,26 +17,27 @@ use crate::error::Error;
 use crate::skel::switch::SwitchSkel;
 use crate::table;
 
-/// How often a snapshot looks for released threads that still run, with a pause after each look. They
-/// take some microseconds, and longer where the host took the CPU.
+/// Maximum number of checks for released threads that still run, and the pause after each check.
+/// Such a thread runs for some microseconds, or longer with steal time.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Looks for them.
+/// Finds such threads and processes.
 #[derive(Clone, Copy)]
 pub(super) struct Reaped {
-    /// The numbers of the kernel side are those that the agent's system calls take.
+    /// Whether pids in BPF equal those in the agent's system calls.
     pub(super) same_pids: bool,
     pub(super) possible_cpus: u32,
 }
 
 impl Reaped {
-    /// Waits until no released thread runs. The kernel side has settled each by then, for it settles a
-    /// released thread whenever it leaves its CPU.
+    /// Waits until no released thread runs. By then each is settled, because the BPF program
+    /// settles a released thread whenever it leaves its CPU.
     pub(super) fn await_last_switches(self, switch: &SwitchSkel<'static>) -> Result<(), Error> {
         for _ in 0..LOOKS {
             let run = self.released_thread_runs(switch)?;
-            // At a switch the slot names the next thread before the one that leaves is settled.
+            // During a switch the slot already names the next thread, before the previous one is
+            // settled.
             thread::sleep(PAUSE);
             if !run {
                 break;
@@ -53,14 +54,14 @@ impl Reaped {
         Ok(slots.any(|slot| slot.pid != 0 && self.is_released(slot.pid)))
     }
 
-    /// Whether nothing has this number, of a thread or a process.
+    /// Whether no thread or process has this id.
     fn is_released(self, number: u32) -> bool {
         let pid = Pid::from_raw(number.cast_signed());
         self.same_pids && pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
     }
 
-    /// What is carried for processes that were reaped, where something was carried since the last
-    /// snapshot. `rows`: what this one has read so far.
+    /// Returns the carried sums of reaped processes, if sums were carried since the last snapshot.
+    /// `rows`: the rows that this snapshot has read so far.
     pub(super) fn sums(
         self,
         switch: &mut SwitchSkel<'static>,
@@ -81,7 +82,8 @@ impl Reaped {
         let mut sums: Vec<TaskSample> = gone.collect();
         for row in &mut sums {
             row.flags |= sample_flag::CARRIED;
-            // At the moment it was still there, and the next snapshot has all of it.
+            // The process still existed at the moment of this snapshot. The next one reports all of
+            // it.
             match (
                 row.grew_after(taken_ns),
                 switch.maps.bss_data.as_deref_mut(),

@@ -1,5 +1,5 @@
-//! The objects beside switch: each adds counters to the accounts of the threads, and each counter fails
-//! alone.
+//! The other objects that add counters to the accounts of threads. If one fails, only its counters
+//! are missing.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,9 +18,9 @@ use crate::skel::pagecache::{PagecacheSkel, PagecacheSkelBuilder};
 use crate::skel::softirq::{SoftirqSkel, SoftirqSkelBuilder};
 use crate::skel::switch::SwitchSkel;
 
-/// One loaded object with its attached programs.
+/// A loaded object with its attached programs.
 pub(super) struct Side {
-    // Before the object that they hold.
+    // Declared first, so that links are dropped before their object.
     _links: Vec<Link>,
     object: Object,
     programs: Vec<&'static str>,
@@ -40,7 +40,7 @@ pub(super) struct Accounts<'a> {
 }
 
 impl<'a> Accounts<'a> {
-    /// Those of switch, which has one of the two maps of threads.
+    /// Returns the maps of switch, which has one of the two maps of threads.
     pub(super) fn of(switch: &'a SwitchSkel<'static>, facts: &Facts) -> Self {
         Self {
             threads: match facts.task_storage {
@@ -53,7 +53,7 @@ impl<'a> Accounts<'a> {
     }
 }
 
-/// All of them that work here, and the state of the feature that each feeds.
+/// Loads all objects that work on this kernel, and returns the status of the feature of each.
 pub(super) fn all(
     accounts: &Accounts<'_>,
     plan: &Plan,
@@ -67,8 +67,9 @@ pub(super) fn all(
     (sides, features)
 }
 
-/// One object counts reads and writes, where the kernel takes the best way of each: libbpf reads all types
-/// of the kernel for each object. Else each counter has its own, in the best way that works.
+/// Loads one object for reads and writes if the kernel accepts the best way of each, because libbpf
+/// reads all kernel types for each object. Otherwise each counter has its own object, in the best
+/// way that works.
 fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Side>, Vec<Feature>) {
     const READS: FeatureId = FeatureId::PageCacheReads;
     const WRITES: FeatureId = FeatureId::PageCacheWrites;
@@ -88,7 +89,8 @@ fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Si
     (sides.flatten().collect(), features.flatten().collect())
 }
 
-/// Tries the ways in order; none is no question. The status names the hook that works, or why each does not.
+/// Tries the ways in order, if there are any. The status names the hook that works, or why each one
+/// failed.
 fn first_that_works(
     feature: FeatureId,
     ways: &[Way],
@@ -134,7 +136,7 @@ fn softirq(accounts: &Accounts<'_>, way: &Way, facts: &Facts) -> Result<Side, li
     })
 }
 
-/// In each of these ways.
+/// Loads the object with the programs of these ways.
 fn pagecache(
     accounts: &Accounts<'_>,
     ways: &[&Way],
@@ -172,17 +174,17 @@ fn pagecache(
 }
 
 impl Side {
-    /// The loss counters of the object.
+    /// Returns the loss counters of the object.
     pub(super) fn losses(&self) -> [u64; loss::KINDS] {
         let losses = match &self.object {
-            // It counts in what is there for each CPU.
+            // It counts in the CPU slots, which always exist.
             Object::Softirq(_) => None,
             Object::Pagecache(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
         };
         losses.unwrap_or_default()
     }
 
-    /// The attached programs.
+    /// Returns the attached programs.
     pub(super) fn programs(&self) -> impl Iterator<Item = ProgramHandle> {
         let object = match &self.object {
             Object::Softirq(skel) => skel.object(),

@@ -1,4 +1,4 @@
-//! What the kernel side holds about waiting: distributions and the matrix of victims and culprits.
+//! Wait histograms and the blame matrix, read from the BPF maps.
 
 use libbpf_rs::{MapCore, MapFlags};
 use noctule_model::{Blame, Group};
@@ -8,14 +8,14 @@ use crate::error::{Context, Error};
 use crate::skel::switch::{SwitchSkel, types};
 use crate::table;
 
-/// The distribution of the waits of one group, as the kernel side keeps it.
+/// The wait histogram of one group.
 #[derive(Clone)]
 pub struct WaitCounts {
-    /// Who waited; [`Group::Unnamed`] for those without a row of their own.
+    /// The group that waited; [`Group::Unnamed`] for groups without a row of their own.
     pub group: Group,
-    /// How often the wait was in each bucket of [`noctule_model::Histogram`], modulo 2^32.
+    /// Number of waits per bucket of [`noctule_model::Histogram`], modulo 2^32.
     pub buckets: [u32; noctule_model::Histogram::BUCKETS],
-    /// What was done by culprits that found no room in the matrix.
+    /// Sum over the culprits that did not fit into the matrix.
     pub unnamed: Blame,
 }
 
@@ -38,14 +38,13 @@ impl WaitCounts {
     }
 }
 
-/// From which last number on rows are looked at for being sparse, and how many there are then for each that is
-/// used.
+/// Rows are read one by one if the last used number is at least `SPARSE_ROWS`, and only one of
+/// `SPARSE` rows is used.
 const SPARSE_ROWS: u32 = 1024;
 const SPARSE: u32 = 4;
 
-/// Makes the rows of the distributions free, on a kernel without atomic operations: elsewhere the
-/// kernel side takes those that were never used by a counter. The first stands for the groups that
-/// find none.
+/// Marks the rows of the histograms as free, on a kernel without atomic operations. Elsewhere the
+/// BPF program allocates unused rows by a counter. Row 0 is the overflow row.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
         free_row(switch, number).context("the free rows of waits")?;
@@ -58,7 +57,7 @@ fn free_row(switch: &SwitchSkel<'static>, number: u32) -> Result<(), libbpf_rs::
     free.update(&[], &number.to_ne_bytes(), MapFlags::ANY)
 }
 
-/// The distributions, and the overflow.
+/// Returns the histograms, including the overflow.
 pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Error> {
     let numbers = table::entries(&switch.maps.wait_rows, "the table of waits")?;
     let named = numbers.iter().filter_map(|(key, number)| {
@@ -81,7 +80,7 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     Ok(counts.collect())
 }
 
-/// Most rows up to the last one are free, as after a burst of groups: a call for each that is used reads less.
+/// Reads used rows one by one. If most rows are free, as after a burst of groups, this reads less.
 fn one_by_one(
     switch: &SwitchSkel<'static>,
     named: impl Iterator<Item = (Group, u32)>,
@@ -99,7 +98,7 @@ fn one_by_one(
     Ok(counts)
 }
 
-/// The cells of the matrix: victim, culprit.
+/// Returns the cells of the matrix: victim, culprit.
 pub(super) fn blames(switch: &SwitchSkel<'static>) -> Result<Vec<(Group, Group, Blame)>, Error> {
     let rows = table::entries(&switch.maps.blames, "the table of victims and culprits")?;
     let row = |(key, value): (&[u8], &[u8])| {
@@ -111,7 +110,7 @@ pub(super) fn blames(switch: &SwitchSkel<'static>) -> Result<Vec<(Group, Group, 
     Ok(rows.iter().filter_map(row).collect())
 }
 
-/// Takes a distribution out and frees its row. Nobody may wait in the group any more.
+/// Deletes a histogram and frees its row. No thread may wait in the group any more.
 pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
     let Some(key) = abi::group_number(group).map(u64::to_ne_bytes) else {
         return;
@@ -120,7 +119,8 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
     let Ok(Some(number)) = rows.lookup(&key, MapFlags::ANY) else {
         return;
     };
-    // In this order: a row is found no more, then empty, then free. What fails here costs a row.
+    // The order matters: first the row cannot be found, then it is cleared, then it is free. A
+    // failure loses a row.
     let empty = vec![0; waits.value_size() as usize];
     let freed = rows
         .delete(&key)
@@ -131,7 +131,7 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
     }
 }
 
-/// Takes a cell out; the value is what was in it.
+/// Deletes a cell and returns its value.
 pub(super) fn forget_blame(
     switch: &SwitchSkel<'static>,
     victim: Group,
@@ -142,10 +142,10 @@ pub(super) fn forget_blame(
     let cells = &switch.maps.blames;
     let last = match cells.lookup_and_delete(&key) {
         Ok(last) => last?,
-        // Before v5.14 a hash table does one after the other, and what comes in between is lost.
+        // Before v5.14 hash maps need two calls, and a change in between is lost.
         Err(_) => {
             let last = cells.lookup(&key, MapFlags::ANY).ok()??;
-            // A cell that stays would be read again, and count twice.
+            // If the cell stays, it would be read again and count twice.
             cells.delete(&key).ok()?;
             last
         }

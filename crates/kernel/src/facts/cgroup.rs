@@ -1,4 +1,5 @@
-//! Which cgroup hierarchy is counted: v2 where it controls the CPU, else the cpu controller's.
+//! Which cgroup hierarchy is counted: v2 if it controls the CPU, else that of the v1 cpu
+//! controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use libbpf_rs::btf::types::{Composite, Enum, MemberAttr};
 
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// Generation of the hierarchy.
+/// Version of the hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// The unified hierarchy.
@@ -17,20 +18,20 @@ pub enum CgroupVersion {
     V1,
 }
 
-/// The hierarchy whose groups are counted.
+/// The hierarchy whose cgroups are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Generation.
+    /// The version.
     pub version: CgroupVersion,
-    /// Id as in /proc/self/cgroup; 0 is v2.
+    /// Id as in /proc/self/cgroup; 0 for v2.
     pub id: i32,
-    /// Where it is mounted; `None`: groups have no paths, only ids.
+    /// Mount point; `None`: cgroups have ids, but no paths.
     pub mount: Option<PathBuf>,
 }
 
 impl Hierarchy {
-    /// Decides from what is mounted and from /proc/self/cgroup, by this mount of procfs. On hybrid hosts every
-    /// task can be in the root of v2, so v2 is taken only when no v1 hierarchy has the cpu
+    /// Decides from the mounts and /proc/self/cgroup, read from this mount of procfs. On hybrid
+    /// hosts every task can be in the root of v2, so v2 is used only if no v1 hierarchy has the cpu
     /// controller.
     pub fn probe(proc: &Path) -> Self {
         let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
@@ -38,19 +39,19 @@ impl Hierarchy {
         Self::decide(&membership, &mounts)
     }
 
-    /// Where the id of a thread's group in the hierarchy of the cpu controller lies: offsets from
-    /// `struct task_struct` on, of which each but the last leads to the next pointer.
+    /// Returns the offsets that lead from `struct task_struct` to the id of the thread's cgroup in
+    /// the hierarchy of the cpu controller. Each offset except the last leads to the next pointer.
     ///
     /// # Errors
     ///
-    /// The kernel does not describe its types, or has others.
+    /// The kernel lacks BTF, or has other types.
     pub fn id_from_thread() -> Result<Vec<u32>, Error> {
         let btf = Btf::from_vmlinux().context("reading the kernel's types")?;
         let missing = || {
             let words = "the kernel's types do not have the cgroup of a thread";
             Error::new(ErrorKind::Kernel, words)
         };
-        // As the kernel walks: task->cgroups->subsys[cpu]->cgroup->kn->id.
+        // The path in the kernel: task->cgroups->subsys[cpu]->cgroup->kn->id.
         let steps = [
             ("task_struct", "cgroups", 0),
             (
@@ -96,7 +97,7 @@ impl Hierarchy {
     }
 }
 
-/// The number of the cpu controller among all controllers.
+/// Returns the index of the cpu controller among all controllers.
 fn cpu_controller(btf: &Btf<'_>) -> Option<u32> {
     let controllers = btf.type_by_name::<Enum<'_>>("cgroup_subsys_id")?;
     let cpu = controllers
@@ -105,7 +106,7 @@ fn cpu_controller(btf: &Btf<'_>) -> Option<u32> {
     u32::try_from(cpu.value).ok()
 }
 
-/// Bytes from the start of a type to its member, which may be in a part without a name.
+/// Returns the offset of a member in bytes, also within anonymous members.
 fn offset(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> Option<u32> {
     composite.iter().find_map(|member| {
         let MemberAttr::Normal { offset: bits } = member.attr else {
@@ -122,8 +123,8 @@ fn offset(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> Option<u32> {
     })
 }
 
-/// Mount point of the first mount of that type whose super options fit, preferring one that shows
-/// most of the hierarchy.
+/// Returns the mount point of the first mount of that type whose super options match. A mount that
+/// shows more of the hierarchy is preferred.
 fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<PathBuf> {
     let mut best: Option<(Option<usize>, PathBuf)> = None;
     for line in mountinfo.lines() {
@@ -153,7 +154,8 @@ pub fn hides_processes(proc: &Path) -> bool {
     hidepid(&mounts, proc)
 }
 
-/// The last mount at a place covers those before it. The kernel shows the option where it is not 0.
+/// The last mount at a place hides the earlier ones. The kernel shows the option only if it is not
+/// 0.
 fn hidepid(mountinfo: &str, proc: &Path) -> bool {
     let mut options = mountinfo.lines().filter_map(|line| {
         let (fields, tail) = line.split_once(" - ")?;
@@ -165,8 +167,8 @@ fn hidepid(mountinfo: &str, proc: &Path) -> bool {
     last.split(',').any(|it| it.starts_with("hidepid="))
 }
 
-/// How many groups above the root of our cgroup namespace the root of a mount is, `None` for a group
-/// below it. A mount that was made outside the namespace is shown as `/../..`.
+/// Returns by how many levels the root of a mount is above the root of our cgroup namespace; `None`
+/// if it is below. A mount from outside the namespace is shown as `/../..`.
 fn height(within: &str) -> Option<usize> {
     let mut above = 0;
     for part in within.split('/').filter(|part| !part.is_empty()) {
@@ -178,7 +180,7 @@ fn height(within: &str) -> Option<usize> {
     Some(above)
 }
 
-/// mountinfo writes space, tab, newline and backslash as octal escapes.
+/// Decodes mountinfo, which escapes space, tab, newline and backslash in octal.
 fn unescape(text: &str) -> String {
     let octal = [
         ("\\040", " "),
@@ -250,7 +252,7 @@ mod tests {
             at,
         );
 
-        // Hybrid, but the cpu controller is left to v2.
+        // Hybrid, but v2 has the cpu controller.
         let at = Some("/sys/fs/cgroup/unified");
         check("4:cpuset:/\n0::/\n", hybrid, CgroupVersion::V2, 0, at);
 
