@@ -1,22 +1,22 @@
-//! What libbpf says while it works: the only place where it names the reason of an error.
+//! Collects the messages of libbpf, which are the only place where it names the reason of an error.
 
 use std::cell::RefCell;
 
-/// So many messages are kept; a broken object can cause one for each of its symbols.
+/// Maximum number of messages. A broken object can cause one for each symbol.
 const MOST: usize = 64;
 
 thread_local! {
     static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Does it, and gives what libbpf said meanwhile, a line each.
+/// Runs the action, and returns the messages of libbpf meanwhile, one per line.
 pub(crate) fn listen<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
     SAID.set(Some(Vec::new()));
     let done = action();
     (done, SAID.take().unwrap_or_default())
 }
 
-/// Keeps a message if somebody listens.
+/// Keeps a message if [`listen`] is running.
 pub(crate) fn hear(words: &str) {
     SAID.with_borrow_mut(|said| {
         let Some(said) = said else { return };

@@ -1,13 +1,13 @@
-//! How the bytes of a map are laid out, as the object's BTF says it.
+//! Layout of keys and values of a map, from the object's BTF.
 
 use libbpf_rs::btf::types::{
     Array, Composite, DataSec, Enum, Enum64, Float, Int, IntEncoding, MemberAttr, Ptr, Var,
 };
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize as _, TypeId};
 
-/// Types within types, at most.
+/// Maximum nesting of types.
 const DEEPEST: usize = 32;
-/// Types of one map, at most: the layouts of arrays of structs of arrays multiply.
+/// Maximum number of types in a map, because nested arrays of structs multiply.
 const MOST: usize = 10_000;
 
 /// The layout of some bytes.
@@ -15,51 +15,51 @@ const MOST: usize = 10_000;
 pub enum Shape {
     /// An integer.
     Number {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
-        /// With a sign.
+        /// Whether it is signed.
         signed: bool,
     },
-    /// One byte of text.
+    /// A character of one byte.
     Char,
-    /// Zero is false.
+    /// A boolean; zero is false.
     Bool {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
     },
     /// A floating-point number.
     Float {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
     },
     /// An address.
     Pointer,
-    /// An integer with names.
+    /// An enumeration.
     Enum {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
-        /// With a sign.
+        /// Whether it is signed.
         signed: bool,
-        /// The names.
+        /// Values and names.
         names: Vec<(i64, String)>,
     },
-    /// As many of the same.
+    /// An array.
     Array {
-        /// One of them.
+        /// The element.
         element: Box<Shape>,
-        /// How many.
+        /// The number of elements.
         count: usize,
     },
     /// A struct or union.
     Struct {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
-        /// What it has.
+        /// The members.
         members: Vec<Member>,
     },
-    /// Nothing is known of it.
+    /// Bytes of unknown layout.
     Bytes {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
     },
 }
@@ -67,18 +67,18 @@ pub enum Shape {
 /// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Empty: a struct or union without a name, whose members belong to the one around it.
+    /// Its name; empty for an anonymous struct or union, whose members belong to the enclosing one.
     pub name: String,
-    /// Where it begins, in bits.
+    /// Offset in bits.
     pub offset: u32,
-    /// How many bits it has, where it is a bit field.
+    /// Number of bits of a bit field.
     pub bits: Option<u8>,
-    /// What it is.
+    /// The layout.
     pub shape: Shape,
 }
 
 impl Shape {
-    /// How many bytes it takes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Number { size, .. }
@@ -93,7 +93,7 @@ impl Shape {
         }
     }
 
-    /// The layout of a type; plain bytes where BTF has none that fits the size.
+    /// Returns the layout of a type; plain bytes if BTF has no type of that size.
     pub(crate) fn of(btf: Option<&Btf<'_>>, id: u32, size: usize) -> Self {
         let ty = btf.filter(|_| id != 0);
         let ty = ty.and_then(|btf| btf.type_by_id::<BtfType<'_>>(TypeId::from(id)));
@@ -108,7 +108,7 @@ impl Shape {
     }
 }
 
-/// Follows types that only qualify or name another.
+/// Resolves typedefs and qualifiers.
 fn plain<'a>(mut ty: BtfType<'a>) -> Option<BtfType<'a>> {
     for _ in 0..DEEPEST {
         if !ty.is_mod() && ty.kind() != BtfKind::Typedef {
@@ -171,7 +171,7 @@ fn shape(btf: &Btf<'_>, ty: BtfType<'_>, depth: usize, left: &mut usize) -> Opti
 
 fn int(ty: Int<'_>) -> Shape {
     let size = ty.size();
-    // The compiler calls the characters of C numbers with a sign.
+    // Compilers encode char as a signed integer.
     let named_char = ty.name().is_some_and(|name| name == "char");
     match ty.encoding {
         IntEncoding::Bool => Shape::Bool { size },
@@ -207,7 +207,7 @@ fn composite(btf: &Btf<'_>, ty: BtfType<'_>, depth: usize, left: &mut usize) -> 
     })
 }
 
-/// The variables of a section such as `.bss`.
+/// Returns the layout of the variables in a section such as `.bss`.
 fn section(btf: &Btf<'_>, ty: BtfType<'_>, depth: usize, left: &mut usize) -> Option<Shape> {
     let all = DataSec::try_from(ty).ok()?;
     let mut members = Vec::new();

@@ -6,18 +6,18 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use super::attach::owned;
 
-/// A socket that is given every packet of an interface for which its program says so.
+/// A socket that receives the packets of an interface that its program accepts.
 #[derive(Debug)]
 pub(super) struct RawSocket(OwnedFd);
 
 /// One instruction of classic BPF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassicInsn {
-    /// What it does.
+    /// The operation.
     pub code: u16,
     /// Instructions to skip if the condition holds.
     pub jt: u8,
-    /// And if it does not.
+    /// Instructions to skip if the condition does not hold.
     pub jf: u8,
     /// A constant.
     pub k: u32,
@@ -26,7 +26,7 @@ pub struct ClassicInsn {
 const ALL: u16 = libc::ETH_P_ALL as u16;
 
 impl RawSocket {
-    /// A socket of this interface (`any`: of all of them) with a program of extended BPF.
+    /// Opens a socket for this interface (`any` for all) with an eBPF program.
     pub(super) fn with_program(interface: &str, program: BorrowedFd<'_>) -> io::Result<Self> {
         let socket = Self::open()?;
         socket.set(libc::SO_ATTACH_BPF, &program.as_raw_fd())?;
@@ -34,7 +34,7 @@ impl RawSocket {
         Ok(socket)
     }
 
-    /// A socket with a classic filter, which is given no packet yet.
+    /// Opens a socket with a classic filter. It does not receive packets yet.
     pub(super) fn with_filter(filter: &[ClassicInsn]) -> io::Result<Self> {
         let socket = Self::open()?;
         let mut insns: Vec<libc::sock_filter> = filter
@@ -56,11 +56,11 @@ impl RawSocket {
         Ok(socket)
     }
 
-    /// Without a protocol it is given nothing yet.
+    /// Opens a socket. Without a protocol it receives no packets.
     fn open() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         #[allow(unsafe_code, reason = "rustix has no packet sockets")]
-        // SAFETY: three numbers, and the descriptor is ours.
+        // SAFETY: the arguments are three numbers, and nothing else owns the descriptor.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -70,7 +70,7 @@ impl RawSocket {
 
     fn set<T>(&self, option: libc::c_int, value: &T) -> io::Result<()> {
         #[allow(unsafe_code, reason = "rustix has not these options")]
-        // SAFETY: the value is as long as is said, and what it points to lives for the call.
+        // SAFETY: the value has the given length, and what it points to lives for the call.
         let set = unsafe {
             libc::setsockopt(
                 self.0.as_raw_fd(),
@@ -87,7 +87,7 @@ impl RawSocket {
         }
     }
 
-    /// From now on it is given the packets of this interface (`any`: of all of them).
+    /// Starts to receive the packets of this interface (`any` for all).
     pub(super) fn bind(&self, interface: &str) -> io::Result<()> {
         let index = if interface == "any" {
             0
@@ -101,7 +101,7 @@ impl RawSocket {
         address.sll_protocol = ALL.to_be();
         address.sll_ifindex = index.cast_signed();
         #[allow(unsafe_code, reason = "rustix has no packet sockets")]
-        // SAFETY: the address is as long as is said.
+        // SAFETY: the address has the given length.
         let bound = unsafe {
             libc::bind(
                 self.0.as_raw_fd(),
@@ -116,7 +116,8 @@ impl RawSocket {
         }
     }
 
-    /// Packets that passed since this was last asked, also those that found no room in the socket.
+    /// Returns the number of accepted packets since the last call, including those dropped because
+    /// the socket's buffer was full.
     pub(super) fn packets(&self) -> io::Result<u64> {
         let mut counts = libc::tpacket_stats {
             tp_packets: 0,
@@ -124,7 +125,7 @@ impl RawSocket {
         };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
         #[allow(unsafe_code, reason = "rustix has not this option")]
-        // SAFETY: the buffer is as long as is said.
+        // SAFETY: the buffer has the given length.
         let got = unsafe {
             libc::getsockopt(
                 self.0.as_raw_fd(),
@@ -142,11 +143,11 @@ impl RawSocket {
     }
 }
 
-/// The number of a network interface.
+/// Returns the index of a network interface.
 pub(super) fn index(name: &str) -> io::Result<u32> {
     let text = CString::new(name)?;
     #[allow(unsafe_code, reason = "rustix has not this function")]
-    // SAFETY: a string with its NUL.
+    // SAFETY: the string ends with a NUL.
     let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
     if index == 0 {
         let words = format!("there is no network interface {name}");

@@ -1,10 +1,10 @@
-//! What a program is attached to, as its ELF section says it: the conventions of libbpf, and those of
-//! the kernel's samples of 2015.
+//! The target of a program, from its ELF section: the conventions of libbpf, and of the kernel's
+//! samples of 2015.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a program is attached.
+/// What a program is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A tracepoint, through a perf event.
@@ -14,9 +14,9 @@ pub enum Target {
         /// Its name.
         event: String,
     },
-    /// A raw tracepoint, by its name alone.
+    /// A raw tracepoint, by its name.
     RawTracepoint(String),
-    /// A function of the kernel that BTF describes, or an LSM hook; libbpf found it when it loaded.
+    /// A kernel function or LSM hook in BTF. libbpf resolves it at load.
     Btf {
         /// The kind of section, such as `fentry`.
         kind: String,
@@ -27,31 +27,31 @@ pub enum Target {
     Kprobe {
         /// Its symbol.
         function: String,
-        /// Bytes into it.
+        /// Offset in bytes.
         offset: u64,
-        /// At its return.
+        /// Whether the probe is at the return.
         at_return: bool,
     },
-    /// Several functions of the kernel, which libbpf finds by a pattern.
+    /// Several kernel functions, which libbpf finds by a pattern.
     KprobeMulti,
     /// A system call.
     Ksyscall {
-        /// Without `sys_`.
+        /// The name without `sys_`.
         call: String,
-        /// At its return.
+        /// Whether the probe is at the return.
         at_return: bool,
     },
     /// A function of a program or library.
     Uprobe {
-        /// The file; a plain name is looked for where the dynamic linker does.
+        /// The file. libbpf searches a plain name where the dynamic linker does.
         file: PathBuf,
-        /// The symbol; empty: `offset` is from the begin of the file.
+        /// The symbol; empty: `offset` is relative to the start of the file.
         function: String,
-        /// Bytes into it.
+        /// Offset in bytes.
         offset: u64,
-        /// At its return.
+        /// Whether the probe is at the return.
         at_return: bool,
-        /// Where the code lies in the file. Of a function that a section names it has to be looked up.
+        /// File offsets of the code. For a named function they must be looked up.
         code: Vec<u64>,
     },
     /// Several functions of a file, which libbpf finds by a pattern.
@@ -65,44 +65,44 @@ pub enum Target {
         /// Its name.
         name: String,
     },
-    /// A sample of what runs, on each CPU.
+    /// Samples of the running code, on each CPU.
     PerfEvent,
-    /// Packets of an interface, seen by a raw socket.
+    /// Packets of an interface, received by a raw socket.
     Socket,
     /// Packets of an interface, before the network stack.
     Xdp,
-    /// Packets of an interface, at traffic control.
+    /// Packets of an interface, in traffic control.
     Tc {
-        /// Those that leave.
+        /// Whether these are outgoing packets.
         egress: bool,
     },
-    /// The tasks of a cgroup of version 2.
+    /// The tasks of a cgroup v2.
     Cgroup,
     /// A network namespace.
     Netns,
-    /// An iterator: it is read, and prints.
+    /// An iterator, whose output is read.
     Iterator,
-    /// It runs when something else asks for it; the words say what.
+    /// The program is attached or run by something else, which the text describes.
     Elsewhere(&'static str),
 }
 
-/// Why a section says no target.
+/// Why a section has no target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoTarget {
-    /// Its name is none of libbpf's conventions.
+    /// The section name is not a libbpf convention.
     Unknown,
-    /// It is a convention, but needs a target: the form that names it.
+    /// The section name lacks the target. The text shows the complete form.
     Incomplete(&'static str),
 }
 
-/// What the command line says of the places to attach to.
+/// Command-line options about where to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// A network interface.
+    /// The name of a network interface.
     pub interface: Option<String>,
-    /// The folder of a cgroup.
+    /// The path of a cgroup.
     pub cgroup: Option<PathBuf>,
-    /// The file of a network namespace.
+    /// The path of a network namespace.
     pub netns: Option<PathBuf>,
     /// Only this process, where the kernel can filter: uprobes and samples.
     pub pid: Option<u32>,
@@ -110,7 +110,7 @@ pub struct Places {
     pub frequency: u64,
 }
 
-/// Prefixes of sections, for suggestions.
+/// Section prefixes, for suggestions.
 pub const SECTIONS: &[&str] = &[
     "action",
     "cgroup",
@@ -164,11 +164,11 @@ const USDT: &str = "usdt/FILE:PROVIDER:NAME";
 const KSYSCALL: &str = "ksyscall/CALL";
 
 impl Target {
-    /// The target that a section's name says.
+    /// Parses the target from a section name.
     ///
     /// # Errors
     ///
-    /// It says none.
+    /// The name contains no target.
     pub fn of_section(section: &str) -> Result<Self, NoTarget> {
         let section = section.strip_prefix('?').unwrap_or(section);
         let (prefix, rest) = section.split_once('/').unwrap_or((section, ""));
@@ -210,7 +210,7 @@ impl Target {
         )
     }
 
-    /// The option that has to be given for it, with its words, if it is missing.
+    /// Returns the message for a required option that is missing.
     pub fn needs(&self, places: &Places) -> Option<&'static str> {
         let (there, option) = match self {
             Self::Socket | Self::Xdp | Self::Tc { .. } => (
@@ -232,7 +232,7 @@ impl Target {
     }
 }
 
-/// The sections that need no more than their prefix.
+/// Handles sections that consist only of a prefix.
 fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
     Ok(match kind {
         "perf_event" => Target::PerfEvent,
@@ -265,7 +265,7 @@ fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
         "struct_ops" => Target::Elsewhere("is a function of a table in .struct_ops.link"),
         "syscall" => Target::Elsewhere("is run by BPF_PROG_RUN, not attached"),
         "lsm_cgroup" => Target::Cgroup,
-        // The kernel's samples of 2015 number them, because each section may have one program.
+        // The kernel's samples of 2015 number them, because a section may contain only one program.
         _ if numbered(section, "socket") => Target::Socket,
         _ if numbered(section, "xdp") => Target::Xdp,
         _ if numbered(section, "sockops") => Target::Cgroup,
@@ -273,7 +273,7 @@ fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
     })
 }
 
-/// Whether it is the word with a number behind it.
+/// Whether the section is the word followed by a number.
 fn numbered(section: &str, word: &str) -> bool {
     let rest = section.strip_prefix(word);
     rest.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -297,7 +297,7 @@ fn tracepoint(rest: &str) -> Result<Target, NoTarget> {
     })
 }
 
-/// Whether it can be the name of a folder of tracefs.
+/// Whether it is a valid name of a tracefs folder.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.chars().all(fits)
@@ -353,7 +353,7 @@ fn usdt(rest: &str) -> Result<Target, NoTarget> {
     }
 }
 
-/// A symbol and the bytes behind it.
+/// Splits a symbol and its offset.
 fn with_offset(text: &str) -> Option<(&str, u64)> {
     match text.split_once('+') {
         None => Some((text, 0)),
