@@ -1,11 +1,11 @@
-//! Makes the copy: types with all that is in them, but not what they point to.
+//! Creates the copy: types with everything that they contain, but not what they point to.
 
 use std::collections::HashMap;
 
 use super::raw::{HEAD, HEADER, Kind, Type, Types, word};
 
-/// BTF of these types and of what is needed to find their members, in the order that they have; then of an
-/// enumeration of these numbers.
+/// Returns BTF with these types and the types needed for their members, in their original order,
+/// followed by an enumeration with these values.
 pub(super) fn with_parts(
     types: &Types<'_>,
     roots: &[u32],
@@ -25,7 +25,7 @@ pub(super) fn with_parts(
             set(copy, at, texts.add(types.text(word(it.bytes, at)?)));
         }
         for at in references(it) {
-            // What was not chosen is `void`.
+            // Types that were not chosen become `void`.
             let number = numbers.get(&word(it.bytes, at)?).copied();
             set(copy, at, number.unwrap_or(0));
         }
@@ -41,7 +41,7 @@ pub(super) fn with_parts(
     Some(assembled(&copied, &texts.bytes))
 }
 
-/// The numbers of the types and of all that is in them, ascending.
+/// Returns the ids of the types and of everything that they contain, ascending.
 fn closure(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u32>> {
     let mut is_chosen = vec![false; types.len()];
     let mut left = roots.to_vec();
@@ -57,8 +57,9 @@ fn closure(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u32>> {
     Some(chosen.collect())
 }
 
-/// Whether the copy needs what the type refers to. Relocations go through members and end at pointers.
-/// Prototypes, to which the types of tracepoints point, are there for the number of their parameters.
+/// Whether the copy needs a type that another one refers to. Relocations follow members and stop at
+/// pointers. Prototypes that tracepoint types point to are included, because their parameters are
+/// counted.
 fn follows(types: &Types<'_>, it: Type<'_>, to: u32) -> bool {
     match it.kind {
         Kind::PTR => types.get(to).is_some_and(|to| to.kind == Kind::FUNC_PROTO),
@@ -67,7 +68,7 @@ fn follows(types: &Types<'_>, it: Type<'_>, to: u32) -> bool {
     }
 }
 
-/// Where in a type there are names.
+/// Returns the offsets of names in a type.
 fn names(it: Type<'_>) -> impl Iterator<Item = usize> {
     let step = match it.kind {
         Kind::STRUCT | Kind::UNION | Kind::ENUM64 => 12,
@@ -78,11 +79,11 @@ fn names(it: Type<'_>) -> impl Iterator<Item = usize> {
     std::iter::once(0).chain((0..parts).map(move |part| HEAD + part * step))
 }
 
-/// Where in a type there are numbers of others.
+/// Returns the offsets of type ids in a type.
 fn references(it: Type<'_>) -> impl Iterator<Item = usize> {
     let (own, first, step, parts) = match it.kind {
         Kind::INT | Kind::ENUM | Kind::ENUM64 | Kind::FWD | Kind::FLOAT => (false, 0, 0, 0),
-        // Of its elements, and of its index.
+        // The element type and the index type.
         Kind::ARRAY => (false, HEAD, 4, 2),
         Kind::STRUCT | Kind::UNION => (false, HEAD + 4, 12, it.parts),
         Kind::DATASEC => (false, HEAD, 12, it.parts),
@@ -93,7 +94,7 @@ fn references(it: Type<'_>) -> impl Iterator<Item = usize> {
     own.chain((0..parts).map(move |part| first + part * step))
 }
 
-/// The section of texts; at its begin is the empty one.
+/// The string section, which starts with the empty string.
 struct Texts<'a> {
     bytes: Vec<u8>,
     known: HashMap<&'a [u8], u32>,
@@ -125,7 +126,7 @@ fn set(bytes: &mut [u8], at: usize, value: u32) {
 
 fn assembled(types: &[u8], texts: &[u8]) -> Vec<u8> {
     let mut all = vec![0; HEADER];
-    // The magic number, version 1, no flags: in one word, in the machine's order.
+    // Magic number, version 1, no flags: one word in native byte order.
     let begin = [0xeb9f_u16.to_ne_bytes(), [1, 0]].concat();
     all[..4].copy_from_slice(&begin);
     let sizes = [HEADER, 0, types.len(), types.len(), texts.len()];

@@ -1,14 +1,14 @@
-//! BTF as it lies in memory (Documentation/bpf/btf.rst).
+//! The binary format of BTF (Documentation/bpf/btf.rst).
 
 use std::collections::HashSet;
 
-/// Bytes of the head of BTF, and of the head of a type.
+/// Size of the BTF header, and of the header of a type.
 pub(super) const HEADER: usize = 24;
 pub(super) const HEAD: usize = 12;
 
 const MAGIC: u16 = 0xeb9f;
 
-/// What a type is: `BTF_KIND_*`.
+/// Kind of a type: `BTF_KIND_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind(u32);
 
@@ -33,12 +33,13 @@ impl Kind {
     pub(super) const TYPE_TAG: Self = Self(18);
     pub(super) const ENUM64: Self = Self(19);
 
-    /// The word of a type that says its kind and the number of its parts.
+    /// Returns the word with the kind and the number of parts.
     pub(super) fn info(self, parts: usize) -> u32 {
         self.0 << 24 | parts as u32
     }
 
-    /// Bytes after the head of a type of so many parts; `None`: the kind is not known.
+    /// Returns the number of bytes after the header of a type with `parts` parts; `None` for an
+    /// unknown kind.
     fn more(self, parts: usize) -> Option<usize> {
         Some(match self {
             Self::INT | Self::VAR | Self::DECL_TAG => 4,
@@ -51,14 +52,14 @@ impl Kind {
         })
     }
 
-    /// Whether noctule asks for types of this kind by name.
+    /// Whether noctule looks up types of this kind by name.
     fn is_asked_for(self) -> bool {
         let kinds = [Self::STRUCT, Self::UNION, Self::ENUM, Self::ENUM64];
         kinds.contains(&self) || [Self::FUNC, Self::TYPEDEF].contains(&self)
     }
 }
 
-/// One type: its head, and the parts after it.
+/// A type: its header, and its parts.
 #[derive(Clone, Copy)]
 pub(super) struct Type<'a> {
     pub(super) kind: Kind,
@@ -67,7 +68,7 @@ pub(super) struct Type<'a> {
 }
 
 impl<'a> Type<'a> {
-    /// The one at the beginning of the bytes.
+    /// Parses the type at the start of the bytes.
     fn first(bytes: &'a [u8]) -> Option<Self> {
         let info = word(bytes, 4)?;
         let (kind, parts) = (Kind(info >> 24 & 0x1f), info as usize & 0xffff);
@@ -76,16 +77,16 @@ impl<'a> Type<'a> {
     }
 }
 
-/// The types of the kernel.
+/// The kernel's types.
 pub(super) struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where each type begins; the first, whose number is 0, is `void`, which is not there.
+    /// Start of each type. Type 0 is `void`, which is not stored.
     begins: Vec<u32>,
 }
 
 impl<'a> Types<'a> {
-    /// `None`: this is no BTF, or some of it is not known here.
+    /// Parses BTF; `None` if it is invalid or contains something unknown.
     pub(super) fn parse(btf: &'a [u8]) -> Option<Self> {
         let magic = btf.first_chunk()?;
         let header = word(btf, 4)? as usize;
@@ -110,33 +111,33 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// The type of this number; `None`: `void`, or there is no such type.
+    /// Returns the type with this id; `None` for `void` or an invalid id.
     pub(super) fn get(&self, id: u32) -> Option<Type<'a>> {
         let begin = *self.begins.get(id as usize).filter(|_| id != 0)?;
         Type::first(self.types.get(begin as usize..)?)
     }
 
-    /// How many there are, `void` among them.
+    /// Returns the number of types, including `void`.
     pub(super) fn len(&self) -> usize {
         self.begins.len()
     }
 
-    /// The text that begins there.
+    /// Returns the string at this offset.
     pub(super) fn text(&self, offset: u32) -> &'a [u8] {
         let text = self.strings.get(offset as usize..).unwrap_or_default();
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
         &text[..end]
     }
 
-    /// The type's name, empty where it has none.
+    /// Returns the type's name, or an empty one.
     pub(super) fn name(&self, it: Type<'_>) -> &'a [u8] {
         word(it.bytes, 0).map_or(&[], |offset| self.text(offset))
     }
 
-    /// The numbers of types with one of these names, ascending.
+    /// Returns the ids of types with one of these names, ascending.
     pub(super) fn named(&self, names: &HashSet<String>) -> Vec<u32> {
         let names: HashSet<&[u8]> = names.iter().map(String::as_bytes).collect();
-        // By its first two bytes nearly every type is known to be none of them.
+        // The first two bytes rule out nearly every type.
         let mut begins = vec![false; 1 << 16];
         for name in &names {
             begins[two(name)] = true;
@@ -153,13 +154,13 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The first two bytes as one number; a text of one byte ends with a zero.
+/// Returns the first two bytes as one number. A string of one byte ends with a zero.
 fn two(text: &[u8]) -> usize {
     let byte = |at: usize| text.get(at).copied().map_or(0, usize::from);
     byte(0) << 8 | byte(1)
 }
 
-/// The number at a place.
+/// Returns the number at this offset.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at + 4)?;
     Some(u32::from_ne_bytes(word.try_into().ok()?))

@@ -1,4 +1,4 @@
-//! Attaching a loaded program by its descriptor, where libbpf does not do it by itself.
+//! Attaches a loaded program by its descriptor, where libbpf does not.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,15 +18,15 @@ use crate::error::{Context as _, Error, ErrorKind};
 use crate::facts;
 use crate::tracefs::Tracefs;
 
-/// A program that is attached; detached when this is dropped.
+/// An attached program, detached on drop.
 #[derive(Debug)]
 pub struct Attachment {
     held: Vec<Held>,
-    /// For people: what it is attached to.
+    /// Description of the target, for users.
     pub place: String,
 }
 
-/// What keeps it attached. Fields are dropped in the order of the list.
+/// Keeps a program attached. The parts are dropped in the order of the list.
 #[derive(Debug)]
 #[allow(dead_code, reason = "held until it is dropped")]
 pub(super) enum Held {
@@ -38,13 +38,13 @@ pub(super) enum Held {
     Kprobe(KprobeEvent),
 }
 
-/// A filter of traffic control from before there were links for it (Linux 6.6).
+/// A traffic control filter, for kernels without tcx links (before Linux 6.6).
 #[derive(Debug)]
 pub(super) struct TcFilter(TcHook);
 
 impl Drop for TcFilter {
     fn drop(&mut self) {
-        // The interface may have gone, and the filter with it.
+        // The interface may no longer exist, and the filter with it.
         let _ = self.0.detach();
     }
 }
@@ -59,12 +59,12 @@ impl Attachment {
         Self::new(held, target.to_string())
     }
 
-    /// Attaches a classic filter to packets: of an interface, or without one to a socket that is given
-    /// none, so that the kernel only checks the filter.
+    /// Attaches a classic filter to packets of an interface. Without an interface, the socket
+    /// receives no packets, and the kernel only checks the filter.
     ///
     /// # Errors
     ///
-    /// The kernel refuses the filter, or there is no such interface.
+    /// The kernel rejects the filter, or there is no such interface.
     pub fn of_filter(filter: &[ClassicInsn], interface: Option<&str>) -> Result<Self, Error> {
         let socket = RawSocket::with_filter(filter).context("attaching a classic filter")?;
         let mut place = "a raw socket".to_owned();
@@ -76,7 +76,7 @@ impl Attachment {
         Ok(Self::new(vec![Held::Socket(socket)], place))
     }
 
-    /// The link of libbpf, of which an iterator is made.
+    /// Returns the libbpf link, from which an iterator is created.
     pub(super) fn link(&self) -> Option<&Link> {
         self.held.iter().find_map(|held| match held {
             Held::Libbpf(link) => Some(link),
@@ -84,8 +84,8 @@ impl Attachment {
         })
     }
 
-    /// The packets that the program of a raw socket let pass, up to now and since it was last asked;
-    /// `None`: it is no such program.
+    /// Returns the number of packets that the program of a raw socket accepted since the last call;
+    /// `None` if it is not such a program.
     pub fn packets_passed(&self) -> Option<u64> {
         self.held.iter().find_map(|held| match held {
             Held::Socket(socket) => socket.packets().ok(),
@@ -103,7 +103,7 @@ pub(super) struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Attaches it to what a descriptor is enough for.
+    /// Attaches the program to a target for which a descriptor is enough.
     pub(super) fn attach(&self, target: &Target, places: &Places) -> Result<Attachment, Error> {
         let what = || format!("attaching {} to {target}", self.name);
         let (held, more) = match target {
@@ -170,7 +170,8 @@ impl Loaded<'_> {
         self.event(id, &format!("attaching {} to {system}:{event}", self.name))
     }
 
-    /// To the perf event of a tracepoint or of a kprobe, by its number. Its programs run on all CPUs.
+    /// Attaches to the perf event of a tracepoint or kprobe, by its id. The programs of such an
+    /// event run on all CPUs.
     fn event(&self, id: u64, what: &str) -> Result<Vec<Held>, Error> {
         let cpu = facts::online_cpus(Path::new("/sys"))
             .first()
@@ -208,7 +209,7 @@ impl Loaded<'_> {
         let mut held = Vec::new();
         match link {
             Ok(link) => held.push(Held::Link(link)),
-            // Before Linux 5.15 there are no such links.
+            // Before Linux 5.15 perf events have no links.
             Err(_) => event.set_bpf(self.fd.as_raw_fd()).context(what)?,
         }
         event.enable().context(what)?;
@@ -222,7 +223,7 @@ impl Loaded<'_> {
             .map_err(io::Error::from)
             .context(what.clone())?;
         #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
-        // SAFETY: the name ends with its NUL, and lives for the call.
+        // SAFETY: the name ends with a NUL, and lives for the call.
         let fd = unsafe { sys::bpf_raw_tracepoint_open(name.as_ptr(), self.fd.as_raw_fd()) };
         match owned(fd) {
             Ok(link) => Ok(vec![Held::Link(link)]),
@@ -247,7 +248,7 @@ impl Loaded<'_> {
         match link {
             Ok(link) => Ok(vec![Held::Link(link)]),
             Err(error) if *target == Target::Xdp => Err(error).context(what),
-            // Before Linux 6.6 traffic control has filters only.
+            // Before Linux 6.6 traffic control has only filters.
             Err(_) => {
                 let point = if egress { TC_EGRESS } else { TC_INGRESS };
                 let mut builder = TcHookBuilder::new(self.fd);
@@ -273,14 +274,14 @@ impl Loaded<'_> {
             ..Default::default()
         };
         #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
-        // SAFETY: the kernel checks both numbers, and the options say their own size.
+        // SAFETY: the kernel checks both numbers, and the options contain their size.
         owned(unsafe {
             sys::bpf_link_create(self.fd.as_raw_fd(), to, attach_type, &raw const options)
         })
     }
 }
 
-/// The value of an option that the target needs; who attaches has asked before.
+/// Returns an option that the target needs. The caller has already checked that it is given.
 fn required<'a, T: ?Sized>(
     value: Option<&'a T>,
     target: &Target,
@@ -290,12 +291,12 @@ fn required<'a, T: ?Sized>(
     value.ok_or_else(|| Error::new(ErrorKind::Other, words()))
 }
 
-/// A descriptor that a function of libbpf has made.
+/// Converts the result of a libbpf function to a descriptor.
 pub(super) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
     #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
-    // SAFETY: the descriptor was made for us just now, and nobody else has it.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

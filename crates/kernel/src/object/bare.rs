@@ -1,5 +1,5 @@
-//! Programs that come as instructions, with maps of their own: objects that libbpf takes no more, and
-//! what was written by hand.
+//! Programs given as instructions, with maps of their own: objects that libbpf no longer accepts,
+//! and handwritten programs.
 
 use std::ffi::CString;
 use std::io;
@@ -14,41 +14,41 @@ use super::target::{Places, Target};
 use super::{LOG_BYTES, ObjectError, REASON, Rejected, STEPS, until_nul};
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// A map that is to be made.
+/// A map to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMap {
     /// Its name.
     pub name: String,
     /// `enum bpf_map_type`.
     pub kind: u32,
-    /// Bytes of a key.
+    /// Size of a key in bytes.
     pub key_size: u32,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_size: u32,
-    /// How many entries it can have.
+    /// Maximum number of entries.
     pub entries: u32,
     /// `BPF_F_...`.
     pub flags: u32,
 }
 
-/// A program that is to be loaded.
+/// A program to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareProgram {
     /// Its name; the kernel keeps 15 characters of it.
     pub name: String,
-    /// What kind of program it is.
+    /// Its kind.
     pub kind: BareKind,
-    /// Its licence.
+    /// Its license.
     pub license: String,
-    /// The kernel that it says it is for: kernels before 5.0 compared.
+    /// The kernel version that it is for. Kernels before 5.0 checked it.
     pub kernel_version: u32,
     /// Its instructions, eight bytes each.
     pub insns: Vec<[u8; 8]>,
-    /// Instructions that load a map, and which of the maps.
+    /// Instructions that load a map, each with an index into the maps.
     pub loads: Vec<(usize, u32)>,
 }
 
-/// What kind of program it is, and how it is attached. The default is no kind: the kernel refuses it.
+/// The kind of a program, and how it is attached. The kernel rejects the default, which is no kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BareKind {
     kind: u32,
@@ -56,15 +56,15 @@ pub struct BareKind {
 }
 
 impl BareKind {
-    /// The kind that a section's name stands for; `None`: none.
+    /// Returns the kind for a section name, if there is one.
     pub fn of_section(section: &str) -> Option<Self> {
-        // Sections were numbered.
+        // Old sections could have a number.
         let plain = section.trim_end_matches(|c: char| c.is_ascii_digit());
         let known = |name: &str| {
             let name = CString::new(name).ok()?;
             let (mut kind, mut attach) = (0, 0);
             #[allow(unsafe_code, reason = "libbpf-rs has not this function")]
-            // SAFETY: the name ends with its NUL, and both numbers are ours.
+            // SAFETY: the name ends with a NUL, and both numbers are ours.
             let found = unsafe {
                 sys::libbpf_prog_type_by_name(name.as_ptr(), &raw mut kind, &raw mut attach)
             };
@@ -74,7 +74,7 @@ impl BareKind {
     }
 }
 
-/// The kind of map that bpftool calls so, such as `percpu_hash`.
+/// Returns the map kind for a bpftool name such as `percpu_hash`.
 pub fn map_kind(name: &str) -> Option<u32> {
     let kinds = (1..=sys::BPF_MAP_TYPE_ARENA).map(|number| (number, MapType::from(number)));
     let mut kinds = kinds.filter(|(_, kind)| *kind != MapType::Unknown);
@@ -83,7 +83,7 @@ pub fn map_kind(name: &str) -> Option<u32> {
         .map(|(number, _)| number)
 }
 
-/// Such programs with their maps in the kernel; gone when it is dropped.
+/// Loaded programs with their maps. Dropping it unloads them.
 #[derive(Debug)]
 pub struct BareObject {
     maps: Vec<(String, MapHandle)>,
@@ -91,11 +91,11 @@ pub struct BareObject {
 }
 
 impl BareObject {
-    /// Makes the maps and loads the programs.
+    /// Creates the maps and loads the programs.
     ///
     /// # Errors
     ///
-    /// The kernel refuses one; nothing stays loaded.
+    /// The kernel rejects one. Nothing stays loaded.
     pub fn load(maps: &[BareMap], programs: &[BareProgram]) -> Result<Self, ObjectError> {
         let mut object = Self {
             maps: Vec::new(),
@@ -124,7 +124,7 @@ impl BareObject {
             };
             insn[4..].copy_from_slice(&map.as_fd().as_raw_fd().to_ne_bytes());
         }
-        // A log slows the verifier down: it is asked for when there is something to explain.
+        // A log slows the verifier down, so it is requested only after a failure.
         let loaded = load(program, &insns, None).or_else(|_| {
             let mut log = vec![0; LOG_BYTES];
             let again = load(program, &insns, Some((STEPS, log.as_mut_slice()))).or_else(|error| {
@@ -158,7 +158,7 @@ impl BareObject {
     ///
     /// # Errors
     ///
-    /// The kernel has no such place, or refuses it.
+    /// The kernel lacks the target, or rejects it.
     pub fn attach(
         &self,
         name: &str,
@@ -177,7 +177,7 @@ impl BareObject {
         loaded.attach(target, places).map_err(ObjectError::plain)
     }
 
-    /// The maps with their entries, of which only the sizes are known.
+    /// Returns the maps with their entries. Only the sizes of keys and values are known.
     pub fn maps(&self) -> Vec<MapContents> {
         let maps = self.maps.iter();
         maps.map(|(name, map)| dump::plain_contents(name, map))
@@ -192,7 +192,7 @@ fn make(map: &BareMap) -> Result<MapHandle, Error> {
         ..Default::default()
     };
     let kind = MapType::from(map.kind);
-    // The kernel takes few characters in names, and needs none.
+    // The kernel accepts few characters in names, and needs no name.
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let name: String = map.name.chars().filter(|c| fits(*c)).take(15).collect();
     let (key, value) = (map.key_size, map.value_size);
@@ -222,7 +222,7 @@ fn load(
     }
     #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
     // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
-    // instructions of eight bytes, and options that say their own size.
+    // instructions of eight bytes, and options that contain their size.
     owned(unsafe {
         sys::bpf_prog_load(
             program.kind.kind,
@@ -235,7 +235,7 @@ fn load(
     })
 }
 
-/// The layout of bytes of which only the number is known.
+/// Returns the shape of bytes of unknown layout.
 pub(super) fn bytes(size: u32) -> Shape {
     Shape::Bytes {
         size: size as usize,

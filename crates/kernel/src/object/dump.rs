@@ -1,4 +1,4 @@
-//! What the maps of an object hold.
+//! Reads the maps of an object.
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
@@ -7,7 +7,7 @@ use libbpf_rs::{
 
 use super::shape::Shape;
 
-/// Entries of one map that are read, at most.
+/// Maximum number of entries read from a map.
 const MOST: usize = 1 << 20;
 
 /// A map with its entries.
@@ -15,7 +15,7 @@ const MOST: usize = 1 << 20;
 pub struct MapContents {
     /// Its name in the object.
     pub name: String,
-    /// Its kind, as bpftool says it.
+    /// Its kind, as bpftool names it.
     pub kind: String,
     /// The layout of a key.
     pub key: Shape,
@@ -23,20 +23,20 @@ pub struct MapContents {
     pub value: Shape,
     /// Whether an entry has a value for each CPU.
     pub per_cpu: bool,
-    /// The entries, or why there are none to be shown.
+    /// The entries, or why they cannot be listed.
     pub entries: Result<Vec<MapEntry>, String>,
 }
 
-/// A key, and its value or its values on each CPU.
+/// A key with its value, or its values on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEntry {
     /// Its bytes.
     pub key: Vec<u8>,
-    /// One, or one for each CPU that can be online.
+    /// One value, or one for each possible CPU.
     pub values: Vec<Vec<u8>>,
 }
 
-/// Reads a map. An entry that is made or deleted meanwhile may be missing.
+/// Reads a map. An entry that is created or deleted meanwhile may be missing.
 pub(super) fn contents(map: &Map<'_>, btf: Option<&Btf<'_>>) -> MapContents {
     let (key_type, value_type) = types(map);
     let key = Shape::of(btf, key_type, map.key_size() as usize);
@@ -51,7 +51,7 @@ pub(super) fn contents(map: &Map<'_>, btf: Option<&Btf<'_>>) -> MapContents {
     }
 }
 
-/// Reads a map of which only the sizes are known.
+/// Reads a map of unknown layout.
 pub(super) fn plain_contents(name: &str, map: &MapHandle) -> MapContents {
     MapContents {
         name: name.to_owned(),
@@ -82,7 +82,7 @@ fn is_per_cpu(kind: MapType) -> bool {
     )
 }
 
-/// The entries of any map that has a descriptor.
+/// Returns the entries of a map.
 fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
     if let Some(why) = cannot_be_listed(map.map_type()) {
         return Err(why.to_owned());
@@ -98,7 +98,7 @@ fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
         };
         match values {
             Ok(Some(values)) => entries.push(MapEntry { key, values }),
-            // Deleted meanwhile, or an empty place in an array of maps or programs.
+            // Deleted meanwhile, or an empty slot in an array of maps or programs.
             Ok(None) => {}
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
             Err(error) => return Err(error.to_string()),
@@ -124,7 +124,7 @@ fn cannot_be_listed(kind: MapType) -> Option<&'static str> {
     })
 }
 
-/// `PercpuHash` is `percpu_hash`.
+/// Converts `PercpuHash` to `percpu_hash`.
 pub(super) fn kind_name(kind: MapType) -> String {
     if kind == MapType::CGrpStorage {
         return "cgrp_storage".to_owned();

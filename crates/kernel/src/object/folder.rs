@@ -1,4 +1,4 @@
-//! The parts of tracefs that are written: kprobe events, and instances.
+//! The writable parts of tracefs: kprobe events and instances.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::error::{Context as _, Error};
 use crate::facts;
 
-/// The folder of tracefs, where it is mounted, else through a mount that nobody else sees.
+/// The root of tracefs, at its mount point or in a private mount.
 #[derive(Debug)]
 pub(super) struct TraceFolder(OwnedFd);
 
@@ -27,14 +27,14 @@ impl TraceFolder {
             .map(Self)
     }
 
-    /// Writes a line to a file, after what is there.
+    /// Appends a line to a file.
     pub(super) fn append(&self, path: &str, text: &str) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
         let file = openat(self.0.as_fd(), path, flags, Mode::empty())?;
         File::from(file).write_all(text.as_bytes())
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub(super) fn read(&self, path: &str) -> io::Result<String> {
         let file = openat(
             self.0.as_fd(),
@@ -45,7 +45,7 @@ impl TraceFolder {
         io::read_to_string(File::from(file))
     }
 
-    /// Opens a file of which reading does not wait.
+    /// Opens a file for nonblocking reads.
     pub(super) fn open_pipe(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(openat(self.0.as_fd(), path, flags, Mode::empty())?.into())
@@ -59,7 +59,7 @@ impl TraceFolder {
         Ok(unlinkat(self.0.as_fd(), path, AtFlags::REMOVEDIR)?)
     }
 
-    /// The names in a folder.
+    /// Returns the names in a folder.
     pub(super) fn names(&self, path: &str) -> io::Result<Vec<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(self.0.as_fd(), path, flags, Mode::empty())?;
@@ -80,7 +80,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// The names in a list that are of a process that is no longer there: `PREFIX` and its number.
+/// Returns the names in the list that belong to a process that no longer exists: the prefix,
+/// followed by its pid.
 pub(super) fn of_the_dead<'a>(names: &'a [String], prefix: &str) -> Vec<&'a str> {
     let dead = |name: &&str| {
         let pid = name.strip_prefix(prefix).and_then(|rest| {

@@ -1,5 +1,5 @@
-//! What programs print (`bpf_trace_printk`), through an instance of tracefs of our own: `trace_pipe`
-//! of the machine is emptied by each reader, and other tools may read it.
+//! Reads the output of programs (`bpf_trace_printk`) through a separate tracefs instance. Each
+//! reader of the machine's `trace_pipe` consumes it, and other tools may be reading it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,10 +9,11 @@ use super::folder::{TraceFolder, of_the_dead};
 use crate::error::{Context as _, Error};
 
 const PREFIX: &str = "noctule_";
-/// The event by which programs print since Linux 5.9.
+/// The event for this output, since Linux 5.9.
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk/enable";
 
-/// The lines that programs print from now on: of all programs of the machine.
+/// The lines that programs print from now on. They include the output of all programs on the
+/// machine.
 #[derive(Debug)]
 pub struct Printed {
     // Closed before the instance is removed.
@@ -23,18 +24,18 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Makes an instance and follows it. Instances that a killed process left are removed first.
+    /// Creates an instance and follows it. Instances left by killed processes are removed first.
     ///
     /// # Errors
     ///
-    /// tracefs cannot be written to.
+    /// tracefs is not writable.
     pub fn follow() -> Result<Self, Error> {
         let folder = TraceFolder::open()?;
         let names = folder
             .names("instances")
             .context("listing instances of tracefs")?;
         for left in of_the_dead(&names, PREFIX) {
-            // Somebody else may have been faster.
+            // Another process may have removed it first.
             let _ = folder.remove_folder(&format!("instances/{left}"));
         }
         let name = format!("instances/{PREFIX}{}", std::process::id());
@@ -57,7 +58,7 @@ impl Printed {
         Ok(printed)
     }
 
-    /// The whole lines that came since it was last asked; it does not wait.
+    /// Returns the complete lines since the last call, without blocking.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Printed {
             .collect())
     }
 
-    /// Readable when a line has come.
+    /// Returns a descriptor that becomes readable when there is output.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }

@@ -1,5 +1,5 @@
-//! Kprobes as the kernel's samples of 2015 make them: a line in `kprobe_events`, the perf event of
-//! that number, and the program set on it.
+//! Kprobes as in the kernel's samples of 2015: a line in `kprobe_events`, the perf event with its
+//! id, and a program attached to it.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::folder::{TraceFolder, of_the_dead};
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// What is said where they are not there.
+/// Message for kernels without kprobes.
 pub(crate) const NONE: &str = "this kernel has no kprobes (CONFIG_KPROBE_EVENTS); noctule hist and \
     noctule load take tracepoints, which are on the same paths more often than not";
 
 const GROUP: &str = "noctule";
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A kprobe event; removed when this is dropped.
+/// A kprobe event, removed on drop.
 #[derive(Debug)]
 pub(crate) struct KprobeEvent {
     folder: TraceFolder,
@@ -24,8 +24,8 @@ pub(crate) struct KprobeEvent {
 }
 
 impl KprobeEvent {
-    /// Makes one. A function `sys_...` that is not there is looked for under the name that system
-    /// calls have since Linux 4.17.
+    /// Creates the event. If a function `sys_...` does not exist, tries the name that system calls
+    /// have since Linux 4.17.
     pub(crate) fn make(function: &str, offset: u64, at_return: bool) -> Result<Self, Error> {
         let folder = TraceFolder::open()?;
         folder.clean();
@@ -49,7 +49,7 @@ impl KprobeEvent {
         match made {
             Ok(()) => Ok(event),
             Err(error) => {
-                // There is nothing to remove.
+                // There is nothing to remove on drop.
                 event.name.clear();
                 Err(refused(function, &error))
             }
@@ -65,7 +65,7 @@ impl KprobeEvent {
         self.folder.append("kprobe_events", &line)
     }
 
-    /// The number of its perf event.
+    /// Returns the id of its perf event.
     pub(crate) fn id(&self) -> Result<u64, Error> {
         let path = format!("events/{GROUP}/{}/id", self.name);
         let text = self.folder.read(&path).context(path.clone())?;
@@ -91,17 +91,17 @@ impl Drop for KprobeEvent {
 }
 
 impl TraceFolder {
-    /// Removes the kprobe events that a killed process left.
+    /// Removes the kprobe events left by killed processes.
     fn clean(&self) {
         let names = self.names(&format!("events/{GROUP}")).unwrap_or_default();
         for left in of_the_dead(&names, "load_") {
-            // Somebody else may have been faster.
+            // Another process may have removed it first.
             let _ = self.append("kprobe_events", &format!("-:{GROUP}/{left}\n"));
         }
     }
 }
 
-/// What the kernel says of a symbol that it does not have, or has more than once.
+/// Whether the error is for a symbol that the kernel does not have, or has more than once.
 fn missing(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

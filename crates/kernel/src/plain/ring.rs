@@ -1,4 +1,4 @@
-//! The ring of such programs, read in user space.
+//! Reads the ring buffer of plain programs.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,16 +10,16 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use super::PlainMap;
 use crate::error::{Context, Error, ErrorKind};
 
-/// Records that are taken at once: more come only after the reader had its turn.
+/// Maximum number of records per call. The caller then gets control before the rest.
 const AT_ONCE: usize = 1 << 16;
 
-/// The reader of a ring.
+/// The reader of a ring buffer.
 pub struct PlainRing {
     ring: RingBuffer<'static>,
     taken: Rc<RefCell<Taken>>,
 }
 
-/// Records behind each other, with the length of each.
+/// Records stored one after the other, with the length of each.
 #[derive(Default)]
 struct Taken {
     bytes: Vec<u8>,
@@ -33,11 +33,11 @@ impl fmt::Debug for PlainRing {
 }
 
 impl PlainRing {
-    /// Reads this map, which is a ring.
+    /// Creates a reader of this map, which is a ring buffer.
     ///
     /// # Errors
     ///
-    /// The kernel refuses to map its memory.
+    /// The kernel does not map its memory.
     pub fn new(map: &PlainMap) -> Result<Self, Error> {
         let taken = Rc::new(RefCell::new(Taken::default()));
         let sink = taken.clone();
@@ -53,20 +53,21 @@ impl PlainRing {
         Ok(Self { ring, taken })
     }
 
-    /// Becomes readable when a program wakes the reader.
+    /// Returns a descriptor that becomes readable when a program wakes the reader.
     pub fn wakes(&self) -> BorrowedFd<'_> {
         #[allow(unsafe_code, reason = "libbpf-rs gives a plain number")]
-        // SAFETY: the descriptor is the ring's, which is there as long as this is borrowed.
+        // SAFETY: the ring owns the descriptor, and stays borrowed while the descriptor is used.
         unsafe {
             BorrowedFd::borrow_raw(self.ring.epoll_fd())
         }
     }
 
-    /// Takes what is in the ring. False: there may be more, as it was filled as fast as it was read.
+    /// Reads the records in the ring buffer. Returns false if there may be more, because it was
+    /// filled as fast as it was read.
     ///
     /// # Errors
     ///
-    /// The ring cannot be read.
+    /// The ring buffer cannot be read.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Error> {
         let count = self.ring.consume_raw_n(AT_ONCE);
         let Ok(count) = usize::try_from(count) else {
