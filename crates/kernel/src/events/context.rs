@@ -1,4 +1,4 @@
-//! The context of a process in the record of an exec: parents, credentials, namespaces.
+//! Context of a process in the record of an exec: ancestors, credentials, namespaces.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ const _: () = {
     assert!(abi::NAMESPACE_UTS.0 == 6 && abi::NAMESPACES.0 as usize == KINDS.len());
 };
 
-/// An id of the audit subsystem that was never set.
+/// Value of an audit id that was never set.
 const UNSET: u32 = u32::MAX;
 
 pub(super) fn parent(abi: &process::process_parent) -> Option<Parent> {
@@ -79,8 +79,8 @@ fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
 /// The host's namespaces, in the order of [`KINDS`].
 static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
 
-/// Looks at those of the host, whose procfs is there. Most have a fixed inode (PROC_USER_INIT_INO and
-/// others); the rest are those of process 1, where the agent may look at it.
+/// Reads the host's namespaces from its procfs. Most have a fixed inode (PROC_USER_INIT_INO and
+/// others). The rest are those of process 1, if the agent may read them.
 pub(super) fn know_host(proc: &Path) {
     HOST.get_or_init(|| {
         KINDS.map(|kind| match kind {

@@ -1,4 +1,4 @@
-//! Files that processes open, and fail to open, and names and modes of files that they change.
+//! Files that processes open or fail to open, and file names and modes that they change.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -24,21 +24,21 @@ mod ways;
 pub use options::FileOptions;
 use ways::Target;
 
-/// The opens of one cgroup that the options ask for. They only go up, and are exact whatever is
-/// lost from the ring.
+/// Opens by one cgroup that match the options. The counts only grow, and are exact even if records
+/// are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCounts {
-    /// For reading alone; 0 unless they are asked for.
+    /// Read-only opens; 0 unless requested.
     pub reads: u64,
-    /// For writing, or for both.
+    /// Opens for writing, or for reading and writing.
     pub writes: u64,
-    /// Opens that failed; 0 unless they are asked for.
+    /// Failed opens; 0 unless requested.
     pub failures: u64,
 }
 
-/// The attached programs with their ring and their table. Dropping it detaches them.
+/// The attached programs with their ring buffer and table. Dropping it detaches them.
 pub struct FileEvents {
-    // Links come first: they must be gone before the object that they hold.
+    // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
     records: Rc<RefCell<Vec<RawEvent>>>,
@@ -49,11 +49,14 @@ pub struct FileEvents {
 }
 
 impl FileEvents {
-    /// Loads and attaches the best way that works, and says which it is, or why there is none; with
-    /// the programs at changes where the kernel has what they need and there is a stream: nothing of
-    /// them is counted.
-    /// Without `shared` the tables of the filters are empty: then nothing passes a filter that is
-    /// on. An error means that the options are wrong.
+    /// Loads and attaches the best way that works, and returns the status with that way or with the
+    /// reasons why none works. File changes are included if the kernel supports them and there is a
+    /// stream, because they are not counted. Without `shared` the filter tables are empty, so an
+    /// enabled filter matches nothing.
+    ///
+    /// # Errors
+    ///
+    /// The options are invalid.
     pub fn load(
         facts: &Facts,
         options: &FileOptions<'_>,
@@ -133,28 +136,28 @@ impl FileEvents {
         })
     }
 
-    /// Whether opens for reading alone are counted.
+    /// Whether read-only opens are counted.
     pub fn counts_reads(&self) -> bool {
         self.reads
     }
 
-    /// Whether opens that failed are counted.
+    /// Whether failed opens are counted.
     pub fn counts_failures(&self) -> bool {
         self.failures
     }
 
-    /// The records since the last call, in the order of the ring.
+    /// Returns the records since the last call, in the order of the ring buffer.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring.consume().context("the ring of file opens")?;
         Ok(self.records.take())
     }
 
-    /// Readable when there is something in the ring.
+    /// Returns a descriptor that becomes readable when there are records.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
-    /// The opens of each cgroup.
+    /// Returns the opens of each cgroup.
     pub fn rows(&self) -> Result<Vec<(u64, FileCounts)>, Error> {
         let rows = table::entries(&self.skel.maps.file_rows, "the table of file opens")?;
         let row = |(key, value): (&[u8], &[u8])| {
@@ -165,20 +168,20 @@ impl FileEvents {
         Ok(rows.iter().filter_map(row).collect())
     }
 
-    /// The opens of the cgroups that found no room in the table.
+    /// Returns the sum over the cgroups that did not fit into the table.
     pub fn overflow(&self) -> FileCounts {
         self.bss()
             .map_or_else(FileCounts::default, |bss| (&bss.file_overflow).into())
     }
 
-    /// Takes the row of a cgroup out of the table, for one that is gone; what it has is the last.
+    /// Removes the row of a cgroup that no longer exists, and returns its last counts.
     pub fn take(&self, cgroup: u64) -> Option<FileCounts> {
         let row =
             rows::take::<types::file_counts>(&self.skel.maps.file_rows, &cgroup.to_ne_bytes());
         row.as_ref().map(FileCounts::from)
     }
 
-    /// Records of the event of this name that found no room in the ring.
+    /// Returns the number of dropped records of the event with this name.
     pub fn lost(&self, name: &str) -> u64 {
         let kind = super::record::NAMES.iter().position(|known| *known == name);
         let lost = self
@@ -188,13 +191,13 @@ impl FileEvents {
         lost.unwrap_or(0)
     }
 
-    /// Opens that were counted in the overflow row.
+    /// Returns the number of opens that were counted in the overflow row.
     pub fn lost_rows(&self) -> u64 {
         let kind = crate::skel::switch::types::loss::LOSS_EVENT_ROW.0 as usize;
         self.bss().map_or(0, |bss| bss.losses[kind])
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let all = self.skel.object().progs().filter_map(|program| {
             let name = self.programs.iter().find(|name| program.name() == **name)?;

@@ -1,9 +1,9 @@
-//! The parsers of the rings, for `fuzz/`.
+//! The parsers of ring buffer records, for `fuzz/`.
 
 use super::{RawEvent, SocketSample, files, record, udp};
 use crate::fuzzing::Ring;
 
-/// What a record of a ring says; `None` when it is none of ours.
+/// Parses a record; `None` if it is not valid.
 pub fn event(ring: Ring, bytes: &[u8]) -> Option<RawEvent> {
     match ring {
         Ring::Facts => RawEvent::parse(bytes),
@@ -12,7 +12,7 @@ pub fn event(ring: Ring, bytes: &[u8]) -> Option<RawEvent> {
     }
 }
 
-/// A socket that the iterator lists.
+/// Parses a socket listed by the iterator.
 pub fn socket(bytes: &[u8]) -> Option<SocketSample> {
     record::socket(bytes)
 }

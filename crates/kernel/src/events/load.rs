@@ -1,4 +1,4 @@
-//! Loading and attaching the object lifecycle.
+//! Loads and attaches the object lifecycle.
 
 use std::os::fd::AsFd as _;
 
@@ -15,11 +15,11 @@ use crate::settings::configure;
 use crate::skel::lifecycle::{LifecycleSkel, LifecycleSkelBuilder, types::event_kind};
 use crate::tracefs::{self, Tracefs};
 
-/// Processes that are followed at most; wanted cgroups at most.
+/// Maximum number of followed processes, and of wanted cgroups.
 const FOLLOWED: u32 = 65_536;
 pub(super) const WANTED_CGROUPS: u32 = 1024;
 
-/// The bits of the kinds that go into the ring.
+/// Returns the bit mask of the kinds that are sent to the ring buffer.
 pub(super) fn kinds(stream: EventKinds) -> u32 {
     use event_kind as kind;
     const BITS: [(EventKind, &[kind]); 5] = [
@@ -52,15 +52,15 @@ pub(super) fn kinds(stream: EventKinds) -> u32 {
     bits.fold(0, |all, bit| all | 1 << bit.0)
 }
 
-/// The object, verified and not attached yet.
+/// The verified object, not attached yet.
 pub(super) struct LoadedLifecycle {
     pub(super) skel: LifecycleSkel<'static>,
-    /// Why it has no programs at executions that fail, though they are wanted.
+    /// Why the requested programs at failed execs could not be loaded.
     pub(super) exec_failures: Result<(), Error>,
 }
 
-/// Loads the object. Where the kernel refuses the programs at executions that fail, it is loaded
-/// without them: before Linux 5.15 no program could ask for the registers of a system call.
+/// Loads the object. If the kernel rejects the programs at failed execs, loads it without them:
+/// before Linux 5.15 programs cannot read the registers of a system call.
 pub(super) fn lifecycle(
     facts: &Facts,
     wanted: &EventsWanted,
@@ -109,7 +109,7 @@ fn load(
     let filters = |on: bool, entries| if on { entries } else { 1 };
     let streamed = kinds(wanted.stream) != 0;
     let ring = if streamed { wanted.ring_bytes } else { 4096 };
-    // What a thread has for itself is not asked for here.
+    // This object does not use the accounts of threads.
     open.maps
         .tasks
         .set_autocreate(false)
@@ -141,7 +141,7 @@ pub(super) fn attach_lifecycle(
     features: &mut Vec<Feature>,
 ) -> Result<Vec<Link>, Error> {
     let progs = &skel.progs;
-    // The end first: whatever is seen to start is seen to end.
+    // The exit first, so that no process is seen to start without its exit being seen.
     let mut links = vec![
         progs
             .process_exit
@@ -180,7 +180,7 @@ pub(super) fn attach_lifecycle(
     Ok(links)
 }
 
-/// Attaches the programs at executions that fail; `loaded` says whether they are there.
+/// Attaches the programs at failed execs. `loaded`: whether they were loaded.
 pub(super) fn attach_exec_failures(
     skel: &LifecycleSkel<'static>,
     facts: &Facts,

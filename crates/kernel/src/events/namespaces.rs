@@ -1,4 +1,4 @@
-//! The network namespaces that processes are in: the iterator of TCP shows one at a time.
+//! Visits the network namespaces of all processes, because the TCP iterator shows one at a time.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,27 +12,30 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{Context as _, Error};
 
-/// How long one walk may take: any user can make a namespace, and one more. What is left out then is
-/// counted.
+/// Time limit of a walk, because any user can create namespaces. The skipped ones are counted.
 const MOST: Duration = Duration::from_millis(100);
 
-/// Processes of a namespace by which it is tried.
+/// Number of processes through which a namespace is tried.
 const TRIES: usize = 4;
 
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// What was left out of a walk.
+/// What a walk skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Processes of which the namespace could not be entered: that takes CAP_SYS_ADMIN, and CAP_SYS_PTRACE
-    /// for those of other users. There can be more in each of these namespaces.
+    /// Number of processes whose namespace could not be entered. Entering needs CAP_SYS_ADMIN, and
+    /// CAP_SYS_PTRACE for processes of other users. A namespace can have more processes than that.
     pub(super) closed: usize,
-    /// Namespaces for which there was no time.
+    /// Number of namespaces skipped for lack of time.
     pub(super) late: usize,
 }
 
-/// Calls it in each of them, the own one first; `proc` is where the host's procfs is. The thread is in its
-/// own one again at the end, and an error is that it is not.
+/// Calls `visit` in each namespace, starting with the thread's own. `proc` is the host's procfs.
+/// The thread returns to its own namespace at the end.
+///
+/// # Errors
+///
+/// The own namespace could not be visited or re-entered.
 pub(super) fn each(
     proc: &Path,
     mut visit: impl FnMut() -> Result<(), Error>,
@@ -53,7 +56,7 @@ pub(super) fn each(
             left.late += 1;
             continue;
         }
-        // One file at a time: there can be more of them than a process may have open.
+        // One open file at a time: there can be more namespaces than file descriptors.
         let Some(space) = processes.iter().find_map(|path| open(path, inode)) else {
             // Its processes have ended.
             continue;
@@ -61,7 +64,7 @@ pub(super) fn each(
         match enter(&space) {
             Ok(()) => {
                 entered = true;
-                // One that goes away meanwhile costs only what was in it.
+                // If a namespace disappears meanwhile, only its own sockets are lost.
                 if let Err(error) = visit() {
                     tracing::debug!(%error, "a network namespace");
                 }
@@ -72,25 +75,25 @@ pub(super) fn each(
             }
         }
     }
-    // Without CAP_SYS_ADMIN the thread enters none, and may not enter its own one either.
+    // Without CAP_SYS_ADMIN the thread cannot enter any namespace, not even its own again.
     if entered {
         enter(&own).context(OWN)?;
     }
     Ok(left)
 }
 
-/// The namespace of a process, if it is still this one.
+/// Opens the namespace of a process, if it still has this inode.
 fn open(path: &Path, inode: u64) -> Option<File> {
     let space = File::open(path).ok()?;
     let same = space.metadata().is_ok_and(|file| file.ino() == inode);
     same.then_some(space)
 }
 
-/// The namespaces of all processes, but for the own one.
+/// The namespaces of all processes, except the thread's own.
 struct Spaces {
-    /// By inode: files of the first processes that are in it.
+    /// Files of the first processes in each namespace, by inode.
     found: HashMap<u64, Vec<PathBuf>>,
-    /// Processes of which the file may not be read.
+    /// Number of processes whose file may not be read.
     closed: usize,
 }
 
@@ -106,7 +109,7 @@ impl Spaces {
                 Ok(inode) if inode == own => {}
                 Ok(inode) => {
                     let files = this.found.entry(inode).or_default();
-                    // The first can end, or go elsewhere, before it is looked at.
+                    // The first processes can exit or change namespace before they are visited.
                     if files.len() < TRIES {
                         files.push(path);
                     }

@@ -1,4 +1,4 @@
-//! What is wanted of the file opens, and the object made ready for it.
+//! Options for file events, and preparation of the object.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,28 +13,29 @@ use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 
-/// Which opens are reported. All of it is decided in the kernel.
+/// Which opens are reported. The BPF programs apply all these options.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions<'a> {
-    /// Opens for reading alone, too, whether they make the file or not.
+    /// Include read-only opens, whether or not they create the file.
     pub reads: bool,
-    /// Opens and changes that failed, too.
+    /// Include failed opens and changes.
     pub failures: bool,
-    /// Devices, and what the kernel shows of itself (/proc, /sys and the like), too. Of a file that
-    /// could not be opened only the name is known: below /dev, /proc or /sys.
+    /// Include devices and kernel interfaces (/proc, /sys and similar). A file that could not be
+    /// opened is recognized by its name: below /dev, /proc or /sys.
     pub special: bool,
-    /// Only this path and those below it, as the process sees them. A name that could not be opened
-    /// is compared as it was asked for.
+    /// Only this path and paths below it, as the process sees them. The name of a file that could
+    /// not be opened is compared as the process passed it.
     pub prefix: Option<&'a Path>,
-    /// A record of each open and change; otherwise opens are only counted, and changes not seen.
+    /// Send a record for each open and change. Otherwise opens are only counted, and changes are
+    /// not seen.
     pub stream: bool,
     /// Only processes in the table `followed`.
     pub filter_processes: bool,
-    /// Only groups in the table `wanted_cgroups`.
+    /// Only cgroups in the table `wanted_cgroups`.
     pub filter_cgroups: bool,
-    /// Size of the ring; rounded up to a power of two.
+    /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
-    /// Cgroups that are counted apart.
+    /// Maximum number of cgroup rows.
     pub rows: u32,
 }
 
@@ -54,15 +55,15 @@ impl Default for FileOptions<'_> {
     }
 }
 
-/// The longest prefix that the kernel side compares.
+/// Maximum length of the prefix in the BPF program.
 const PREFIX_MAX: usize = types::file_prefix::PREFIX_BYTES.0 as usize - 1;
 
 impl FileOptions<'_> {
-    /// The prefix without slashes at its end; empty for all.
+    /// Returns the prefix without trailing slashes; empty for all paths.
     ///
     /// # Errors
     ///
-    /// It cannot be compared: it is not absolute, or too long.
+    /// The prefix is not absolute, or too long.
     pub fn prefix_bytes(&self) -> Result<Vec<u8>, Error> {
         let Some(path) = self.prefix else {
             return Ok(Vec::new());
@@ -84,8 +85,7 @@ impl FileOptions<'_> {
     }
 }
 
-/// Opens the object with the programs of `targets`, and sets everything that is set before it is
-/// loaded.
+/// Opens the object with the programs of `targets`, and applies all settings before it is loaded.
 pub(super) fn open(
     facts: &Facts,
     options: &FileOptions<'_>,
@@ -136,7 +136,7 @@ fn set(rodata: &mut types::rodata, facts: &Facts, options: &FileOptions<'_>, pre
         *to = byte as _;
     }
     rodata.path_prefix_length = prefix.len() as u32;
-    // In a pid namespace this number is that of another process.
+    // In a pid namespace the kernel uses another pid for the agent.
     if !facts.pid_namespace {
         rodata.agent_pid = std::process::id() as i32;
     }

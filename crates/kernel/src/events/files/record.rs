@@ -1,4 +1,4 @@
-//! The records of what happens to files.
+//! Records of file events.
 
 use std::mem::size_of;
 
@@ -9,7 +9,7 @@ use crate::events::RawEvent;
 use crate::events::record::owner_of;
 use crate::skel::files::types;
 
-/// Reads a record of the ring; `None` when it is none of ours.
+/// Parses a ring buffer record; `None` if it is not valid.
 pub(in crate::events) fn parse(bytes: &[u8]) -> Option<RawEvent> {
     use types::event_kind as kind;
     let head = abi::plain::<types::event_head>(bytes)?;
@@ -99,7 +99,7 @@ mod tests {
         bytes.extend(42_u32.to_ne_bytes()); // pid
         bytes.extend(0_u32.to_ne_bytes());
         bytes.extend(*b"cat\0\0\0\0\0\0\0\0\0\0\0\0\0");
-        bytes.extend([0; 16]); // its leader did it
+        bytes.extend([0; 16]); // the leader acted
         bytes
     }
 

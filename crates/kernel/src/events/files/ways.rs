@@ -1,4 +1,4 @@
-//! The ways to see file opens: what each attaches, and the words for it.
+//! The ways to see file opens: what each attaches, and its status.
 
 use libbpf_rs::{Link, ProgramMut};
 use noctule_model::{Feature, FeatureId};
@@ -10,8 +10,8 @@ use crate::tracefs::{self, Tracefs};
 
 pub(super) const FEATURE: FeatureId = FeatureId::FileOpens;
 
-/// Functions at which changes of names and modes are seen, with their programs: the first of each two
-/// has the mount, the second the result.
+/// Functions at which changes of names and modes are seen, with their programs. The first function
+/// of each pair has the mount, the second the result.
 const CHANGES: [(&str, &str); 12] = [
     ("path_unlink", "security_path_unlink()"),
     ("unlink_file", "vfs_unlink()"),
@@ -27,7 +27,11 @@ const CHANGES: [(&str, &str); 12] = [
     ("chmod_file", "notify_change()"),
 ];
 
-/// What is attached for changes; an error names what this kernel does not have.
+/// Returns the targets for changes.
+///
+/// # Errors
+///
+/// The kernel lacks one of the functions.
 pub(super) fn changes(facts: &Facts) -> Result<Vec<Target>, Error> {
     if let Some((_, missing)) = CHANGES.iter().find(|(_, hook)| !facts.hooks.contains(hook)) {
         let words = format!("this kernel does not have {missing} (CONFIG_SECURITY_PATH)");
@@ -40,7 +44,7 @@ pub(super) fn changes(facts: &Facts) -> Result<Vec<Target>, Error> {
     Ok(CHANGES.iter().map(target).collect())
 }
 
-/// The status where they are seen.
+/// Returns the status if changes are seen.
 pub(super) fn changes_seen() -> Feature {
     Feature::on(
         FeatureId::FileChanges,
@@ -48,12 +52,12 @@ pub(super) fn changes_seen() -> Feature {
     )
 }
 
-/// The status where they are not.
+/// Returns the status if changes are not seen.
 pub(super) fn changes_missing(error: &Error) -> Feature {
     Feature::off(FeatureId::FileChanges, in_full(error))
 }
 
-/// The status where nobody would read them.
+/// Returns the status if nothing would read the changes.
 pub(super) fn changes_not_kept() -> Feature {
     Feature::off(
         FeatureId::FileChanges,
@@ -62,7 +66,7 @@ pub(super) fn changes_not_kept() -> Feature {
     .mended_by("keep events in a file or on a tape, or watch with noctule events --kind file")
 }
 
-/// One program, and the tracepoint that it is attached to unless its section names its hook.
+/// A program, and its tracepoint unless the section names the hook.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) program: &'static str,
@@ -80,7 +84,7 @@ impl Target {
     }
 }
 
-/// System calls that open files. arm64 has only the first two, Linux before 5.6 no openat2.
+/// System calls that open files. arm64 has only the first two. Linux before 5.6 lacks openat2.
 const SYSTEM_CALLS: [(&str, &str); 4] = [
     ("openat_exit", "sys_exit_openat"),
     ("openat2_exit", "sys_exit_openat2"),
@@ -88,7 +92,11 @@ const SYSTEM_CALLS: [(&str, &str); 4] = [
     ("creat_exit", "sys_exit_creat"),
 ];
 
-/// What the way attaches here. Fails when the kernel does not have it, or does not show that.
+/// Returns the targets of a way on this kernel.
+///
+/// # Errors
+///
+/// The kernel lacks the function or the tracepoints.
 pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     if way.hook.ends_with("()") {
         if !facts.hooks.contains(way.hook) {
@@ -121,7 +129,7 @@ pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     Ok(targets)
 }
 
-/// The status when none does.
+/// Returns the status if no way works.
 pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     let problems: Vec<String> = problems.iter().map(|(way, e)| described(way, e)).collect();
     let mend = match facts.tracefs {
@@ -135,8 +143,8 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
     .mended_by(mend)
 }
 
-/// Who opens is asked of the current thread, which programs have without its type before 5.11; a
-/// kernel without task storage (5.13) is taken for one of those.
+/// Returns the status for kernels before 5.11, which lack bpf_get_current_task_btf(). A kernel
+/// without task storage (5.13) is treated as such a kernel.
 pub(super) fn too_old() -> Feature {
     Feature::off(
         FEATURE,
