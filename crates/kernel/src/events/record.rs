@@ -1,4 +1,4 @@
-//! Records of the ring as events of the model.
+//! Converts ring buffer records to events of the model.
 
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -59,7 +59,7 @@ const _: () = {
     assert!(abi::EVENT_UDP_FLOW.0 == 18);
     assert!(abi::EVENT_PROCESS_EXEC_FAILED.0 == 19);
     assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
-    // Each object has the head from its own BTF.
+    // Each object has its own type of the header, from its BTF.
     assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
 };
 
@@ -87,12 +87,12 @@ mod layout {
     unsafe impl Plain for tcp::socket_sample {}
 }
 
-/// One event, before anything is named.
+/// An event before names are resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawEvent {
     /// `CLOCK_BOOTTIME`, nanoseconds.
     pub time_ns: u64,
-    /// Whose it is; `None` when that is not known.
+    /// The process that owns the event; `None` if unknown.
     pub process: Option<RawProcess>,
     /// What happened.
     pub what: What,
@@ -101,18 +101,18 @@ pub struct RawEvent {
 /// The process of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawProcess {
-    /// Who it is.
+    /// Its identity.
     pub id: ProcessId,
-    /// Its group.
+    /// Its cgroup.
     pub cgroup: CgroupId,
-    /// Its command name: that of its leader.
+    /// The command name of its leader.
     pub comm: Comm,
-    /// The name of the thread that acted, where that is not the leader.
+    /// The name of the thread that acted, if it is not the leader.
     pub thread: Option<Comm>,
 }
 
 impl RawEvent {
-    /// Reads a record; `None` when it is none of ours.
+    /// Parses a record; `None` if it is not valid.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let head: process::event_head = plain(bytes)?;
         let what = match process::event_kind(head.kind) {
@@ -138,7 +138,7 @@ impl RawEvent {
     }
 }
 
-/// `names`: of the leader, and of the thread that acted if it is another.
+/// Returns the owner. `names`: of the leader, and of the thread that acted if it is another one.
 pub(super) fn owner_of(
     pid: u32,
     start_ns: u64,
@@ -170,7 +170,7 @@ fn exec(bytes: &[u8]) -> Option<What> {
     let (args, rest) = rest.split_at_checked(record.args_length as usize)?;
     let directory = rest.get(..record.directory_length as usize)?;
     let mut args: Vec<Vec<u8>> = args.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
-    // Behind the last NUL there is nothing; without one the last argument was cut off.
+    // After the last NUL there is nothing. Without a NUL the last argument was truncated.
     if args.last().is_some_and(Vec::is_empty) {
         args.pop();
     }
@@ -203,7 +203,7 @@ fn exec_failed(bytes: &[u8]) -> Option<What> {
     })
 }
 
-/// A path that begins at a descriptor, as the kernel calls it in `AT_EXECFN`.
+/// Returns a path relative to a descriptor, in the kernel's notation for `AT_EXECFN`.
 fn from_descriptor(descriptor: i32, path: &[u8]) -> Vec<u8> {
     let at_cwd = descriptor == process::exec_directory::EXEC_AT_CWD.0 as i32;
     match path {
@@ -229,10 +229,10 @@ fn exit(bytes: &[u8]) -> Option<What> {
     })
 }
 
-/// In a status of wait(2).
+/// Bit in the status of wait(2).
 const CORE_DUMPED: u32 = 0x80;
 
-/// As wait(2) encodes it: the signal in the low 7 bits, else the code above them.
+/// Decodes a status of wait(2): the signal in the low 7 bits, or the exit code above them.
 fn exit_status(status: u32) -> ExitStatus {
     match (status & 0x7f) as u8 {
         0 => ExitStatus::Code((status >> 8) as u8),
@@ -354,7 +354,7 @@ fn closed_here(flags: u32) -> Option<bool> {
 fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
     let local = SocketAddr::new(address(ends.family, &ends.local), ends.local_port);
     let peer = peer(ends.family, &ends.peer, ends.peer_port);
-    // Of one whose end is reported late the kernel does not have it any more.
+    // For an end that is reported late, the kernel no longer has the peer.
     let has_peer = peer.port() != 0 || !peer.ip().to_canonical().is_unspecified();
     Socket {
         id,
@@ -365,7 +365,7 @@ fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
     }
 }
 
-/// The other end; its port is in network order.
+/// Returns the address of the peer. `port` is in network byte order.
 pub(super) fn peer(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
     SocketAddr::new(address(family, bytes), u16::from_be(port))
 }
@@ -378,7 +378,7 @@ pub(super) fn address(family: u16, bytes: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// A socket that a look lists.
+/// Parses a socket listed by a scan.
 pub(super) fn socket(bytes: &[u8]) -> Option<SocketSample> {
     use tcp::socket_flag as flag;
     let sample: tcp::socket_sample = plain(bytes)?;
@@ -413,7 +413,7 @@ mod tests {
 
     use super::*;
 
-    /// A failure of connecting as the kernel side reports it: its duration, and where it went to.
+    /// Creates a failed connect with this duration and peer, as the BPF program reports it.
     fn failure(duration_ns: u64, peer: [u8; 4], port: u16) -> What {
         let mut record = vec![0; size_of::<tcp::tcp_event>()];
         let mut fill = |at: usize, bytes: &[u8]| record[at..][..bytes.len()].copy_from_slice(bytes);
@@ -439,11 +439,11 @@ mod tests {
     fn what_is_not_known_of_a_failure_is_absent() {
         let cases = [
             (7, [10, 0, 0, 1], 80, Some(7), Some("10.0.0.1:80")),
-            // It began before the agent.
+            // The connect began before the agent started.
             (0, [10, 0, 0, 1], 80, None, Some("10.0.0.1:80")),
-            // There is no port 0, and it can be asked for.
+            // Nothing listens on port 0, but a process can try to connect to it.
             (7, [127, 0, 0, 1], 0, Some(7), Some("127.0.0.1:0")),
-            // It is found when the socket is gone.
+            // The failure was detected after the socket was gone.
             (0, [0; 4], 0, None, None),
         ];
         for (lasted, address, port, duration, to) in cases {

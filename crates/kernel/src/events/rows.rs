@@ -1,4 +1,4 @@
-//! What is counted by cgroup and destination.
+//! Counts by cgroup and destination.
 
 use std::net::SocketAddr;
 
@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::skel::tcp::{TcpSkel, types as tcp};
 use crate::table::entries;
 
-/// What happened to the processes of a cgroup (`struct process_row`).
+/// Process event counts of a cgroup (`struct process_row`).
 pub type ProcessCounts = crate::skel::lifecycle::types::process_row;
-/// What happened to the sockets of a cgroup (`struct tcp_row`).
+/// TCP counts of a cgroup (`struct tcp_row`).
 pub type TcpCounts = tcp::tcp_row;
-/// How long connecting took (`struct connect_times`), in the buckets of
+/// Histogram of the time to connect (`struct connect_times`), in the buckets of
 /// [`noctule_model::Histogram`], modulo 2^32.
 pub type ConnectTimes = tcp::connect_times;
 
@@ -35,7 +35,7 @@ unsafe impl Plain for tcp::destination_key {}
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for tcp::destination_row {}
 
-/// The rows of a table by cgroup, and the overflow as the row of none.
+/// Returns the rows of a table by cgroup, and the overflow row as `None`.
 pub(super) fn by_cgroup<T: Plain>(
     table: &impl MapCore,
     overflow: Option<T>,
@@ -48,12 +48,12 @@ pub(super) fn by_cgroup<T: Plain>(
     Ok(named.chain(overflow.map(|row| (None, row))).collect())
 }
 
-/// The row of a table, which is taken out. Before Linux 5.14 reading and taking out are two steps.
+/// Removes and returns a row. Before Linux 5.14 this takes two steps.
 pub(super) fn take<T: Plain>(table: &impl MapCore, key: &[u8]) -> Option<T> {
     take_bytes(table, key).and_then(|bytes| plain(&bytes))
 }
 
-/// The same, as it stands there.
+/// Like [`take`], but returns the bytes.
 pub(super) fn take_bytes(table: &impl MapCore, key: &[u8]) -> Option<Vec<u8>> {
     let row = table.lookup_and_delete(key).or_else(|_| {
         let row = table.lookup(key, MapFlags::ANY);
@@ -62,24 +62,24 @@ pub(super) fn take_bytes(table: &impl MapCore, key: &[u8]) -> Option<Vec<u8>> {
     row.ok().flatten()
 }
 
-/// What is counted of one cgroup; `None` for what has no row.
+/// All counts of one cgroup; `None` if it has no row.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupCounts {
-    /// Of its processes.
+    /// Process events.
     pub processes: Option<ProcessCounts>,
-    /// Of its sockets.
+    /// TCP.
     pub tcp: Option<TcpCounts>,
-    /// Of its connecting.
+    /// Time to connect.
     pub connect_times: Option<ConnectTimes>,
 }
 
-/// What a cgroup had to do with one destination (`struct destination_row`).
+/// Traffic of a cgroup with one destination (`struct destination_row`).
 #[derive(Clone, Debug)]
 pub struct DestinationCounts {
     key: Vec<u8>,
-    /// The group; `None` for all that found no room.
+    /// The cgroup; `None` for the overflow row.
     pub cgroup: Option<CgroupId>,
-    /// The other end; `None` for those of the group that found no room.
+    /// The peer; `None` for the cgroup's other destinations, which did not fit into the table.
     pub destination: Option<SocketAddr>,
     /// The counts.
     pub counts: tcp::destination_row,
@@ -90,7 +90,7 @@ impl DestinationCounts {
         &self.key
     }
 
-    /// Of the same, these.
+    /// Returns a copy with other counts.
     pub(super) fn with(&self, counts: tcp::destination_row) -> Self {
         Self {
             counts,

@@ -1,4 +1,4 @@
-//! Loading and attaching the object tcp.
+//! Loads and attaches the object tcp.
 
 use std::cell::Cell;
 use std::os::fd::AsFd as _;
@@ -17,20 +17,20 @@ use crate::settings::configure;
 use crate::skel::lifecycle::LifecycleSkel;
 use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 
-/// How the open sockets are read.
+/// How open sockets are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// By the iterator of socket storage.
+    /// By the iterator over socket storage.
     Storage,
-    /// By the iterator of a table of our own, where that of socket storage can crash the kernel.
+    /// By the iterator over our own table, if the one over socket storage can crash the kernel.
     Table,
-    /// By the iterator of TCP, in each network namespace that has a process, where the kernel refuses
+    /// By the TCP iterator, in each network namespace that has a process, if the kernel rejects
     /// iterators over maps.
     Walk,
 }
 
 impl Look {
-    /// The best way that the facts allow, and what remains where the kernel refuses it.
+    /// Returns the best way according to the facts, and the fallback if the kernel rejects it.
     fn ever_less(facts: &Facts) -> [Self; 2] {
         let best = match facts.socket_storage_iterates {
             true => Self::Storage,
@@ -39,21 +39,22 @@ impl Look {
         [best, Self::Walk]
     }
 
-    /// Whether each open socket is found.
+    /// Whether every open socket is found.
     pub(super) fn is_complete(self) -> bool {
         self != Self::Walk
     }
 }
 
-/// The programs that a kernel may refuse.
+/// The programs that a kernel may reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parts {
-    /// Those at calls.
+    /// Programs at connect and accept.
     calls: bool,
     look: Look,
 }
 
-/// The object tcp, with as much of it as the kernel takes. `None` where this kernel cannot have it.
+/// Loads as much of the object as the kernel accepts. Returns `None` if TCP is not wanted or this
+/// kernel does not support it.
 pub(super) fn load(
     facts: &Facts,
     wanted: &EventsWanted,
@@ -93,7 +94,7 @@ fn most_that_works<T>(
                     };
                 }
                 Err(error) if !with_calls => _ = refused.get_or_insert(error),
-                // Its first word, if it takes the rest without.
+                // Only the first error, and only if the rest loads without the programs.
                 Err(error) if calls.is_ok() => calls = Err(error),
                 Err(_) => {}
             }
@@ -112,14 +113,14 @@ pub(super) type LoadedTcp = Loaded<TcpSkel<'static>>;
 
 pub(super) struct Loaded<T> {
     tcp: Result<T, Error>,
-    /// Whether the programs at calls are loaded.
+    /// Whether the programs at connect and accept are loaded.
     calls: Result<(), Error>,
     look: Look,
-    /// Why the open sockets are read in a worse way than they could be.
+    /// Why the open sockets are not read in the best way.
     refused: Option<Error>,
 }
 
-/// Why TCP cannot be watched here.
+/// Returns why TCP cannot be counted on this kernel.
 fn tcp_impossible(facts: &Facts) -> Option<&'static str> {
     if !facts.hooks.contains("inet_sock_set_state") {
         return Some("this kernel has no inet_sock_set_state");
@@ -129,7 +130,7 @@ fn tcp_impossible(facts: &Facts) -> Option<&'static str> {
     )
 }
 
-/// Attaches what concerns TCP; whatever fails turns off only that.
+/// Attaches everything for TCP. A failure turns off only TCP.
 pub(super) fn sockets(
     facts: &Facts,
     wanted: &EventsWanted,
@@ -170,7 +171,8 @@ pub(super) fn sockets(
     }
 }
 
-/// Attaches it. Some kernels load programs that they do not attach: then as much as they do.
+/// Attaches the object. Some kernels load programs that they do not attach. In that case attaches
+/// as much as possible.
 fn attach_most(
     loaded: LoadedTcp,
     facts: &Facts,
@@ -217,10 +219,10 @@ fn attach_most(
     }
 }
 
-/// Functions that show what no change of a socket's state shows.
+/// Kernel functions whose programs see what no state change shows.
 const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
 
-/// The one that is not there without IPv6, or is in its module.
+/// Kernel function that is missing without IPv6, or is in the IPv6 module.
 const V6_CONNECT: &str = "tcp_v6_connect()";
 
 fn calls_are_there(facts: &Facts) -> Result<(), Error> {
@@ -258,7 +260,7 @@ fn calls_missing(error: &Error) -> Feature {
     )
 }
 
-/// The status on looking at the sockets that are there.
+/// Returns the status of reading open sockets.
 fn listed(look: Look, refused: Option<&Error>) -> Feature {
     let id = FeatureId::TcpSockets;
     let why = refused.map_or_else(String::new, Error::chain);
@@ -281,7 +283,7 @@ fn listed(look: Look, refused: Option<&Error>) -> Feature {
     }
 }
 
-/// The status on what was sent again, by what could be attached.
+/// Returns the status of retransmissions, depending on the attached programs.
 fn retransmits(
     facts: &Facts,
     segments: Result<(), String>,
@@ -373,8 +375,8 @@ fn load_tcp(
     open.load().context("loading the BPF object tcp")
 }
 
-/// The iterator of TCP, where there is one: without it sockets that are in no file are not found at the
-/// start.
+/// Attaches the TCP iterator, if there is one. Without it, sockets that are in no file are not
+/// found at the start.
 fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
     let link = program.attach();
     link.inspect_err(|error| tracing::debug!(%error, "no iterator of TCP"))
@@ -387,7 +389,8 @@ fn attach_tcp(
     facts: &Facts,
 ) -> Result<(Sockets, Feature), Error> {
     let progs = &tcp.progs;
-    // Calls first: without them a connection that comes in would wait for somebody to accept it.
+    // The programs at connect and accept first. Otherwise an incoming connection would wait for an
+    // accept that is not seen.
     let mut links = Vec::new();
     if calls {
         let v6 = facts.hooks.contains(V6_CONNECT);
@@ -401,7 +404,7 @@ fn attach_tcp(
     }
     let state = progs.inet_sock_set_state.attach();
     links.push(state.context("attaching to inet_sock_set_state")?);
-    // The kernel runs them in the order in which they were attached.
+    // The kernel runs programs in the order in which they were attached.
     if facts.tracepoints_preempt {
         let state = progs.set_state_again.attach();
         links.push(state.context("attaching to inet_sock_set_state again")?);
@@ -459,7 +462,7 @@ mod tests {
         Error::new(ErrorKind::Kernel, part)
     }
 
-    /// What a kernel takes that refuses some parts, and the tries.
+    /// Simulates a kernel that rejects some parts, and returns the attempts and the result.
     fn taken(calls_are_there: bool, refuses: impl Fn(Parts) -> bool) -> (Vec<Parts>, Loaded<()>) {
         let calls = match calls_are_there {
             true => Ok(()),

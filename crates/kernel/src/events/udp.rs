@@ -1,4 +1,4 @@
-//! UDP: questions to DNS servers with their answers, and what sockets exchange with each peer.
+//! UDP: DNS queries with their answers, and traffic of sockets with each peer.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,34 +25,35 @@ pub(super) mod unread;
 
 use unread::Unread;
 
-/// What is wanted of UDP.
+/// Which UDP events are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpOptions {
-    /// Questions to DNS servers.
+    /// DNS queries.
     pub dns: bool,
-    /// What sockets exchange.
+    /// Flows: traffic of a socket with a peer.
     pub flows: bool,
     /// Only processes in the table `followed`.
     pub filter_processes: bool,
-    /// Only groups in the table `wanted_cgroups`.
+    /// Only cgroups in the table `wanted_cgroups`.
     pub filter_cgroups: bool,
-    /// Size of the ring; rounded up to a power of two.
+    /// Size of the ring buffer, rounded up to a power of two.
     pub ring_bytes: u32,
 }
 
-/// Questions that wait for an answer at most, and flows that are open.
+/// Maximum number of pending questions, and of open flows.
 const QUESTIONS: u32 = 4096;
 const FLOWS: u32 = 16_384;
 
-/// After this time without another attempt a question has no answer: libc tries again after 5 s.
+/// A question without an answer or another attempt in this time is unanswered: libc retries after 5
+/// s.
 const PATIENCE_NS: u64 = 6_000_000_000;
 
-/// A flow without a packet for this time has ended.
+/// A flow without packets for this time has ended.
 const IDLE_NS: u64 = 30_000_000_000;
 
 const FEATURE: FeatureId = FeatureId::UdpEvents;
 
-/// Programs and the functions that they are attached to. Without the last two IPv6 is missing.
+/// Programs and their functions. Without the last two, IPv6 is missing.
 const PROGRAMS: [(&str, &str); 5] = [
     ("send_4", "ip_send_skb()"),
     ("take_packet", "skb_consume_udp()"),
@@ -61,16 +62,16 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("close_6", "udpv6_destroy_sock()"),
 ];
 
-/// What was taken from the ring.
+/// Records read from the ring buffer.
 #[derive(Default)]
 struct Records {
     events: Vec<RawEvent>,
     unread: Unread,
 }
 
-/// The attached programs with their ring and their tables. Dropping it detaches them.
+/// The attached programs with their ring buffer and tables. Dropping it detaches them.
 pub struct UdpEvents {
-    // Links come first: they must be gone before the object that they hold.
+    // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
     records: Rc<RefCell<Records>>,
@@ -79,14 +80,14 @@ pub struct UdpEvents {
 }
 
 impl UdpEvents {
-    /// Loads and attaches, and says whether that works. Without `shared` the tables of the filters
+    /// Loads and attaches the programs, and returns the status. Without `shared` the filter tables
     /// are empty.
     pub fn load(
         facts: &Facts,
         options: &UdpOptions,
         shared: Option<SharedMaps<'_>>,
     ) -> (Option<Self>, Feature) {
-        // Without flows nobody asks when a socket is closed.
+        // The programs at close are needed only for flows.
         let (there, missing): (Vec<_>, Vec<_>) = PROGRAMS
             .iter()
             .filter(|(program, _)| options.flows || !program.starts_with("close"))
@@ -152,8 +153,8 @@ impl UdpEvents {
         })
     }
 
-    /// The records since the last call, in the order of the ring; then questions whose answers could
-    /// not be read.
+    /// Returns the records since the last call, in the order of the ring buffer, followed by
+    /// questions whose answers could not be read.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring.consume().context("the ring of UDP")?;
         let mut records = self.records.borrow_mut();
@@ -173,7 +174,7 @@ impl UdpEvents {
         });
         let mut events = Vec::new();
         for (time_ns, key) in unread.answered(waiting.collect()) {
-            // It may have been answered since, and its number given to another.
+            // The question may have been answered meanwhile, and its id reused.
             let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
@@ -187,24 +188,24 @@ impl UdpEvents {
         Ok(events)
     }
 
-    /// Readable when there is something in the ring.
+    /// Returns a descriptor that becomes readable when there are records.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Questions that got no answer, and flows that have ended. `now_ns`: `CLOCK_BOOTTIME`.
+    /// Returns the unanswered questions and ended flows. `now_ns`: `CLOCK_BOOTTIME`.
     pub fn ended(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
         self.take(now_ns, now_ns)
     }
 
-    /// The same of all questions and flows that are there, for the end.
+    /// Returns all remaining questions and flows, at the end of the agent.
     pub fn rest(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
         self.take(now_ns, u64::MAX)
     }
 
-    /// Those that have ended if it were `until_ns`.
+    /// Returns the questions and flows that have ended by `until_ns`.
     fn take(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
-        // Before the questions: what could not be read may be their answer.
+        // Before the questions, because an unreadable packet may be an answer.
         self.ring.consume().context("the ring of UDP")?;
         let mut ended = self.unanswered(now_ns, until_ns)?;
         ended.extend(self.flows(now_ns, until_ns)?);
@@ -221,7 +222,7 @@ impl UdpEvents {
             if !abi::plain(value).as_ref().is_some_and(gone) {
                 continue;
             }
-            // It may have been answered since, or asked again.
+            // The question may have been answered or repeated meanwhile.
             let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
@@ -237,7 +238,7 @@ impl UdpEvents {
 
     fn flows(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
         let idle = |flow: &types::udp_flow| flow.head.time.saturating_add(IDLE_NS) <= until_ns;
-        // Before the flows: one that another socket begins after that has another number.
+        // Before the flows: a new flow of a later socket has another cookie.
         let closed = self.take_closed()?;
         let flows = &self.skel.maps.flows;
         let mut ended = Vec::new();
@@ -247,7 +248,7 @@ impl UdpEvents {
             if end.is_none() && !abi::plain(value).as_ref().is_some_and(idle) {
                 continue;
             }
-            // With the packets since.
+            // Includes the packets that arrived meanwhile.
             let Some(taken) = rows::take_bytes(flows, key) else {
                 continue;
             };
@@ -261,7 +262,7 @@ impl UdpEvents {
         Ok(ended)
     }
 
-    /// The sockets that were closed, with the time.
+    /// Removes and returns the closed sockets, with the time.
     fn take_closed(&self) -> Result<HashMap<[u8; 8], u64>, Error> {
         let table = &self.skel.maps.closed;
         let mut closed = HashMap::new();
@@ -274,7 +275,7 @@ impl UdpEvents {
         Ok(closed)
     }
 
-    /// Records of the event of this name that found no room.
+    /// Returns the number of dropped records of the event with this name.
     pub fn lost(&self, name: &str) -> u64 {
         let kind = super::record::NAMES.iter().position(|known| *known == name);
         let bss = self.skel.maps.bss_data.as_deref();
@@ -282,7 +283,7 @@ impl UdpEvents {
         lost.unwrap_or(0)
     }
 
-    /// The programs, for measuring what they cost.
+    /// Returns the programs, for measuring their cost.
     pub fn programs(&self) -> Vec<ProgramHandle> {
         let all = self.skel.object().progs().filter_map(|program| {
             let name = self.programs.iter().find(|name| program.name() == **name)?;
@@ -292,7 +293,7 @@ impl UdpEvents {
     }
 }
 
-/// False when there is a new one by now, or no room.
+/// Puts an entry back. Returns false if there is a new one meanwhile, or the table is full.
 fn put_back(table: &impl MapCore, key: &[u8], value: &[u8]) -> bool {
     table.update(key, value, MapFlags::NO_EXIST).is_ok()
 }

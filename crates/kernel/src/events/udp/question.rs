@@ -1,11 +1,12 @@
-//! The question of a DNS packet: RFC 1035, 4.1.2.
+//! Parses the question of a DNS packet: RFC 1035, 4.1.2.
 
 use noctule_model::DnsQuestion;
 
-/// Longest part of a name between two dots.
+/// Maximum length of a label.
 const LABEL: u8 = 63;
 
-/// Reads the name and the type. A name that ends before its end, or points elsewhere, is marked.
+/// Parses the name and the type. A name that is incomplete or contains a pointer is marked as
+/// truncated.
 pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
     let mut name = Vec::new();
     let mut rest = bytes;
@@ -20,7 +21,7 @@ pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
             Some(_) | None => break None,
         }
     };
-    // The root alone has no label.
+    // The root domain has no label.
     if name.is_empty() && kind.is_some() {
         name.push(b'.');
     }
@@ -31,7 +32,7 @@ pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
     }
 }
 
-/// A dot in a label is written as in zone files, and so is the backslash that this takes.
+/// Appends a label. A dot or backslash in it is escaped, as in zone files.
 fn push(name: &mut Vec<u8>, label: &[u8]) {
     if !name.is_empty() {
         name.push(b'.');
@@ -60,11 +61,11 @@ mod tests {
             (b"\0\0\x02\0\x01", b".", 2, false),
             (b"\x03a.b\x01\xff\0\0\x01\0\x01", b"a\\.b.\xff", 1, false),
             (b"\x03a\\b\0\0\x01\0\x01", b"a\\\\b", 1, false),
-            // Cut off in a label, before the type, and at once.
+            // Truncated within a label, before the type, and empty.
             (b"\x07exam", b"exam", 0, true),
             (b"\x01a\0\0", b"a", 0, true),
             (b"", b"", 0, true),
-            // A pointer, which no question has.
+            // A pointer, which questions do not contain.
             (b"\x01a\xc0\x0c\0\x01\0\x01", b"a", 0, true),
         ];
         for (bytes, name, kind, truncated) in cases {
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_read() {
-        // Every length of a first label, with too few bytes and with enough.
+        // Every length of a first label, with too few and with enough bytes.
         for first in 0..=u8::MAX {
             for length in [0, 5, 259] {
                 let bytes = [&[first][..], &vec![first; length]].concat();

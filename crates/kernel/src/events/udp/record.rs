@@ -1,4 +1,4 @@
-//! Records of UDP as events of the model.
+//! Converts UDP records to events of the model.
 
 use noctule_model::{DnsAnswer, DnsQuery, Socket, UdpFlow, What};
 
@@ -19,8 +19,8 @@ mod layout {
     unsafe impl Plain for types::udp_flow {}
 }
 
-/// Reads a record of the ring; `None` when it is no event, or none of ours. One of a packet that could
-/// not be read is noted.
+/// Parses a ring buffer record; `None` if it is not an event or not valid. An unreadable packet is
+/// recorded in `unread`.
 pub(in crate::events) fn parse(bytes: &[u8], unread: &mut Unread) -> Option<RawEvent> {
     let query = abi::plain::<types::dns_query>(bytes)?;
     if query.head.kind != types::event_kind::EVENT_DNS_QUERY.0 {
@@ -44,7 +44,7 @@ pub(in crate::events) fn parse(bytes: &[u8], unread: &mut Unread) -> Option<RawE
     Some(dns(&query, query.head.time, Some(answer)))
 }
 
-/// A question that got no answer up to now that could be read.
+/// Returns the event of a question without a readable answer so far.
 pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread) -> RawEvent {
     let mut event = dns(query, now_ns, None);
     if let What::DnsQuery(told) = &mut event.what {
@@ -53,7 +53,7 @@ pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread)
     event
 }
 
-/// Of which socket and server it is.
+/// Returns the network namespace, socket and server of a question.
 pub(super) fn ends(query: &types::dns_query) -> Ends {
     let socket = socket(&query.ends);
     (socket.netns_cookie, socket.local, socket.peer)
@@ -74,7 +74,7 @@ fn dns(query: &types::dns_query, time_ns: u64, answer: Option<DnsAnswer>) -> Raw
     }
 }
 
-/// `end_ns`: when its socket was closed, or it was given up.
+/// Returns the event of a flow. `end_ns`: when its socket was closed or the flow timed out.
 pub(super) fn flow(flow: &types::udp_flow, end_ns: u64, closed: bool) -> RawEvent {
     RawEvent {
         time_ns: end_ns,
@@ -85,7 +85,7 @@ pub(super) fn flow(flow: &types::udp_flow, end_ns: u64, closed: bool) -> RawEven
             bytes_received: flow.received,
             packets_sent: flow.packets_sent,
             packets_received: flow.packets_received,
-            // From its first packet to its last.
+            // From the first packet to the last.
             duration_ns: flow.head.time.saturating_sub(flow.since),
             closed,
         }),

@@ -1,12 +1,12 @@
-//! Packets of DNS servers of which nothing could be read: each may have been an answer.
+//! Packets from DNS servers that could not be read. Each may have been an answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// The network namespace, the own end of a socket and a server.
+/// Network namespace, local address of a socket, and server.
 pub(crate) type Ends = (Option<u64>, Option<SocketAddr>, Option<SocketAddr>);
 
-/// Of so many sockets such packets are remembered; the old ones make room.
+/// Maximum number of sockets with such packets. Old ones are evicted.
 const SOCKETS: usize = 4096;
 const OLD_NS: u64 = 60_000_000_000;
 
@@ -14,19 +14,19 @@ const OLD_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct Unread {
     of: HashMap<Ends, Packets>,
-    /// There were more since the last look at the questions.
+    /// Whether there were more since the last check of the questions.
     more: bool,
 }
 
 #[derive(Default)]
 struct Packets {
     last_ns: u64,
-    /// Those that no question has been given yet.
+    /// Packets not assigned to a question yet.
     free: usize,
 }
 
 impl Unread {
-    /// A process took one.
+    /// Records that a process received such a packet.
     pub(super) fn note(&mut self, ends: Ends, time_ns: u64) {
         if self.of.len() >= SOCKETS && !self.of.contains_key(&ends) {
             let new = |packets: &Packets| packets.last_ns.saturating_add(OLD_NS) > time_ns;
@@ -41,7 +41,7 @@ impl Unread {
         self.more = true;
     }
 
-    /// Whether one came after a question was asked.
+    /// Whether such a packet came after a question was sent.
     pub(super) fn may_answer(&self, ends: &Ends, asked_ns: u64) -> bool {
         let packets = self.of.get(ends);
         packets.is_some_and(|packets| asked_ns <= packets.last_ns)
@@ -52,9 +52,9 @@ impl Unread {
         std::mem::take(&mut self.more)
     }
 
-    /// The questions to be ended, of those that wait: of a socket that took a packet for each of them.
-    /// Where there are more questions than packets it is not known which was answered. With each
-    /// the time of the last packet.
+    /// Returns the pending questions that end: those of a socket that received a packet for each of
+    /// its questions. With more questions than packets it is unknown which one was answered. Each
+    /// question is returned with the time of the last packet.
     pub(super) fn answered<K>(&mut self, waiting: Vec<(Ends, u64, K)>) -> Vec<(u64, K)> {
         let mut by_ends: HashMap<Ends, Vec<K>> = HashMap::new();
         for (ends, asked_ns, question) in waiting {
@@ -111,7 +111,7 @@ mod tests {
         assert!(unread.may_answer(&ends(1), 11), "no timeout");
         unread.note(ends(1), 30);
         assert_eq!(unread.answered(waiting()), [(30, "A"), (30, "AAAA")]);
-        // The packets were theirs.
+        // The packets were assigned to those questions.
         unread.note(ends(1), 40);
         assert_eq!(unread.answered(waiting()), []);
     }
