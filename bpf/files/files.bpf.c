@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Files that processes open or fail to open, names that they delete, rename and link, and modes
- * that they change. Opens can be seen in two places, and the loader attaches one of them: the
- * kernel's function that opens files, or the exit of the system calls that open files.
+ * that they change. The loader attaches one of two kinds of programs for opens: at the kernel
+ * function that opens files, or at the exit of the system calls.
  *
  * An open with O_PATH gives no access to the file, only to its location. It is never counted.
  */

@@ -61,10 +61,10 @@ static __always_inline __u64 offset_of(struct cpu_slot *slot, __u64 now)
 
 /*
  * Returns the nanoseconds between sum_exec_runtime and `at` (CLOCK_MONOTONIC), negative if `at` is
- * earlier. The kernel updates sum_exec_runtime at each switch and at each scheduler tick (every 1
- * to 10 ms, or once a second on nohz_full CPUs). rq->clock_task stands still during interrupts and,
- * on kernels with CONFIG_PARAVIRT_TIME_ACCOUNTING, during steal. The offset converts
- * CLOCK_MONOTONIC to rq->clock.
+ * earlier. The kernel updates sum_exec_runtime at each switch and at each scheduler tick: every 1
+ * to 10 ms, or once a second on nohz_full CPUs. The clock rq->clock_task stands still during
+ * interrupts. On kernels with CONFIG_PARAVIRT_TIME_ACCOUNTING it also stands still during steal.
+ * The offset converts CLOCK_MONOTONIC to rq->clock.
  */
 static __always_inline __s64 unaccounted(struct task_struct *task, struct cpu_slot *slot, __u64 at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Events, sent as ring buffer records. A record that does not fit is counted by kind in
- * `lost_events`, and user space puts a gap record into the event stream: the ring buffer itself
+ * `lost_events`, and user space puts a gap record into the event stream. The ring buffer itself
  * does not report losses.
  */
 #ifndef NOCTULE_EVENT_BPF_H

@@ -15,8 +15,8 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type) __weak __ksym;
 /*
  * Kernel type ids of the types that programs pass to bpf_rdonly_cast(). The kernel has no such
  * enum. If the kernel has the cast, user space adds the enum to the reduced copy of the kernel's
- * BTF that is used for CO-RE. bpf_core_type_id_kernel() would return the type id in that copy,
- * which differs from the kernel's.
+ * BTF that is used for CO-RE. The type ids in that copy differ from the kernel's, so
+ * bpf_core_type_id_kernel() would return a wrong one.
  */
 enum kernel_number {
 	NUMBER_TASK_STRUCT = 1,

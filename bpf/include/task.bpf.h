@@ -310,9 +310,10 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 	}
 	/*
 	 * The kernel refuses if another CPU creates storage for this thread at the same moment (the
-	 * task iterator, another agent), or if such a creation was preempted on this CPU. The
-	 * storage then exists, or can be created, at the next attempt. The kernel also refuses many
-	 * creations in a row on one CPU, because an interrupt has to refill its memory.
+	 * task iterator, another agent). It also refuses if such a creation was preempted on this
+	 * CPU. The storage then exists, or can be created, at the next attempt. The kernel also
+	 * refuses many creations in a row on one CPU, because an interrupt has to refill its
+	 * memory.
 	 */
 	for (int i = 0; i < 3 && unlikely(!account); i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

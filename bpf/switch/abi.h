@@ -33,8 +33,8 @@ enum sample_flag {
 };
 
 /*
- * One of: a thread, with its counters since it was last read or settled; the carried sums of a
- * process; an ended process, with its counters that were not read yet.
+ * A record of one of three kinds: a thread, with its counters since it was last read or settled;
+ * the carried sums of a process; an ended process, with its unread counters.
  */
 struct task_sample {
 	__u32 pid;
@@ -46,7 +46,7 @@ struct task_sample {
 	__u32 cpu;
 	/*
 	 * For carried sums: low half of the moment of the last snapshot during which they grew. For
-	 * an ended process: that of the snapshot in progress, or 0.
+	 * an ended process: low half of the moment of the snapshot in progress, or 0.
 	 */
 	__u32 later_than;
 	/* For carried sums: whether the process is on the list. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Account: the culprits of waits. When a wait ends, each part of it is charged to the group that
- * had the CPU at that time, or to interrupts and the host, which took the CPU from that group.
+ * had the CPU at that time. Interrupt and steal time is charged separately, because it was taken
+ * from that group.
  */
 #ifndef NOCTULE_BLAME_BPF_H
 #define NOCTULE_BLAME_BPF_H
@@ -228,7 +229,7 @@ static __always_inline enum counter wait_counter(__u64 victim, __u64 culprit)
 static __always_inline __u64 portion(__u64 value, __u64 part, __u64 whole)
 {
 	__u32 bit = highest_bit(whole | 1);
-	/* Keeps the product below 2^64. It is 0 if no shift is needed, without a branch. */
+	/* Keeps the product below 2^64. The shift is 0 if none is needed; there is no branch. */
 	__u32 shift = (bit >> 5) * (bit - 31);
 
 	/* A division by 0 is safe in BPF: the result is 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Settling: when a thread ends or changes its cgroup, its counters are added to the row of that
- * cgroup and to its process, so that both sums stay complete. Otherwise a switch does not write
+ * cgroup and to its process. Both sums therefore stay complete. Otherwise a switch does not write
  * shared data.
  */
 #ifndef NOCTULE_SETTLE_BPF_H
@@ -112,8 +112,9 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 
 /*
  * Subtracts the usage after the moment of the snapshot. The result is negative if the account is
- * younger than the moment or was settled since, or if the time includes interrupts and steal, which
- * the kernel charges to no task. User space reads a negative value as 0.
+ * younger than the moment, or was settled since. It is also negative if the time includes
+ * interrupts and steal, which the kernel charges to no task. User space reads a negative value as
+ * 0.
  */
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
@@ -236,11 +237,11 @@ static __always_inline void carry(struct task_struct *task, struct task_account 
 }
 
 /*
- * Reports a thread that is settled during a snapshot that has not read it. Its counters are then
- * missing from the threads, and perhaps from the row of its cgroup, because the rows are read one
- * after the other. Without this record they appear in the next snapshot. The record is therefore
- * skipped if the ring buffer holds more than exits_wakeup_bytes, to leave room for records that
- * would be lost.
+ * Reports a thread that is settled during a snapshot before the snapshot reads it. Its counters are
+ * then missing from the threads, and perhaps from the row of its cgroup, because the rows are read
+ * one after the other. Without this record they appear in the next snapshot. The record is
+ * therefore skipped if the ring buffer holds more than exits_wakeup_bytes, to leave room for
+ * records that would be lost.
  */
 static __always_inline void report_late(struct task_struct *task, struct task_account *account,
 					const struct counters *used, __u64 cgroup, __u64 row_before,
@@ -269,9 +270,9 @@ static __always_inline void report_late(struct task_struct *task, struct task_ac
 
 /*
  * Adds the usage of a running thread that the kernel has not accounted yet, before the thread
- * moves. The kernel accounts it at the move only if the cpu controller separates the two groups. If
- * a tick comes after the caller's read, less than a tick is missing here and goes to the new group.
- * Not inlined, because the branches would multiply those of the caller.
+ * moves. The kernel accounts the usage at the move only if the cpu controller separates the two
+ * groups. If a tick comes after the caller's read, less than a tick is missing here and goes to the
+ * new group. Not inlined, because the branches would multiply those of the caller.
  */
 static __noinline void add_running(struct task_struct *task, struct counters *used)
 {

@@ -102,8 +102,9 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 }
 
 /*
- * Attached if the scheduler does not record waits, and, before v6.18, while a group has a quota:
- * the queue of a woken thread can then become throttled or unthrottled during its wait.
+ * Attached if the scheduler does not record waits. Before v6.18 it is also attached while a group
+ * has a quota, because the queue of a woken thread can become throttled or unthrottled during its
+ * wait.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)

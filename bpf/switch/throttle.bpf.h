@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part of a wait that is due to CPU quota (CFS bandwidth control): the growth of the throttled
- * clock of the queue between start and end of the wait.
+ * The part of a wait that is due to CPU quota (CFS bandwidth control). It is the growth of the
+ * queue's throttled clock between the start and the end of the wait.
  */
 #ifndef NOCTULE_THROTTLE_BPF_H
 #define NOCTULE_THROTTLE_BPF_H
@@ -152,8 +152,8 @@ static __always_inline __u64 throttled_part(struct task_struct *task, struct tas
 	else
 		time = throttled_time_of_other(account->queue, clock);
 	/*
-	 * Negative: the queue was already throttled when the thread arrived, and the thread does
-	 * not wait for the end of that (v6.18: until it returns to user mode).
+	 * Negative if the queue was already throttled when the thread arrived. The thread does not
+	 * wait for the end of that throttling (v6.18: until it returns to user mode).
 	 */
 	growth = time - account->throttled_at;
 	if (growth <= 0)

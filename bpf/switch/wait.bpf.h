@@ -21,7 +21,7 @@ const volatile bool waits_on = true;
 enum {
 	/*
 	 * A real-time thread that waits longer than this behind a lower class has used up its
-	 * budget: otherwise it gets the CPU as soon as the kernel can be preempted.
+	 * budget. Otherwise it would get the CPU as soon as the kernel can be preempted.
 	 */
 	HELD_NS = 1000000,
 	/* A wait that lasts this long is charged while it is still in progress. */
@@ -61,8 +61,8 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 {
 	struct division *it = bpf_map_lookup_elem(&divisions, &number);
 	/*
-	 * Not `prio`: a lock that a thread of a higher class waits for lends its priority to the
-	 * end of the wait.
+	 * `prio` can be raised for the end of the wait, by a lock that a thread of a higher class
+	 * waits for. `normal_prio` is not affected.
 	 */
 	enum rank rank = rank_of_prio(account->held ? task->prio : task->normal_prio);
 	__u64 throttled = 0;
@@ -366,8 +366,9 @@ static __always_inline __u64 length_of(const struct open *it, const struct task_
  * if there is nothing to charge.
  *
  * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
- * given back. In a window of some nanoseconds between two instructions of the switch program, the
- * part is charged twice. The next waits of the thread are then charged less by that amount.
+ * given back. If that happens within some nanoseconds between two instructions of the switch
+ * program, the part is charged twice. The next waits of the thread are then charged less by that
+ * amount.
  */
 static __always_inline struct division *divide_open(struct task_struct *task,
 						    struct task_account *account, __u32 number,

@@ -57,7 +57,7 @@ static __always_inline __u32 next_listed(void)
 	return pid;
 }
 
-/* Reports that a thread no longer exists which user space last saw as blocked. */
+/* Reports that a thread no longer exists. User space last saw it as blocked. */
 static __always_inline void report_gone(struct seq_file *seq, __u32 pid)
 {
 	__u32 scratch = SCRATCH_WALK;
@@ -285,7 +285,7 @@ static long list_next_queued(__u32 index, struct queue_walk *walk)
 }
 
 /*
- * Lists the threads queued on the CPU: no switch has listed a thread that was woken and has not run
+ * Lists the threads queued on the CPU. No switch has listed a thread that was woken and has not run
  * since.
  */
 static __always_inline void list_queued(const struct cpu_slot *slot)

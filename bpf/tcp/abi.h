@@ -47,8 +47,8 @@ struct tcp_event {
 	__u64 sent;
 	__u64 received;
 	/*
-	 * Retransmitted segments: in a retransmit event those of the event, at the end of a
-	 * connection all.
+	 * Retransmitted segments. A retransmit event counts its own segments; a close event counts
+	 * all segments of the connection.
 	 */
 	__u32 retransmits;
 	/* Retransmitted segments that this host dropped itself, because a queue was full. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Data that only the system calls themselves show, on kernels with fexit: a connect that fails
- * before anything is sent (no route, no port), which changes no state; and the process that accepts
- * a connection. Also the process that connects, if the state change was skipped.
+ * Data that only the system calls themselves show, on kernels with fexit. A connect that fails
+ * before anything is sent (no route, no port) changes no state. The process that accepts a
+ * connection is known only at accept. If the state change was skipped, connect also shows the
+ * process that connects.
  */
 #ifndef NOCTULE_TCP_CALL_BPF_H
 #define NOCTULE_TCP_CALL_BPF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Handles state changes of sockets. Every connection ends in TCP_CLOSE, whichever side closed it
- * and why: closed by its last owner, killed with it, reset, or timed out.
+ * and why.
  */
 #ifndef NOCTULE_TCP_STATE_BPF_H
 #define NOCTULE_TCP_STATE_BPF_H
@@ -97,8 +97,8 @@ static __always_inline void accept_by(struct task_struct *task, struct socket_ac
 }
 
 /*
- * Returns false for a subflow that joins an existing connection, because nobody accepts that. Until
- * the existing connection is accepted, the subflow belongs to the listener.
+ * Returns false for a subflow that joins an existing connection, because it is never accepted.
+ * Until the existing connection is accepted, the subflow belongs to the listener.
  */
 static __always_inline bool is_for_accept(struct socket_account *account, struct tcp_sock *tcp)
 {
@@ -115,11 +115,11 @@ static __always_inline bool is_for_accept(struct socket_account *account, struct
 }
 
 /*
- * The first round-trip sample is that of the handshake. The kernel cannot time a handshake whose
- * SYN or SYN-ACK was retransmitted, or that used a SYN cookie (tcp_synack_rtt_meas(),
- * tcp_ack_update_rtt()). It uses the age of the echoed timestamp instead. That can be the first SYN
- * or SYN-ACK, and with a cookie it is up to 64 ms too old. Such a time is in whole milliseconds,
- * which a real measurement is once in a thousand.
+ * The first round-trip sample measures the handshake. The kernel cannot time a handshake whose SYN
+ * or SYN-ACK was retransmitted, or that used a SYN cookie (tcp_synack_rtt_meas(),
+ * tcp_ack_update_rtt()). It uses the age of the echoed timestamp instead. That can be the timestamp
+ * of the first SYN or SYN-ACK. With a cookie it is up to 64 ms too old. Such a time is in whole
+ * milliseconds. A real measurement is so only once in a thousand.
  */
 static __always_inline bool is_handshake_untimed(const struct tcp_sock *tcp, bool connects)
 {
@@ -247,7 +247,7 @@ static __always_inline void end_connection(struct socket_account *account, struc
 			SOCKET_ESTABLISHED | SOCKET_CONNECTS | SOCKET_ACCEPTED | SOCKET_RTT_UNKNOWN,
 			SOCKET_ESTABLISHED))
 		return;
-	/* Nobody accepted the connection. */
+	/* The connection was never accepted. */
 	if (leave_queue(account))
 		report_accept(account, tcp);
 	reported = is_reported(account, EVENT_TCP_CLOSE);
@@ -289,7 +289,7 @@ static __always_inline bool is_in_connect(struct sock *sk)
 
 /*
  * Whether a connection in this state is or was established. With TCP Fast Open it can be closed
- * earlier: then nothing of it was delivered, not even its SYN-ACK.
+ * earlier. In that case the peer has acknowledged nothing, not even the SYN-ACK.
  */
 static __always_inline bool was_established(const struct tcp_sock *tcp, int state)
 {

@@ -51,8 +51,8 @@ int csk_accept_ret(unsigned long long *ctx)
 
 /*
  * Reads every socket with an account. Not used on v7.0 and later (0be08389c7f2 "bpf: Switch to
- * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"): there the kernel can detach a
- * storage from its socket while the iterator is about to follow it to the socket, and crashes.
+ * bpf_selem_unlink_nofail in bpf_local_storage_{map_free, destroy}"). There the kernel can detach a
+ * storage from its socket while the iterator is about to read the socket, which crashes the kernel.
  */
 SEC("iter/bpf_sk_storage_map")
 int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
