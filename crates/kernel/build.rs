@@ -26,8 +26,8 @@ const LEVEL: i32 = 19;
 /// rustfmt, or not at all if there is no rustfmt.
 const BYTES: &str = "link_section = \".bpf.objs\"";
 
-/// What a skeleton does with a map of an unexpected name, and its replacement. libbpf omits map
-/// names if its probe of the kernel fails, for example from a brief lack of memory.
+/// The panic of a skeleton at a map of an unexpected name, and its replacement. If libbpf's probe
+/// of the kernel fails, for example from a brief lack of memory, it omits map names.
 const PANIC: &str = "panic!(\"encountered unexpected map: `{name}`\")";
 const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\
                      \"a map has the name `{name}` in the kernel: libbpf could not probe the kernel\"))))";

@@ -10,8 +10,9 @@ use noctule_model::{
 
 use crate::skel::{cgroup, files, switch};
 
-/// One of (`struct task_sample`): a thread, with its usage since it was last read; the carried sums
-/// of a process; an ended process, with the growth that no snapshot includes.
+/// A record of one of three kinds (`struct task_sample`): a thread, with its usage since it was
+/// last read; the carried sums of a process; an ended process, with the growth that no snapshot
+/// includes.
 pub type TaskSample = switch::types::task_sample;
 /// The usage of a thread that was settled during a snapshot (`struct late_settle`).
 pub(crate) type LateSettle = switch::types::late_settle;

@@ -64,7 +64,7 @@ pub struct Accounting {
     exits: Rc<RefCell<Exits>>,
     ended_later: Vec<TaskSample>,
     orphans: Orphans,
-    /// The moment of the last snapshot; before the first snapshot, that of the start.
+    /// The moment of the last snapshot; before the first snapshot, the moment of the start.
     last_ns: u64,
     switch: SwitchSkel<'static>,
     hardware: Hardware,
@@ -373,10 +373,10 @@ impl Accounting {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Reads everything. CPU time, of threads and idle, is that of one moment, however long the
-    /// reading takes. Other counters are as of their reading. A thread that ends or moves meanwhile
-    /// sends a record with its usage. If the ring buffer has no room for the record, the usage is
-    /// missing from this snapshot and complete in the next.
+    /// Reads everything. All CPU time, of threads and idle, is exact for one moment, however long
+    /// the reading takes. Other counters are as of their reading. A thread that ends or moves
+    /// meanwhile sends a record with its usage. If the ring buffer has no room for the record, the
+    /// usage is missing from this snapshot and complete in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {

@@ -43,7 +43,7 @@ pub struct Facts {
     /// checked too.
     pub socket_storage_iterates: bool,
     /// Whether a thread can be preempted inside a tracepoint program (7.0). Until it continues, the
-    /// kernel skips the program for all other threads there.
+    /// kernel skips the program for all other threads on that CPU.
     pub tracepoints_preempt: bool,
     /// Those of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,

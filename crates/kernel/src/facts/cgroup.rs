@@ -1,5 +1,5 @@
-//! Which cgroup hierarchy is counted: v2 if it controls the CPU, else that of the v1 cpu
-//! controller.
+//! The cgroup hierarchy that is counted: v2 if it controls the CPU, otherwise the hierarchy of the
+//! v1 cpu controller.
 
 use std::fs;
 use std::path::{Path, PathBuf};
