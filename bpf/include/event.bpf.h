@@ -37,8 +37,8 @@ enum event_kind {
 };
 
 /*
- * The process that an event belongs to. For a socket it is recorded when the socket connects or
- * starts to listen.
+ * The process that an event belongs to. For a socket it is the process that connected the socket or
+ * started to listen, as it was at that time.
  */
 struct event_process {
 	__u64 cgroup;

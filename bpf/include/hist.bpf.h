@@ -20,7 +20,7 @@ enum histogram {
 /*
  * Returns the position of the highest set bit. `value` is not 0 and below 2^63. BPF has no
  * instruction for this. The code avoids branches, because each branch doubles the states that the
- * verifier explores: subtracting a larger number sets the top bit of the result.
+ * verifier explores. It relies on the top bit being set after a larger number is subtracted.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Settling: when a thread ends or changes its cgroup, its counters are added to the row of that
- * cgroup and to its process. Both sums therefore stay complete. Otherwise a switch does not write
- * shared data.
+ * cgroup and to its process. Both sums therefore stay complete. Apart from settling, a switch does
+ * not write shared data.
  */
 #ifndef NOCTULE_SETTLE_BPF_H
 #define NOCTULE_SETTLE_BPF_H

@@ -92,8 +92,8 @@ static __always_inline bool injects_idle(struct task_struct *task)
 
 /*
  * Whether the CPU was idle: it ran its idle task, or an idle injector, for which `slot->pid` is 0.
- * The code avoids branches, because each branch doubles the states of the verifier: 0 - 1 is
- * negative.
+ * The code avoids branches, because each branch doubles the states of the verifier. It relies on 0
+ * - 1 being negative.
  */
 static __always_inline bool was_idle(const struct cpu_slot *slot, struct task_struct *prev)
 {

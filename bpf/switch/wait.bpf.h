@@ -92,8 +92,8 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	__builtin_memset(it->parts, 0, sizeof(it->parts));
 	it->unnamed = 0;
 	/*
-	 * Throttled time is assumed at the start of the wait, because the quota of a group runs out
-	 * while the group runs.
+	 * Throttled time is assumed to lie at the start of the wait, because the quota of a group
+	 * runs out while the group runs.
 	 */
 	it->parts[PART_THROTTLE] = throttled;
 	it->from = from + throttled;

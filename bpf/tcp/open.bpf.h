@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Open sockets in our own table, for kernels where the iterator over socket storage is not safe.
- * The iterator over a table is.
+ * Iterating over a table is safe.
  */
 #ifndef NOCTULE_TCP_OPEN_BPF_H
 #define NOCTULE_TCP_OPEN_BPF_H

@@ -341,8 +341,8 @@ static __always_inline void end_socket(struct sock *sk, struct tcp_sock *tcp, in
 }
 
 /*
- * Whether a new state needs work. Five of the ten state changes of both ends of a connection do
- * not. An incoming connection (SYN_RECV) is reported when it is established.
+ * Whether a change to this state is handled. Of the ten changes at the two ends of a connection,
+ * five are not. An incoming connection (SYN_RECV) is reported when it is established.
  */
 static __always_inline bool changes_account(int to)
 {

@@ -74,8 +74,8 @@ int look_at_storage(struct bpf_iter__bpf_sk_storage_map *ctx)
 }
 
 /*
- * The row that the scan read last, if it must be deleted. The iterator's position depends on it
- * until the next call.
+ * The row that the scan read last, if it must be deleted. The next call deletes it, because the
+ * iterator still needs it to continue.
  */
 __u64 delisted_socket;
 
