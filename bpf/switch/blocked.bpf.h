@@ -29,6 +29,25 @@ enum {
 
 _Static_assert(BLOCK_OTHER <= BLOCK_CLASS_MASK, "a class does not fit");
 
+/* Since v5.18 (9c2136be0878) sched_switch has the state of `prev` as its last argument. */
+const volatile bool has_prev_state = false;
+
+/*
+ * Returns the state in which the thread leaves its CPU; 0: still runnable. `preempt` is not enough,
+ * because it is set only if the kernel itself was preempted. A waker can change __state after the
+ * scheduler's decision, while the argument has the state at the decision.
+ */
+static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preempt,
+					     struct task_struct *prev)
+{
+	if (preempt)
+		return 0;
+	/* Volatile: the argument must not be read before the kernel is known to have it. */
+	if (has_prev_state)
+		return *(volatile unsigned long long *)&ctx[3];
+	return task_state(prev);
+}
+
 /* Whether a host is connected to itself: over loopback, or to its own address. */
 static __always_inline bool is_same_host4(__be32 here, __be32 there)
 {
@@ -36,10 +55,16 @@ static __always_inline bool is_same_host4(__be32 here, __be32 there)
 	return (there & 0xff) == LOOPBACK_NET || (there && there == here);
 }
 
-static __always_inline bool is_same_host6(const struct in6_addr *here, const struct in6_addr *there)
+/* The addresses are absent without CONFIG_IPV6. */
+static __always_inline bool is_same_host6(const struct sock_common *sock)
 {
-	const __u64 *one = (const void *)here, *other = (const void *)there;
+	struct in6_addr here, there;
+	const __u64 *one = (const void *)&here, *other = (const void *)&there;
 
+	if (!bpf_core_field_exists(sock->skc_v6_daddr))
+		return false;
+	bpf_core_read(&here, sizeof(here), &sock->skc_v6_rcv_saddr);
+	bpf_core_read(&there, sizeof(there), &sock->skc_v6_daddr);
 	return (other[0] || other[1]) && one[0] == other[0] && one[1] == other[1];
 }
 
@@ -47,7 +72,6 @@ static __always_inline bool is_same_host6(const struct in6_addr *here, const str
 static __always_inline enum block_class class_of_older_socket(struct socket *socket)
 {
 	struct sock *sock = BPF_CORE_READ(socket, sk);
-	struct in6_addr here, there;
 
 	switch (BPF_CORE_READ(sock, __sk_common.skc_family)) {
 	case AF_UNIX:
@@ -58,9 +82,7 @@ static __always_inline enum block_class class_of_older_socket(struct socket *soc
 			       ? BLOCK_LOOPBACK
 			       : BLOCK_NETWORK;
 	case AF_INET6:
-		here = BPF_CORE_READ(sock, __sk_common.skc_v6_rcv_saddr);
-		there = BPF_CORE_READ(sock, __sk_common.skc_v6_daddr);
-		return is_same_host6(&here, &there) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
+		return is_same_host6(&sock->__sk_common) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
 	default:
 		return BLOCK_POLL;
 	}
@@ -70,7 +92,6 @@ static __always_inline enum block_class class_of_older_socket(struct socket *soc
 static __always_inline enum block_class class_of_socket(struct file *file)
 {
 	struct socket *socket = read_at(file, NUMBER_FILE, private_data);
-	struct in6_addr here, there;
 	struct sock_common *sock;
 
 	if (!can_be_cast(NUMBER_SOCKET))
@@ -84,9 +105,7 @@ static __always_inline enum block_class class_of_socket(struct file *file)
 		return is_same_host4(sock->skc_rcv_saddr, sock->skc_daddr) ? BLOCK_LOOPBACK
 									   : BLOCK_NETWORK;
 	case AF_INET6:
-		bpf_core_read(&here, sizeof(here), &sock->skc_v6_rcv_saddr);
-		bpf_core_read(&there, sizeof(there), &sock->skc_v6_daddr);
-		return is_same_host6(&here, &there) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
+		return is_same_host6(sock) ? BLOCK_LOOPBACK : BLOCK_NETWORK;
 	default:
 		/* Netlink and similar: waiting for a message from the kernel. */
 		return BLOCK_POLL;
@@ -122,8 +141,9 @@ static __always_inline enum block_class class_of_file(struct task_struct *task, 
 		type = BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
 	if (type == S_IFIFO)
 		return BLOCK_PIPE;
+	/* Without CONFIG_NET there are no sockets. */
 	if (type == S_IFSOCK)
-		return class_of_socket(file);
+		return bpf_core_type_exists(struct socket) ? class_of_socket(file) : BLOCK_OTHER;
 	/* A terminal; or an eventfd, inotify or timerfd, whose inodes have no type. */
 	if (type == S_IFCHR || !type)
 		return BLOCK_POLL;

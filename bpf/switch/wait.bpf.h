@@ -34,25 +34,6 @@ enum {
 	PHANTOM_NS = 1000000,
 };
 
-/* Since v5.18 (9c2136be0878) sched_switch has the state of `prev` as its last argument. */
-const volatile bool has_prev_state = false;
-
-/*
- * Returns the state in which the thread leaves its CPU; 0: still runnable. `preempt` is not enough,
- * because it is set only if the kernel itself was preempted. A waker can change __state after the
- * scheduler's decision, while the argument has the state at the decision.
- */
-static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preempt,
-					     struct task_struct *prev)
-{
-	if (preempt)
-		return 0;
-	/* Volatile: the argument must not be read before the kernel is known to have it. */
-	if (has_prev_state)
-		return *(volatile unsigned long long *)&ctx[3];
-	return task_state(prev);
-}
-
 /* Prepares the division of a wait that began at `from` and is charged up to `to`. */
 static __always_inline struct division *begin_division(struct task_struct *task,
 						       struct task_account *account, __u32 number,

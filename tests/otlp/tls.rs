@@ -151,13 +151,13 @@ fn tls_failures_name_their_cause_and_fix() {
             at(http),
             false,
             options(&other, &authority),
-            "in otlp.ca_file",
+            "set otlp.ca_file",
         ),
         (
             at(grpc),
             true,
             options(&other, &authority),
-            "in otlp.ca_file",
+            "set otlp.ca_file",
         ),
         // The system's authorities do not include the test's.
         (at(http), false, String::new(), "otlp.ca_file"),

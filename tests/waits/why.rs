@@ -35,7 +35,7 @@ fn a_neighbour_is_named_first_with_a_next_step() {
         format!("Try: raise the CPU {name} of {victim} ({weight}; that of {hog} is {weight})");
     // If another CPU was idle, the advice names that CPU instead.
     let advice = |line: &str| line.contains(&weight) || line.contains(". Try: let it run on CPU ");
-    let text = printed(&["waits", "--by", "cgroup", "--for", "1s"]);
+    let text = printed(&["waits", "--by", "cgroup", "--for", "1s", "--top", "1000"]);
     let lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().find(|line| line.starts_with(&begin));
     let first = first.unwrap_or_else(|| panic!("{begin}: {text}"));

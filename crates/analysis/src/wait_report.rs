@@ -239,6 +239,11 @@ impl WaitReportRow {
         !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0
     }
 
+    /// Returns whether any of its threads ran or waited for a CPU.
+    pub fn was_runnable(&self) -> bool {
+        self.waited() || self.cpu_ns > 0
+    }
+
     /// Returns the time for which its threads were stalled by something other than the CPU, in nanoseconds.
     pub fn stalled_ns(&self) -> u64 {
         let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());

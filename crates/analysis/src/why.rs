@@ -77,11 +77,12 @@ impl ProcessUse {
 impl Why {
     /// Returns the group's row; `None` if the group neither ran nor waited in the window.
     pub fn row(&self) -> Option<&WaitReportRow> {
-        self.report.rows.first()
+        self.report.rows.first().filter(|row| row.was_runnable())
     }
 
     pub fn row_mut(&mut self) -> Option<&mut WaitReportRow> {
-        self.report.rows.first_mut()
+        let row = self.report.rows.first_mut();
+        row.filter(|row| row.was_runnable())
     }
 }
 
