@@ -317,7 +317,9 @@ fn times(tape: &str) -> Vec<String> {
     let titles = lines.next().expect("titles");
     let time = titles.iter().position(|title| *title == "time");
     let time = time.expect("a column of times");
-    lines.map(|line| line[time].to_owned()).collect()
+    // An export has microseconds, and a batch belongs to the nanosecond at which it was taken.
+    let end_of_microsecond = |time: &str| time.replace('Z', "999Z");
+    lines.map(|line| end_of_microsecond(line[time])).collect()
 }
 
 #[test]
