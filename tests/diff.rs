@@ -69,8 +69,10 @@ fn recording_equals_itself_and_differs_from_another() {
     assert!(line.is_some_and(|line| line.ends_with("gone")), "{table}");
     assert!(table.contains("too short to say what is noise"), "{table}");
 
-    let refused = noctule(&["diff", &format!("{with}@-1s+1ms"), &without]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    // A period of one block is compared, but not tested.
+    let short = noctule(&["diff", &format!("{with}@-1s+1ms"), &without]);
+    let short = String::from_utf8_lossy(&short.stdout).into_owned();
+    assert!(short.contains("too short to say what is noise"), "{short}");
 }
 
 #[test]

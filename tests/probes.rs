@@ -44,6 +44,10 @@ fn fields_match_the_format_files() {
     let mut fields = 0;
     for event in answer["events"].as_array().expect("a list") {
         let name = event["event"].as_str().expect("a name");
+        // Other tests make events of this group and remove them.
+        if name.starts_with("noctule_test:") {
+            continue;
+        }
         let format = tracefs.read(&format!("events/{}/format", name.replacen(':', "/", 1)));
         let id = format.lines().find_map(|line| line.strip_prefix("ID: "));
         assert_eq!(id, Some(event["id"].to_string()).as_deref(), "{name}");

@@ -1,10 +1,11 @@
 //! Adds up the waits that each group caused to others.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use noctule_model::Level;
 
-use super::{Hurts, WaitReportRow};
+use super::{Hurts, Party, WaitReportRow};
 use crate::report::Key;
 
 /// Sums by culprit.
@@ -18,7 +19,12 @@ pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
             let ns = culprit.blame.wait_ns;
             let hurts = sums.entry(culprit.party.key(level)).or_default();
             hurts.wait_ns += ns;
-            if ns > hurts.most.as_ref().map_or(0, |(_, most)| *most) {
+            // Of equals the first by name, so that a recording has the same answer as the live window.
+            let is_more = |(party, most): &(Party, u64)| match ns.cmp(most) {
+                Ordering::Equal => victim.party.name(level) < party.name(level),
+                order => order == Ordering::Greater,
+            };
+            if ns > 0 && hurts.most.as_ref().is_none_or(is_more) {
                 hurts.most = Some((victim.party.clone(), ns));
             }
         }
