@@ -30,6 +30,13 @@ impl Relation for Blame {
             .map(|blame| (&blame.culprit, blame.wait_ns))
     }
 
+    fn subject(culprit: &Blamed) -> Option<&Subject> {
+        match culprit {
+            Blamed::Subject(subject) => Some(subject),
+            Blamed::Kernel | Blamed::Unnamed => None,
+        }
+    }
+
     fn is_named(culprit: &Blamed) -> bool {
         match culprit {
             Blamed::Kernel => true,

@@ -1,7 +1,7 @@
 //! Decides which pairs of a subject and a partner get series of their own.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -36,6 +36,11 @@ pub(super) trait Relation {
 
     /// Returns whether the partner can have series.
     fn is_named(partner: &Self::Partner) -> bool;
+
+    /// Returns the partner as a subject, if it is one.
+    fn subject(_: &Self::Partner) -> Option<&Subject> {
+        None
+    }
 
     /// Returns the escaped labels of the partner; `None` while they are not final.
     fn labels(partner: &Self::Partner, named: &Named<'_>) -> Option<Arc<str>>;
@@ -257,13 +262,16 @@ impl<R: Relation> Pairs<R> {
             self.see(at, row);
         }
         self.subjects.retain(|_, partners| partners.seen_ns == at);
+        let living: HashSet<&Subject> = rows.iter().map(|row| &row.subject).collect();
         for partners in self.subjects.values_mut() {
-            partners.pairs.retain(|_, pair| {
+            partners.pairs.retain(|partner, pair| {
                 let is_there = pair.seen_ns == at;
                 if !is_there {
                     pair.leave();
                 }
-                is_there || pair.is_listed(at)
+                // A subject that ended had its own grace.
+                let has_ended = R::subject(partner).is_some_and(|it| !living.contains(it));
+                is_there || pair.is_listed(at) && !has_ended
             });
         }
         self.place(at, shown, named);

@@ -214,10 +214,10 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     steps.step(1, &[row("v", &[("a", 20)])]);
     let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
     assert_eq!(text, "v<unit:a=5 v<_other=35");
-    // The culprit is no longer a subject, but the counters still include it.
+    // The culprit is no longer a subject. Its series ends, and the counters still include it.
     let mut gone = row("v", &[("a", 25), ("b", 16)]);
     gone.blame.remove(0);
-    let text = "v<unit:a=5 v<unit:b=0 v<_other=36";
+    let text = "v<unit:b=0 v<_other=36";
     assert_eq!(steps.step(3, &[gone]), text);
     assert_eq!(steps.step(4, &[]), "");
     assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
@@ -288,9 +288,11 @@ fn each_reader_counts_all_that_pairs_had() {
             row.counters[Counter::Wait(Cause::Neighbour)] = all[victim] * MS;
             rows.push(row);
         }
+        // The culprits live on.
+        rows.extend(["a", "b", "c", "d"].map(|name| row(name, &[])));
         let at = second * SECOND;
         let lines = steps.lines(at, &rows);
-        assert!(lines.len() <= 3 + 2 * 3);
+        assert!(lines.len() <= rows.len() + 2 * 3);
         for reader in readers.iter_mut().filter(|it| second % it.every == 0) {
             reader.look(at, &lines);
         }
