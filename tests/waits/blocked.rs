@@ -99,7 +99,7 @@ fn a_block_counts_from_the_call_until_the_thread_is_runnable() {
     let row = row_of(&answer, &group);
     let busy = waited(row) + number(&row["cpu.seconds"]);
     // The first thread and the child also read pipes, and threads wait for each other on futexes.
-    let only_ours = |class: &str| !["pipe", "poll", "lock"].contains(&class);
+    let only_ours = |class: &str| !["pipe", "poll", "lock", "child"].contains(&class);
     for (class, seconds) in measured.iter().filter(|(class, _)| only_ours(class)) {
         let ours = blocked(row, class);
         let least = seconds - busy - 0.01;

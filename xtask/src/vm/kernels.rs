@@ -49,7 +49,8 @@ const USUAL_TESTS: &[&str] = &[
     "rights::memory_that",
     "trigger::counts",
     "types::page",
-    "waits::blocked",
+    "waits::blocked::a_stopped",
+    "waits::blocked::threads",
     "waits::host::what_the",
     "waits::throttle::throttled",
 ];
@@ -64,7 +65,7 @@ const USUAL_TESTS_ARM64: &[&str] = &[
     "events::processes::cpu_time",
     "hardware",
     "hist::switched::a_table",
-    "waits::blocked::a_block",
+    "waits::blocked::threads",
     "waits::throttle::throttled",
 ];
 
