@@ -152,13 +152,12 @@ static __always_inline enum block_class class_of_file(struct task_struct *task, 
 
 /*
  * Whether the thread is throttled because it dirtied too many pages. balance_dirty_pages() sleeps
- * as for block I/O, but killable.
+ * as for block I/O, but killable. A killable read after such writes waits for the disk.
  */
 static __always_inline bool is_dirty_throttled(struct task_struct *task, __u32 state,
 					       enum call call)
 {
-	return call == CALL_DESCRIPTOR && state & TASK_WAKEKILL &&
-	       task->nr_dirtied >= LEAST_DIRTIED;
+	return call == CALL_WRITE && state & TASK_WAKEKILL && task->nr_dirtied >= LEAST_DIRTIED;
 }
 
 /* Returns the class of an uninterruptible sleep. */
@@ -176,6 +175,7 @@ static __always_inline enum block_class class_of_uninterruptible(struct task_str
 		return BLOCK_CHILD;
 	case CALL_FILE:
 	case CALL_DESCRIPTOR:
+	case CALL_WRITE:
 		return BLOCK_FILESYSTEM;
 	default:
 		return BLOCK_LOCK;
@@ -229,6 +229,7 @@ static __always_inline enum block_class class_of_block(struct task_struct *task,
 	case CALL_FILE:
 		return BLOCK_FILESYSTEM;
 	case CALL_DESCRIPTOR:
+	case CALL_WRITE:
 		return class_of_file(task, ARGUMENT_1(registers));
 	default:
 		return BLOCK_OTHER;

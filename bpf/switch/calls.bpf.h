@@ -19,6 +19,8 @@ enum call {
 	CALL_MESSAGE,
 	/* The type of the descriptor in the first argument decides. */
 	CALL_DESCRIPTOR,
+	/* Like CALL_DESCRIPTOR, and the call can dirty pages. */
+	CALL_WRITE,
 	/* Calls that take a file name, or that work only on files. */
 	CALL_FILE,
 };
@@ -35,7 +37,7 @@ enum {
 static const __u8 calls[CALLS] = {
 #if defined(__TARGET_ARCH_x86)
 	[0] = CALL_DESCRIPTOR, /* read */
-	[1] = CALL_DESCRIPTOR, /* write */
+	[1] = CALL_WRITE, /* write */
 	[2] = CALL_FILE, /* open */
 	[3] = CALL_DESCRIPTOR, /* close */
 	[4] = CALL_FILE, /* stat */
@@ -46,9 +48,9 @@ static const __u8 calls[CALLS] = {
 	[9] = CALL_FILE, /* mmap */
 	[16] = CALL_DESCRIPTOR, /* ioctl */
 	[17] = CALL_DESCRIPTOR, /* pread64 */
-	[18] = CALL_DESCRIPTOR, /* pwrite64 */
+	[18] = CALL_WRITE, /* pwrite64 */
 	[19] = CALL_DESCRIPTOR, /* readv */
-	[20] = CALL_DESCRIPTOR, /* writev */
+	[20] = CALL_WRITE, /* writev */
 	[21] = CALL_FILE, /* access */
 	[23] = CALL_POLL, /* select */
 	[26] = CALL_FILE, /* msync */
@@ -150,7 +152,7 @@ static const __u8 calls[CALLS] = {
 	[285] = CALL_FILE, /* fallocate */
 	[288] = CALL_POLL, /* accept4 */
 	[295] = CALL_DESCRIPTOR, /* preadv */
-	[296] = CALL_DESCRIPTOR, /* pwritev */
+	[296] = CALL_WRITE, /* pwritev */
 	[299] = CALL_DESCRIPTOR, /* recvmmsg */
 	[303] = CALL_FILE, /* name_to_handle_at */
 	[304] = CALL_FILE, /* open_by_handle_at */
@@ -160,7 +162,7 @@ static const __u8 calls[CALLS] = {
 	[322] = CALL_FILE, /* execveat */
 	[326] = CALL_FILE, /* copy_file_range */
 	[327] = CALL_DESCRIPTOR, /* preadv2 */
-	[328] = CALL_DESCRIPTOR, /* pwritev2 */
+	[328] = CALL_WRITE, /* pwritev2 */
 	[332] = CALL_FILE, /* statx */
 	[333] = CALL_POLL, /* io_pgetevents */
 	[426] = CALL_POLL, /* io_uring_enter */
@@ -213,13 +215,13 @@ static const __u8 calls[CALLS] = {
 	[61] = CALL_FILE, /* getdents64 */
 	[62] = CALL_FILE, /* lseek */
 	[63] = CALL_DESCRIPTOR, /* read */
-	[64] = CALL_DESCRIPTOR, /* write */
+	[64] = CALL_WRITE, /* write */
 	[65] = CALL_DESCRIPTOR, /* readv */
-	[66] = CALL_DESCRIPTOR, /* writev */
+	[66] = CALL_WRITE, /* writev */
 	[67] = CALL_DESCRIPTOR, /* pread64 */
-	[68] = CALL_DESCRIPTOR, /* pwrite64 */
+	[68] = CALL_WRITE, /* pwrite64 */
 	[69] = CALL_DESCRIPTOR, /* preadv */
-	[70] = CALL_DESCRIPTOR, /* pwritev */
+	[70] = CALL_WRITE, /* pwritev */
 	[71] = CALL_DESCRIPTOR, /* sendfile */
 	[72] = CALL_POLL, /* pselect6 */
 	[73] = CALL_POLL, /* ppoll */
@@ -269,7 +271,7 @@ static const __u8 calls[CALLS] = {
 	[281] = CALL_FILE, /* execveat */
 	[285] = CALL_FILE, /* copy_file_range */
 	[286] = CALL_DESCRIPTOR, /* preadv2 */
-	[287] = CALL_DESCRIPTOR, /* pwritev2 */
+	[287] = CALL_WRITE, /* pwritev2 */
 	[291] = CALL_FILE, /* statx */
 	[292] = CALL_POLL, /* io_pgetevents */
 	[426] = CALL_POLL, /* io_uring_enter */

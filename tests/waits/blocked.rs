@@ -132,3 +132,22 @@ fn a_stopped_process_is_stopped_and_nothing_else() {
     load.go_on();
     load.kill();
 }
+
+#[test]
+fn a_read_after_a_write_waits_for_the_disk() {
+    let _machine = support::shared();
+    let group = Group::new("blocked-rereads");
+    let window = Window::of(&["waits", "--by", "cgroup"]);
+    let mut load = Load::own(&group, "rereads");
+    let from_disk: u64 = load.hear().parse().expect("a number");
+    load.wait_for_end();
+    load.reap();
+    let answer = window.close().answer;
+    let row = row_of(&answer, &group);
+    assert_eq!(blocked(row, "writeback"), 0.0, "{row}");
+    assert_eq!(
+        blocked(row, "disk") > 0.0,
+        from_disk > 0,
+        "{from_disk} bytes: {row}"
+    );
+}

@@ -228,7 +228,7 @@ impl CpuSource {
         }
         let hidden_ns = self.add_hidden(snapshot);
         self.processes.settle(snapshot.living.as_ref());
-        self.cgroups.settle();
+        self.cgroups.settle(&self.blocked);
         hidden_ns
     }
 

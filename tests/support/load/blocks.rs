@@ -1,9 +1,10 @@
 //! A load whose threads block, each in a different call.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Advice, FlockOperation, fadvise, flock};
 
 use super::body::{hear, tell};
 
 type Call = Box<dyn FnOnce() + Send>;
 
-pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks)];
+pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks), ("rereads", rereads)];
 
 /// Blocks a thread in each of these calls until the test sends a line. Two more tasks block in
 /// `read` of a pipe: the first thread, and a child process. Then the load reports the seconds that
@@ -96,4 +97,27 @@ fn blocks() {
     }
     tell("ended");
     std::fs::remove_file(&path).expect("our file");
+}
+
+/// Dirties some pages, and then reads a file from its disk for half a second. Tells how many bytes came from a disk.
+fn rereads() {
+    const BYTES: usize = 1 << 20;
+    tell("ready");
+    let [mut read, mut written] =
+        [(); 2].map(|()| tempfile::tempfile_in(".").expect("a file of our own"));
+    read.write_all(&vec![1; BYTES]).expect("room");
+    read.sync_all().expect("the file is on its disk");
+    written.write_all(&vec![1; BYTES]).expect("room");
+    let end = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < end {
+        fadvise(&read, 0, None, Advice::DontNeed).expect("a file can be dropped");
+        for at in (0..BYTES).step_by(4096) {
+            read.read_at(&mut [0; 4096], at as u64).expect("our file");
+        }
+    }
+    let io = std::fs::read_to_string("/proc/self/io").expect("procfs");
+    let bytes = io
+        .lines()
+        .find_map(|line| line.strip_prefix("read_bytes: "));
+    tell(bytes.expect("it is counted"));
 }

@@ -101,7 +101,7 @@ impl Cgroups {
         group.waiting += waiting;
     }
 
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self, blocked: &BlockedThreads) {
         for part in self.parts_mut() {
             part.shown = part.shown.max(&part.sum);
         }
@@ -112,7 +112,7 @@ impl Cgroups {
             .filter(|(_, group)| over(group))
             .map(|(id, _)| *id)
             .collect();
-        gone.extend(self.crowded_out());
+        gone.extend(self.crowded_out(blocked));
         for group in gone.iter().filter_map(|id| self.groups.remove(id)) {
             for (package, part) in group.parts.iter().enumerate() {
                 *self.retired.of(package as u32) += &part.shown;
@@ -122,14 +122,16 @@ impl Cgroups {
         self.groups.shrink_to(2 * self.groups.len());
     }
 
-    /// Returns groups to drop for lack of room. Their usage was in a batch. If they reappear, they count from 0.
-    fn crowded_out(&self) -> Vec<CgroupId> {
+    /// Returns groups to drop for lack of room. Their usage was in a batch. If they reappear, they count from 0. A group with
+    /// blocked threads stays: the time since they blocked would count again.
+    fn crowded_out(&self, blocked: &BlockedThreads) -> Vec<CgroupId> {
         let over = self.groups.len().saturating_sub(self.most);
         if over == 0 {
             return Vec::new();
         }
         let can_leave = |group: &Group| !group.has_row && group.active_ns < self.now_ns;
         let able = self.groups.iter().filter(|(_, group)| can_leave(group));
+        let able = able.filter(|(id, _)| blocked.of_cgroup(**id).is_empty());
         let mut able: Vec<_> = able.map(|(id, group)| (group.active_ns, *id)).collect();
         able.sort_unstable();
         // Drops more groups than necessary, because searching for a single one is not worth it.
@@ -213,6 +215,7 @@ fn culprit(row: &BlameRow) -> Option<CgroupId> {
 
 #[cfg(test)]
 mod tests {
+    use noctule_kernel::TaskSample;
     use noctule_model::{Blame, Counter};
 
     use super::*;
@@ -224,7 +227,7 @@ mod tests {
         let mut snapshot = Snapshot::default();
         snapshot.overflow[Counter::CpuTime] = 5;
         cgroups.begin(&snapshot);
-        cgroups.settle();
+        cgroups.settle(&BlockedThreads::default());
         let rows = cgroups.rows(&[], &BlockedThreads::default());
         let rows = rows
             .iter()
@@ -237,6 +240,16 @@ mod tests {
         let mut cgroups = Cgroups::new(1, Duration::from_secs(300), 8);
         let mut used = Counters::default();
         used[Counter::CpuTime] = 5;
+        let mut blocked = BlockedThreads::default();
+        blocked.begin(&Snapshot {
+            taken_ns: 9,
+            ..Snapshot::default()
+        });
+        blocked.read(&TaskSample {
+            cgroup: 102,
+            block: 1 << 4 | 1,
+            ..TaskSample::default()
+        });
         for at in 1..=100 {
             let snapshot = Snapshot {
                 taken_ns: at,
@@ -253,19 +266,19 @@ mod tests {
             for id in new.chain([7]) {
                 cgroups.add(CgroupId(id), 0, &used, &Counters::default());
             }
-            cgroups.settle();
-            assert!(cgroups.groups.len() <= 10 || at == 100);
+            cgroups.settle(&blocked);
+            assert!(cgroups.groups.len() <= 11 || at == 100);
             let all = 5 + at * 10 + if at < 100 { 0 } else { 29 * 5 };
             assert_eq!(cgroups.total().0[Counter::CpuTime], all);
         }
-        let rows = cgroups.rows(&[], &BlockedThreads::default());
+        let rows = cgroups.rows(&[], &blocked);
         let cpu = |id| {
             let row = rows.iter().find(|row| row.id == CgroupId(id));
             row.map(|row| row.counters[Counter::CpuTime])
         };
         assert_eq!(
-            [7, 200, 229, 1000, 101].map(cpu),
-            [Some(500), Some(5), Some(5), Some(5), None]
+            [7, 200, 229, 1000, 101, 102].map(cpu),
+            [Some(500), Some(5), Some(5), Some(5), None, Some(5)]
         );
     }
 
@@ -275,7 +288,7 @@ mod tests {
         let mut used = Counters::default();
         used[Counter::CpuTime] = 5;
         cgroups.add(CgroupId(7), 0, &used, &Counters::default());
-        cgroups.settle();
+        cgroups.settle(&BlockedThreads::default());
         let blame = |culprit| BlameRow {
             victim: Blamed::Cgroup(CgroupId(7)),
             culprit,

@@ -95,7 +95,7 @@ fn name_of_program(kernels: Comm, path: &FilePath, args: &[Vec<u8>]) -> Option<C
 #[cfg(test)]
 mod tests {
     use noctule_kernel::RawProcess;
-    use noctule_model::{CgroupId, ExecContext, ExitStatus, Parent};
+    use noctule_model::{CgroupId, ExecContext, Parent};
 
     use super::*;
 
@@ -165,15 +165,6 @@ mod tests {
                 start_unix_ns: 0,
             }),
         };
-        let exit = || What::ProcessExit {
-            status: Some(ExitStatus::Code(0)),
-            oom_killed: false,
-            core_dumped: false,
-            parent: None,
-            duration_ns: None,
-            cpu_ns: None,
-            rss_peak_bytes: None,
-        };
         let signal = || What::ProcessSignal {
             signal: 15,
             code: 0,
@@ -187,12 +178,18 @@ mod tests {
             panic!("a start")
         };
         assert_eq!(parent.map(|it| it.comm.text()).as_deref(), Some("busybox"));
-        assert_eq!(shown(&mut names, event(2, "exe", exit())), "busybox");
+        assert_eq!(
+            shown(&mut names, event(2, "exe", What::UNKNOWN_EXIT)),
+            "busybox"
+        );
         assert_eq!(shown(&mut names, event(1, "exe", signal())), "busybox");
         assert_eq!(shown(&mut names, event(1, "other", signal())), "other");
         let another = event(1, "true", exec("/bin/true", &["true"]));
         assert_eq!(shown(&mut names, another), "true");
-        assert_eq!(shown(&mut names, event(1, "exe", exit())), "exe");
+        assert_eq!(
+            shown(&mut names, event(1, "exe", What::UNKNOWN_EXIT)),
+            "exe"
+        );
         assert!(names.names.is_empty());
     }
 }

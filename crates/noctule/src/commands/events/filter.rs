@@ -158,18 +158,6 @@ mod tests {
         }
     }
 
-    fn exit() -> What {
-        What::ProcessExit {
-            status: None,
-            oom_killed: false,
-            core_dumped: false,
-            parent: None,
-            duration_ns: None,
-            cpu_ns: None,
-            rss_peak_bytes: None,
-        }
-    }
-
     #[test]
     fn what_comes_after_the_end_of_a_process_is_still_its_own() {
         let mut tree = Tree::from(HashSet::from([id(5, 1)]));
@@ -180,7 +168,7 @@ mod tests {
             sender: None,
         };
         assert!(tree.follow(id(6, 2), &start(5)));
-        assert!(tree.follow(id(6, 2), &exit()));
+        assert!(tree.follow(id(6, 2), &What::UNKNOWN_EXIT));
         assert!(tree.follow(id(6, 2), &close));
         // The pid now belongs to a process outside the tree. Its children are outside, too.
         assert!(!tree.follow(id(6, 9), &start(1)));
