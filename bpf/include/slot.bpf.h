@@ -55,6 +55,12 @@ enum block_layout {
 	BLOCK_CLASS_MASK = (1 << BLOCK_CLASS_BITS) - 1,
 };
 
+/* Encoding of waits after the moment of a snapshot: nanoseconds above the bits of a counter. */
+enum late_wait_layout {
+	LATE_WAIT_BITS = 8,
+	LATE_WAIT_MASK = (1 << LATE_WAIT_BITS) - 1,
+};
+
 enum counter {
 	COUNTER_CPU_TIME,
 	COUNTER_CYCLES,

@@ -101,6 +101,8 @@ struct task_account {
 	/* Usage after the moment of a snapshot, and that moment. */
 	__u64 later[COUNTERS_OF_SLICES];
 	__u64 later_than;
+	/* Waits after that moment: nanoseconds above the counter of their cause. */
+	__u64 late_wait;
 	/* The short and the long epoch in which the thread last ran. */
 	struct entry entries[2];
 	/* Whether user space was last sent the thread as blocked. */
@@ -120,7 +122,7 @@ struct task_account {
 };
 
 _Static_assert(sizeof(struct task_account) ==
-		       224 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
+		       232 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
 	       "implicit padding");
 /* Includes the 72 bytes that the kernel puts in front. A larger account takes twice the memory. */
 _Static_assert(sizeof(struct task_account) <= 1024 - 72, "an account takes more than 1 KiB");

@@ -11,6 +11,7 @@
 #include "blocked.bpf.h"
 #include "exits.bpf.h"
 #include "listed.bpf.h"
+#include "open.bpf.h"
 #include "place.bpf.h"
 #include "slice.bpf.h"
 #include "sums.bpf.h"
@@ -63,10 +64,15 @@ static __always_inline void used_so_far(struct task_struct *task, struct task_ac
 static __always_inline void without_later(struct task_account *account, struct counters *c,
 					  __u64 at)
 {
+	__u64 waits = account->late_wait;
+	__u32 cause = waits & LATE_WAIT_MASK;
+
 	if (account->later_than != at)
 		return;
 	for (int i = 0; i < COUNTERS_OF_SLICES; i++)
 		c->v[i] -= account->later[i];
+	if (cause < COUNTER_TOTALS)
+		c->v[cause] -= waits >> LATE_WAIT_BITS;
 }
 
 /*

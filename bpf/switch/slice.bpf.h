@@ -142,14 +142,21 @@ struct span {
 	__u64 later;
 };
 
+/* Clears what came after the moments of earlier snapshots. */
+static __always_inline void begin_later(struct task_account *account, __u64 at)
+{
+	if (account->later_than == at)
+		return;
+	__builtin_memset(account->later, 0, sizeof(account->later));
+	account->late_wait = 0;
+	account->later_than = at;
+}
+
 /* Records, during a snapshot, that `used` of the counter came after its moment. */
 static __always_inline void note_later(struct task_account *account, enum counter counter,
 				       __u64 used, __u64 at)
 {
-	if (account->later_than != at) {
-		__builtin_memset(account->later, 0, sizeof(account->later));
-		account->later_than = at;
-	}
+	begin_later(account, at);
 	account->later[counter] += used;
 }
 

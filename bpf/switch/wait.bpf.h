@@ -3,7 +3,7 @@
  * Account: run-queue latency, the time that threads spend runnable but not running. The scheduler
  * records when a thread was queued (sched_info.last_queued) and the sum of all its waits
  * (run_delay). A switch computes the wait of the next thread from both, without a program at
- * wake-ups. The sum charged here equals run_delay, plus the elapsed part of a long wait in
+ * wake-ups. The sum charged here equals run_delay, plus the elapsed part of a wait in
  * progress.
  */
 #ifndef NOCTULE_WAIT_BPF_H
@@ -24,8 +24,6 @@ enum {
 	 * budget. Otherwise it would get the CPU as soon as the kernel can be preempted.
 	 */
 	HELD_NS = 1000000,
-	/* A wait that lasts this long is charged while it is still in progress. */
-	LONG_WAIT_NS = 10000000,
 	/*
 	 * Priority of the stopper thread, which migrates other threads. It is the highest priority.
 	 */
@@ -81,14 +79,20 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 	return it;
 }
 
-/* Charges the wait of the thread up to now. The run queue of the CPU is locked. */
-static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
-					__u64 victim, struct past *past, __u32 cpu, __u64 from,
-					const struct moment *now)
+/*
+ * Charges the wait of the thread up to now, and returns the counter of its cause: of the longest
+ * part, if it has several. The run queue of the CPU is locked.
+ */
+static __always_inline enum counter charge_causes(struct task_struct *task,
+						  struct task_account *account, __u64 victim,
+						  struct past *past, __u32 cpu, __u64 from,
+						  const struct moment *now)
 {
 	__u32 number = DIVISIONS_ELSEWHERE + bpf_get_smp_processor_id();
 	struct slice *newest = &past->ring[(past->count - 1) % PLACES];
+	enum counter cause = COUNTER_WAIT_UNATTRIBUTED;
 	struct division *it;
+	__u64 longest = 0;
 
 	/* The most common case: one runner had the CPU all the time. */
 	if (likely(past->count && newest->began.clock <= from && !account->throttle_noted &&
@@ -109,23 +113,64 @@ static __always_inline void charge_wait(struct task_struct *task, struct task_ac
 		}
 		account->total.v[counter] += ns;
 		if (counter != COUNTER_WAIT_NEIGHBOUR)
-			return;
+			return counter;
 		row = blame_row(victim, culprit);
 		if (row)
 			__sync_fetch_and_add(&row->wait_ns, ns);
 		else
 			blame_unnamed(account, victim, ns);
-		return;
+		return counter;
 	}
 	it = begin_division(task, account, number, cpu, from, now, false);
 	if (!it)
-		return;
+		return COUNTER_WAIT_UNATTRIBUTED;
 	if (it->from < now->clock)
 		divide(number);
-	for (int i = 0; i < WAIT_PARTS; i++)
+	for (int i = 0; i < WAIT_PARTS; i++) {
 		account->total.v[COUNTER_WAIT_THROTTLE + i] += it->parts[i];
+		if (it->parts[i] > longest) {
+			longest = it->parts[i];
+			cause = COUNTER_WAIT_THROTTLE + i;
+		}
+	}
 	if (it->unnamed)
 		blame_unnamed(account, it->victim, it->unnamed);
+	return cause;
+}
+
+/*
+ * Records how much of a charged wait came after the moment of the snapshot in progress. The wait
+ * lasted from `from` to `to`, by the clock of the CPU.
+ */
+static __always_inline void note_late_wait(struct task_account *account, enum counter cause,
+					   __u32 cpu, __u64 from, __u64 to)
+{
+	struct cpu_slot *slot = bpf_map_lookup_elem(&cpus, &cpu);
+	__u64 at = sample_at;
+
+	if (!slot)
+		return;
+	from += slot->clock_offset;
+	to += slot->clock_offset;
+	if (from < at)
+		from = at;
+	if (to <= from)
+		return;
+	begin_later(account, at);
+	account->late_wait += (to - from) << LATE_WAIT_BITS;
+	account->late_wait &= ~(__u64)LATE_WAIT_MASK;
+	account->late_wait |= cause;
+}
+
+/* Charges the wait of the thread up to now. The run queue of the CPU is locked. */
+static __always_inline void charge_wait(struct task_struct *task, struct task_account *account,
+					__u64 victim, struct past *past, __u32 cpu, __u64 from,
+					const struct moment *now)
+{
+	enum counter cause = charge_causes(task, account, victim, past, cpu, from, now);
+
+	if (unlikely(sample_at))
+		note_late_wait(account, cause, cpu, from, now->clock);
 }
 
 /* Counts everything up to `total` as charged, without attributing it. */
@@ -286,133 +331,6 @@ static __always_inline void move_wait(struct task_struct *task, struct task_acco
 	}
 	note_queued(account, now.clock);
 	change_queue(task, account, now.clock, to);
-}
-
-/* A wait in progress. */
-struct open {
-	struct rq *rq;
-	/* When it began in this queue, by the clock of the queue's CPU. */
-	__u64 queued;
-	/* How long it has been in this queue. */
-	__u64 here;
-	/* Sum of the thread's waits before it entered this queue. */
-	__u64 delay;
-	struct moment now;
-	__u32 cpu;
-};
-
-/*
- * Whether the thread is waiting at `at` (CLOCK_MONOTONIC). If so, fills `it`. The run queue is not
- * locked.
- */
-static __always_inline bool read_open(struct task_struct *task, struct task_account *account,
-				      __u64 at, struct open *it)
-{
-	struct cpu_slot *slot;
-
-	if (!waits_on || !bpf_core_field_exists(task->se.cfs_rq) || account->dead)
-		return false;
-	it->queued = queued_since(task, account);
-	if (!it->queued || account->phantom || is_on_cpu(task) || is_asleep(task))
-		return false;
-	it->rq = queue_of(task)->rq;
-	it->cpu = cpu_of(it->rq);
-	slot = bpf_map_lookup_elem(&cpus, &it->cpu);
-	if (!slot || !slot->calibrations)
-		return false;
-	moment_of(it->rq, &it->now);
-	if (host_is_apart())
-		add_host(slot, it->rq, &it->now);
-	it->now.clock = at - offset_of(slot, at);
-	it->here = it->now.clock - it->queued;
-	it->delay = run_delay(task, account);
-	return (__s64)it->here > 0;
-}
-
-/*
- * Returns how long the thread has been runnable without running. This includes time before the
- * agent started, since the thread was queued on its CPU.
- */
-static __always_inline __u64 length_of(const struct open *it, const struct task_account *account)
-{
-	/* The wait since its last end, including the time on other CPUs. */
-	__s64 whole = it->delay + it->here - account->before;
-
-	return whole > (__s64)it->here ? whole : it->here;
-}
-
-/*
- * Divides the elapsed part of a wait in progress, up to the moment of `open`, if the part is at
- * least `least`. The caller adds the parts to the sums of the group and the process. Returns NULL
- * if there is nothing to charge.
- *
- * The run queue is not locked, so the thread can get its CPU meanwhile. In that case the claim is
- * given back. If that happens within some nanoseconds between two instructions of the switch
- * program, the part is charged twice. The next waits of the thread are then charged less by that
- * amount.
- */
-static __always_inline struct division *divide_open(struct task_struct *task,
-						    struct task_account *account, __u32 number,
-						    struct open *open, __u64 least)
-{
-	struct division *it;
-	__u64 ahead;
-	__s64 part;
-
-	ahead = account->ahead;
-	part = open->delay + open->here - account->charged - ahead;
-	if (part < (__s64)least || (__u64)part > open->delay + open->here)
-		return NULL;
-	if (compare_and_swap(&account->ahead, ahead, ahead + part) != ahead)
-		return NULL;
-	if (queued_since(task, account) != open->queued || is_on_cpu(task) ||
-	    run_delay(task, account) != open->delay) {
-		__sync_fetch_and_add(&account->ahead, -part);
-		return NULL;
-	}
-	if ((__u64)part < open->here)
-		open->here = part;
-	it = begin_division(task, account, number, open->cpu, open->now.clock - open->here,
-			    &open->now, true);
-	if (!it)
-		return NULL;
-	it->parts[PART_UNATTRIBUTED] += part - open->here;
-	divide(number);
-	if (it->unnamed)
-		blame_unnamed(account, it->victim, it->unnamed);
-	return it;
-}
-
-/* Like divide_open(), for a thread that may not be waiting. */
-static __always_inline struct division *open_wait(struct task_struct *task,
-						  struct task_account *account, __u32 number,
-						  __u64 at, __u64 least)
-{
-	struct open open;
-
-	if (!read_open(task, account, at, &open))
-		return NULL;
-	return divide_open(task, account, number, &open, least);
-}
-
-/*
- * Returns the uncharged waits of a thread that is not waiting now, and marks them as charged. The
- * kernel skipped the program at the end of such a wait. A switch charges before the scheduler
- * updates run_delay, so this function reads in the opposite order.
- */
-static __always_inline __u64 take_unseen(struct task_struct *task, struct task_account *account)
-{
-	__u64 total, ahead;
-	__s64 part;
-
-	if (!waits_on || !scheduler_notes || account->phantom || queued_since(task, account))
-		return 0;
-	total = *(volatile unsigned long long *)&task->sched_info.run_delay;
-	ahead = account->ahead;
-	part = total - account->charged - ahead;
-	if (part <= 0 || compare_and_swap(&account->ahead, ahead, ahead + part) != ahead)
-		return 0;
-	return part;
 }
 
 /*

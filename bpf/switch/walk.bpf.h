@@ -239,7 +239,7 @@ static __always_inline void sample_thread(struct seq_file *seq, struct task_stru
 	exchange(&account->seen, at);
 	if (read_open(task, account, at, &open)) {
 		waiting_ns = length_of(&open, account);
-		part = divide_open(task, account, DIVISION_WALK, &open, LONG_WAIT_NS);
+		part = divide_open(task, account, DIVISION_WALK, &open, LEAST_OPEN_NS);
 	}
 	write_thread(seq, task, account, waiting_ns, part, sample);
 }

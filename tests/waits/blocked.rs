@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::support::cgroup::Group;
 use super::support::expect;
@@ -34,6 +34,27 @@ fn all(row: &Value) -> f64 {
     let blocked = row["blocked"].as_object().expect("an object");
     let blocked: f64 = blocked.values().map(number).sum();
     number(&row["cpu.seconds"]) + waited(row) + blocked
+}
+
+#[test]
+fn running_and_runnable_time_of_busy_threads_add_up_to_the_window() {
+    const THREADS: f64 = 8.0;
+    let _machine = support::shared();
+    needs!("cpu_waits");
+    let group = Group::new("busy-all");
+    let _load = Load::own(&group, "spin 8");
+    // A lost wait has an unknown length.
+    let without_losses = |answer: &Value| answer["losses"].as_object().is_some_and(Map::is_empty);
+    let mut windows = (0..5).map(|_| waits("1s"));
+    let answer = windows
+        .find(without_losses)
+        .expect("a window without losses");
+    let row = row_of(&answer, &group);
+    let (sum, whole) = (all(row), THREADS * number(&answer["window_seconds"]));
+    assert!(
+        (sum - whole).abs() <= 0.001 * whole,
+        "{sum} of {whole}: {row}"
+    );
 }
 
 #[test]

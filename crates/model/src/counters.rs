@@ -116,8 +116,8 @@ pub enum Counter {
     /// Context switches because of a CPU quota. 0 if waits are not measured, because they then
     /// count as preempted.
     SwitchesThrottled,
-    /// Nanoseconds of waiting for a CPU, by cause. A wait is counted when it ends. A wait longer
-    /// than 10 ms is also counted at each batch while it lasts.
+    /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed part of a wait
+    /// that goes on, from 0.1 ms on.
     Wait(Cause),
     /// Preemptions, by the task that got the CPU.
     PreemptedBy(Preemptor),

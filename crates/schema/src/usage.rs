@@ -188,8 +188,7 @@ const WAIT: UsageField = UsageField {
     field: Field {
         key: "wait.seconds",
         value_type: Type::Number,
-        help: "time that its threads waited for a CPU; a wait counts when it ends, and one that lasts for 10 ms or more \
-               also while it goes on",
+        help: "time that its threads waited for a CPU, including the elapsed part of waits that have not ended",
         // The time of a cause that is not measured is counted under another cause.
         get: |usage| {
             let causes = Cause::ALL.into_iter().map(Counter::Wait);
