@@ -79,6 +79,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("type ids", bpf::type_ids),
     ("clocks", rust::clocks),
     ("paths in documents", documents::named_paths),
+    ("tests of kernel facts", documents::tests_of_facts),
     ("retired words", documents::retired_words),
 ];
 
@@ -166,6 +167,11 @@ mod tests {
                 "paths in documents",
                 "README.md",
                 "see `bpf/b/b.bpf.c`\n".into(),
+            ),
+            (
+                "tests of kernel facts",
+                "docs/kernel-facts.md",
+                "| 1 | a fact | `gone` |\n".into(),
             ),
             (
                 "retired words",

@@ -40,6 +40,9 @@ pub(super) const RETIRED: &[(&str, &str)] = &[
 /// The page that lists the retired words.
 const GLOSSARY: &str = "docs/glossary.md";
 
+/// The page that names a test for each fact.
+const KERNEL_FACTS: &str = "docs/kernel-facts.md";
+
 /// Each path in a document must exist.
 pub(super) fn named_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -52,6 +55,25 @@ pub(super) fn named_paths(tree: &Tree) -> Vec<Finding> {
                     Finding::new(&file.path, problem, "refer to an existing path").at_line(number),
                 );
             }
+        }
+    }
+    findings
+}
+
+/// The test of each fact about the kernel must exist.
+pub(super) fn tests_of_facts(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = tree.get(KERNEL_FACTS).map_or("", |page| &page.text).lines();
+    for (number, line) in (1..).zip(lines).filter(|(_, line)| line.starts_with("| ")) {
+        let test = line.rsplit('`').nth(1).unwrap_or_default();
+        let name = test.rsplit("::").next().unwrap_or_default();
+        let function = format!("fn {name}(");
+        let is_number = |cell: &str| cell.trim().parse::<u32>().is_ok();
+        let is_fact = line.split('|').nth(1).is_some_and(is_number);
+        if is_fact && !tree.ending(".rs").any(|file| file.text.contains(&function)) {
+            let problem = format!("names the test `{test}`, which does not exist");
+            let fix = "name the test that fails if the fact is forgotten";
+            findings.push(Finding::new(KERNEL_FACTS, problem, fix).at_line(number));
         }
     }
     findings
@@ -162,6 +184,21 @@ mod tests {
         assert_eq!(
             found,
             expected.map(|p| format!("refers to `{p}`, which does not exist"))
+        );
+    }
+
+    #[test]
+    fn facts_without_a_test_are_found() {
+        let text = "| # | fact | test |\n|---|---|---|\n| 1 | x | `a::there` |\n| 2 | y | `a::gone` |\n| 3 | z | |\n";
+        let tree = Tree::of(&[(KERNEL_FACTS, text), ("tests/a.rs", "fn there() {}\n")]);
+        let found: Vec<_> = tests_of_facts(&tree)
+            .into_iter()
+            .map(|f| f.problem)
+            .collect();
+        let missing = ["a::gone", ""];
+        assert_eq!(
+            found,
+            missing.map(|test| format!("names the test `{test}`, which does not exist"))
         );
     }
 
