@@ -39,7 +39,7 @@ image: deps ## make an OCI image of the static binary: dist/noctule-VERSION-ARCH
 test: ## checks and tests, on this kernel and two others (KERNEL=6.1 picks one); installs what they need; asks for root
 	@scripts/check.sh test
 
-test-all: ## the same on every kernel of the matrix, with a minute of soak
+test-all: ## the same on every kernel of the matrix, with the laboratory and a minute of soak
 	@scripts/check.sh all
 
 test-kernels: ## only the tests on other kernels, on every one of the matrix
@@ -53,6 +53,7 @@ lint: deps ## the checks that need no root: format, clippy, tidy, generated file
 
 fmt: ## format Rust and BPF C
 	cargo fmt --all
+	cargo fmt --all --manifest-path lab/Cargo.toml
 	@scripts/bpf-format.sh --fix
 
 fuzz: deps ## run each fuzz target for three minutes (FUZZ_SECONDS=180); needs cargo-fuzz
@@ -63,8 +64,8 @@ readers-update: build ## try the newest DuckDB, Polars, pyarrow ... on recording
 
 bench: ## measure what the agent costs; installs the peers that it is compared with
 	@scripts/deps.sh bench
-	cargo run --quiet --release --locked --package noctule-energy-bench
-	cargo xtask bench
+	cargo run --quiet --release --locked --manifest-path lab/Cargo.toml --package noctule-energy-bench
+	cargo lab-bench
 
 deps: ## install what the build needs, if it is missing
 	@scripts/deps.sh build

@@ -22,7 +22,7 @@ if ! formatter=$(find_formatter); then
     [ -z "${NOCTULE_NOT_RUN:-}" ] || echo "format of BPF C (no clang-format $version)" >>"$NOCTULE_NOT_RUN"
     exit 0
 fi
-mapfile -t files < <(find bench bpf -name '*.[ch]' | sort)
+mapfile -t files < <(find lab/bench bpf -name '*.[ch]' | sort)
 case $1 in
 --find) echo "$formatter" ;;
 --fix) "$formatter" -i "${files[@]}" ;;

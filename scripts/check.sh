@@ -10,8 +10,8 @@ scratch=$(mktemp -d)
 # alone are listed in the second.
 export NOCTULE_NOT_RUN=$scratch/not-run NOCTULE_FLAKY=$scratch/flaky
 declare -A running=()
-# The kernels to boot, the kernels that were booted, and whether to run the soak.
-KERNELS=() KERNELS_RUN='' SOAK=''
+# The kernels to boot, the kernels that were booted, and whether to test the laboratory.
+KERNELS=() KERNELS_RUN='' LAB=''
 
 clean_up() {
     local pid
@@ -71,6 +71,7 @@ sharing() { ( flock --shared 9 && "$@" ) 9</tmp; }
 
 lint() {
     stage 'format of Rust' cargo fmt --all --check
+    stage 'format of the laboratory' cargo fmt --all --check --manifest-path lab/Cargo.toml
     stage 'format of BPF C' scripts/bpf-format.sh --check
     stage clippy cargo clippy --workspace --all-targets --locked -- -D warnings
     stage tidy cargo xtask tidy
@@ -84,10 +85,13 @@ tests_of_the_libraries() {
     cargo test --workspace --exclude noctule --locked && cargo test --workspace --bin noctule --locked
 }
 
-# A minute of process churn, in which no resource of the agent may grow and nothing may be lost.
-a_minute_of_soak() {
-    local target=${CARGO_TARGET_DIR:-target}/debug
-    local soak=("$target/xtask" soak --short --binary "$target/noctule")
+# Checks and tests of the laboratory, a workspace of its own, and a minute of process churn: no
+# resource of the agent may grow, and nothing may be lost.
+laboratory() {
+    local in_lab=(--manifest-path lab/Cargo.toml) target=${CARGO_TARGET_DIR:-target}/debug
+    cargo clippy --workspace --all-targets --locked "${in_lab[@]}" -- -D warnings
+    cargo test --workspace --locked "${in_lab[@]}"
+    local soak=("${CARGO_TARGET_DIR:-lab/target}/debug/noctule-lab" soak --short --binary "$target/noctule")
     if [ "$(id -u)" = 0 ]; then "${soak[@]}"; else sudo "${soak[@]}"; fi
 }
 
@@ -124,8 +128,8 @@ choose_kernels() {
     fi
     KERNELS=("$other")
     [ "$other" = newest ] || KERNELS+=(newest)
-    # The tests on 5.10 take the least time, which leaves time for the soak.
-    [ "$other" != 5.10 ] || SOAK=yes
+    # The tests on 5.10 take the least time, which leaves time for the laboratory.
+    [ "$other" != 5.10 ] || LAB=yes
 }
 
 everything() {
@@ -136,7 +140,7 @@ everything() {
     lint
     stage 'programs of the tests' cargo test --workspace --locked --no-run
     beside 'tests of the binary' cargo xtask blackbox
-    [ -z "$SOAK" ] || beside 'a minute of soak' sharing a_minute_of_soak
+    [ -z "$LAB" ] || beside laboratory sharing laboratory
     beside documentation sharing \
         env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
     beside 'tests of the libraries' sharing tests_of_the_libraries
@@ -163,7 +167,7 @@ test)
     everything
     ;;
 all)
-    KERNELS=("${ALL_KERNELS[@]}") SOAK=yes
+    KERNELS=("${ALL_KERNELS[@]}") LAB=yes
     everything
     ;;
 kernels)

@@ -1,21 +1,14 @@
 //! Project tasks beyond `cargo build`; `cargo xtask --help` lists them.
 
-mod bench;
 mod blackbox;
 mod cargo;
-mod faults;
-mod fleet;
 mod generate;
-mod http;
 mod notes;
 mod sbom;
-mod scenes;
-mod soak;
 mod tidy;
 mod tree;
 mod vm;
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,28 +30,13 @@ enum Task {
     Tidy,
     /// Generate files from tables in the code
     Gen(generate::Args),
-    /// Measure the cost of the agent in comparison with other tools (the harness in `bench/`)
-    #[command(disable_help_flag = true)]
-    Bench {
-        /// Options for the harness
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        options: Vec<OsString>,
-    },
     Blackbox(blackbox::Args),
-    Faults(faults::Args),
-    Fleet(fleet::Args),
     Sbom(sbom::Args),
-    Scenes(scenes::Args),
-    Soak(soak::Args),
     Vm(vm::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match scenes::run_if_requested() {
-        Some(done) => done.map(|()| ExitCode::SUCCESS),
-        None => run(&Args::parse().task),
-    };
-    match done {
+    match run(&Args::parse().task) {
         Ok(code) => code,
         Err(error) => {
             // Stderr may be closed.
@@ -73,13 +51,8 @@ fn run(task: &Task) -> Result<ExitCode> {
     match task {
         Task::Tidy => tidy::run(root),
         Task::Gen(args) => generate::run(root, args),
-        Task::Bench { options } => bench::run(root, options),
         Task::Blackbox(args) => blackbox::run(root, args),
-        Task::Faults(args) => faults::run(args),
-        Task::Fleet(args) => fleet::run(root, args),
         Task::Sbom(args) => sbom::run(root, args),
-        Task::Scenes(args) => scenes::run(root, args),
-        Task::Soak(args) => soak::run(args),
         Task::Vm(args) => vm::run(root, args),
     }
 }

@@ -2,7 +2,7 @@
 //! docs/tape.md:
 //!
 //! ```text
-//! cargo xtask bench load population tape      # 1,000 processes in 200 cgroups, until its input ends
+//! cargo lab-bench load population tape      # 1,000 processes in 200 cgroups, until its input ends
 //! noctule record -o source --for 310s
 //! cargo run --release -p noctule-tape --example day write source day 24
 //! cargo run --release -p noctule-tape --example day read day

@@ -194,7 +194,7 @@ mod tests {
         assert!(findings[0].fix.contains("/* SPDX"));
         assert!(findings[1].fix.contains("// SPDX"));
         assert_eq!(
-            spdx(&Tree::of(&[("bench/bpf/x.bpf.c", "int x;\n")])).len(),
+            spdx(&Tree::of(&[("lab/bench/bpf/x.bpf.c", "int x;\n")])).len(),
             1
         );
     }

@@ -5,7 +5,7 @@ use crate::tree::{File, Tree};
 
 /// Folders whose files documents refer to by their path from the root of the repository.
 const FOLDERS: &[&str] = &[
-    "bench/", "bpf/", "crates/", "deploy/", "docs/", "scripts/", "tests/", "vm/", "xtask/",
+    "bpf/", "crates/", "deploy/", "docs/", "lab/", "scripts/", "tests/", "vm/", "xtask/",
 ];
 
 /// Paths that are not in the tree, and where they are.

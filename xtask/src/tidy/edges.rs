@@ -56,6 +56,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("noctule-bench", &[]),
     // Energy traces with known results. Pure, like the code that it evaluates.
     ("noctule-energy-bench", &[MODEL, ANALYSIS]),
+    ("noctule-lab", &[]),
     // Random input for parsers of untrusted text, files and objects. The configuration is part of
     // the binary, which has no library.
     ("noctule-fuzz", PARTS),

@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn every_bar_names_contenders_and_is_documented() {
-        let page = include_str!("../../docs/bench.md");
+        let page = include_str!("../../../docs/bench.md");
         for bar in &BARS {
             for name in [bar.of, bar.to] {
                 assert!(contender::ALL.iter().any(|c| c.name == name));

@@ -1,4 +1,4 @@
-//! `make bench`, or `cargo xtask bench` with options: measures the agent's cost together with that
+//! `make bench`, or `cargo lab-bench` with options: measures the agent's cost together with that
 //! of other tools, in one run.
 //!
 //! Each load runs alone and with each contender, in turns, so that drift of a shared machine
@@ -50,7 +50,7 @@ use stop::{Interrupted, Stop};
 /// Debian (libbpf-tools, bpftrace, linux-perf); tools that are not installed are listed as absent.
 /// Takes about half an hour. A missed target is shown but is not a failure.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask bench")]
+#[command(name = "cargo lab-bench")]
 pub(crate) struct Args {
     /// Number of rounds for each pair of load and contender
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -96,7 +96,7 @@ enum Part {
 
 /// Returns success, whatever the figures are.
 fn main() -> ExitCode {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     match run(root, &Args::parse()) {
         Ok(code) => code,
         Err(error) => {

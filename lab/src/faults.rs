@@ -1,4 +1,4 @@
-//! Implements `cargo xtask faults`: runs the agent and lets one system call fail in each run.
+//! Implements `cargo lab faults`: runs the agent and lets one system call fail in each run.
 //!
 //! strace records the system calls of a start and several ticks, and injects single errors that the
 //! kernel can return for them. The agent may exit with a message and a code, or continue. It must

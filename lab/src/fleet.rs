@@ -1,4 +1,4 @@
-//! Implements `cargo xtask fleet`: simulates many nodes, derived from a recorded one, with a real
+//! Implements `cargo lab fleet`: simulates many nodes, derived from a recorded one, with a real
 //! VictoriaMetrics.
 //!
 //! The page `/metrics` of a recording is read at two times. Each simulated node has the same

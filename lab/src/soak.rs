@@ -1,4 +1,4 @@
-//! Implements `cargo xtask soak`: runs an agent with all features enabled under churn for a long
+//! Implements `cargo lab soak`: runs an agent with all features enabled under churn for a long
 //! time.
 //!
 //! Memory, descriptors, threads and map entries must not grow. Some of them fill by design in the

@@ -13,7 +13,7 @@
  * chosen for the bench. At high switch rates almost no switch makes an event, so the cost is that
  * of the maps. At low rates it includes waking the reader.
  */
-#include "../../bpf/include/kernel.h"
+#include "../../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 

@@ -13,7 +13,7 @@
  * so that this program costs no more than the original. The cost of the agent includes its own
  * programs for both.
  */
-#include "../../bpf/include/kernel.h"
+#include "../../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 

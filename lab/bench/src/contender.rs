@@ -195,7 +195,7 @@ mod tests {
     fn names_are_unique_and_documented() {
         let names: BTreeSet<&str> = ALL.iter().map(|c| c.name).collect();
         assert_eq!(names.len(), ALL.len());
-        let page = include_str!("../../docs/bench.md");
+        let page = include_str!("../../../docs/bench.md");
         for name in [
             NONE,
             EMPTY,

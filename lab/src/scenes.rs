@@ -1,4 +1,4 @@
-//! Implements `cargo xtask scenes`: plays scenes with a known cause in real cgroups on the last
+//! Implements `cargo lab scenes`: plays scenes with a known cause in real cgroups on the last
 //! CPU, and checks the answers of `noctule waits`, `why` and `top`.
 //!
 //! A scene is either drawn with a seed or the plain form of its kind. The kernel's own accounting

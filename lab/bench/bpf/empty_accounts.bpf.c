@@ -5,7 +5,7 @@
  * its socket storage. The kernel copies the account for an incoming connection and frees both
  * accounts. Nothing is written.
  */
-#include "../../bpf/include/kernel.h"
+#include "../../../bpf/include/kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
