@@ -72,9 +72,9 @@ const fn way(program: &'static str, hook: &'static str, limit: &'static str) -> 
     }
 }
 
-const BY_FOLIO: &str = "counts each folio once, however many pages of it are read, and what file \
-     systems look up for themselves";
-const BY_PAGE: &str = "counts what file systems look up for themselves, too";
+const BY_FOLIO: &str = "counts a folio once however many of its pages are read, and also counts \
+    the file systems' own lookups";
+const BY_PAGE: &str = "also counts the file systems' own lookups";
 
 const PAGE_READS: &[Way] = &[
     way("read_get_pages", "mm_filemap_get_pages", ""),
@@ -100,8 +100,8 @@ pub(crate) const FILE_OPENS: [Way; 3] = [
     way(
         "openat_exit",
         "sys_exit_openat",
-        "opens by io_uring and by 32-bit programs are not seen, and each system call on this \
-         machine takes a little longer while file events are wanted",
+        "does not see opens through io_uring or by 32-bit programs, and makes every system call on \
+        this machine slightly slower while file events are collected",
     ),
 ];
 
@@ -130,21 +130,19 @@ impl Plan {
     /// Nothing at all can work on this kernel.
     pub fn new(facts: &Facts, wanted: &Wanted) -> Result<Self, Error> {
         if let Some(error) = &facts.capabilities_error {
-            let words = format!("the kernel does not say which capabilities are held: {error}");
+            let words = format!("cannot read the capabilities of this process: {error}");
             return Err(Error::new(ErrorKind::Other, words));
         }
         if let Some(words) = missing_privileges(facts) {
             return Err(Error::new(ErrorKind::Privileges, words));
         }
         if let Some(error) = &facts.btf_error {
-            let words = format!("the kernel's types at {VMLINUX} cannot be read: {error}");
+            let words = format!("cannot read the kernel's BTF at {VMLINUX}: {error}");
             return Err(Error::new(ErrorKind::Other, words));
         }
         if !facts.btf {
-            let words = format!(
-                "the kernel does not describe its types: there is no {VMLINUX} \
-                 (CONFIG_DEBUG_INFO_BTF)"
-            );
+            let words =
+                format!("this kernel has no BTF: {VMLINUX} does not exist (CONFIG_DEBUG_INFO_BTF)");
             return Err(Error::new(ErrorKind::Kernel, words));
         }
         let ways = |all: &[Way], on: bool| -> Vec<Way> {
@@ -188,7 +186,10 @@ fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
         return Feature::switched_off(id, SECTION);
     }
     let hooks: Vec<&str> = ways.iter().map(|w| w.hook).collect();
-    Feature::off(id, format!("this kernel has none of {}", hooks.join(", ")))
+    Feature::off(
+        id,
+        format!("this kernel does not have {}", hooks.join(" or ")),
+    )
 }
 
 /// Returns the capabilities that the process lacks to do anything at all, with a fix; `None` if
@@ -205,8 +206,8 @@ pub fn missing_privileges(facts: &Facts) -> Option<String> {
         return None;
     }
     Some(format!(
-        "missing {}: run as root, or as a service with the three that it needs: \
-         AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_DAC_READ_SEARCH",
+        "missing {}: run as root, or as a service with AmbientCapabilities=CAP_BPF CAP_PERFMON \
+        CAP_DAC_READ_SEARCH",
         missing.join(" and ")
     ))
 }

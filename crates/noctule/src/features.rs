@@ -229,7 +229,7 @@ fn privileges(facts: &Facts) -> Feature {
         None => names(false),
     };
     let mut reasons = vec![match (&facts.capabilities_error, missing.as_str()) {
-        (Some(error), _) => format!("the kernel does not say which capabilities are held: {error}"),
+        (Some(error), _) => format!("cannot read the capabilities of this process: {error}"),
         (None, "") => format!("holds {}", names(true)),
         (None, missing) => format!("lacks {missing}"),
     }];

@@ -26,13 +26,13 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
             return Feature::off(id, format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"));
         }
         Some(error) => format!(
-            "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged to \
-             its earlier group"
+            "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged \
+            to its previous cgroup"
         ),
         None if walks_over_threads(facts) => return Feature::on(id, "cgroup_attach_task"),
-        None => "cgroup_attach_task: it names the leader alone, and this kernel has no walk over \
-                 the threads of a process (bpf_iter_task_new, Linux 6.7): what the others used in \
-                 the tick of a move is charged to their earlier group"
+        None => "cgroup_attach_task: it reports only the thread group leader, and this kernel \
+            cannot iterate over the threads of a process (bpf_iter_task_new, Linux 6.7): what the \
+            other threads used in the tick of a move is charged to their previous cgroup"
             .to_owned(),
     };
     Feature::degraded(id, reason)
@@ -46,8 +46,8 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
     if !facts.scheduler.clock {
         return Feature::degraded(
             id,
-            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a thread \
-             that runs used since the last tick of the scheduler is missing until the next",
+            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what a running \
+            thread used since the last scheduler tick is missing until the next one",
         );
     }
     match unlisted {
@@ -55,8 +55,8 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
         Some(error) => Feature::degraded(
             id,
             format!(
-                "{how}; this kernel refuses the programs that list the threads that have run, so \
-                 each batch reads all threads, which costs some 1 us for each: {}",
+                "{how}; this kernel rejects the programs that list threads that have run, so each \
+                batch reads all threads, at about 1 µs per thread: {}",
                 error.chain()
             ),
         )
@@ -66,7 +66,10 @@ pub(super) fn cpu_time(facts: &Facts, unlisted: Option<&Error>) -> Feature {
 
 /// Returns the status if the kernel rejects the programs that measure waits.
 pub(super) fn waits_refused(error: &Error) -> Feature {
-    let reason = format!("this kernel refuses their programs: {}", error.chain());
+    let reason = format!(
+        "this kernel rejects the programs that measure waits: {}",
+        error.chain()
+    );
     Feature::off(FeatureId::CpuWaits, reason).mended_by(REPORT)
 }
 
@@ -79,18 +82,22 @@ pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Fact
     match error {
         None if !facts.scheduler.clock => Feature::degraded(
             id,
-            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): what it waited \
-             before a move to another CPU is blamed on who ran on the other",
+            "the run queue of a thread cannot be read (CONFIG_FAIR_GROUP_SCHED): when a waiting \
+            thread moves to another CPU, its wait so far is blamed on what ran on the new CPU",
         ),
         None if !facts.scheduler.notes => Feature::degraded(
             id,
-            "this kernel does not note when a thread was queued (CONFIG_SCHED_INFO): a hook at each \
-             wake-up does, and a wait that began before the agent is not counted",
+            "this kernel does not record when a thread was queued (CONFIG_SCHED_INFO): noctule \
+            records it at each wake-up, and waits that began before noctule started are not \
+            counted",
         ),
         None => Feature::on(id, "sched_switch, sched_migrate_task, sched_info"),
         Some(error) if facts.scheduler.keeps_notes() => Feature::degraded(
             id,
-            format!("{error:#}: what a thread waited before a move to another CPU is unattributed"),
+            format!(
+                "{error:#}: when a waiting thread moves to another CPU, its wait so far is \
+                unattributed"
+            ),
         ),
         Some(error) => Feature::degraded(
             id,
@@ -111,15 +118,15 @@ pub(super) fn throttle(waits: bool, facts: &Facts) -> Option<Feature> {
         Some(field) => Feature::degraded(
             id,
             format!(
-                "cfs_rq.{field}: counts less than wall time where a CPU is slow, or has interrupts \
-                 or steal; the rest of a throttle counts as contention"
+                "cfs_rq.{field}: runs slower than wall time on a slow CPU, or during interrupts \
+                and steal; the rest of the throttled time counts as contention"
             ),
         )
-        .mended_by(format!("{MEND}; Linux 6.6 has a better one")),
+        .mended_by(format!("{MEND}; Linux 6.6 has a better clock")),
         None => Feature::off(
             id,
-            "this kernel has no quotas (CONFIG_CFS_BANDWIDTH), or does not record how long a queue \
-             was throttled: such waits count as contention",
+            "this kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH), or does not record how long a \
+            run queue was throttled: waits for a quota count as contention",
         )
         .mended_by(MEND),
     })
@@ -132,8 +139,8 @@ pub(super) fn blocked(waits: bool, facts: &Facts) -> Option<Feature> {
         true => Feature::on(id, "sched_switch, bpf_task_pt_regs"),
         false => Feature::degraded(
             id,
-            "no program can read the system call of a thread (bpf_task_pt_regs, Linux 5.15): the \
-             classes are disk, filesystem, memory, stopped, and other for all else",
+            "BPF programs cannot read the system call of a thread (bpf_task_pt_regs, Linux 5.15): \
+            the classes are disk, filesystem, memory, stopped, and other for everything else",
         ),
     })
 }
@@ -150,20 +157,20 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         (_, [first, ..]) => Feature::degraded(
             packages,
             format!(
-                "{count} have accounts, which is the most: CPU time on further ones, as on CPU \
-                 {first}, counts for the first"
+                "{count} packages have accounts, which is the maximum: CPU time on other packages, \
+                such as on CPU {first}, counts towards the first"
             ),
         ),
     };
     let overlap = match topology.most_threads() {
         1 => Feature::off(
             overlap,
-            "each core has one hardware thread, or runs one (nosmt)",
+            "each core has one hardware thread, or uses only one (nosmt)",
         ),
         2 => Feature::on(overlap, "sched_switch of both threads of a core"),
         threads => Feature::off(
             overlap,
-            format!("cores have {threads} hardware threads: measured where they have two"),
+            format!("cores have {threads} hardware threads: overlap is measured only for two"),
         ),
     };
     [packages, overlap]
@@ -192,7 +199,7 @@ pub(super) fn hardware(
             Some((cpu, error)) => Feature::degraded(
                 feature(spec.counter),
                 format!(
-                    "not on {} of the CPUs, for example CPU {cpu}: {error}",
+                    "not available on {} CPUs, for example CPU {cpu}: {error}",
                     problems.len()
                 ),
             ),
