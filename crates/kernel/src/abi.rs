@@ -265,7 +265,7 @@ impl CgroupEvent {
 /// Copies a struct out of the bytes of a map or ring buffer; `None` if there are too few bytes.
 #[allow(
     unsafe_code,
-    reason = "bytes of the kernel side become structs here and nowhere else"
+    reason = "the only place where bytes from the kernel become structs"
 )]
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     // SAFETY: the length is checked, the read is unaligned, and `Plain` promises that any bytes
@@ -331,7 +331,7 @@ unsafe impl Plain for files::types::file_change {}
 unsafe impl Plain for files::types::file_counts {}
 
 /// Returns the descriptor that becomes readable when the ring buffer has data.
-#[allow(unsafe_code, reason = "libbpf-rs gives the descriptor as a number")]
+#[allow(unsafe_code, reason = "libbpf-rs returns the descriptor as a number")]
 pub(crate) fn epoll_fd<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
     // SAFETY: the ring owns the descriptor, and stays borrowed while the descriptor is used.
     unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) }

@@ -218,8 +218,8 @@ impl Accounting {
             object::load(&Asked::most(facts, wanted), facts, hardware.mask(), cpus)?;
         let wanted = &modest.wanted;
         let need = Need::new(wanted.waits, facts.scheduler);
-        let hardware_map =
-            MapHandle::try_from(&switch.maps.hardware).context("the map of hardware counters")?;
+        let hardware_map = MapHandle::try_from(&switch.maps.hardware)
+            .context("opening the map of hardware counters")?;
         let problems = hardware.follow(&online, &hardware_map);
         let mut places = Places::new(&switch, facts)?;
         places.follow(&online)?;
@@ -381,11 +381,11 @@ impl Accounting {
         let online = self.places.online_now();
         if online.is_empty() {
             let words =
-                "the list of CPUs (devices/system/cpu/online in the host's sysfs) cannot be read";
+                "cannot read the online CPUs from devices/system/cpu/online in the host's sysfs";
             return Err(Error::new(ErrorKind::Other, words));
         }
         for (cpu, error) in self.hardware.follow(&online, &self.hardware_map) {
-            tracing::debug!(cpu, %error, "hardware counters of a CPU");
+            tracing::debug!(cpu, %error, "cannot open the hardware counters of a CPU");
         }
         self.places.follow(&online)?;
         let read = self
@@ -455,7 +455,9 @@ impl Accounting {
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
             bss.blames_full = 0;
         }
-        self.ring.consume().context("the ring of ended processes")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of ended processes")?;
         let living = snapshot.living.as_ref();
         self.orphans.take(&self.switch, living, snapshot.taken_ns)
     }
@@ -556,7 +558,9 @@ impl Accounting {
     /// Empties the ring buffer of ended processes into the next snapshot. If a quota was found,
     /// also attaches the program at wake-ups.
     pub fn drain(&mut self) -> Result<(), Error> {
-        self.ring.consume().context("the ring of ended processes")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of ended processes")?;
         if let Err(error) = self.wakeups.follow_found(&self.switch) {
             told_as_contention(&error);
         }
@@ -656,7 +660,7 @@ impl Accounting {
 
     /// Returns the rows of cgroups, and for each the CPU time in it after the moment.
     fn settled(&self, taken_ns: u64) -> Result<(SettledRows, Vec<u64>), Error> {
-        let rows = table::entries(&self.switch.maps.settled, "the table of cgroups")?;
+        let rows = table::entries(&self.switch.maps.settled, "reading the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
             let key: SettledKey = abi::plain(key)?;
             let sums: SettledSums = abi::plain(value)?;
@@ -681,7 +685,7 @@ impl Accounting {
                 .cpus
                 .lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
             bytes
-                .context("the slot of a CPU")
+                .context("reading the state of a CPU")
                 .map(Option::unwrap_or_default)
         };
         let mut slots = Vec::with_capacity(online.len());
@@ -727,13 +731,16 @@ fn exit_ring(
     };
     builder
         .add(&switch.maps.exits, take)
-        .context("the ring of ended processes")?;
-    builder.build().context("the ring of ended processes")
+        .context("creating the ring buffer of ended processes")?;
+    builder
+        .build()
+        .context("creating the ring buffer of ended processes")
 }
 
 /// Logs that the program at wake-ups is needed but could not be attached.
 fn told_as_contention(error: &libbpf_rs::Error) {
-    tracing::warn!(%error, "sched_wakeup: throttled time counts as contention in waits that begin with a wake-up");
+    tracing::warn!(%error, "cannot attach to sched_wakeup: in waits that begin with a wake-up, \
+        throttled time counts as contention");
 }
 
 /// Attaches the programs that give a new thread an account from its start.

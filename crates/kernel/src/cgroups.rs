@@ -54,8 +54,10 @@ impl CgroupEvents {
         };
         builder
             .add(&skel.maps.cgroup_events, take)
-            .context("the ring of cgroup events")?;
-        let ring = builder.build().context("the ring of cgroup events")?;
+            .context("creating the ring buffer of cgroup events")?;
+        let ring = builder
+            .build()
+            .context("creating the ring buffer of cgroup events")?;
         let progs = &skel.progs;
         let links = [
             progs.cgroup_mkdir.attach(),
@@ -74,7 +76,9 @@ impl CgroupEvents {
 
     /// Returns the changes since the last call, in order.
     pub fn drain(&self) -> Result<Vec<CgroupEvent>, Error> {
-        self.ring.consume().context("the ring of cgroup events")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of cgroup events")?;
         Ok(self.events.take())
     }
 

@@ -101,7 +101,7 @@ fn both(
     choose_hooks(&mut hooks, asked, facts);
     set_up(&mut hooks, asked, facts, hardware_mask, cpu_slots)?;
     make_maps(&mut hooks).map_err(not_loaded("switch", facts))?;
-    let maps = made(&hooks).context("the maps of the BPF object switch")?;
+    let maps = made(&hooks).context("duplicating the map descriptors of the BPF object switch")?;
     let iterators = || {
         let mut iterators = open(facts)?;
         choose_iterators(&mut iterators, asked);
@@ -167,7 +167,7 @@ fn choose_iterators(open: &mut OpenSwitchSkel<'static>, asked: &Asked) {
 
 fn make_maps(open: &mut OpenSwitchSkel<'static>) -> Result<(), libbpf_rs::Error> {
     let object = open.open_object_mut().as_libbpf_object();
-    #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
+    #[allow(unsafe_code, reason = "libbpf-rs does not offer this function")]
     // SAFETY: the object is open, and nothing else uses it.
     match unsafe { libbpf_sys::bpf_object__prepare(object.as_ptr()) } {
         0 => Ok(()),
@@ -233,12 +233,12 @@ fn set_up(
         true => open.maps.accounts.set_autocreate(false),
         false => open.maps.tasks.set_autocreate(false),
     };
-    unused.context("the accounts of threads")?;
+    unused.context("leaving out an unused map of thread accounts")?;
     if !lists {
         open.maps
             .listed
             .set_max_entries(1)
-            .context("the list of threads")?;
+            .context("sizing the list of threads")?;
     }
     let cpus = facts.possible_cpus;
     // A row for each used package. Few processes and cgroups use more than MOST_ROWS.

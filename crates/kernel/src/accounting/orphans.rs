@@ -46,7 +46,7 @@ impl Orphans {
             return Ok(Vec::new());
         };
         self.looked_ns = now_ns;
-        let rows = table::entries(&switch.maps.carried, "the table of processes")?;
+        let rows = table::entries(&switch.maps.carried, "reading the table of processes")?;
         self.rows = rows.iter().count();
         let mut missing = IdSet::default();
         let mut ended = Vec::new();

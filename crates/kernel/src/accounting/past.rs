@@ -25,8 +25,11 @@ pub(super) fn holders(
 ) -> Result<Vec<(u32, Holders)>, Error> {
     let of = |(cpu, slot): &(u32, CpuSlot)| {
         let bytes = switch.maps.pasts.lookup(&cpu.to_ne_bytes(), MapFlags::ANY);
-        let past: Option<Past> =
-            abi::plain(&bytes.context("the past of a CPU")?.unwrap_or_default());
+        let past: Option<Past> = abi::plain(
+            &bytes
+                .context("reading the recent switches of a CPU")?
+                .unwrap_or_default(),
+        );
         let [from, until] = [from_ns, until_ns].map(|ns| by_scheduler(ns, slot));
         let holders = past.map(|past| divide(&past, from, until));
         Ok((*cpu, holders.unwrap_or_default()))

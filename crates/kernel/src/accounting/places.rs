@@ -30,7 +30,8 @@ impl Places {
             has_siblings: facts.topology.has_siblings(),
             topology: facts.topology.clone(),
             possible: facts.possible_cpus,
-            map: MapHandle::try_from(&switch.maps.places).context("the map of places")?,
+            map: MapHandle::try_from(&switch.maps.places)
+                .context("opening the map of CPU places")?,
             online: Vec::new(),
         })
     }
@@ -61,7 +62,7 @@ impl Places {
             let place = [self.topology.package_of(cpu) as u32, sibling].map(u32::to_ne_bytes);
             let (key, flags) = (cpu.to_ne_bytes(), MapFlags::ANY);
             let updated = self.map.update(&key, place.as_flattened(), flags);
-            updated.context("the map of places")?;
+            updated.context("updating the map of CPU places")?;
         }
         Ok(())
     }

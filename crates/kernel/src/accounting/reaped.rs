@@ -47,7 +47,11 @@ impl Reaped {
     }
 
     fn released_thread_runs(self, switch: &SwitchSkel<'static>) -> Result<bool, Error> {
-        let slots = table::first(&switch.maps.cpus, self.possible_cpus, "the slots of CPUs")?;
+        let slots = table::first(
+            &switch.maps.cpus,
+            self.possible_cpus,
+            "reading the state of CPUs",
+        )?;
         let mut slots = slots
             .iter()
             .filter_map(|(_, slot)| abi::plain::<CpuSlot>(slot));
@@ -76,7 +80,7 @@ impl Reaped {
         let key = |row: &TaskSample| (row.tgid, row.process_start, row.package);
         let read = rows.iter().filter(|row| row.is(sample_flag::CARRIED));
         let read: IdSet<_> = read.map(key).collect();
-        let carried = table::entries(&switch.maps.carried, "the table of processes")?;
+        let carried = table::entries(&switch.maps.carried, "reading the table of processes")?;
         let carried = carried.iter().filter_map(|(_, row)| abi::plain(row));
         let gone = carried.filter(|row| !read.contains(&key(row)) && self.is_released(row.tgid));
         let mut sums: Vec<TaskSample> = gone.collect();

@@ -47,7 +47,7 @@ const SPARSE: u32 = 4;
 /// BPF program allocates unused rows by a counter. Row 0 is the overflow row.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
-        free_row(switch, number).context("the free rows of waits")?;
+        free_row(switch, number).context("adding a free row of waits")?;
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ fn free_row(switch: &SwitchSkel<'static>, number: u32) -> Result<(), libbpf_rs::
 
 /// Returns the histograms, including the overflow.
 pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Error> {
-    let numbers = table::entries(&switch.maps.wait_rows, "the table of waits")?;
+    let numbers = table::entries(&switch.maps.wait_rows, "reading the table of waits")?;
     let named = numbers.iter().filter_map(|(key, number)| {
         let group = abi::group(u64::from_ne_bytes(key.try_into().ok()?))?;
         Some((group, u32::from_ne_bytes(number.try_into().ok()?)))
@@ -72,7 +72,7 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     if last >= SPARSE_ROWS && last / SPARSE > count {
         return one_by_one(switch, named);
     }
-    let rows = table::first(&switch.maps.waits, last + 1, "the rows of waits")?;
+    let rows = table::first(&switch.maps.waits, last + 1, "reading the rows of waits")?;
     let counts = named.filter_map(|(group, number)| {
         let row = abi::plain::<WaitRow>(rows.value(number as usize)?)?;
         Some(WaitCounts::new(group, &row))
@@ -91,7 +91,7 @@ fn one_by_one(
             .maps
             .waits
             .lookup(&number.to_ne_bytes(), MapFlags::ANY);
-        let row = row.context("a row of waits")?;
+        let row = row.context("reading a row of waits")?;
         let row = row.and_then(|bytes| abi::plain::<WaitRow>(&bytes));
         counts.extend(row.map(|row| WaitCounts::new(group, &row)));
     }
@@ -100,7 +100,10 @@ fn one_by_one(
 
 /// Returns the cells of the matrix: victim, culprit.
 pub(super) fn blames(switch: &SwitchSkel<'static>) -> Result<Vec<(Group, Group, Blame)>, Error> {
-    let rows = table::entries(&switch.maps.blames, "the table of victims and culprits")?;
+    let rows = table::entries(
+        &switch.maps.blames,
+        "reading the table of victims and culprits",
+    )?;
     let row = |(key, value): (&[u8], &[u8])| {
         let key = abi::plain::<BlameKey>(key)?;
         let blame = abi::plain::<types::blame>(value)?;
@@ -127,7 +130,7 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
         .and_then(|()| waits.update(&number, &empty, MapFlags::ANY))
         .and_then(|()| switch.maps.free_rows.update(&[], &number, MapFlags::ANY));
     if let Err(error) = freed {
-        tracing::debug!(?group, %error, "freeing a row of waits");
+        tracing::debug!(?group, %error, "cannot free a row of waits");
     }
 }
 

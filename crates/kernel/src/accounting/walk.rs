@@ -89,8 +89,8 @@ impl Walk {
                 let waiting = progs.list_waiting.attach_iter(maps.cpus.as_fd());
                 (
                     &progs.walk_tasks,
-                    Some(listed.context("the iterator of listed tasks")?),
-                    Some(waiting.context("the iterator of queued tasks")?),
+                    Some(listed.context("attaching the iterator over listed threads")?),
+                    Some(waiting.context("attaching the iterator over queued threads")?),
                 )
             }
             false => (&progs.sample_tasks_older, None, None),
@@ -102,7 +102,7 @@ impl Walk {
             ProgramHandle::of("list_waiting", &progs.list_waiting),
         ];
         Ok(Self {
-            all: all.attach().context("the task iterator")?,
+            all: all.attach().context("attaching the task iterator")?,
             listed,
             waiting,
             due_ns: 0,
@@ -128,7 +128,7 @@ impl Walk {
     /// Walks over all threads without reading them. The program creates or initializes their
     /// accounts.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
-        iterator::read(&self.all, "the iterator of tasks", &mut self.bytes)
+        iterator::read(&self.all, "iterating over tasks", &mut self.bytes)
     }
 
     /// Makes the next snapshot walk.
@@ -185,7 +185,7 @@ impl Walk {
         now_ns: u64,
     ) -> Result<Option<Living>, Error> {
         if let Some(waiting) = &self.waiting {
-            iterator::read(waiting, "the iterator of queued tasks", &mut self.bytes)?;
+            iterator::read(waiting, "iterating over queued threads", &mut self.bytes)?;
         }
         let lost = losses(switch);
         if std::mem::replace(&mut self.lost, lost) != lost {
@@ -228,7 +228,7 @@ impl Walk {
         data.listed_until = data.listed_end;
         loop {
             let before = places(switch).0;
-            let read = iterator::read(listed, "the iterator of listed tasks", &mut self.bytes);
+            let read = iterator::read(listed, "iterating over listed threads", &mut self.bytes);
             take_rows(&self.bytes, &mut self.rows);
             read?;
             let (next, until) = places(switch);
