@@ -99,7 +99,7 @@ pub struct Events {
 }
 
 /// Name of the file iterator in errors.
-const FILES: &str = "the iterator of files";
+const FILES: &str = "iterating over open files";
 
 struct Sockets {
     _links: Vec<Link>,
@@ -136,7 +136,7 @@ impl Sockets {
         };
         let mut part = Vec::new();
         let left = namespaces::each(&self.proc, || {
-            iterator::read(all, "the iterator of TCP", &mut part)?;
+            iterator::read(all, "iterating over TCP sockets", &mut part)?;
             answer.append(&mut part);
             Ok(())
         })?;
@@ -152,9 +152,10 @@ impl Sockets {
         if !self.told.replace(true) {
             let namespaces::LeftOut { closed, late } = left;
             tracing::warn!(
-                "bytes of TCP connections in network namespaces that noctule does not walk count when \
-                 these end: those of {closed} processes may not be entered (it takes CAP_SYS_ADMIN and \
-                 CAP_SYS_PTRACE), for {late} there was no time"
+                "bytes of TCP connections in some network namespaces are counted only when the \
+                connections end: noctule may not enter the namespaces of {closed} processes \
+                (needs CAP_SYS_ADMIN and CAP_SYS_PTRACE), and had no time to walk {late} \
+                namespaces"
             );
         }
     }
@@ -169,7 +170,8 @@ pub struct LoadedEvents {
 
 #[allow(
     unsafe_code,
-    reason = "a skeleton points into its object, which is Send, and libbpf-rs does not say that it is"
+    reason = "a skeleton points into its object, which is Send although libbpf-rs does not declare \
+        it"
 )]
 // SAFETY: libbpf stores nothing about an object with the thread that loads it. All pointers of a
 // skeleton point into its own object and the memory of its maps. A value has one owner at a time.
@@ -224,8 +226,10 @@ impl Events {
         };
         builder
             .add(&lifecycle.maps.facts, take)
-            .context("the ring of events")?;
-        let ring = builder.build().context("the ring of events")?;
+            .context("creating the ring buffer of events")?;
+        let ring = builder
+            .build()
+            .context("creating the ring buffer of events")?;
         Ok(Self {
             _links: links,
             sockets,
@@ -250,7 +254,9 @@ impl Events {
 
     /// Returns the events since the last call, in order.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
-        self.ring.consume().context("the ring of events")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of events")?;
         Ok(self.records.take())
     }
 
@@ -286,7 +292,7 @@ impl Events {
         let (pid, start) = (process.pid.to_ne_bytes(), process.start_ns.to_ne_bytes());
         let followed = &self.lifecycle.maps.followed;
         let done = followed.update(&pid, &start, MapFlags::ANY);
-        done.context("the table of followed processes")
+        done.context("adding to the table of followed processes")
     }
 
     /// Whether the process is followed.
@@ -301,7 +307,7 @@ impl Events {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         let done = wanted.update(&cgroup.0.to_ne_bytes(), &[1], MapFlags::ANY);
         done.context(format!(
-            "the table of wanted cgroups, which has {} places",
+            "adding to the table of wanted cgroups, which holds at most {}",
             load::WANTED_CGROUPS
         ))
     }
@@ -396,7 +402,7 @@ impl Events {
             bss.look += 1;
         }
         match &sockets.look_link {
-            Some(link) => iterator::read(link, "the iterator of sockets", &mut self.buffer),
+            Some(link) => iterator::read(link, "iterating over sockets", &mut self.buffer),
             None => sockets.walk(&mut self.buffer),
         }
     }
@@ -492,7 +498,7 @@ impl Events {
             false => table.delete(&key),
         };
         if let Err(error) = done {
-            tracing::debug!(%error, "the share of a cgroup");
+            tracing::debug!(%error, "cannot change the destination limit of a cgroup");
         }
     }
 

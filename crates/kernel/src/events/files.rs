@@ -148,7 +148,9 @@ impl FileEvents {
 
     /// Returns the records since the last call, in the order of the ring buffer.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
-        self.ring.consume().context("the ring of file opens")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of file opens")?;
         Ok(self.records.take())
     }
 
@@ -159,7 +161,7 @@ impl FileEvents {
 
     /// Returns the opens of each cgroup.
     pub fn rows(&self) -> Result<Vec<(u64, FileCounts)>, Error> {
-        let rows = table::entries(&self.skel.maps.file_rows, "the table of file opens")?;
+        let rows = table::entries(&self.skel.maps.file_rows, "reading the table of file opens")?;
         let row = |(key, value): (&[u8], &[u8])| {
             let id = u64::from_ne_bytes(key.try_into().ok()?);
             let counts = abi::plain::<types::file_counts>(value)?;
@@ -222,8 +224,10 @@ fn ring(
     };
     builder
         .add(&skel.maps.bulk, take)
-        .context("the ring of file opens")?;
-    builder.build().context("the ring of file opens")
+        .context("creating the ring buffer of file opens")?;
+    builder
+        .build()
+        .context("creating the ring buffer of file opens")
 }
 
 impl From<&types::file_counts> for FileCounts {

@@ -114,7 +114,7 @@ fn load(
         .tasks
         .set_autocreate(false)
         .and_then(|()| open.maps.accounts.set_autocreate(false))
-        .context("the accounts of threads")?;
+        .context("leaving out an unused map of thread accounts")?;
     let sizes = [
         open.maps.cpus.reuse_fd(cpus.as_fd()),
         open.maps.process_rows.set_max_entries(wanted.cgroups),
@@ -163,7 +163,7 @@ pub(super) fn attach_lifecycle(
     if !facts.hooks.contains("mark_victim") {
         features.push(Feature::off(
             FeatureId::OomEvents,
-            "this kernel has no mark_victim",
+            "this kernel has no tracepoint mark_victim",
         ));
         return Ok(links);
     }
@@ -210,7 +210,7 @@ fn exec_failures(skel: &LifecycleSkel<'static>, facts: &Facts) -> Result<Vec<Lin
     ];
     let attached = programs.into_iter().map(|(name, program)| {
         let id = tracefs.id("syscalls", name)?.ok_or_else(|| {
-            let words = "this kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS)";
+            let words = "this kernel has no system call tracepoints (CONFIG_FTRACE_SYSCALLS)";
             Error::new(ErrorKind::Kernel, words)
         })?;
         tracefs::attach(program, id, online)
@@ -224,7 +224,7 @@ fn oom_events(facts: &Facts) -> Feature {
     }
     Feature::degraded(
         FeatureId::OomEvents,
-        "mark_victim: it reports no more than a thread (before Linux 6.9), so the size of a victim is \
-         not known",
+        "mark_victim: before Linux 6.9 it reports only the thread, so the memory size of the \
+        victim is unknown",
     )
 }

@@ -66,11 +66,11 @@ pub(super) fn each(
                 entered = true;
                 // If a namespace disappears meanwhile, only its own sockets are lost.
                 if let Err(error) = visit() {
-                    tracing::debug!(%error, "a network namespace");
+                    tracing::debug!(%error, "cannot list the sockets of a network namespace");
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "a network namespace");
+                tracing::debug!(%error, "cannot enter a network namespace");
                 left.closed += 1;
             }
         }

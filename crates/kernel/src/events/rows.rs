@@ -100,7 +100,7 @@ impl DestinationCounts {
 }
 
 pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCounts>, Error> {
-    let named = entries(&tcp.maps.destinations, "the table of destinations")?;
+    let named = entries(&tcp.maps.destinations, "reading the table of destinations")?;
     let named = named.iter().filter_map(|(bytes, row)| {
         let key: tcp::destination_key = plain(bytes)?;
         Some(DestinationCounts {
@@ -112,7 +112,7 @@ pub(super) fn destinations(tcp: &TcpSkel<'static>) -> Result<Vec<DestinationCoun
     });
     let others = entries(
         &tcp.maps.other_destinations,
-        "the table of other destinations",
+        "reading the table of other destinations",
     )?;
     let others = others.iter().filter_map(|(bytes, row)| {
         Some(DestinationCounts {

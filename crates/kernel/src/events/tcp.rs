@@ -123,10 +123,11 @@ pub(super) struct Loaded<T> {
 /// Returns why TCP cannot be counted on this kernel.
 fn tcp_impossible(facts: &Facts) -> Option<&'static str> {
     if !facts.hooks.contains("inet_sock_set_state") {
-        return Some("this kernel has no inet_sock_set_state");
+        return Some("this kernel has no tracepoint inet_sock_set_state");
     }
     (!facts.task_storage).then_some(
-        "programs of tracing cannot keep data with sockets and threads before Linux 5.13",
+        "before Linux 5.13, tracing programs cannot store data with sockets and threads (local \
+        storage)",
     )
 }
 
@@ -155,7 +156,7 @@ pub(super) fn sockets(
     };
     match attached.tcp {
         Ok((sockets, retransmits)) => {
-            let reason = "inet_sock_set_state; existing sockets from the iterator of files";
+            let reason = "inet_sock_set_state; existing sockets from the file iterator";
             features.extend([
                 Feature::on(FeatureId::TcpEvents, reason),
                 calls,
@@ -207,7 +208,8 @@ fn attach_most(
             };
         }
     };
-    tracing::debug!(error = %failed.chain(), "the object tcp loads and does not attach");
+    tracing::debug!(error = %failed.chain(), "the BPF object tcp was loaded but could not be \
+        attached");
     let looks: &[Look] = match look {
         Look::Walk => &[Look::Walk],
         look => &[look, Look::Walk],
@@ -243,8 +245,8 @@ fn calls_seen(facts: &Facts) -> Feature {
     Feature::degraded(
         FeatureId::TcpCalls,
         format!(
-            "{calls}; this kernel does not have {V6_CONNECT} (no IPv6, or in a module): connecting \
-             by IPv6 that fails before anything is sent (no route) is not seen"
+            "{calls}; this kernel does not have {V6_CONNECT} (no IPv6, or IPv6 as a module): an \
+            IPv6 connect that fails before anything is sent (no route) is not seen"
         ),
     )
 }
@@ -253,8 +255,9 @@ fn calls_missing(error: &Error) -> Feature {
     Feature::degraded(
         FeatureId::TcpCalls,
         format!(
-            "connecting that fails before anything is sent (no route) is not seen, and a connection \
-             that comes in belongs to who listens, not to who accepts it: no fexit: {}",
+            "a connect that fails before anything is sent (no route) is not seen, and an incoming \
+            connection belongs to the listening process instead of the accepting one: no \
+            fexit: {}",
             error.chain()
         ),
     )
@@ -265,18 +268,20 @@ fn listed(look: Look, refused: Option<&Error>) -> Feature {
     let id = FeatureId::TcpSockets;
     let why = refused.map_or_else(String::new, Error::chain);
     match look {
-        Look::Storage => Feature::on(id, "the iterator of socket storage"),
+        Look::Storage => Feature::on(id, "iterator over socket local storage"),
         Look::Table => Feature::on(
             id,
-            "a table: this kernel can crash in its iterator of socket storage, which is not used",
+            "table of open sockets; the iterator over socket local storage is not used because it \
+            can crash this kernel",
         ),
         Look::Walk => Feature::degraded(
             id,
             format!(
-                "the iterator of TCP: this kernel refuses iterators over maps, so each batch walks \
-                 all sockets of the network namespaces that have a process and that noctule may \
-                 enter; bytes of connections in others count when they end, and noctule does not \
-                 report the end of a connection that was lost: {why}"
+                "TCP iterator: this kernel rejects iterators over maps, so each batch walks all \
+                sockets of the network namespaces that have a process and that noctule may \
+                enter; bytes of connections in other namespaces are counted when the \
+                connections end, and the end of a connection is not reported if its event was \
+                lost: {why}"
             ),
         )
         .mended_by(REPORT),
@@ -300,7 +305,7 @@ fn retransmits(
         (Ok(()), Err(error)) => Feature::degraded(
             FeatureId::TcpRetransmits,
             format!(
-                "{}: repeated answers to connection requests do not count",
+                "{}: retransmitted SYN-ACKs are not counted",
                 why("tcp_retransmit_synack", error)
             ),
         ),
@@ -379,7 +384,7 @@ fn load_tcp(
 /// found at the start.
 fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
     let link = program.attach();
-    link.inspect_err(|error| tracing::debug!(%error, "no iterator of TCP"))
+    link.inspect_err(|error| tracing::debug!(%error, "cannot attach the TCP iterator"))
         .ok()
 }
 
@@ -430,7 +435,12 @@ fn attach_tcp(
     let survey = survey.context(FILES)?;
     let (progs, maps) = (&tcp.progs, &tcp.maps);
     let all = match look {
-        Look::Walk => Some(progs.survey_tcp.attach().context("the iterator of TCP")?),
+        Look::Walk => Some(
+            progs
+                .survey_tcp
+                .attach()
+                .context("attaching the TCP iterator")?,
+        ),
         _ => attach_optional(&progs.survey_tcp),
     };
     let link = match look {
@@ -444,7 +454,7 @@ fn attach_tcp(
         surveying: None,
         all,
         look,
-        look_link: link.transpose().context("the iterator of sockets")?,
+        look_link: link.transpose().context("attaching the socket iterator")?,
         tcp,
         proc: facts.roots.proc.clone(),
         told: Cell::new(false),

@@ -99,7 +99,8 @@ impl UdpEvents {
         let loaded = match needed {
             _ if !facts.task_storage => Err(Error::new(
                 ErrorKind::Kernel,
-                "the kernel has no functions for programs to ask for a socket's number before 5.13",
+                "before Linux 5.13, the kernel has no function with which these programs could \
+                read a socket's cookie",
             )),
             Some((_, hook)) => Err(Error::new(
                 ErrorKind::Kernel,
@@ -114,7 +115,7 @@ impl UdpEvents {
             }
             Ok(events) => {
                 let reason =
-                    "this kernel has no IPv6, or has it in a module: UDP of IPv6 is not seen";
+                    "this kernel has no IPv6, or has it as a module: UDP over IPv6 is not seen";
                 (Some(events), Feature::degraded(FEATURE, reason))
             }
             Err(error) => {
@@ -156,7 +157,9 @@ impl UdpEvents {
     /// Returns the records since the last call, in the order of the ring buffer, followed by
     /// questions whose answers could not be read.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
-        self.ring.consume().context("the ring of UDP")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of UDP events")?;
         let mut records = self.records.borrow_mut();
         let mut events = std::mem::take(&mut records.events);
         if records.unread.take_more() {
@@ -167,7 +170,7 @@ impl UdpEvents {
 
     fn answered_unread(&self, unread: &mut Unread) -> Result<Vec<RawEvent>, Error> {
         let questions = &self.skel.maps.questions;
-        let entries = table::entries(questions, "the table of questions")?;
+        let entries = table::entries(questions, "reading the table of DNS queries")?;
         let waiting = entries.iter().filter_map(|(key, value)| {
             let query: types::dns_query = abi::plain(value)?;
             Some((record::ends(&query), query.asked, key))
@@ -206,7 +209,9 @@ impl UdpEvents {
     /// Returns the questions and flows that have ended by `until_ns`.
     fn take(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
         // Before the questions, because an unreadable packet may be an answer.
-        self.ring.consume().context("the ring of UDP")?;
+        self.ring
+            .consume()
+            .context("reading the ring buffer of UDP events")?;
         let mut ended = self.unanswered(now_ns, until_ns)?;
         ended.extend(self.flows(now_ns, until_ns)?);
         Ok(ended)
@@ -218,7 +223,7 @@ impl UdpEvents {
         let questions = &self.skel.maps.questions;
         let unread = &self.records.borrow().unread;
         let mut unanswered = Vec::new();
-        for (key, value) in table::entries(questions, "the table of questions")?.iter() {
+        for (key, value) in table::entries(questions, "reading the table of DNS queries")?.iter() {
             if !abi::plain(value).as_ref().is_some_and(gone) {
                 continue;
             }
@@ -242,7 +247,7 @@ impl UdpEvents {
         let closed = self.take_closed()?;
         let flows = &self.skel.maps.flows;
         let mut ended = Vec::new();
-        for (key, value) in table::entries(flows, "the table of flows")?.iter() {
+        for (key, value) in table::entries(flows, "reading the table of UDP flows")?.iter() {
             let socket = key.first_chunk::<8>();
             let end = socket.and_then(|socket| closed.get(socket)).copied();
             if end.is_none() && !abi::plain(value).as_ref().is_some_and(idle) {
@@ -266,7 +271,7 @@ impl UdpEvents {
     fn take_closed(&self) -> Result<HashMap<[u8; 8], u64>, Error> {
         let table = &self.skel.maps.closed;
         let mut closed = HashMap::new();
-        for (key, value) in table::entries(table, "the table of closed sockets")?.iter() {
+        for (key, value) in table::entries(table, "reading the table of closed sockets")?.iter() {
             let _ = table.delete(key);
             if let (Some(key), Ok(value)) = (key.first_chunk::<8>(), value.try_into()) {
                 closed.insert(*key, u64::from_ne_bytes(value));
@@ -331,7 +336,7 @@ fn open(
             .followed
             .reuse_fd(shared.followed.as_fd())
             .and_then(|()| maps.wanted_cgroups.reuse_fd(shared.wanted_cgroups.as_fd()));
-        reused.context("the maps of the filters")?;
+        reused.context("sharing the maps of the filters")?;
     }
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
@@ -352,6 +357,8 @@ fn ring(
     };
     builder
         .add(&skel.maps.packets, take)
-        .context("the ring of UDP")?;
-    builder.build().context("the ring of UDP")
+        .context("creating the ring buffer of UDP events")?;
+    builder
+        .build()
+        .context("creating the ring buffer of UDP events")
 }

@@ -61,9 +61,9 @@ pub(super) fn changes_missing(error: &Error) -> Feature {
 pub(super) fn changes_not_kept() -> Feature {
     Feature::off(
         FeatureId::FileChanges,
-        "nothing keeps them: opens are only counted",
+        "nothing records file events; opens are only counted",
     )
-    .mended_by("keep events in a file or on a tape, or watch with noctule events --kind file")
+    .mended_by("record events to a file or a tape, or watch them with noctule events --kind file")
 }
 
 /// A program, and its tracepoint unless the section names the hook.
@@ -119,8 +119,7 @@ pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
                 tracepoint: Some(id),
             }),
             None if name == way.hook => {
-                let words = "this kernel has no tracepoints of system calls \
-                    (CONFIG_FTRACE_SYSCALLS)";
+                let words = "this kernel has no system call tracepoints (CONFIG_FTRACE_SYSCALLS)";
                 return Err(Error::new(ErrorKind::Kernel, words));
             }
             None => (),
@@ -148,7 +147,7 @@ pub(super) fn none_works(facts: &Facts, problems: &[(&Way, Error)]) -> Feature {
 pub(super) fn too_old() -> Feature {
     Feature::off(
         FEATURE,
-        "programs of tracing cannot keep data with threads before Linux 5.13",
+        "before Linux 5.13, tracing programs cannot store data with threads (task local storage)",
     )
 }
 
