@@ -356,7 +356,7 @@ fn missing_options_are_named() {
         ),
         (
             &["--program", "on_cgroup"],
-            "needs a cgroup of version 2: --cgroup PATH",
+            "needs a cgroup v2 directory: --cgroup PATH",
         ),
         (
             &["--program", "on_lookup"],
@@ -368,7 +368,7 @@ fn missing_options_are_named() {
         ),
         (
             &["--program", "run_me"],
-            "run_me is run by BPF_PROG_RUN, not attached",
+            "run_me is run with BPF_PROG_RUN and is not attached",
         ),
         (
             &["--program", "nobody"],

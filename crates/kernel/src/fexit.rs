@@ -33,7 +33,7 @@ pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
         attach_btf_id: number,
         ..Default::default()
     };
-    #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+    #[allow(unsafe_code, reason = "libbpf-rs loads only whole objects")]
     // SAFETY: all pointers are to memory that lives for the call. The options contain their size,
     // and the name may be null.
     let fd = unsafe {
@@ -49,5 +49,5 @@ pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
     let loaded = owned(fd).map_err(io::Error::from_raw_os_error);
     loaded
         .map(drop)
-        .context(format!("a program at the return of {function}"))
+        .context(format!("loading a program at the return of {function}"))
 }

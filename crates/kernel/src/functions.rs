@@ -177,8 +177,10 @@ impl FunctionProbe {
                 let mut held = Vec::new();
                 for &offset in offsets {
                     let event = self.open(kind, &name, offset);
-                    let event =
-                        event.context(format!("a probe at {offset:#x} of {}", path.display()))?;
+                    let event = event.context(format!(
+                        "opening a probe at {offset:#x} of {}",
+                        path.display()
+                    ))?;
                     held.extend(program.attach_to(event)?);
                 }
                 Ok(AttachedProgram::new(held))
@@ -196,7 +198,7 @@ impl FunctionProbe {
             return Err(Error::new(ErrorKind::Kernel, NO_KPROBES));
         }
         let name = CString::new(function).map_err(io::Error::from);
-        let name = name.context("the name of a function")?;
+        let name = name.context("invalid function name")?;
         if let Some(kind) = kind_of("kprobe")
             && let Ok(event) = self.open(kind, &name, offset)
         {

@@ -246,7 +246,7 @@ fn forget_pins(object: &mut OpenObject) -> Vec<String> {
         let pointer = map.as_libbpf_object().as_ptr();
         #[allow(
             unsafe_code,
-            reason = "libbpf-rs can change the path, and not remove it"
+            reason = "libbpf-rs can change the path but not remove it"
         )]
         // SAFETY: the map belongs to an object that is borrowed meanwhile. libbpf accepts a null
         // path.
@@ -267,7 +267,7 @@ fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObjec
     let mut logs = Vec::new();
     for mut program in object.progs_mut().filter(|p| p.autoload()) {
         let mut log = vec![0_u8; LOG_BYTES];
-        #[allow(unsafe_code, reason = "libbpf-rs has no buffers for the log")]
+        #[allow(unsafe_code, reason = "libbpf-rs does not support log buffers")]
         // SAFETY: the buffer has the given length, and outlives the load: `logs` is dropped last.
         unsafe {
             sys::bpf_program__set_log_buf(
@@ -375,7 +375,7 @@ impl LoadedObject {
         else {
             return Err(Error::new(
                 ErrorKind::Other,
-                format!("there is no program {name}"),
+                format!("the object has no program {name}"),
             ));
         };
         match by_libbpf(&program, target, places) {
@@ -408,7 +408,13 @@ impl LoadedObject {
     /// The kernel rejects it, or the attachment is not an iterator.
     pub fn read_iterator(attached: &Attachment) -> Result<String, Error> {
         let link = attached.link();
-        let link = link.ok_or_else(|| Error::new(ErrorKind::Other, "this is no iterator"))?;
+        let link = link.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Other,
+                "this attachment is not an \
+                iterator",
+            )
+        })?;
         let mut text = Vec::new();
         let mut iterator = Iter::new(link).context("starting an iterator")?;
         iterator
@@ -433,7 +439,7 @@ impl LoadedObject {
             let (link, said) = said::listen(|| map.attach_struct_ops());
             match link.context(format!("registering {name}")) {
                 Ok(link) => {
-                    let place = "the kernel's table of functions".to_owned();
+                    let place = "a function table of the kernel".to_owned();
                     let held = vec![attach::Held::Libbpf(link)];
                     registered.push((name, Attachment::new(held, place)));
                 }
@@ -524,7 +530,7 @@ fn kprobe(
         ..Default::default()
     };
     let program = program.as_libbpf_object().as_ptr();
-    #[allow(unsafe_code, reason = "libbpf-rs has no offsets for kprobes")]
+    #[allow(unsafe_code, reason = "libbpf-rs does not support kprobe offsets")]
     // SAFETY: the program is borrowed, the name ends with a NUL, and the options contain their
     // size.
     let link =

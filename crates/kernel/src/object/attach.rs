@@ -148,8 +148,7 @@ impl Loaded<'_> {
             }
             other => {
                 let words = format!(
-                    "{}: {other} cannot be attached to by a program that has no \
-                                     BTF",
+                    "{}: cannot attach to {other}: the program has no BTF",
                     self.name
                 );
                 return Err(Error::new(ErrorKind::Kernel, words));
@@ -186,7 +185,7 @@ impl Loaded<'_> {
     }
 
     fn samples(&self, places: &Places) -> Result<Vec<Held>, Error> {
-        let what = format!("attaching {} to samples", self.name);
+        let what = format!("attaching {} to samples of the CPU clock", self.name);
         let mut held = Vec::new();
         for cpu in facts::online_cpus(Path::new("/sys")) {
             let mut builder = Builder::new(Software::CPU_CLOCK);
@@ -222,7 +221,10 @@ impl Loaded<'_> {
         let name = CString::new(event)
             .map_err(io::Error::from)
             .context(what.clone())?;
-        #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
+        #[allow(
+            unsafe_code,
+            reason = "libbpf-rs attaches only programs of its own objects"
+        )]
         // SAFETY: the name ends with a NUL, and lives for the call.
         let fd = unsafe { sys::bpf_raw_tracepoint_open(name.as_ptr(), self.fd.as_raw_fd()) };
         match owned(fd) {
@@ -273,7 +275,10 @@ impl Loaded<'_> {
             flags,
             ..Default::default()
         };
-        #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
+        #[allow(
+            unsafe_code,
+            reason = "libbpf-rs attaches only programs of its own objects"
+        )]
         // SAFETY: the kernel checks both numbers, and the options contain their size.
         owned(unsafe {
             sys::bpf_link_create(self.fd.as_raw_fd(), to, attach_type, &raw const options)
@@ -296,7 +301,7 @@ pub(super) fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
+    #[allow(unsafe_code, reason = "libbpf returns a plain number")]
     // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

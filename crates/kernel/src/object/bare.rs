@@ -63,7 +63,7 @@ impl BareKind {
         let known = |name: &str| {
             let name = CString::new(name).ok()?;
             let (mut kind, mut attach) = (0, 0);
-            #[allow(unsafe_code, reason = "libbpf-rs has not this function")]
+            #[allow(unsafe_code, reason = "libbpf-rs lacks this function")]
             // SAFETY: the name ends with a NUL, and both numbers are ours.
             let found = unsafe {
                 sys::libbpf_prog_type_by_name(name.as_ptr(), &raw mut kind, &raw mut attach)
@@ -119,7 +119,7 @@ impl BareObject {
         for (at, map) in &program.loads {
             let map = self.maps.get(*map as usize);
             let (Some((_, map)), Some(insn)) = (map, insns.get_mut(*at)) else {
-                let words = format!("{}: instruction {at} loads no map", program.name);
+                let words = format!("{}: instruction {at} does not load a map", program.name);
                 return Err(ObjectError::plain(Error::new(ErrorKind::Other, words)));
             };
             insn[4..].copy_from_slice(&map.as_fd().as_raw_fd().to_ne_bytes());
@@ -166,7 +166,7 @@ impl BareObject {
         places: &Places,
     ) -> Result<Attachment, ObjectError> {
         let Some((name, kind, fd)) = self.programs.iter().find(|(own, ..)| own == name) else {
-            let words = format!("there is no program {name}");
+            let words = format!("the object has no program {name}");
             return Err(ObjectError::plain(Error::new(ErrorKind::Other, words)));
         };
         let loaded = Loaded {
@@ -197,7 +197,7 @@ fn make(map: &BareMap) -> Result<MapHandle, Error> {
     let name: String = map.name.chars().filter(|c| fits(*c)).take(15).collect();
     let (key, value) = (map.key_size, map.value_size);
     MapHandle::create(kind, Some(name), key, value, map.entries, &options)
-        .context(format!("making the map {}", map.name))
+        .context(format!("creating the map {}", map.name))
 }
 
 fn load(
@@ -220,7 +220,7 @@ fn load(
         options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
         options.log_buf = log.as_mut_ptr().cast();
     }
-    #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+    #[allow(unsafe_code, reason = "libbpf-rs loads only whole objects")]
     // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL, whole
     // instructions of eight bytes, and options that contain their size.
     owned(unsafe {

@@ -63,7 +63,7 @@ pub(super) fn plain_contents(name: &str, map: &MapHandle) -> MapContents {
     }
 }
 
-#[allow(unsafe_code, reason = "libbpf-rs does not give the types of a map")]
+#[allow(unsafe_code, reason = "libbpf-rs does not return the types of a map")]
 fn types(map: &Map<'_>) -> (u32, u32) {
     let map = map.as_libbpf_object().as_ptr();
     // SAFETY: the map belongs to an object that is borrowed meanwhile.
@@ -109,17 +109,17 @@ fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
 
 fn cannot_be_listed(kind: MapType) -> Option<&'static str> {
     Some(match kind {
-        MapType::RingBuf | MapType::UserRingBuf => "a ring buffer: records, not entries",
+        MapType::RingBuf | MapType::UserRingBuf => "a ring buffer holds records, not entries",
         MapType::PerfEventArray => "an array of perf events",
-        MapType::Queue | MapType::Stack => "reading an entry takes it out",
-        MapType::BloomFilter => "a filter can be asked, not listed",
+        MapType::Queue | MapType::Stack => "reading an entry removes it",
+        MapType::BloomFilter => "a Bloom filter can be queried but not listed",
         MapType::SkStorage
         | MapType::InodeStorage
         | MapType::CgroupStorage
-        | MapType::PercpuCgroupStorage => "its keys are objects of the kernel",
-        MapType::TaskStorage | MapType::CGrpStorage => "its keys are objects of the kernel",
+        | MapType::PercpuCgroupStorage => "its keys are kernel objects",
+        MapType::TaskStorage | MapType::CGrpStorage => "its keys are kernel objects",
         MapType::StructOps => "a table of functions",
-        MapType::Arena => "memory that is mapped",
+        MapType::Arena => "memory shared with user space",
         _ => return None,
     })
 }

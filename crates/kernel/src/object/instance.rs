@@ -33,7 +33,7 @@ impl Printed {
         let folder = TraceFolder::open()?;
         let names = folder
             .names("instances")
-            .context("listing instances of tracefs")?;
+            .context("listing tracefs instances")?;
         for left in of_the_dead(&names, PREFIX) {
             // Another process may have removed it first.
             let _ = folder.remove_folder(&format!("instances/{left}"));
@@ -41,7 +41,7 @@ impl Printed {
         let name = format!("instances/{PREFIX}{}", std::process::id());
         folder
             .make_folder(&name)
-            .context("making an instance of tracefs")?;
+            .context("creating a tracefs instance")?;
         let mut printed = Self {
             pipe: None,
             folder,
@@ -102,7 +102,7 @@ impl Drop for Printed {
         self.pipe = None;
         let _ = self.folder.append(&format!("{}/{EVENT}", self.name), "0");
         if let Err(error) = self.folder.remove_folder(&self.name) {
-            tracing::warn!("{} of tracefs is left behind: {error}", self.name);
+            tracing::warn!("cannot remove {} from tracefs: {error}", self.name);
         }
     }
 }

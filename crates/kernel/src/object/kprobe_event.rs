@@ -9,7 +9,7 @@ use crate::error::{Context as _, Error, ErrorKind};
 
 /// Message for kernels without kprobes.
 pub(crate) const NONE: &str = "this kernel has no kprobes (CONFIG_KPROBE_EVENTS); noctule hist and \
-    noctule load take tracepoints, which are on the same paths more often than not";
+    noctule load also accept tracepoints, and most code paths have one";
 
 const GROUP: &str = "noctule";
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -85,7 +85,7 @@ impl Drop for KprobeEvent {
         }
         let line = format!("-:{GROUP}/{}\n", self.name);
         if let Err(error) = self.folder.append("kprobe_events", &line) {
-            tracing::warn!("the kprobe event {} is left behind: {error}", self.name);
+            tracing::warn!("cannot remove the kprobe event {}: {error}", self.name);
         }
     }
 }
@@ -121,7 +121,7 @@ fn refused(function: &str, error: &io::Error) -> Error {
         ),
         Some(libc::EACCES | libc::EPERM) => (
             ErrorKind::Privileges,
-            format!("kprobe_events: {error} (root, and no lockdown of the kernel)"),
+            format!("kprobe_events: {error} (needs root, and a kernel that is not locked down)"),
         ),
         _ => (
             ErrorKind::Other,

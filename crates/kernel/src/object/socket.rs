@@ -59,7 +59,7 @@ impl RawSocket {
     /// Opens a socket. Without a protocol it receives no packets.
     fn open() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        #[allow(unsafe_code, reason = "rustix has no packet sockets")]
+        #[allow(unsafe_code, reason = "rustix does not support packet sockets")]
         // SAFETY: the arguments are three numbers, and nothing else owns the descriptor.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
         if fd < 0 {
@@ -69,7 +69,7 @@ impl RawSocket {
     }
 
     fn set<T>(&self, option: libc::c_int, value: &T) -> io::Result<()> {
-        #[allow(unsafe_code, reason = "rustix has not these options")]
+        #[allow(unsafe_code, reason = "rustix lacks these socket options")]
         // SAFETY: the value has the given length, and what it points to lives for the call.
         let set = unsafe {
             libc::setsockopt(
@@ -100,7 +100,7 @@ impl RawSocket {
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = ALL.to_be();
         address.sll_ifindex = index.cast_signed();
-        #[allow(unsafe_code, reason = "rustix has no packet sockets")]
+        #[allow(unsafe_code, reason = "rustix does not support packet sockets")]
         // SAFETY: the address has the given length.
         let bound = unsafe {
             libc::bind(
@@ -124,7 +124,7 @@ impl RawSocket {
             tp_drops: 0,
         };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        #[allow(unsafe_code, reason = "rustix has not this option")]
+        #[allow(unsafe_code, reason = "rustix lacks this socket option")]
         // SAFETY: the buffer has the given length.
         let got = unsafe {
             libc::getsockopt(
@@ -146,7 +146,7 @@ impl RawSocket {
 /// Returns the index of a network interface.
 pub(super) fn index(name: &str) -> io::Result<u32> {
     let text = CString::new(name)?;
-    #[allow(unsafe_code, reason = "rustix has not this function")]
+    #[allow(unsafe_code, reason = "rustix lacks this function")]
     // SAFETY: the string ends with a NUL.
     let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
     if index == 0 {

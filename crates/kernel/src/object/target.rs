@@ -219,7 +219,7 @@ impl Target {
             ),
             Self::Cgroup => (
                 places.cgroup.is_some(),
-                "needs a cgroup of version 2: --cgroup PATH",
+                "needs a cgroup v2 directory: --cgroup PATH",
             ),
             Self::Netns => (
                 places.netns.is_some(),
@@ -237,33 +237,39 @@ fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
     Ok(match kind {
         "perf_event" => Target::PerfEvent,
         "socket" => Target::Socket,
-        "xdp" | "xdp.frags" if rest == "devmap" || rest == "cpumap" => {
-            Target::Elsewhere("runs for the entries of a map of devices or CPUs, not by itself")
-        }
+        "xdp" | "xdp.frags" if rest == "devmap" || rest == "cpumap" => Target::Elsewhere(
+            "runs for the entries of a devmap or cpumap and is not attached on \
+            its own",
+        ),
         "xdp" | "xdp.frags" => Target::Xdp,
         "tc" | "tcx" | "classifier" => Target::Tc {
             egress: rest == "egress",
         },
         "cgroup_skb" | "cgroup" | "sockops" => Target::Cgroup,
         "sk_lookup" | "flow_dissector" => Target::Netns,
-        "action" => {
-            Target::Elsewhere("is an action of a traffic-control filter: tc actions add bpf")
-        }
-        "netkit" => {
-            Target::Elsewhere("belongs to a netkit device: bpftool or the tool that made it")
-        }
-        "freplace" => Target::Elsewhere("replaces a function of a program that is loaded already"),
+        "action" => Target::Elsewhere(
+            "is an action of a traffic-control filter: add it with tc actions \
+            add bpf",
+        ),
+        "netkit" => Target::Elsewhere(
+            "belongs to a netkit device: attach it with bpftool or the tool that \
+            created the device",
+        ),
+        "freplace" => Target::Elsewhere("replaces a function of a program that is already loaded"),
         "sk_skb" | "sk_msg" => Target::Elsewhere(
-            "is attached to a map of sockets, which only a program that owns the sockets can fill",
+            "is attached to a socket map, which only a process that owns the sockets can fill",
         ),
         "sk_reuseport" => Target::Elsewhere("is attached by the process that owns the sockets"),
         "lwt_in" | "lwt_out" | "lwt_xmit" | "lwt_seg6local" => {
-            Target::Elsewhere("belongs to a route: ip route add ... encap bpf")
+            Target::Elsewhere("belongs to a route: add it with ip route add ... encap bpf")
         }
-        "lirc_mode2" => Target::Elsewhere("belongs to an infrared receiver: ir-keytable"),
-        "netfilter" => Target::Elsewhere("needs a hook, a family and a priority of netfilter"),
+        "lirc_mode2" => Target::Elsewhere(
+            "belongs to an infrared receiver: load it with \
+            ir-keytable",
+        ),
+        "netfilter" => Target::Elsewhere("needs a netfilter hook, family and priority"),
         "struct_ops" => Target::Elsewhere("is a function of a table in .struct_ops.link"),
-        "syscall" => Target::Elsewhere("is run by BPF_PROG_RUN, not attached"),
+        "syscall" => Target::Elsewhere("is run with BPF_PROG_RUN and is not attached"),
         "lsm_cgroup" => Target::Cgroup,
         // The kernel's samples of 2015 number them, because a section may contain only one program.
         _ if numbered(section, "socket") => Target::Socket,
@@ -395,7 +401,7 @@ impl fmt::Display for Target {
                 end(at_return),
                 plus(offset)
             ),
-            Self::KprobeMulti => f.write_str("the kernel functions of its section"),
+            Self::KprobeMulti => f.write_str("the kernel functions that its section names"),
             Self::Ksyscall { call, at_return } => {
                 write!(f, "{}system call {call}", end(at_return))
             }
@@ -412,7 +418,7 @@ impl fmt::Display for Target {
                 plus(offset),
                 file.display()
             ),
-            Self::UprobeMulti => f.write_str("the functions of its section"),
+            Self::UprobeMulti => f.write_str("the functions that its section names"),
             Self::Usdt {
                 file,
                 provider,
