@@ -30,7 +30,10 @@ struct Sender(OwnedFd, libc::sockaddr_ll);
 
 /// Returns the address of an interface.
 fn sockaddr(interface: &str, socket: &OwnedFd) -> libc::sockaddr_ll {
-    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    #[allow(
+        unsafe_code,
+        reason = "no safe function supports packet socket addresses"
+    )]
     // SAFETY: all bytes may be zero.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let index = name_to_index(socket, interface).expect("it was made");
@@ -49,7 +52,10 @@ impl Sender {
     fn send(&self, frame: &[u8]) {
         let mut to = self.1;
         to.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
-        #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+        #[allow(
+            unsafe_code,
+            reason = "no safe function supports packet socket addresses"
+        )]
         // SAFETY: both live for the call, and have the given sizes.
         let sent = unsafe {
             libc::sendto(

@@ -150,7 +150,7 @@ impl CostWindow {
     }
 }
 
-#[allow(unsafe_code, reason = "libbpf-rs has no call for it")]
+#[allow(unsafe_code, reason = "libbpf-rs has no function for this")]
 fn enable_stats() -> std::io::Result<OwnedFd> {
     // SAFETY: the call takes a number and returns a descriptor or a negative error.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
@@ -168,7 +168,7 @@ pub(crate) fn misses(program: &OwnedFd) -> u64 {
 
 #[allow(
     unsafe_code,
-    reason = "libbpf-rs reads these figures only together with the whole program"
+    reason = "libbpf-rs returns these figures only with all other details of the program"
 )]
 fn info(program: &OwnedFd) -> Option<Info> {
     let mut info = libbpf_sys::bpf_prog_info::default();

@@ -55,7 +55,7 @@ impl Error {
 }
 
 /// Advice if a kernel rejects what it should accept.
-pub(crate) const REPORT: &str = "report it, with the release of the kernel (uname -r)";
+pub(crate) const REPORT: &str = "report this as a bug, with the kernel release (uname -r)";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,9 +92,7 @@ fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
     }
     // libbpf makes this check.
     match accessat(CWD, file, Access::READ_OK, AtFlags::EACCESS) {
-        Ok(()) => {
-            " (libbpf did not find the kernel's types, or not the function in them)".to_owned()
-        }
+        Ok(()) => " (libbpf did not find the kernel's BTF, or the function in it)".to_owned(),
         Err(error) => format!(" ({}: {error})", file.display()),
     }
 }
@@ -121,12 +119,12 @@ pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::
     move |error| {
         let denied = error.kind() == libbpf_rs::ErrorKind::PermissionDenied;
         let cause = match limit {
-            _ if locked_down => " (the kernel is locked down: boot without \
-                                 lockdown=confidentiality, which forbids BPF to read kernel memory)"
+            _ if locked_down => " (kernel lockdown forbids BPF programs to read kernel memory: \
+                boot without lockdown=confidentiality)"
                 .to_owned(),
             Some(limit) if denied => format!(
-                " (RLIMIT_MEMLOCK is {limit} bytes, which before Linux 5.11 limits the memory of \
-                 BPF: ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
+                " (before Linux 5.11, RLIMIT_MEMLOCK, here {limit} bytes, limits BPF memory: run \
+                ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
             ),
             _ => without_types(&error, Path::new(VMLINUX)),
         };

@@ -194,7 +194,7 @@ impl Hardware {
             } else {
                 self.cpus.remove(&cpu);
                 Err(io::Error::other(
-                    "more files must not be open (RLIMIT_NOFILE; ulimit -n)",
+                    "too many open files: raise RLIMIT_NOFILE (ulimit -n)",
                 ))
             };
             problems.extend(opened.err().map(|error| (cpu, error)));

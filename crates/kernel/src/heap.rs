@@ -11,10 +11,7 @@ const LARGE_BYTES: libc::c_int = 1 << 20;
 pub fn limit_heap() {
     #[cfg(target_env = "gnu")]
     for option in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
-        #[allow(
-            unsafe_code,
-            reason = "a function of the C library that no crate wraps"
-        )]
+        #[allow(unsafe_code, reason = "no crate wraps this C library function")]
         // SAFETY: the call takes no pointer. An unknown option does no harm.
         unsafe {
             libc::mallopt(option, LARGE_BYTES);
@@ -25,10 +22,7 @@ pub fn limit_heap() {
 /// Returns unused pages within the heap to the system. Takes a millisecond or two.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
-    #[allow(
-        unsafe_code,
-        reason = "a function of the C library that no crate wraps"
-    )]
+    #[allow(unsafe_code, reason = "no crate wraps this C library function")]
     // SAFETY: the call takes no pointer, and locks the heap.
     unsafe {
         libc::malloc_trim(0);

@@ -24,11 +24,11 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
         1 => {}
         _ => {
             return Err(refused(format!(
-                "{count} sockets are handed over: one is taken"
+                "expected one inherited socket, got {count}"
             )));
         }
     }
-    #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
+    #[allow(unsafe_code, reason = "inherited descriptors are known only by number")]
     // SAFETY: the variables guarantee that the descriptor is open and belongs to this process. The
     // borrow ends before anything could close it.
     let socket = unsafe { BorrowedFd::borrow_raw(FIRST) };
@@ -37,11 +37,12 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
         && sockopt::socket_type(socket)? == SocketType::STREAM
         && sockopt::socket_acceptconn(socket)?;
     if !right {
-        let words = "the socket that is handed over is no TCP socket that listens (ListenStream=127.0.0.1:PORT)";
+        let words = "the inherited socket is not a listening TCP socket: use \
+            ListenStream=127.0.0.1:PORT";
         return Err(refused(words.to_owned()));
     }
     fcntl_setfd(socket, FdFlags::CLOEXEC)?;
-    #[allow(unsafe_code, reason = "descriptors are handed over by their number")]
+    #[allow(unsafe_code, reason = "inherited descriptors are known only by number")]
     // SAFETY: as above. The socket was passed to this process, and nothing else here owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(FIRST) };
     Ok(Some(socket.into()))

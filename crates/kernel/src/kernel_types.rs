@@ -105,7 +105,7 @@ impl KernelTypes {
 /// Linux 6.16.
 fn mapped() -> io::Result<Mmap> {
     let file = File::open(VMLINUX)?;
-    #[allow(unsafe_code, reason = "a mapped file could be changed by others")]
+    #[allow(unsafe_code, reason = "another process could change a mapped file")]
     // SAFETY: this file belongs to the kernel and never changes.
     unsafe {
         Mmap::map(&file)

@@ -84,7 +84,7 @@ pub use topology::Topology;
 pub fn log_libbpf() {
     #[allow(
         clippy::needless_pass_by_value,
-        reason = "libbpf-rs asks for this type"
+        reason = "libbpf-rs requires this type"
     )]
     fn say(_: libbpf_rs::PrintLevel, words: String) {
         object::hear(&words);

@@ -15,7 +15,7 @@ pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf
     for program in object.progs_mut() {
         let mut instructions = program.insns().to_vec();
         instructions.iter_mut().for_each(adapt_one);
-        #[allow(unsafe_code, reason = "libbpf-rs does not offer it")]
+        #[allow(unsafe_code, reason = "libbpf-rs does not offer this function")]
         // SAFETY: the program is not loaded yet. libbpf copies the given number of instructions,
         // which has not changed.
         let status = unsafe {

@@ -98,9 +98,9 @@ fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     let none: Option<Protocol> = None;
     let opened = socket_with(AddressFamily::PACKET, kind, flags, none);
     let words = match opened {
-        Err(rustix::io::Errno::PERM) => "opening a packet socket (it needs CAP_NET_RAW)",
+        Err(rustix::io::Errno::PERM) => "opening a packet socket (needs CAP_NET_RAW)",
         Err(rustix::io::Errno::AFNOSUPPORT) => {
-            "opening a packet socket (this kernel has none: CONFIG_PACKET)"
+            "opening a packet socket (not supported by this kernel: CONFIG_PACKET)"
         }
         _ => "opening a packet socket",
     };
@@ -110,13 +110,19 @@ fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
 /// Whether the interface's packets have an Ethernet header: it is an Ethernet or loopback
 /// interface.
 fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
-    #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
+    #[allow(
+        unsafe_code,
+        reason = "no safe function returns the type of an interface"
+    )]
     // SAFETY: all bytes may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(15)) {
         *to = from.cast_signed() as libc::c_char;
     }
-    #[allow(unsafe_code, reason = "no safe call asks for the type of an interface")]
+    #[allow(
+        unsafe_code,
+        reason = "no safe function returns the type of an interface"
+    )]
     // SAFETY: the socket is open, and the request is the structure for this ioctl, with a name that
     // ends with a NUL.
     let result = unsafe {
@@ -128,7 +134,7 @@ fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
     };
     if result < 0 {
         let error = Err(io::Error::last_os_error());
-        return error.context(format!("asking for the type of the interface {name:?}"));
+        return error.context(format!("reading the type of the interface {name:?}"));
     }
     #[allow(unsafe_code, reason = "a union of C")]
     // SAFETY: this ioctl writes this member.
@@ -139,7 +145,7 @@ fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
 fn set_program(socket: &OwnedFd, program: &LoadedProgram) -> io::Result<()> {
     let number = program.descriptor();
     let size = size_of_val(&number) as libc::socklen_t;
-    #[allow(unsafe_code, reason = "no safe call sets the filter of a socket")]
+    #[allow(unsafe_code, reason = "no safe function sets a socket filter")]
     // SAFETY: the option is four bytes that live for the call, and both descriptors are open.
     let result = unsafe {
         libc::setsockopt(
@@ -154,13 +160,19 @@ fn set_program(socket: &OwnedFd, program: &LoadedProgram) -> io::Result<()> {
 }
 
 fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    #[allow(
+        unsafe_code,
+        reason = "no safe function supports packet socket addresses"
+    )]
     // SAFETY: all bytes may be zero.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index.cast_signed();
-    #[allow(unsafe_code, reason = "no safe call has addresses of packet sockets")]
+    #[allow(
+        unsafe_code,
+        reason = "no safe function supports packet socket addresses"
+    )]
     // SAFETY: the address has the given size, and lives for the call.
     let result = unsafe {
         libc::bind(

@@ -160,14 +160,15 @@ impl PerfProbe {
         let words = "opening a perf event";
         match (self.event, error.raw_os_error()) {
             (Source::Hardware(_), Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)) => {
-                let words = "this machine has no hardware counter for that event (virtual machines \
-                             often have none): profile:HZ and software:EVENT need none";
+                let words = "this machine has no hardware counter for this event (virtual machines \
+                    often have none): use profile:HZ or software:EVENT, which need no hardware \
+                    counter";
                 Error::new(ErrorKind::Kernel, words)
             }
             (_, Some(libc::EINVAL)) if matches!(self.sampling, Sampling::Frequency(_)) => {
                 let words = format!(
-                    "{words}: at most kernel.perf_event_max_sample_rate times a second{}",
-                    most_samples().map_or(String::new(), |most| format!(", which is {most}"))
+                    "{words}: the frequency is limited to kernel.perf_event_max_sample_rate{}",
+                    most_samples().map_or(String::new(), |most| format!(" ({most} Hz)"))
                 );
                 Error::new(ErrorKind::Kernel, words)
             }

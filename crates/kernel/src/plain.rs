@@ -85,7 +85,7 @@ impl PlainMap {
         let (key, value) = (size(key_size), size(value_size));
         let kind_there = kind.of_libbpf();
         let handle = MapHandle::create(kind_there, Some(name), key, value, entries, &options)
-            .context(format!("making the map {name}"))?;
+            .context(format!("creating the map {name}"))?;
         Ok(Self { handle, kind })
     }
 
@@ -361,7 +361,7 @@ impl PlainProgram<'_> {
             options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
             options.log_buf = log.as_mut_ptr().cast();
         }
-        #[allow(unsafe_code, reason = "libbpf-rs loads objects only")]
+        #[allow(unsafe_code, reason = "libbpf-rs loads only whole objects")]
         // SAFETY: all pointers are to memory that lives for the call: two strings with their NUL,
         // whole instructions of eight bytes, and options that contain their size. libbpf passes the
         // address of the instructions on to the kernel and needs no alignment.
@@ -384,7 +384,7 @@ pub(crate) fn owned(fd: RawFd) -> Result<OwnedFd, i32> {
     if fd < 0 {
         return Err(-fd);
     }
-    #[allow(unsafe_code, reason = "libbpf gives plain numbers")]
+    #[allow(unsafe_code, reason = "libbpf returns a plain number")]
     // SAFETY: the descriptor was just created, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -416,7 +416,10 @@ impl LoadedProgram {
     pub(crate) fn attach_to(&self, mut event: perf_event::Counter) -> Result<Vec<Held>, Error> {
         use libbpf_rs::libbpf_sys as sys;
 
-        #[allow(unsafe_code, reason = "libbpf-rs attaches programs of objects only")]
+        #[allow(
+            unsafe_code,
+            reason = "libbpf-rs attaches only programs of its own objects"
+        )]
         // SAFETY: both descriptors are open, and there are no options.
         let link = owned(unsafe {
             sys::bpf_link_create(

@@ -34,7 +34,7 @@ impl Sandbox {
     /// Probes this kernel.
     pub fn probe() -> Self {
         // SAFETY: the call reads no memory, only the state of this thread.
-        #[allow(unsafe_code, reason = "rustix has no such question")]
+        #[allow(unsafe_code, reason = "rustix does not support this prctl option")]
         let asked = unsafe { libc::prctl(libc::PR_GET_SECCOMP, 0, 0, 0, 0) };
         Self {
             seccomp: asked >= 0,
@@ -46,7 +46,7 @@ impl Sandbox {
 impl Landlock {
     fn probe() -> Self {
         // SAFETY: a null pointer of size 0 asks for the version.
-        #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+        #[allow(unsafe_code, reason = "the C library has no wrappers for Landlock")]
         let version = unsafe {
             let none = std::ptr::null::<Ruleset>();
             libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, 1)
@@ -311,7 +311,7 @@ fn install(program: &[sock_filter]) -> io::Result<()> {
         filter: program.as_ptr().cast_mut(),
     };
     // SAFETY: the filter has the given number of instructions, which the kernel copies and checks.
-    #[allow(unsafe_code, reason = "the C library has no function of it")]
+    #[allow(unsafe_code, reason = "the C library has no wrapper for seccomp")]
     let done = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -358,7 +358,7 @@ fn deny_files(version: u32) -> io::Result<()> {
     };
     let size = if version >= 4 { 16_usize } else { 8 };
     // SAFETY: the kernel reads `size` bytes of the structure, which has at least that size.
-    #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+    #[allow(unsafe_code, reason = "the C library has no wrappers for Landlock")]
     let made = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
@@ -369,7 +369,7 @@ fn deny_files(version: u32) -> io::Result<()> {
     };
     let made = checked(made)?;
     // SAFETY: the descriptor was just created, and is closed once, here.
-    #[allow(unsafe_code, reason = "the C library has no function of Landlock")]
+    #[allow(unsafe_code, reason = "the C library has no wrappers for Landlock")]
     let done = unsafe {
         let done = libc::syscall(libc::SYS_landlock_restrict_self, made, 0);
         let error = checked(done);

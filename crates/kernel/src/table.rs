@@ -73,7 +73,7 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
             true => place.as_mut_ptr().cast(),
             false => ptr::null_mut(),
         };
-        #[allow(unsafe_code, reason = "libbpf-rs ends before the table does")]
+        #[allow(unsafe_code, reason = "libbpf-rs stops before the end of the table")]
         // SAFETY: the buffers have room for `count` keys and values after those already read.
         // `place` has room for the position in a hash map or the key of an array. The kernel reads
         // `from` before it writes there.

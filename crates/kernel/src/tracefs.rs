@@ -35,7 +35,7 @@ impl Tracefs {
             }
             None => detached()
                 .map_err(io::Error::from)
-                .context("tracefs is not mounted, and mounting it for the agent alone failed")?,
+                .context("tracefs is not mounted, and mounting it privately for noctule failed")?,
         };
         Ok(Self { root })
     }

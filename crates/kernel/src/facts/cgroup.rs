@@ -46,9 +46,9 @@ impl Hierarchy {
     ///
     /// The kernel lacks BTF, or has other types.
     pub fn id_from_thread() -> Result<Vec<u32>, Error> {
-        let btf = Btf::from_vmlinux().context("reading the kernel's types")?;
+        let btf = Btf::from_vmlinux().context("reading the kernel's BTF")?;
         let missing = || {
-            let words = "the kernel's types do not have the cgroup of a thread";
+            let words = "the kernel's BTF does not lead from a thread to its cgroup";
             Error::new(ErrorKind::Kernel, words)
         };
         // The path in the kernel: task->cgroups->subsys[cpu]->cgroup->kn->id.

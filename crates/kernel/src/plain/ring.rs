@@ -55,7 +55,7 @@ impl PlainRing {
 
     /// Returns a descriptor that becomes readable when a program wakes the reader.
     pub fn wakes(&self) -> BorrowedFd<'_> {
-        #[allow(unsafe_code, reason = "libbpf-rs gives a plain number")]
+        #[allow(unsafe_code, reason = "libbpf-rs returns a plain number")]
         // SAFETY: the ring owns the descriptor, and stays borrowed while the descriptor is used.
         unsafe {
             BorrowedFd::borrow_raw(self.ring.epoll_fd())
