@@ -280,13 +280,13 @@ fn of_cpu<T>(list: &[(u32, T)], cpu: u32) -> Option<&T> {
 fn self_cost(agent: &Agent) -> Feature {
     let id = FeatureId::SelfCost;
     if agent.measures_programs() {
-        return Feature::on(id, "BPF statistics, in one window of a tick in thirty");
+        return Feature::on(id, "BPF statistics, enabled in one of every thirty ticks");
     }
     Feature::off(
         id,
         "the cost of BPF programs cannot be measured: BPF statistics need CAP_SYS_ADMIN",
     )
-    .mended_by("run as root; nothing else needs it")
+    .mended_by("run as root; nothing else needs this capability")
 }
 
 fn merged(mut losses: Vec<Loss>, others: &[Loss]) -> Vec<Loss> {

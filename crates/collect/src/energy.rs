@@ -54,7 +54,7 @@ const MOST_SENSORS: usize = 32;
 /// Why a counter that reads 0 is not a meter yet. Counters of processors run from boot. Virtual machines have some that
 /// never count.
 pub const NOTHING_COUNTED: &str =
-    "its counter has counted nothing so far; those of virtual machines often never do";
+    "its counter is still 0; on virtual machines such counters often never move";
 
 /// How often and how many times to check at the start whether such a counter moves. Counters of perf begin at 0 when
 /// they are opened, and processors update theirs about once per millisecond.
@@ -328,7 +328,7 @@ impl Meters {
         let threads = self.meters.iter();
         let threads = threads.filter(|(_, it)| matches!(it, Reader::Sampler(_)));
         if threads.count() >= MOST_SENSORS {
-            let why = format!("{MOST_SENSORS} sensors of power are read, and no more");
+            let why = format!("at most {MOST_SENSORS} power sensors are read");
             return Err(Unread::Refused(why));
         }
         Sampler::start(channel, interval_ns, self.files.clone(), self.clock.clone())

@@ -186,7 +186,7 @@ impl EventSource {
         }
         let mut raw = std::mem::take(&mut self.drained);
         if let Err(error) = self.find_ports(&mut raw) {
-            tracing::warn!(%error, "a socket that listens is reported without its port");
+            tracing::warn!(%error, "a listening socket is reported without its port");
         }
         raw.sort_by_key(|event| event.time_ns);
         for mut event in raw {

@@ -68,8 +68,8 @@ impl Features {
         }
         let limit = scheduler.as_ref().map(|name| {
             format!(
-                "the sched_ext scheduler {name} is enabled: what a thread waited in a queue of \
-                 several CPUs is blamed on who ran on the CPU where it was queued"
+                "the sched_ext scheduler {name} is enabled: a wait in a queue that several CPUs \
+                share is blamed on what ran on the CPU where the thread was queued"
             )
         });
         self.limit(WAITS, &limit.unwrap_or_default());

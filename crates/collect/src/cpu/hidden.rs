@@ -135,8 +135,8 @@ impl Hidden {
             names.push(format!("{} more", all.len() - NAMED));
         }
         Some(format!(
-            "the kernel does not show tracing programs {}: CPU time is by the CPU clock of the process, \
-             other counters, waits and events are missing",
+            "the kernel hides processes from tracing programs: {}; their CPU time comes from their \
+            CPU clocks, and their other counters, waits and events are missing",
             names.join(", ")
         ))
     }

@@ -21,8 +21,8 @@ const LONGEST_INTERVALS: u64 = 4;
 /// Shortest suspension that counts. The two clocks are read one after the other, so a shorter
 /// difference may be noise.
 const SHORTEST_SUSPENSION_NS: u64 = 100_000_000;
-const SUSPENDED: &str =
-    "the machine was suspended: what it used meanwhile, and just before, does not count";
+const SUSPENDED: &str = "the machine was suspended: the energy used during the suspension, and just before it, is not \
+        counted";
 
 /// A zone and its meter.
 pub(super) struct Channel {

@@ -46,7 +46,7 @@ impl Fault {
             Self::JumpedAhead => "the counter jumped by more than the machine can use",
             Self::Stalled => "the counter has not moved for 10 s",
             Self::MayHaveWrapped => {
-                "the counter was not read for so long that it can have wrapped unseen"
+                "the counter was not read for so long that it may have wrapped unnoticed"
             }
         }
     }

@@ -13,9 +13,9 @@ impl Fault {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Implausible => {
-                "the sensor reads more power than the machine can use, or less than none"
+                "the sensor reports negative power, or more than the machine can use"
             }
-            Self::Paused => "the sensor was not read for so long that the energy is not known",
+            Self::Paused => "the sensor was not read for so long that the energy is unknown",
         }
     }
 }

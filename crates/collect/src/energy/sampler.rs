@@ -80,7 +80,7 @@ impl Sampler {
             reading.state = FeatureState::Degraded;
             reading.gaps += 1;
             reading.failed_ns += since_ns;
-            reading.reason = Some("the driver of the sensor does not answer".into());
+            reading.reason = Some("the sensor's driver does not respond".into());
         }
         reading
     }

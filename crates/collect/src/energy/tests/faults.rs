@@ -337,7 +337,7 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
         energy = read(&mut meters).expect("there are meters");
     }
     let silent = reading(&energy, "ltc4245 power1");
-    let reason = "the driver of the sensor does not answer";
+    let reason = "the sensor's driver does not respond";
     assert_eq!(silent.reason.as_deref(), Some(reason));
     assert_eq!(silent.gaps, 1);
     assert_eq!(reading(&energy, "package-0").state, FeatureState::On);
