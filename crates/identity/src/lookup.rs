@@ -159,7 +159,7 @@ impl Shares {
         let taken = self.taken.entry(user).or_default();
         if *taken >= SHARE {
             return Err(format!(
-                "the files of this user took more than {} ms in {} s",
+                "reading this user's files took more than {} ms within {} s",
                 SHARE.as_millis(),
                 PERIOD.as_secs()
             ));

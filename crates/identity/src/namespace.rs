@@ -20,14 +20,15 @@ pub fn namespace_note(root: &Path) -> Option<String> {
     let own = root.join("proc/self");
     if let Some(path) = relative_path(&own) {
         return Some(format!(
-            "the agent is in a cgroup namespace: its own group is shown as {path}, so paths in \
-             /proc are relative; run it in the host's cgroup namespace (--cgroupns=host)"
+            "the agent is in a cgroup namespace: its own cgroup is shown as {path}, so paths in \
+            /proc are relative; run the agent in the host's cgroup namespace (--cgroupns=host)"
         ));
     }
     let link = fs::read_link(own.join("ns/cgroup")).ok()?;
     (link.as_os_str() != FIRST_NAMESPACE).then(|| {
-        "the agent is in a cgroup namespace of its own, and the cgroup file system that it sees ends \
-         there; mount the host's, or run it in the host's cgroup namespace (--cgroupns=host)"
+        "the agent is in a cgroup namespace of its own and sees only that part of the cgroup file \
+        system; mount the host's cgroup file system, or run the agent in the host's cgroup \
+        namespace (--cgroupns=host)"
             .to_owned()
     })
 }
@@ -50,8 +51,8 @@ pub fn mount_note(cgroup_mount: &Path) -> Option<String> {
     let inode = fs::metadata(cgroup_mount).ok()?.ino();
     (CgroupId(inode) != CgroupId::ROOT).then(|| {
         format!(
-            "{} shows only a part of the cgroup hierarchy (its root is group {inode}); mount the \
-             host's cgroup file system there",
+            "{} shows only a part of the cgroup hierarchy (its root is cgroup {inode}); mount the \
+            host's cgroup file system there",
             cgroup_mount.display()
         )
     })

@@ -84,7 +84,10 @@ impl Registry {
         let lookups = finders.map(|find| {
             let spawned = Lookups::spawn(lanes.next()?, config.on_thread, find);
             let lookups = spawned
-                .inspect_err(|error| tracing::warn!(%error, "no thread for names: ids stay raw"))
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "cannot start the name lookup thread: \
+                    containers and pods are shown by id")
+                })
                 .ok()?;
             Some(Asking {
                 lookups,
@@ -214,10 +217,10 @@ impl Registry {
             asking.hangs = true;
             self.stats.hangs += 1;
             let whose = match lane {
-                Lane::Machine => "of container runtimes",
-                Lane::Users => "of users' own containers (FUSE?)",
+                Lane::Machine => "from container runtimes",
+                Lane::Users => "for users' own containers (FUSE?)",
             };
-            tracing::warn!("a file system does not answer: no names {whose} until it does");
+            tracing::warn!("a file system does not respond: no names {whose} until it does");
         }
     }
 
@@ -502,7 +505,7 @@ impl Registry {
         });
         let unreadable = walked.unwrap_or_else(|error| {
             let mount = mount.display();
-            tracing::warn!(%error, "cannot walk {mount}: groups have no path");
+            tracing::warn!(%error, "cannot walk {mount}: cgroups have no path");
             // An incomplete walk must not remove groups.
             1
         });
@@ -593,7 +596,10 @@ impl Registry {
                         return;
                     }
                     Asked::Gone => {
-                        tracing::warn!("the thread for names has ended: ids stay raw");
+                        tracing::warn!(
+                            "the name lookup thread has ended: containers and pods are \
+                            shown by id"
+                        );
                         self.lookups[lane] = None;
                         return;
                     }

@@ -71,7 +71,7 @@ pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(
             TlsPart::Key,
-            "it contains no private key in PEM format without a pass phrase",
+            "it contains no private key in PEM format (encrypted keys are not supported)",
         )
     })
 }
