@@ -48,7 +48,7 @@ fn gives_way(idle: &IdleGroup) -> String {
         Some(group) => format!("the setting of {group}"),
         None => "its own setting".to_owned(),
     };
-    format!("it is idle by {whose} (cpu.idle=1): it runs only when nobody else wants the CPU")
+    format!("it is idle by {whose} (cpu.idle=1): it runs only when nothing else wants the CPU")
 }
 
 fn confined(affinity: &Affinity) -> String {
@@ -98,7 +98,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::HurtByNeighbour => share(reason),
         VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
         VerdictKind::HeldByQuota if hardly_throttled(reason) => format!(
-            "{} and its CPU weight: one without the other returns little",
+            "{} and its CPU weight: one without the other gains little",
             raise_limit(reason)
         ),
         VerdictKind::HeldByQuota => quota(reason),
@@ -163,7 +163,7 @@ fn share(reason: &Reason) -> String {
             Some(group) => format!("cpu.idle of {group}"),
             None => "its cpu.idle".to_owned(),
         };
-        return format!("leave it so if that is meant, or set {whose} to 0");
+        return format!("leave it if that is intended, or set {whose} to 0");
     }
     // A weight does not affect a process whose policy precedes all ordinary processes.
     if let Some((pid, policy)) = &reason.settings.real_time {
@@ -352,7 +352,8 @@ mod tests {
         // Others had the CPU until nearly the end of each period, so that more of only one of the
         // two helps little.
         (reason.throttled, reason.quota_binds) = (0.02, true);
-        let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other returns little";
+        let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other gains \
+            little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
         // The accused groups are then inside the limited group.
         reason.kind = VerdictKind::QuotaAndNeighbours;

@@ -46,7 +46,7 @@ fn part(it: &AsleepThreads) -> String {
         Asleep::Requests => "waiting for requests",
         Asleep::Input => "waiting for input",
         Asleep::Child => "waiting for a child",
-        Asleep::Timer => "sleeping for a time",
+        Asleep::Timer => "sleeping until a timer expires",
         Asleep::Signal => "waiting for a signal",
         Asleep::Other => "asleep",
     };
@@ -58,7 +58,7 @@ fn part(it: &AsleepThreads) -> String {
 
 fn advice(it: &AsleepThreads) -> Option<String> {
     Some(match it.kind {
-        Asleep::Stopped => format!("kill -CONT {}, if that is not meant", it.pid),
+        Asleep::Stopped => format!("kill -CONT {}, if that is not intended", it.pid),
         Asleep::Traced => format!("end the tracer (TracerPid in /proc/{}/status)", it.pid),
         Asleep::Frozen => "thaw the cgroup (cgroup.freeze, or freezer.state of v1)".to_owned(),
         Asleep::MemoryLimit => {
@@ -94,8 +94,8 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &idle),
-            "a: idle: none of its 3 threads ran or wanted a CPU in 5.00s: 2 waiting for requests (ep_poll), 1 sleeping for \
-             a time (hrtimer_nanosleep)"
+            "a: idle: none of its 3 threads ran or wanted a CPU in 5.00s: 2 waiting for requests \
+            (ep_poll), 1 sleeping until a timer expires (hrtimer_nanosleep)"
         );
         let held = [
             threads(Asleep::Futex, 7, "futex_do_wait"),
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             asleep("a", 5_000_000_000, &[stopped]),
             "a: stopped: none of its 1 thread ran or wanted a CPU in 5.00s: 1 stopped by a signal. Try: kill -CONT 4711, if \
-             that is not meant"
+             that is not intended"
         );
     }
 }

@@ -23,7 +23,7 @@ pub fn sentence(reason: &Reason) -> String {
                 "" => String::new(),
                 names => format!(" ({names})"),
             };
-            format!("kernel threads{names} had its CPU {kernel} of the time it wanted")
+            format!("kernel threads{names} had its CPU for {kernel} of the time it wanted")
         }
         VerdictKind::HurtByHost => {
             let host = part(reason.host);
@@ -31,7 +31,7 @@ pub fn sentence(reason: &Reason) -> String {
         }
         VerdictKind::HurtByInterrupts => {
             let interrupts = part(reason.interrupts);
-            format!("interrupts took the CPU {interrupts} of the time it wanted")
+            format!("interrupts took the CPU for {interrupts} of the time it wanted")
         }
     };
     if let Some(stalls) = stalls(reason) {
@@ -158,7 +158,8 @@ fn neighbours(reason: &Reason) -> String {
             format!("runnable but not running {contended} of its wanted time{nameless}")
         }
         None => format!(
-            "runnable but not running {contended} of its wanted time; who had the CPU is not known"
+            "runnable but not running {contended} of its wanted time; it is not known what had the \
+            CPU"
         ),
     }
 }
@@ -384,7 +385,8 @@ mod tests {
             (
                 HurtByNeighbours,
                 &[],
-                "runnable but not running 50.0% of its wanted time; who had the CPU is not known",
+                "runnable but not running 50.0% of its wanted time; it is not known what had the \
+                CPU",
             ),
             (
                 HeldByQuota,
@@ -404,7 +406,7 @@ mod tests {
             (
                 HurtByKernel,
                 &[],
-                "kernel threads had its CPU 40.0% of the time it wanted",
+                "kernel threads had its CPU for 40.0% of the time it wanted",
             ),
             (
                 HurtByHost,
@@ -414,7 +416,7 @@ mod tests {
             (
                 HurtByInterrupts,
                 &[],
-                "interrupts took the CPU 11.0% of the time it wanted",
+                "interrupts took the CPU for 11.0% of the time it wanted",
             ),
         ];
         for (kind, culprits, words) in cases {
@@ -466,7 +468,7 @@ mod tests {
             };
             assert_eq!(
                 sentence(&reason),
-                format!("kernel threads had its CPU 40.0% of the time it wanted; {words}")
+                format!("kernel threads had its CPU for 40.0% of the time it wanted; {words}")
             );
         }
     }
