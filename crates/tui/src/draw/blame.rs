@@ -31,7 +31,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     victims.sort_by_key(|row| Reverse(row.others_ns()));
     let culprits = culprits(&victims, level);
     let heading =
-        " Victims (lines) by culprits (columns), time waited per second; * is half or more";
+        " Victims (rows) by culprits (columns), time waited per second; * is half or more";
     let heading = text::keep_start(heading, width);
     let mut lines = vec![Line::styled(heading, palette.accent)];
     if let Some(why) = rows::not_measured(app, "waiting for the CPU", FeatureId::CpuWaits) {

@@ -48,7 +48,7 @@ pub(crate) fn lines(app: &App, width: usize, palette: &Palette) -> Vec<Line<'sta
     let parties = Parties::collect(cpus.all(), level);
     if parties.names.is_empty() {
         lines.push(Line::raw(
-            " the groups on a CPU are known only if waits are measured",
+            " the groups on each CPU are known only if waits are measured",
         ));
     }
     lines.extend(parties.legend(width, palette));

@@ -44,7 +44,7 @@ pub(crate) fn lines(
     }
     if detail.gone {
         let gone = match line.item.waited {
-            Some(_) => "  gone, or it did not wait: last figures",
+            Some(_) => "  gone, or did not wait: last figures",
             None => "  gone, or idle for a minute: last figures",
         };
         title.push(Span::styled(gone, palette.alarm));
@@ -121,7 +121,7 @@ fn identity(app: &App, detail: &Detail) -> Vec<(&'static str, String)> {
         facts.extend(container.name.clone().map(|name| ("name", name)));
         facts.push(("runtime", container.runtime.name().to_owned()));
         if !container.chain.is_empty() {
-            facts.push(("inside of", container.chain.join(" > ")));
+            facts.push(("inside", container.chain.join(" > ")));
         }
     }
     if let Some(pod) = &owner.pod {

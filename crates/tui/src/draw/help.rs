@@ -37,12 +37,13 @@ pub(crate) fn lines(width: usize, palette: &Palette, recorded: bool) -> Vec<Line
     }
     lines.push(Line::default());
     for line in [
-        "A row stays for a minute after it last used the CPU; in the view of waits, until the next \
-         verdict.",
+        "A row stays for a minute after it last used the CPU; in the waits view, until the next \
+        verdict.",
         "Waits are recorded per group, not per process: instead of processes, this view shows \
          containers.",
-        "Energy: above the rows are the zones of the meters, their power and its parts; error is the \
-         half-width of the active part. Idle energy belongs to the node and to no row.",
+        "Energy: the lines above the rows show each zone of the meters with its power and its \
+        parts; error is the half-width of the active part. Idle energy belongs to the node and to \
+        no row.",
         "A figure that is not measured has no column, or shows -; noctule doctor says why.",
         "irq+steal: interrupts and steal, time neither idle nor charged to a process. If the kernel \
          includes steal in busy and idle time, steal has its own figure.",
@@ -96,11 +97,11 @@ fn about(cause: Cause) -> &'static str {
     match cause {
         Cause::Throttle => "the CPU quota of the group, or of a parent, had run out",
         Cause::Neighbour => "another container, unit or group had the CPU",
-        Cause::Own => "another thread of the group itself had the CPU",
+        Cause::Own => "another thread of the same group had the CPU",
         Cause::Kernel => "a kernel thread had the CPU",
         Cause::Interrupt => "interrupts took the CPU from the running thread",
         Cause::Host => "the host took the CPU from this virtual machine (steal)",
         Cause::Idle => "the CPU was idle and had to wake up",
-        Cause::Unattributed => "it is no longer known who had the CPU",
+        Cause::Unattributed => "it is no longer known what had the CPU",
     }
 }

@@ -59,7 +59,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
     let row = last.row();
     let kind = row.verdict.kind;
     let about = format!(
-        "  of the {} until {}",
+        "  over the {} until {}",
         duration(last.window_ns()),
         app.clock(last.time_unix_ns)
     );
@@ -85,7 +85,7 @@ fn verdict(app: &App, last: &LastVerdict, width: usize, palette: &Palette) -> Ve
             duration(usual.p99_ns),
             percent(usual.contended_share * 100.0)
         ),
-        None => "not known yet: too few windows were seen".to_owned(),
+        None => "not known yet: too few windows so far".to_owned(),
     };
     lines.extend(labelled("usual", &usual, width, palette));
     lines

@@ -84,7 +84,8 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "MINUTE",
-        help: "the last 60 windows, each row to its own peak (half a CPU at least); sorts by average",
+        help: "the last 60 windows, each row scaled to its peak, at least half a CPU; sorts by \
+            average",
         width: 12,
         widest: 60,
         priority: 2,
@@ -124,7 +125,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "MISS/s",
-        help: "misses of the last-level cache",
+        help: "last-level cache misses",
         width: 7,
         widest: 7,
         priority: 8,
@@ -310,7 +311,8 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "W",
-        help: "active power in the window in watts, over the zones that no other contains",
+        help: "active power in the window in watts, summed over the zones that no other zone \
+            contains",
         width: 7,
         widest: 7,
         priority: 1,
@@ -343,7 +345,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     },
     Column {
         title: "CORE W",
-        help: "active power of their cores; included in the package's",
+        help: "active power of the CPU cores; included in the package power",
         width: 7,
         widest: 7,
         priority: 7,
