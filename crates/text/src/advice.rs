@@ -289,16 +289,16 @@ mod tests {
         reason.settings.idle = Some(IdleGroup { above: None });
         assert_eq!(
             answer("a", &reason),
-            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own setting (cpu.idle=1): it runs only when nobody else wants the CPU. Try: leave it so if \
-             that is meant, or set its cpu.idle to 0"
+            "a: hurt by b: runnable but not running 50.0% of its wanted time; it is idle by its own setting (cpu.idle=1): it runs only when nothing else wants the CPU. Try: leave it if \
+             that is intended, or set its cpu.idle to 0"
         );
         reason.settings.idle = Some(IdleGroup {
             above: Some("/batch".into()),
         });
-        let fact = "it is idle by the setting of /batch (cpu.idle=1): it runs only when nobody \
+        let fact = "it is idle by the setting of /batch (cpu.idle=1): it runs only when nothing \
                     else wants the CPU";
         assert_eq!(facts(&reason), [fact]);
-        let words = "leave it so if that is meant, or set cpu.idle of /batch to 0";
+        let words = "leave it if that is intended, or set cpu.idle of /batch to 0";
         assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 
