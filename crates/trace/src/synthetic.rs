@@ -188,7 +188,7 @@ fn layout(kind: &str) -> Result<(u32, String, bool), String> {
     }
     let Some((_, length)) = kind.split_once("char[") else {
         return Err(match kind.contains('[') {
-            true => "only text can be an array: `char NAME[SIZE]`".to_owned(),
+            true => "only a string can be an array: `char NAME[SIZE]`".to_owned(),
             false => {
                 let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
                 format!("use {}, or char NAME[SIZE]", names.join(", "))

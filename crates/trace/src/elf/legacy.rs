@@ -128,7 +128,7 @@ pub fn read_legacy(bytes: &[u8]) -> Result<LegacyObject, ElfProblem> {
 }
 
 /// Returns the maps, and the index of each map by its offset in the section.
-#[allow(clippy::type_complexity, reason = "a list and an index of it")]
+#[allow(clippy::type_complexity, reason = "a list and an index into it")]
 fn maps(
     file: &File<'_>,
     index: SectionIndex,

@@ -147,7 +147,7 @@ impl Resolver<'_> {
             ExprKind::Text(value) => value,
             ExprKind::Name(name) if self.scope.format.field(&name.field).is_some() => {
                 let help = "fields can only be compared if both are numbers";
-                return self.wrong_with(right.span, "Expecting a text in quotes", help);
+                return self.wrong_with(right.span, "Expecting a quoted string", help);
             }
             ExprKind::Name(name) => {
                 let help = format!("write \"{}\"", name.field);

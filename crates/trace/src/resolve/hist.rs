@@ -111,9 +111,9 @@ impl Resolver<'_> {
             (Part::Number(_), Part::Number(_)) => Some((left, right)),
             (Part::Text(_), Part::Text(_)) if left.size() == right.size() => Some((left, right)),
             (Part::Text(_), Part::Text(_)) => {
-                self.wrong(span, "Both text fields must have the same size")
+                self.wrong(span, "Both string fields must have the same size")
             }
-            _ => self.wrong(span, "These cannot be equal"),
+            _ => self.wrong(span, "These fields cannot be equal"),
         }
     }
 
@@ -130,7 +130,7 @@ impl Resolver<'_> {
         };
         for span in [hist.cont, hist.clear].into_iter().flatten() {
             let help =
-                "`--control FILE` accepts `pause`, `cont` and `clear` while the table counts";
+                "`--control FILE` accepts `pause`, `cont` and `clear` while the histogram runs";
             let text = "Can't clear or continue a nonexistent hist trigger";
             let _: Option<()> = self.wrong_with(span, text, help);
         }
@@ -332,8 +332,8 @@ impl Resolver<'_> {
         if found.is_none() {
             let names: Vec<_> = tables.iter().map(|table| table.field.as_str()).collect();
             let help = match names.as_slice() {
-                [] => "the event's print format names no values".to_owned(),
-                names => format!("the event names the values of {}", names.join(", ")),
+                [] => "the event's print format has no names for values".to_owned(),
+                names => format!("the event has names for the values of {}", names.join(", ")),
             };
             return self.wrong_with(span, "Invalid field modifier", help);
         }

@@ -484,10 +484,10 @@ fn events_are_paired_by_a_common_key() {
     assert_eq!(info, expected);
     let rejected = [
         ("keys=pid", "Missing `on=`", 0),
-        ("on=pid==name:keys=pid", "These cannot be equal", 3),
+        ("on=pid==name:keys=pid", "These fields cannot be equal", 3),
         (
             "on=comm_now==name:keys=pid",
-            "Both text fields must have the same size",
+            "Both string fields must have the same size",
             3,
         ),
         ("on=none:keys=pid", "Field not found", 3),

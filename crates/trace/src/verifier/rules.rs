@@ -403,7 +403,7 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "invalid func unknown#195896080",
         HELPER,
-        "a CO-RE relocation found nothing on this kernel",
+        "a CO-RE relocation has no match on this kernel",
         "the type or field that the instruction refers to does not exist here",
         "check first: bpf_core_field_exists, bpf_core_type_exists",
     ),
@@ -507,14 +507,14 @@ pub(super) const RULES: &[Rule] = &[
         LOCK,
         "a function is called while a lock is held",
         "between bpf_spin_lock and bpf_spin_unlock only instructions are allowed",
-        "call it before or after",
+        "call it before taking or after releasing the lock",
     ),
     rule(
         "Locking two bpf_spin_locks are not allowed",
         LOCK,
         "a second lock is taken",
         "a program may hold one lock",
-        "release the first lock before",
+        "release the first lock before taking the second",
     ),
     rule(
         "map '{}' {}bpf_spin_lock{}",
@@ -619,7 +619,7 @@ pub(super) const RULES: &[Rule] = &[
         CODE,
         "an instruction loads a map that does not exist",
         "{0} is not a map descriptor",
-        "a relocation is missing; with --raw declare the map: .map NAME KIND KEY VALUE ENTRIES",
+        "a relocation is missing; with --raw, declare the map: map NAME TYPE KEY VALUE ENTRIES",
     ),
     rule(
         "unknown opcode {}",
