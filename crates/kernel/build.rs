@@ -29,13 +29,13 @@ const BYTES: &str = "link_section = \".bpf.objs\"";
 /// The panic of a skeleton at a map of an unexpected name, and its replacement. If libbpf's probe
 /// of the kernel fails, for example from a brief lack of memory, it omits map names.
 const PANIC: &str = "panic!(\"encountered unexpected map: `{name}`\")";
-const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\
-                     \"a map has the name `{name}` in the kernel: libbpf could not probe the kernel\"))))";
+const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\"libbpf \
+                     could not probe the kernel: a map has the unexpected name `{name}`\"))))";
 
 fn main() {
     let here = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let root = Path::new(&here).join("../..");
-    let root = root.canonicalize().expect("the folder of the sources");
+    let root = root.canonicalize().expect("the source directory exists");
     let bpf = root.join("bpf");
     // BTF line info contains file paths. The object must not depend on where the sources and the
     // build are.
@@ -67,7 +67,7 @@ fn main() {
     }
     let named = Vec::from_iter(named);
     let named = format!("const NAMED: &[&str] = &{named:?};\n");
-    fs::write(out.join("named.rs"), named).expect("OUT_DIR can be written");
+    fs::write(out.join("named.rs"), named).expect("OUT_DIR is writable");
     println!("cargo:rerun-if-changed={}", bpf.display());
 }
 
@@ -89,17 +89,23 @@ fn names(compiled: &Path) -> Vec<String> {
 
 /// Replaces the byte array in the skeleton with the compressed object.
 fn pack(skeleton: &Path, compiled: &Path) {
-    let object = fs::read(compiled).expect("libbpf-cargo has written the object");
+    let object = fs::read(compiled).expect("libbpf-cargo wrote the object");
     let packed = compiled.with_extension("zst");
     let bytes = zstd::bulk::compress(&object, LEVEL).expect("memory is there");
-    fs::write(&packed, bytes).expect("OUT_DIR can be written");
+    fs::write(&packed, bytes).expect("OUT_DIR is writable");
 
-    let text = fs::read_to_string(skeleton).expect("libbpf-cargo has written the skeleton");
-    let (before, rest) = text.split_once(BYTES).expect("a skeleton has its bytes");
-    let attribute = before.rfind('#').expect("the section is in an attribute");
+    let text = fs::read_to_string(skeleton).expect("libbpf-cargo wrote the skeleton");
+    let (before, rest) = text
+        .split_once(BYTES)
+        .expect("the skeleton contains the object's bytes");
+    let attribute = before.rfind('#').expect("an attribute sets the section");
     // `static DATA: [u8; N] = [...];`
-    let (_, array) = rest.split_once('=').expect("the bytes have a value");
-    let (_, after) = array.split_once(';').expect("an array has an end");
+    let (_, array) = rest
+        .split_once('=')
+        .expect("the byte array has an initializer");
+    let (_, after) = array
+        .split_once(';')
+        .expect("the initializer ends with a semicolon");
     let before = &before[..attribute];
     let data = format!(
         "static DATA: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| \
@@ -107,6 +113,9 @@ fn pack(skeleton: &Path, compiled: &Path) {
         object.len()
     );
     let text = format!("{before}{data}{after}");
-    assert!(text.contains(PANIC), "a skeleton of another libbpf-cargo");
-    fs::write(skeleton, text.replace(PANIC, ERROR)).expect("OUT_DIR can be written");
+    assert!(
+        text.contains(PANIC),
+        "the skeleton is from an unknown version of libbpf-cargo"
+    );
+    fs::write(skeleton, text.replace(PANIC, ERROR)).expect("OUT_DIR is writable");
 }

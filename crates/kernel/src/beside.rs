@@ -9,7 +9,7 @@ pub fn beside<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() ->
         let started = thread::Builder::new().spawn_scoped(threads, &first);
         let second = second();
         let first = match started {
-            Ok(thread) => thread.join().expect("loading does not panic"),
+            Ok(thread) => thread.join().expect("the loading thread does not panic"),
             Err(_) => first(),
         };
         (first, second)

@@ -119,11 +119,11 @@ pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::
     move |error| {
         let denied = error.kind() == libbpf_rs::ErrorKind::PermissionDenied;
         let cause = match limit {
-            _ if locked_down => " (kernel lockdown forbids BPF programs to read kernel memory: \
+            _ if locked_down => " (kernel lockdown keeps BPF programs from reading kernel memory: \
                 boot without lockdown=confidentiality)"
                 .to_owned(),
             Some(limit) if denied => format!(
-                " (before Linux 5.11, RLIMIT_MEMLOCK, here {limit} bytes, limits BPF memory: run \
+                " (before Linux 5.11, RLIMIT_MEMLOCK limits BPF memory; it is {limit} bytes: run \
                 ulimit -l unlimited, or add CAP_SYS_RESOURCE)"
             ),
             _ => without_types(&error, Path::new(VMLINUX)),

@@ -37,5 +37,5 @@ skeleton!(udp, "udp");
 ///
 /// If the binary itself is damaged.
 pub(crate) fn unpacked(packed: &[u8], len: usize) -> Vec<u8> {
-    zstd::bulk::decompress(packed, len).expect("the build packed it")
+    zstd::bulk::decompress(packed, len).expect("the build script compressed the object")
 }

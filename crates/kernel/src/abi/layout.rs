@@ -40,12 +40,12 @@ fn size(btf: &Btf<'_>, ty: BtfType<'_>) -> Result<usize, String> {
 }
 
 /// Returns the structs that an object exports with ABI_EXPORT.
-#[allow(unsafe_code, reason = "libbpf-rs takes the object as libbpf has it")]
+#[allow(unsafe_code, reason = "libbpf-rs expects libbpf's object pointer")]
 fn exported(object: &OpenObject) -> Vec<(String, Result<usize, String>)> {
     // SAFETY: the object outlives the borrow, and is not modified meanwhile.
     let object = unsafe { object.as_libbpf_object().as_ref() };
     let btf = Btf::from_bpf_object(object);
-    let btf = btf.expect("it can be read").expect("it is there");
+    let btf = btf.expect("valid BTF").expect("the object has BTF");
     let pointers = btf.type_by_kind::<Var<'_>>().filter_map(|var| {
         let name = var.name()?.to_str()?.strip_prefix("abi_")?.to_owned();
         let target = Ptr::try_from(var.referenced_type()).ok()?;

@@ -23,7 +23,13 @@ pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature 
     let id = FeatureId::CgroupMoves;
     let reason = match error {
         None if !facts.hooks.contains(MOVES) => {
-            return Feature::off(id, format!("this kernel has no {MOVES} (CONFIG_CGROUPS)"));
+            return Feature::off(
+                id,
+                format!(
+                    "this kernel has no tracepoint {MOVES} \
+                    (CONFIG_CGROUPS)"
+                ),
+            );
         }
         Some(error) => format!(
             "cgroup_attach_task: {error:#}; what a process used in the tick of a move is charged \
@@ -157,8 +163,8 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         (_, [first, ..]) => Feature::degraded(
             packages,
             format!(
-                "{count} packages have accounts, which is the maximum: CPU time on other packages, \
-                such as on CPU {first}, counts towards the first"
+                "only {count} packages can have accounts: CPU time on other packages, such as on \
+                CPU {first}, counts towards the first"
             ),
         ),
     };
@@ -170,7 +176,10 @@ pub(super) fn places(facts: &Facts) -> [Feature; 2] {
         2 => Feature::on(overlap, "sched_switch of both threads of a core"),
         threads => Feature::off(
             overlap,
-            format!("cores have {threads} hardware threads: overlap is measured only for two"),
+            format!(
+                "cores have {threads} hardware threads: overlap is measured only for two per \
+                core"
+            ),
         ),
     };
     [packages, overlap]

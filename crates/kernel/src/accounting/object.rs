@@ -126,7 +126,7 @@ fn first_that_loads<T>(
             Err(error) => _ = first.get_or_insert(error),
         }
     }
-    Err(first.expect("something was tried"))
+    Err(first.expect("at least one attempt was made"))
 }
 
 /// Opens the object with the instructions for this kernel, and all programs deselected.
@@ -181,7 +181,7 @@ fn made(open: &OpenSwitchSkel<'static>) -> io::Result<Vec<Option<OwnedFd>>> {
         let map = map.as_libbpf_object().as_ptr();
         #[allow(
             unsafe_code,
-            reason = "libbpf-rs has no descriptors of maps before the load"
+            reason = "libbpf-rs returns no map descriptors before the load"
         )]
         // SAFETY: the map lives as long as its object, and so does its descriptor.
         unsafe {
@@ -233,7 +233,7 @@ fn set_up(
         true => open.maps.accounts.set_autocreate(false),
         false => open.maps.tasks.set_autocreate(false),
     };
-    unused.context("leaving out an unused map of thread accounts")?;
+    unused.context("disabling the unused map of thread accounts")?;
     if !lists {
         open.maps
             .listed

@@ -114,7 +114,7 @@ fn load(
         .tasks
         .set_autocreate(false)
         .and_then(|()| open.maps.accounts.set_autocreate(false))
-        .context("leaving out an unused map of thread accounts")?;
+        .context("disabling the unused map of thread accounts")?;
     let sizes = [
         open.maps.cpus.reuse_fd(cpus.as_fd()),
         open.maps.process_rows.set_max_entries(wanted.cgroups),

@@ -101,7 +101,7 @@ fn most_that_works<T>(
         }
     }
     Loaded {
-        tcp: Err(refused.take().expect("each way was tried")),
+        tcp: Err(refused.take().expect("at least one combination was tried")),
         calls,
         look: Look::Walk,
         refused,
@@ -296,7 +296,7 @@ fn retransmits(
 ) -> Feature {
     let why = |hook: &str, error: String| match facts.hooks.contains(hook) {
         true => format!("{hook}: {error}"),
-        false => format!("this kernel has no {hook}"),
+        false => format!("this kernel has no tracepoint {hook}"),
     };
     match (segments, answers) {
         (Ok(()), Ok(())) => {

@@ -99,8 +99,7 @@ impl UdpEvents {
         let loaded = match needed {
             _ if !facts.task_storage => Err(Error::new(
                 ErrorKind::Kernel,
-                "before Linux 5.13, the kernel has no function with which these programs could \
-                read a socket's cookie",
+                "before Linux 5.13, tracing programs cannot read the cookie of a socket",
             )),
             Some((_, hook)) => Err(Error::new(
                 ErrorKind::Kernel,

@@ -48,8 +48,12 @@ impl PlainRing {
             taken.lengths.push(bytes.len());
             0
         };
-        builder.add(&map.handle, take).context("reading a ring")?;
-        let ring = builder.build().context("reading a ring")?;
+        builder
+            .add(&map.handle, take)
+            .context("creating a reader of the ring buffer")?;
+        let ring = builder
+            .build()
+            .context("creating a reader of the ring buffer")?;
         Ok(Self { ring, taken })
     }
 
@@ -71,7 +75,7 @@ impl PlainRing {
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Error> {
         let count = self.ring.consume_raw_n(AT_ONCE);
         let Ok(count) = usize::try_from(count) else {
-            return Err(Error::new(ErrorKind::Kernel, "a ring cannot be read"));
+            return Err(Error::new(ErrorKind::Kernel, "cannot read the ring buffer"));
         };
         let mut taken = self.taken.borrow_mut();
         let mut at = 0;

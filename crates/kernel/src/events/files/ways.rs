@@ -100,10 +100,7 @@ const SYSTEM_CALLS: [(&str, &str); 4] = [
 pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     if way.hook.ends_with("()") {
         if !facts.hooks.contains(way.hook) {
-            return Err(Error::new(
-                ErrorKind::Kernel,
-                "this kernel does not have it",
-            ));
+            return Err(Error::new(ErrorKind::Kernel, "not in this kernel"));
         }
         return Ok(vec![Target {
             program: way.program,
