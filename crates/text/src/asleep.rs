@@ -37,9 +37,7 @@ fn part(it: &AsleepThreads) -> String {
         Asleep::Stopped => "stopped by a signal",
         Asleep::Traced => "stopped by a tracer",
         Asleep::Frozen => "frozen by the freezer of the cgroup",
-        Asleep::MemoryLimit => {
-            "waiting for memory below the limit of the cgroup (its OOM killer is off)"
-        }
+        Asleep::MemoryLimit => "waiting for memory at the cgroup's limit (its OOM killer is off)",
         Asleep::Uninterruptible => "in an uninterruptible sleep",
         Asleep::FileLock => "waiting for a file lock",
         Asleep::Futex => "waiting for a lock or for work (futex)",
@@ -103,10 +101,10 @@ mod tests {
         ];
         assert_eq!(
             asleep("a", 5_000_000_000, &held),
-            "a: held by its memory limit: none of its 8 threads ran or wanted a CPU in 5.00s: 7 waiting for a lock or for \
-             work (futex) (futex_do_wait), 1 waiting for memory below the limit of the cgroup (its OOM killer is off) \
-             (mem_cgroup_oom_synchronize). Try: raise its memory limit, end one of its processes, or set \
-             memory.oom_control to 0"
+            "a: held by its memory limit: none of its 8 threads ran or wanted a CPU in 5.00s: 7 \
+            waiting for a lock or for work (futex) (futex_do_wait), 1 waiting for memory at the \
+            cgroup's limit (its OOM killer is off) (mem_cgroup_oom_synchronize). Try: raise its \
+            memory limit, end one of its processes, or set memory.oom_control to 0"
         );
         let stopped = AsleepThreads {
             wchan: None,

@@ -216,7 +216,7 @@ fn held(reason: &Reason) -> String {
         let cost = match gain {
             gain if gain >= 0.01 => {
                 let gain = part(gain);
-                format!("without it the limit would allow at most {gain} more CPU time")
+                format!("without which the limit would allow at most {gain} more CPU time")
             }
             _ => "which cost it nothing: the limit was used up".to_owned(),
         };
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(
             sentence(&reason),
             "held by the limit of 1.5 CPUs of /above: it used 97.0% of that; it also waited 17.0% behind hog, \
-             without it the limit would allow at most 3.1% more CPU time"
+             without which the limit would allow at most 3.1% more CPU time"
         );
         reason.throttled = 0.8;
         reason.quota = None;

@@ -81,7 +81,7 @@ impl PackedRows {
 }
 
 fn pack(it: &(impl Serialize + ?Sized)) -> Box<[u8]> {
-    let bytes = postcard::to_allocvec(it).expect("memory is all that it needs");
+    let bytes = postcard::to_allocvec(it).expect("serializing to memory cannot fail");
     bytes.into()
 }
 
@@ -90,7 +90,7 @@ fn unpack<'a, T: Default + Deserialize<'a>>(bytes: &'a [u8]) -> T {
     if bytes.is_empty() {
         return T::default();
     }
-    postcard::from_bytes(bytes).expect("nobody else has written it")
+    postcard::from_bytes(bytes).expect("the bytes were written by `pack`")
 }
 
 #[cfg(test)]

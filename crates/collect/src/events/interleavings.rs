@@ -315,9 +315,15 @@ impl World {
         let exits = told().filter(|told| told.exits == 1).count();
         let unseen = told().filter(|told| told.ended && told.exits == 0).count();
         assert_eq!(told().count(), exits + self.alive.len() + unseen);
-        assert!(unseen <= self.lost.exits, "{unseen} ends are in no gap");
+        assert!(
+            unseen <= self.lost.exits,
+            "no gap counts {unseen} of the ends"
+        );
         let silent = told().filter(|told| !told.before && told.starts == 0);
-        assert!(silent.count() <= self.lost.starts, "starts are in no gap");
+        assert!(
+            silent.count() <= self.lost.starts,
+            "no gap counts the missing starts"
+        );
     }
 }
 
@@ -376,5 +382,5 @@ fn starts_are_ends_and_those_alive_and_those_lost() {
         world.settle();
         Ok(())
     });
-    run.expect("it holds in every order");
+    run.expect("the property holds in every order");
 }
