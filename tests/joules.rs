@@ -224,7 +224,7 @@ fn without_a_meter_there_is_no_energy_anywhere() {
     let output = machine.noctule(&["energy", "--", "true"]);
     assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
     let said = errors(&output);
-    assert!(said.contains("no meter of energy"), "{said}");
+    assert!(said.contains("no readable energy meter"), "{said}");
     let stat = machine.json(&["stat", "--json", "--for", "100ms"]);
     assert!(stat.get("energy").is_none(), "{stat}");
     let rows = stat["rows"].as_array().expect("rows");

@@ -354,7 +354,7 @@ fn refused_landlock_query_is_reported() {
     support::wait_until("the agent is ready", || {
         agent.get("/readyz", "*/*").0 == 200
     });
-    let reason = "rights that threads could not give up: noctule-web: Landlock: Operation not permitted (os error 1): \
+    let reason = "threads could not drop privileges: noctule-web: Landlock: Operation not permitted (os error 1): \
                   it can open files and start programs";
     support::wait_until("a feature says it", || {
         let labels = [

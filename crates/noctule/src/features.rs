@@ -92,7 +92,8 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
     if facts.pid_namespace {
         return Feature::degraded(
             id,
-            "runs in a pid namespace: only the processes in it are listed, and the CPU time of others is in no row",
+            "runs in a pid namespace: only the processes in it are listed; the CPU time of all \
+             other processes is in no row",
         )
         .mended_by("run in the host's pid namespace (docker --pid=host, hostPID: true)");
     }
@@ -100,12 +101,15 @@ pub(crate) fn processes(facts: &Facts) -> Feature {
         return Feature::degraded(
             id,
             format!(
-                "/proc hides processes of other users, as with hidepid (process 2: {why}): their figures are complete, \
-                 their users, command lines and CPU affinities are not known, and who is kept from tracing programs \
-                 is in no row"
+                "/proc hides other users' processes, as with hidepid (process 2: {why}): their \
+                 counters are complete, but their users, command lines and CPU affinities are \
+                 unknown, and processes hidden from tracing programs are in no row"
             ),
         )
-        .mended_by("add CAP_SYS_PTRACE, or mount /proc with hidepid=0 or with gid= of a group of this user");
+        .mended_by(
+            "add CAP_SYS_PTRACE, or mount /proc with hidepid=0 or with gid= set to a group of this \
+             user",
+        );
     }
     Feature::on(
         id,
@@ -131,7 +135,8 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
         _ => ("exec_failures", "--kind process --failures"),
     };
     Feature::off(id, NOT_ASKED_FOR).mended_by(format!(
-        "switch {switch} on in the section [events] of the configuration, or watch with noctule events {watch}"
+        "enable {switch} in section [events] of the configuration, or watch with noctule events \
+         {watch}"
     ))
 }
 
@@ -178,7 +183,7 @@ pub(crate) fn without_accounting(facts: &Facts, reason: String) -> Vec<Feature> 
         Feature::off(FeatureId::CpuTime, reason),
         hierarchy(facts),
         processes(facts),
-        Feature::off(FeatureId::SelfCost, "there is no program to measure"),
+        Feature::off(FeatureId::SelfCost, "no BPF program to measure"),
     ];
     features.extend(not_tried(&features));
     features
@@ -193,7 +198,7 @@ pub(crate) fn programs_unmeasured(
     match wanted {
         ProgramCost::Off => Some(
             Feature::off(id, "switched off in the configuration")
-                .mended_by("set program_cost = \"auto\" in the section [collect]"),
+                .mended_by("set program_cost = \"auto\" in section [collect] of the configuration"),
         ),
         ProgramCost::Auto if !isolated.is_empty() => Some(
             Feature::off(
@@ -205,8 +210,8 @@ pub(crate) fn programs_unmeasured(
                 ),
             )
             .mended_by(
-                "where they may be interrupted: program_cost = \"on\" in the section [collect] of \
-                 the configuration",
+                "if they may be interrupted, set program_cost = \"on\" in section [collect] of the \
+                 configuration",
             ),
         ),
         ProgramCost::Auto | ProgramCost::On => None,
@@ -242,7 +247,8 @@ fn privileges(facts: &Facts) -> Feature {
     }
     if let Some(limit) = facts.memory_limit {
         reasons.push(format!(
-            "before Linux 5.11 memory of BPF counts as locked, of which it may have {limit} bytes"
+            "before Linux 5.11, BPF memory counts as locked memory, which is limited to {limit} \
+             bytes"
         ));
         mends.push("ulimit -l unlimited (systemd: LimitMEMLOCK=infinity), or add CAP_SYS_RESOURCE");
     }
@@ -263,33 +269,35 @@ fn privileges(facts: &Facts) -> Feature {
 fn sandbox(found: Sandbox) -> Feature {
     let id = FeatureId::Sandbox;
     let what =
-        "threads of noctule run start no program, and the one that answers clients opens no file";
+        "threads of noctule run cannot start programs, and its HTTP thread cannot open files";
     match (found.seccomp, found.landlock) {
         (_, Landlock::Unknown(errno)) => Feature::degraded(
             id,
             format!(
-                "whether there is Landlock is not known: {}",
+                "cannot tell whether the kernel has Landlock: {}",
                 Error::from_raw_os_error(errno)
             ),
         )
         .mended_by("let the container's or service's seccomp filter allow landlock_create_ruleset"),
         (true, Landlock::Absent) => Feature::degraded(
             id,
-            format!("{what}, by seccomp alone: there is no Landlock"),
+            format!("{what}; enforced by seccomp alone, without Landlock"),
         )
         .mended_by(
-            "on a kernel from 5.13 on with CONFIG_SECURITY_LANDLOCK, boot with landlock in lsm=",
+            "on a kernel of version 5.13 or later with CONFIG_SECURITY_LANDLOCK, boot with \
+             landlock in lsm=",
         ),
-        (true, Landlock::Version(version)) => {
-            Feature::on(id, format!("{what}: seccomp, Landlock {version}"))
-        }
+        (true, Landlock::Version(version)) => Feature::on(
+            id,
+            format!("{what}; enforced by seccomp and Landlock {version}"),
+        ),
         (false, Landlock::Absent) => {
             Feature::off(id, "the kernel has neither seccomp nor Landlock")
                 .mended_by("on a kernel with CONFIG_SECCOMP_FILTER")
         }
         (false, Landlock::Version(version)) => Feature::degraded(
             id,
-            format!("the thread that answers clients opens no file, by Landlock {version} alone"),
+            format!("the HTTP thread cannot open files; enforced by Landlock {version} alone"),
         )
         .mended_by("on a kernel with CONFIG_SECCOMP_FILTER"),
     }
@@ -317,7 +325,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
                 facts.release,
                 match &facts.btf_error {
                     Some(error) => format!("cannot be read: {error}"),
-                    None if facts.btf => "is there".to_owned(),
+                    None if facts.btf => "exists".to_owned(),
                     None => "is missing".to_owned(),
                 }
             ),
@@ -329,7 +337,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             FeatureState::Degraded,
             match &facts.tracefs {
                 Some(path) => format!("mounted at {}", path.display()),
-                None => "not mounted; nothing that runs now needs it".into(),
+                None => "not mounted; nothing needs it now".into(),
             },
             "mount -t tracefs tracefs /sys/kernel/tracing",
         ),
@@ -340,7 +348,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             lockdown.map_or("not active, or securityfs is not mounted".into(), |mode| {
                 format!("mode {mode}")
             }),
-            "boot without lockdown=confidentiality: it forbids BPF to read kernel memory",
+            "boot without lockdown=confidentiality, which forbids BPF to read kernel memory",
         ),
         status(
             FeatureId::PerfEventParanoid,
@@ -350,7 +358,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
                 "kernel.perf_event_paranoid is {}{}",
                 paranoid.map_or("not readable".into(), |level| level.to_string()),
                 if caps.perfmon {
-                    "; CAP_PERFMON stands above it"
+                    "; CAP_PERFMON overrides it"
                 } else {
                     ""
                 }

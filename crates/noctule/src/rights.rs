@@ -25,12 +25,12 @@ pub(crate) fn hold_back() -> Result<()> {
     if geteuid().is_root() {
         return Ok(());
     }
-    let held = capabilities(None).context("asking for the capabilities of this process")?;
+    let held = capabilities(None).context("cannot read the capabilities of this process")?;
     if !held.effective.contains(READ) {
         return Ok(());
     }
     change(|sets| sets.effective -= READ)
-        .context("holding CAP_DAC_READ_SEARCH back while files are opened that the user names")
+        .context("cannot drop CAP_DAC_READ_SEARCH before opening files named by the user")
 }
 
 /// While it exists, this thread and threads it starts may read paths chosen by the agent: tracefs,
@@ -130,7 +130,7 @@ fn said(step: &str, error: Option<impl Display>, meaning: &str) {
     let words = format!("{name}: {step}: {error}: {meaning}");
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if !kept.contains(&words) {
-        tracing::warn!("{words}; all else works");
+        tracing::warn!("{words}; everything else works");
         kept.push(words);
     }
 }
@@ -139,7 +139,7 @@ fn said(step: &str, error: Option<impl Display>, meaning: &str) {
 pub(crate) fn not_given_up() -> Option<Feature> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     (!kept.is_empty()).then(|| {
-        let reason = format!("rights that threads could not give up: {}", kept.join("; "));
+        let reason = format!("threads could not drop privileges: {}", kept.join("; "));
         Feature::degraded(FeatureId::Sandbox, reason).mended_by(
             "let the container's or service's seccomp filter and the security module allow capset, \
              prctl, seccomp, landlock_create_ruleset and landlock_restrict_self",

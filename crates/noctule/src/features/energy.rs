@@ -8,18 +8,18 @@ use noctule_model::{
 };
 use noctule_text::{duration, escape};
 
-const NONE: &str = "no meter: no zone of powercap, no power PMU, no sensor of energy or power, no \
-                    battery that is being discharged";
-const MEND_NONE: &str = "on a physical machine load the driver (intel_rapl_msr for Intel and AMD Zen, \
-                         acpi_power_meter, or that of the board's sensors); in a virtual machine, \
-                         whose host keeps the meters, say in [energy.model] of the configuration what \
-                         its CPUs use";
-const MEND_MODEL: &str = "on a physical machine load the driver (intel_rapl_msr for Intel and AMD \
+const NONE: &str = "no meter: no powercap zone, no power PMU, no energy or power sensor, no \
+                    discharging battery";
+const MEND_NONE: &str = "on a physical machine, load the driver (intel_rapl_msr for Intel and AMD \
+                         Zen, acpi_power_meter, or that of the board's sensors); in a virtual \
+                         machine, where only the host has meters, set what its CPUs use in \
+                         [energy.model] of the configuration";
+const MEND_MODEL: &str = "on a physical machine, load the driver (intel_rapl_msr for Intel and AMD \
                           Zen, acpi_power_meter, or that of the board's sensors)";
-const MEND_REFUSED: &str = "powercap is readable for root alone: run as root or with \
-                            CAP_DAC_READ_SEARCH";
+const MEND_REFUSED: &str = "only root can read powercap: run as root or with CAP_DAC_READ_SEARCH";
 
-const MEND_BROKEN: &str = "the driver of that meter fails: the kernel's log (dmesg) may say why";
+const MEND_BROKEN: &str = "the driver of that meter fails: look for the reason in the kernel log \
+                           (dmesg)";
 
 /// Returns the status of energy from the meters that are read and those that are not. `readings`
 /// has the last reading of each zone, if any.
@@ -49,7 +49,7 @@ pub(crate) fn energy(zones: &[Zone], unread: &[UnreadZone], readings: &[ZoneRead
         (None, false) => Feature::off(id, refused.join("; ")).mended_by(mend),
         (Some(zone), _) if !zone.is_measured() => Feature::degraded(
             id,
-            "no meter: the energy of the CPUs is that of the operator's model",
+            "no meter: CPU energy comes from the model in the configuration",
         )
         .mended_by(MEND_MODEL),
         (Some(_), true) => Feature::on(id, read),
@@ -126,7 +126,10 @@ impl Warned {
                 failed_before.then(|| {
                     let lasted = duration(failed_ns);
                     let Zone { name, path, .. } = zone;
-                    format!("energy: {name} at {path} is read again; what it used in {lasted} is late or lost")
+                    format!(
+                        "energy: {name} at {path} can be read again; energy used during {lasted} \
+                         is reported late or lost"
+                    )
                 })
             }
         }

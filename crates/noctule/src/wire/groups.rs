@@ -33,12 +33,12 @@ pub(super) fn cgroup_life(facts: &Facts, ring_bytes: u32) -> (Option<CgroupLife>
     let id = FeatureId::CgroupEvents;
     match CgroupEvents::load(facts, ring_bytes) {
         Ok(events) => {
-            let how = "cgroup tracepoints: groups of any lifetime have a path";
+            let how = "cgroup tracepoints: even short-lived groups have a path";
             (Some(CgroupLife::new(events)), Feature::on(id, how))
         }
         Err(error) => {
             let reason = format!(
-                "{}; groups that live less than a tick may have no path",
+                "{}; groups that live for less than one interval may have no path",
                 chain(&error)
             );
             (None, Feature::degraded(id, reason))

@@ -71,8 +71,8 @@ pub(super) fn load_udp(
     let id = FeatureId::UdpEvents;
     let wanted = scope.kinds.has_any(&[EventKind::Dns, EventKind::Udp]);
     if !wanted && (config.events.dns || config.events.udp) {
-        features.push(Feature::off(id, "nothing keeps them").mended_by(
-            "keep events in a file or on a tape, or watch with noctule events --kind dns,udp",
+        features.push(Feature::off(id, "nothing stores them").mended_by(
+            "write events to a file or a tape, or watch with noctule events --kind dns,udp",
         ));
         return None;
     }

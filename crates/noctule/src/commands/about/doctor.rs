@@ -42,9 +42,9 @@ fn receiver_lines(config: &Config, paint: Paint) -> Result<String> {
     let mut out = String::new();
     for (signal, outcome) in otlp::probe(config)? {
         let (tone, what) = match outcome {
-            Outcome::Accepted { .. } => (Tone::Good, "takes them".to_owned()),
+            Outcome::Accepted { .. } => (Tone::Good, "accepts them".to_owned()),
             Outcome::Later { why, .. } => (Tone::Bad, format!("does not answer: {why}")),
-            Outcome::Refused { why } => (Tone::Bad, format!("refuses them: {why}")),
+            Outcome::Refused { why } => (Tone::Bad, format!("rejects them: {why}")),
         };
         let head = format!("otlp {}: {} ", signal.name(), config.otlp.endpoint);
         out.push_str(&format!("{head}{}\n", paint.tone(tone, &escape(&what))));
@@ -85,7 +85,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
             FeatureState::Off => Tone::Bad,
         };
         let reason = match same {
-            true => "the same".to_owned(),
+            true => "same as above".to_owned(),
             false => escape(&feature.reason),
         };
         let head = format!("{:name$}  ", feature.id);
@@ -110,7 +110,7 @@ fn table(features: &[Feature], paint: Paint) -> String {
             out.push_str(&(paint.tone(text_tone, line) + "\n"));
         }
         if !feature.mend.is_empty() && !same {
-            let mend = format!("{:hang$}to mend: {}", "", escape(&feature.mend));
+            let mend = format!("{:hang$}to fix: {}", "", escape(&feature.mend));
             out.push_str(&paint.folded(text_tone, &mend, hang));
         }
     }
@@ -155,7 +155,7 @@ fn conclusion(features: &[Feature]) -> String {
     words
         + &match to_do.is_empty() {
             true => "; nothing to do".to_owned(),
-            false => format!("; to mend: {}", to_do.join(", ")),
+            false => format!("; to fix: {}", to_do.join(", ")),
         }
 }
 
@@ -164,7 +164,7 @@ fn meter_table(zones: &[Zone], unread: &[UnreadZone], paint: Paint) -> String {
     if zones.is_empty() && unread.is_empty() {
         return String::new();
     }
-    let mut out = String::from("\nzones of energy:\n");
+    let mut out = String::from("\nenergy zones:\n");
     let mut add = |words: String| out.push_str(&paint.folded(Tone::Plain, &words, 4));
     for zone in zones {
         let part = match zone.parent.map(|parent| &zones[parent]) {
@@ -238,7 +238,7 @@ mod tests {
             "not mounted",
             "mount it",
         ));
-        let expected = "1 feature works, 1 works in part, 3 do not; to mend: tracefs";
+        let expected = "1 feature works, 1 works in part, 3 do not; to fix: tracefs";
         assert_eq!(conclusion(&features), expected);
     }
 }

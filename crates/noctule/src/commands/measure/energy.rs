@@ -101,7 +101,7 @@ fn of_recording(window: &Window, args: &EnergyArgs, config: &Config) -> Result<A
     })?;
     let last = batches.last().map_or(0, |batch: &Batch| batch.sequence);
     if !batches.is_empty() && batches.iter().all(|batch| batch.energy.is_none()) {
-        bail!("there was no meter of energy where this was recorded");
+        bail!("the recorded machine had no energy meter");
     }
     let begun = window.tape.batches(&window.stretch.span, 0);
     let mut begun = begun.take_while(|batch| batch.sequence <= last).peekable();
@@ -152,10 +152,10 @@ fn sort(report: &mut Report) {
 
 /// Returns the error for a machine without a readable meter.
 fn no_meter() -> Error {
-    let words = "this machine has no meter of energy that can be read: no powercap zone (RAPL), no \
-                 energy or power sensor of hwmon, no battery in use. Virtual machines mostly have \
-                 none. Loading intel_rapl_msr or the driver of the board's sensors may help; \
-                 reading powercap needs CAP_DAC_READ_SEARCH. If you know what its CPUs use, say so in \
-                 the section [energy.model] of the configuration";
+    let words = "this machine has no readable energy meter: no powercap zone (RAPL), no hwmon \
+                 energy or power sensor, no battery in use. Most virtual machines have none. \
+                 Loading intel_rapl_msr or the driver of the board's sensors may help; reading \
+                 powercap needs CAP_DAC_READ_SEARCH. If you know the power of its CPUs, set it in \
+                 section [energy.model] of the configuration";
     Error::new(ErrorKind::Kernel, words)
 }

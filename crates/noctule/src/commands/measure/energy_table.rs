@@ -204,34 +204,35 @@ fn notes(report: &Report, energy: &EnergyReport, paint: Paint) -> String {
         if zone.still {
             let update = text::duration(zone.zone.update_ns);
             note(&format!(
-                "{name}: the meter did not move (it moves every {update} at most often): a longer window \
-                 shows what was used"
+                "{name}: the meter did not change (it updates at most every {update}): use a \
+                 longer window"
             ));
         }
         let account = &zone.account;
         let is_learned = account.driver != Driver::Parts;
         if is_learned && account.idle_doubt_uj > account.active_uj as f64 / 4.0 {
             note(&format!(
-                "{name}: idle power is not known, because the machine was never near idle: it is estimated within \
-                 its bounds; noctule run learns it when the load changes"
+                "{name}: idle power is unknown, because the machine was never close to idle: it is \
+                 estimated within its bounds; noctule run learns it when the load changes"
             ));
         }
         if zone.gaps > 0 {
             let lasted = text::duration(zone.failed_ns);
             note(&format!(
-                "{name}: not read, jumped or stood still {} times, {lasted} in all: what was used then is late or \
-                 lost",
+                "{name}: unreadable, jumped or stuck {} times, for {lasted} in total: energy used \
+                 then is reported late or lost",
                 zone.gaps
             ));
         }
         if zone.account.sockets_mixed {
             note(&format!(
-                "{name}: who ran on which socket is not known; time on all of them counts"
+                "{name}: it is unknown which process ran on which socket; time on all sockets \
+                 counts"
             ));
         }
     }
     if energy.is_model() {
-        note("no meter: these are watts of the model in the configuration");
+        note("no meter: these watts come from the model in the configuration");
     }
     out
 }
