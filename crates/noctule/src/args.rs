@@ -29,7 +29,7 @@ pub(crate) use self::tape::{
 pub(crate) use self::values::{address, duration};
 use crate::config::MetricNames;
 
-/// Who uses the CPU of this node, for every process, container, pod and unit.
+/// Shows which process, container, pod or unit uses the CPU of this node.
 ///
 /// Watches the kernel with precompiled eBPF programs that adapt to the running kernel. Needs root,
 /// or CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH.
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Configuration file (TOML); options given here take precedence
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Level of messages on standard error
+    /// Lowest level of the messages on standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log: LogLevel,
     #[command(subcommand)]
@@ -100,11 +100,11 @@ pub(crate) enum Command {
 ///
 /// The agent: collects everything that this kernel can provide and serves a web page, a JSON API,
 /// /metrics, /livez and /readyz on http://127.0.0.1:9470. Prints its address, and which features
-/// are off and why. Ends cleanly on SIGINT and SIGTERM. For a recording (--from) it serves the
-/// page, the API, and /metrics as of its end.
+/// are off and why. Ends cleanly on SIGINT and SIGTERM. With a recording (--from), serves the page,
+/// the API, and /metrics as of the recording's end.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// Address and port to listen on; :PORT is on 127.0.0.1 [default: 127.0.0.1:9470]
+    /// Address and port to listen on; :PORT means 127.0.0.1:PORT [default: 127.0.0.1:9470]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Allow plain HTTP on an address other than loopback, readable by everyone who can reach it
@@ -129,15 +129,15 @@ pub(crate) struct RunArgs {
     /// Also write each event to this file, as JSON lines (docs/json.md)
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) events: Option<PathBuf>,
-    /// Begin a new file of events when the file reaches this size [default: 64MiB]
+    /// Start a new events file when the current one reaches this size [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) events_size: Option<u64>,
-    /// Number of older files of events to keep: FILE.1 and so on [default: 5]
+    /// Number of older events files to keep: FILE.1 and so on [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) events_keep: Option<u32>,
     #[command(flatten)]
     pub(crate) recorded: RecordedArgs,
-    /// End after this time; with --from: length of the part [default: 15m]
+    /// End after this time; with --from: length of the served part [default: 15m]
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
@@ -178,12 +178,12 @@ pub(crate) struct StatArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Joules for every process, container and pod, with sums that equal the meter
+/// Joules for every process, container and pod, adding up to what the meter counted
 ///
-/// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle power and
-/// the cost of work. Attributes the cost of work to the processes that caused it. With a COMMAND:
-/// runs it, and reports what it and all its descendants cost until it ended. Fails if there is no
-/// meter.
+/// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle energy
+/// and the cost of work, and attributes the cost of work to the processes that caused it. With a
+/// COMMAND: runs it, and reports what it and all its descendants cost until it ended. Fails if there
+/// is no meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
     /// Level of a row [default: container; with a COMMAND: process]
@@ -219,16 +219,15 @@ pub(crate) struct EnergyArgs {
 /// Who waited for the CPU, how long, why, and because of whom
 ///
 /// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
-/// each container or unit it then shows the distribution of its waits and their causes (quota,
-/// neighbours, own threads, kernel threads). It also shows who had the CPU meanwhile, and a
-/// verdict. With a COMMAND: runs it, and reports what it and all its descendants waited for until
-/// it ended.
+/// each container or unit, then shows the distribution of its waits, their causes (quota,
+/// neighbours, own threads, kernel threads), who had the CPU in the meantime, and a verdict. With a
+/// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
     /// Level of a row
     #[arg(long, value_name = "LEVEL", default_value = "container")]
     pub(crate) by: WaitsBy,
-    /// Show where the time of the threads went: running, runnable, and blocked by class
+    /// Show where the threads' time went: running, runnable, and blocked by class
     #[arg(long)]
     pub(crate) blocked: bool,
     /// Length of the window [default: 10s; with a COMMAND: until it ends]
@@ -262,10 +261,10 @@ pub(crate) struct WaitsArgs {
 ///
 /// Watches it for a window. Shows its verdict, its CPU limit, weight, CPUs and pressure next to its
 /// usage, and the distribution and causes of its waits. Lists the groups it waited for, with their
-/// processes and command lines, the activity of each CPU, and its events. For a recording, data
+/// processes and command lines, the activity of each CPU, and its events. With a recording, data
 /// that only kernel files have is missing: limits, weight, CPUs, pressure and command lines. For a
-/// process the answer covers its group, and the first line says so; the process's own CPU time is
-/// listed with those of the group's busiest processes.
+/// process, the answer covers its group, and the first line says so; the process's own CPU time is
+/// listed along with that of the group's busiest processes.
 ///
 /// Examples:
 ///   noctule why nginx.service
@@ -298,10 +297,10 @@ pub(crate) struct WhyArgs {
 
 /// Who uses the CPU, who waits for it, and what it costs, live
 ///
-/// Starts with who uses the CPU. The key w switches to who waits for it, why and because of whom,
-/// and e to its cost in energy; the same key switches back. Press ? for the keys, q to quit. In a
-/// recording (--from): left and right move by batch, `[` and `]` by minute, g goes to a time, p
-/// plays, and v goes to the next moment at which a group was hurt.
+/// Starts with who uses the CPU. Press w for who waits for it, why and because of whom, and e for
+/// its cost in energy; the same key switches back. Press ? for all keys, q to quit. In a recording
+/// (--from), left and right move by batch, `[` and `]` by minute, g goes to a time, p plays, and v
+/// goes to the next moment at which a group was hurt.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TopArgs {
     /// Initial level of a row [default: process; with --waits: container]
@@ -321,33 +320,33 @@ pub(crate) struct TopArgs {
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// End after this time; with --from: length of the part that is shown
+    /// End after this time; with --from: length of the part to show
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     pub(crate) duration: Option<Duration>,
 }
 
 /// Events as they happen: processes, OOM kills, TCP connections, files
 ///
-/// Prints one line for each event. Filters run in the kernel if possible. With a COMMAND: runs it,
-/// and reports the events of it and all its descendants until it ends. The command's output is left
-/// untouched.
+/// Prints one line for each event. Filters run in the kernel where possible. With a COMMAND: runs
+/// it, and reports its events and those of all its descendants until it ends. The command's output
+/// is left untouched.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EventsArgs {
-    /// Kinds of events [default: process,tcp,oom; file if only files are selected]; signals, DNS
-    /// and UDP only on request
+    /// Kinds of events; signal, dns and udp only on request [default: process,tcp,oom, or file if
+    /// only files are selected]
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) kind: Vec<AskedKind>,
     /// Only files below this path
     #[arg(long, value_name = "PREFIX", value_parser = values::path())]
     pub(crate) path: Option<PathBuf>,
-    /// Also files that are opened only for reading
+    /// Also files opened only for reading
     #[arg(long)]
     pub(crate) reads: bool,
-    /// Also failures: opens of files, changes (except those that a security module denies by path),
-    /// and with --kind process executions
+    /// Also failures: file opens, file changes (except those that a security module denies by
+    /// path), and, with --kind process, executions
     #[arg(long)]
     pub(crate) failures: bool,
-    /// First list what already exists: processes, listeners, connections
+    /// First list existing processes, listeners and connections
     #[arg(long)]
     pub(crate) existing: bool,
     /// End after this time
@@ -379,9 +378,9 @@ pub(crate) struct EventsArgs {
 ///
 /// The trigger is in the kernel's own language (docs.kernel.org/trace/histogram.html), which
 /// noctule compiles to BPF. It works on kernels without CONFIG_HIST_TRIGGERS, and needs no
-/// compiler. Extensions: any number of keys and values, comparisons of fields and arithmetic in
-/// filters, `x in {1, 2}`, values with .min, .max, .avg and percentiles such as .p99, keys with
-/// .flags for the event's own names.
+/// compiler. Extensions: any number of keys and values; filters that compare fields, calculate, or
+/// use `x in {1, 2}`; values with .min, .max, .avg and percentiles such as .p99; keys with .flags
+/// for the event's own names.
 ///
 /// On a terminal the table is redrawn until Ctrl-C, and then printed in the kernel's format. If the
 /// output is not a terminal, it is printed only at the end.
@@ -402,7 +401,7 @@ pub(crate) struct EventsArgs {
 ///   noctule hist 'sched:sched_process_*' 'keys=event,common_comm' --for 5s
 ///   noctule hist irq:softirq_entry name=all:keys=comm irq:irq_handler_entry name=all:keys=comm
 ///
-/// Besides tracepoints: socket:INTERFACE counts packets, and socket:any those of all interfaces.
+/// Other events: socket:INTERFACE counts packets, and socket:any those of all interfaces.
 /// profile:HZ, interval:TIME, software:EVENT and hardware:EVENT count samples; the last two accept
 /// :PERIOD. kprobe:FUNCTION, kretprobe:FUNCTION, uprobe:FILE:FUNCTION and uretprobe:FILE:FUNCTION
 /// count calls. Their fields are in docs/probes.md.
@@ -419,7 +418,7 @@ pub(crate) struct HistArgs {
     /// -ddd`
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<String>,
-    /// Read the orders pause, cont and clear from this FIFO, one per line, optionally followed by
+    /// Read the commands pause, cont and clear from this FIFO, one per line, optionally followed by
     /// the name= of a table; `-` means standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
@@ -428,7 +427,7 @@ pub(crate) struct HistArgs {
     /// several times
     #[arg(long, value_name = "DEFINITION")]
     pub(crate) synth: Vec<String>,
-    /// Event that the snapshot() of a trigger shows, with or without a filter; can be given several
+    /// Event to show in the snapshot() of a trigger, optionally with a filter; can be given several
     /// times
     #[arg(long, value_name = "EVENT")]
     pub(crate) trace: Vec<String>,
@@ -458,19 +457,19 @@ pub(crate) struct HistArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Act at an event: the kernel's event triggers
+/// Act on events, with the kernel's event triggers
 ///
 /// Each EVENT has an ACTION in the kernel's own language
 /// (docs.kernel.org/trace/events.html#event-triggers): stacktrace, snapshot, traceon, traceoff,
 /// enable_event:SYSTEM:EVENT or disable_event:SYSTEM:EVENT, each optionally with a count (:N) and a
-/// filter (if FILTER). The actions are programs of this command. They work on kernels without
-/// triggers, and nothing of them remains after it ends. They control what this command traces
+/// filter (if FILTER). The actions are BPF programs of this command: they work on kernels without
+/// triggers, and nothing remains of them when it ends. They control what this command traces
 /// (--trace, and the targets of enable_event), in the kernel, at that event. A count decreases only
 /// if the action changed something.
 ///
 /// stacktrace shows the event with the kernel's stack. snapshot shows the last traced events
 /// (--keep), which are otherwise not shown. traceon and traceoff switch everything, including
-/// stacks. The event that turns tracing on is itself shown, even if the kernel would omit it.
+/// stacks. The event that turns tracing on is shown, too, even where the kernel would omit it.
 ///
 /// Examples:
 ///   noctule trigger sched:sched_process_exec stacktrace:3 --for 10s
@@ -483,10 +482,10 @@ pub(crate) struct TriggerArgs {
     /// An event and its action, such as sched:sched_process_exit 'stacktrace:5 if prio < 100'
     #[arg(value_names = ["EVENT", "ACTION"], required = true, num_args = 2..)]
     pub(crate) pairs: Vec<String>,
-    /// Also trace this event, with or without a filter; can be given several times
+    /// Also trace this event, optionally with a filter; can be given several times
     #[arg(long, value_name = "EVENT")]
     pub(crate) trace: Vec<String>,
-    /// Begin with tracing off, until a traceon trigger
+    /// Start with tracing off, until a traceon trigger
     #[arg(long)]
     pub(crate) off: bool,
     /// Number of events kept for a snapshot
@@ -513,9 +512,9 @@ pub(crate) struct TriggerArgs {
 ///
 /// Each EVENT is SYSTEM:EVENT or a pattern, optionally with a filter in the language of the
 /// kernel's event filters (docs.kernel.org/trace/events.html#event-filtering). The filter runs in
-/// the kernel. A line has the time, the CPU, the thread, the event, and its fields in the event's
-/// own print format. Events are sorted by time. Events that did not fit into the buffer are
-/// counted, and shown as a gap in their place.
+/// the kernel. Each line has the time, CPU, thread, event, and the fields in the event's own print
+/// format. Events are sorted by time. Events that did not fit into the buffer are counted, and
+/// shown as a gap where they belong.
 ///
 /// Examples:
 ///   noctule trace sched:sched_process_exec --for 10s
@@ -575,8 +574,8 @@ pub(crate) struct ProbesArgs {
 /// What this kernel, these privileges and these files allow
 ///
 /// Lists each feature as on, degraded or off, with the reason and how to change it. Loads and
-/// attaches everything for a moment, because only loading shows what works. With `[otlp]` it sends
-/// empty requests to the receiver and shows its answers; with --json it sends none.
+/// attaches everything for a moment, because only loading shows what works. With `[otlp]`, sends
+/// empty requests to the receiver and shows its answers, except with --json.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
     /// One JSON object instead of the table
@@ -587,7 +586,7 @@ pub(crate) struct DoctorArgs {
 /// Print a completion script for a shell
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Name of the shell
     pub(crate) shell: clap_complete::Shell,
 }
 

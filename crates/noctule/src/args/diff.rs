@@ -10,7 +10,7 @@ use super::By;
 /// significant
 ///
 /// For each container or unit: CPU usage, the time it was runnable but not running, and the 99th
-/// percentile of these waits, before and after. A marked change is significant: blocks of some
+/// percentile of these waits, before and after. A marked change is significant: blocks of a few
 /// seconds are compared with the Mann-Whitney rank-sum test, and at most 5% of all marks are due to
 /// chance. Groups are matched by name.
 ///
@@ -26,7 +26,7 @@ pub(crate) struct DiffArgs {
     /// After, in the same form
     #[arg(value_name = "AFTER")]
     pub(crate) after: String,
-    /// Level of a row; processes are grouped by name, and have no waits
+    /// Level of a row; processes are grouped by name and have no waits
     #[arg(long, value_name = "LEVEL", default_value = "container")]
     pub(crate) by: By,
     /// Show at most this many rows

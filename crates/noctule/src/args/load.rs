@@ -11,11 +11,11 @@ use super::values::duration;
 ///
 /// The object's section names determine what its programs are attached to, as in libbpf: kprobe/,
 /// tp/, raw_tp/, tp_btf/, fentry/, uprobe/, usdt/, perf_event, socket, iter/, xdp, tc, cgroup and
-/// others. Objects for libbpf versions before 1.0 (a section `maps`, `socket1`, `version`) are
-/// loaded, too. Output of the programs (bpf_trace_printk) is shown as it arrives; everything is
-/// detached at the end.
+/// others. Objects for libbpf versions before 1.0 (a section `maps`, `socket1`, `version`) work,
+/// too. Output of the programs (bpf_trace_printk) is shown as it arrives; everything is detached at
+/// the end.
 ///
-/// If the verifier rejects a program, shows the reason, the source line and what to do.
+/// If the verifier rejects a program, shows the reason, the source line and how to fix it.
 ///
 /// Examples:
 ///   noctule load counts.bpf.o --for 10s --dump
@@ -35,7 +35,7 @@ pub(crate) struct LoadArgs {
     /// -ddd` and bpf_asm, extended ones as text or binary
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Program type of the instructions, as a section name [default of classic ones: socket]
+    /// Program type of the instructions, as a section name [default for classic ones: socket]
     #[arg(long = "type", value_name = "SECTION", requires = "raw")]
     pub(crate) kind: Option<String>,
     /// Licence of the instructions; some kernel functions are for GPL programs only
@@ -48,7 +48,7 @@ pub(crate) struct LoadArgs {
     /// Only this program of the object; can be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) program: Vec<String>,
-    /// Attach a program as if it was in this section, such as count=tracepoint/sched/sched_switch
+    /// Attach a program as if it were in this section, such as count=tracepoint/sched/sched_switch
     #[arg(long, value_name = "PROGRAM=SECTION")]
     pub(crate) attach: Vec<String>,
     /// Network interface for sockets, XDP and traffic control; sockets also accept `any`

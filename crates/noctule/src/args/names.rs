@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 
 /// Shell patterns. Options of one kind are alternatives; each given kind must match.
 #[derive(Clone, Debug, Default, ClapArgs)]
-#[command(next_help_heading = "Choose by name (patterns as in a shell: *, ?, [...])")]
+#[command(next_help_heading = "Filter by name (shell patterns: *, ?, [...])")]
 pub(crate) struct Names {
     /// Only this Kubernetes namespace
     #[arg(long, value_name = "GLOB")]
@@ -19,10 +19,10 @@ pub(crate) struct Names {
     /// Only this systemd unit; .service is optional
     #[arg(long, value_name = "GLOB")]
     pub(crate) unit: Vec<String>,
-    /// Only this cgroup and its descendants: its path in the hierarchy, or below /sys/fs/cgroup
+    /// Only this cgroup and its descendants: path in the hierarchy or under /sys/fs/cgroup
     #[arg(long, value_name = "GLOB")]
     pub(crate) cgroup: Vec<String>,
-    /// Only this process and its descendants; for waits, its group
+    /// Only this process and its descendants; for waits, the group of the process
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Vec<u32>,
 }

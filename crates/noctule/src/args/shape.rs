@@ -4,10 +4,10 @@ use clap::Args as ClapArgs;
 
 /// Columns and sort order of a table.
 #[derive(Clone, Debug, Default, ClapArgs)]
-#[command(next_help_heading = "Shape of the table")]
+#[command(next_help_heading = "Table layout")]
 pub(crate) struct Shape {
-    /// These columns, in this order, such as `name,cpu`; with a `+` before each name they are added
-    /// to the default ones (names are in docs/tables.md)
+    /// Columns, in this order, such as `name,cpu`; with a `+` before each name they are added to
+    /// the default ones (docs/tables.md lists the names)
     #[arg(
         short,
         long,

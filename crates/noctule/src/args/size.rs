@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         .find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let (_, bytes) = known.ok_or_else(|| {
         let names: Vec<&str> = UNITS.iter().skip(1).map(|(name, _)| *name).collect();
-        format!("`{unit}` is no unit: use {}", names.join(", "))
+        format!("unknown unit `{unit}`: use {}", names.join(", "))
     })?;
     number
         .checked_mul(*bytes)

@@ -12,7 +12,7 @@ use super::values;
 /// Record everything that happens, for later analysis
 ///
 /// Stores all counters of each second, and each event, in a folder: processes, groups, waits and
-/// their causes, energy, connections. Commands that measure can read it with --from. With a
+/// their causes, energy, connections. The commands that measure read it with --from. With a
 /// COMMAND: runs it, ends with it, and records only its events. The format is Arrow (docs/tape.md).
 ///
 /// Examples:
@@ -51,8 +51,8 @@ pub(crate) enum TapeCommand {
 /// Times, sizes, tables and damage
 ///
 /// Prints one line for each start of the recorder. `missing` counts batches that were dropped
-/// because the disk was too slow. Reads everything and compares the checksums: the exit status is 1
-/// if something is damaged.
+/// because the disk was too slow. Reads everything and verifies the checksums: the exit status is 1
+/// if anything is damaged.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TapeInfoArgs {
     /// Folder of the recording, or of one segment of it
@@ -89,7 +89,7 @@ pub(crate) struct RecordedArgs {
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     pub(crate) recorded: RecordedArgs,
-    /// Also record the data of the output in this folder, for --from
+    /// Also record the data behind the output in this folder, for --from
     #[arg(long, value_name = "DIR", conflicts_with = "from", value_parser = values::path())]
     pub(crate) tape: Option<PathBuf>,
 }

@@ -15,11 +15,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<f64>() {
         Ok(seconds) if plain => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
         _ => humantime::parse_duration(text).map_err(|error| {
-            format!("{error}; lengths of time are 10s, 1h30m, or a number of seconds")
+            format!("{error}; use a form such as 10s or 1h30m, or a number of seconds")
         })?,
     };
     if duration > LONGEST {
-        return Err("must be 100 years at most".into());
+        return Err("must be at most 100 years".into());
     }
     Ok(duration)
 }
