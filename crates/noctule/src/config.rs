@@ -283,8 +283,8 @@ impl Config {
             return Ok(());
         }
         Err(Usage(format!(
-            "{address} is not a loopback address, and the figures of all users of this machine would \
-             be readable there by anybody: switch TLS on (--web-config), or say --allow-plain-http"
+            "{address} is not a loopback address: anyone who can reach it could read the data of \
+             all users of this machine; enable TLS (--web-config) or pass --allow-plain-http"
         )))
     }
 

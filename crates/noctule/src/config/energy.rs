@@ -64,7 +64,7 @@ impl Host {
         if self.name.len() > LONGEST_NAME {
             let bytes = self.name.len();
             return Err(Usage(format!(
-                "host.name has {bytes} bytes: must have {LONGEST_NAME} or fewer"
+                "host.name is {bytes} bytes long: must be at most {LONGEST_NAME}"
             )));
         }
         let mounts = [
@@ -75,7 +75,7 @@ impl Host {
         match mounts.into_iter().find(missing) {
             None => Ok(()),
             Some((name, folder, file)) => Err(Usage(format!(
-                "host.{name} is {}: there is no {file} in it; it must be a mount of the host's \
+                "host.{name} is {}, which has no {file}: it must be a mount of the host's \
                  {name}fs, by default /{name}",
                 folder.display()
             ))),
@@ -125,7 +125,7 @@ impl EnergyConfig {
             if kind_of(name).is_none() {
                 let kinds = ZoneKind::ALL.map(ZoneKind::name).join(", ");
                 return Err(Usage(format!(
-                    "energy.idle_watts has {name:?}: must be kinds of zones: {kinds}"
+                    "energy.idle_watts: unknown kind of zone {name:?}; must be one of {kinds}"
                 )));
             }
             within("energy.idle_watts", *watts, 0.0, MOST_IDLE_WATTS)?;
@@ -160,7 +160,8 @@ impl Model {
     fn check(&self) -> Result<(), Usage> {
         if self.busy_watts < self.idle_watts {
             return Err(Usage(format!(
-                "energy.model.busy_watts is {} and idle_watts {}: what a busy CPU uses must not be less",
+                "energy.model.busy_watts is {}, but idle_watts is {}: a busy CPU cannot use less \
+                 than an idle one",
                 self.busy_watts, self.idle_watts
             )));
         }

@@ -119,7 +119,7 @@ fn unknown(key: &str, UnknownMetric(name): UnknownMetric) -> Usage {
     });
     let nearest = nearest.unwrap_or_default();
     Usage(format!(
-        "metrics.{key}: {name:?} is no metric of the levels: did you mean {nearest:?}? They are in \
+        "metrics.{key}: unknown metric {name:?}; did you mean {nearest:?}? Names are those of \
          docs/metrics.md, without prefix and level"
     ))
 }

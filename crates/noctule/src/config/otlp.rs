@@ -113,13 +113,13 @@ impl Otlp {
             Settings::header(name, value).ok_or_else(|| {
                 // The value may be a credential, so the message omits it.
                 Usage(format!(
-                    "otlp.headers: {name:?} is no header, or its value is none"
+                    "otlp.headers: {name:?} or its value is not valid in an HTTP header"
                 ))
             })
         };
         let agent = concat!("noctule/", env!("CARGO_PKG_VERSION"));
         let Some((_, agent)) = Settings::header("user-agent", agent) else {
-            return Err(Usage("the version is no value of a header".into()));
+            return Err(Usage("the version is not a valid header value".into()));
         };
         Ok(Settings {
             endpoint,
@@ -148,13 +148,14 @@ impl Otlp {
         let files = [&self.ca_file, &self.cert_file, &self.key_file];
         if !endpoint.is_tls() && files.iter().any(|file| !file.is_empty()) {
             return Err(Usage(format!(
-                "otlp.ca_file, cert_file and key_file are for TLS, and otlp.endpoint is {:?}: begin it with https://",
+                "otlp.ca_file, cert_file and key_file need TLS, but otlp.endpoint is {:?}: start \
+                 it with https://",
                 self.endpoint
             )));
         }
         if self.cert_file.is_empty() != self.key_file.is_empty() {
             return Err(Usage(
-                "otlp.cert_file and otlp.key_file: one is given, and both are needed".into(),
+                "otlp.cert_file and otlp.key_file: only one is set, but both are needed".into(),
             ));
         }
         self.untrusting(endpoint).map(|_| ())
@@ -248,7 +249,7 @@ mod tests {
         let bad = [
             ("endpoint = \"127.0.0.1:4318\"", "http://"),
             ("endpoint = \"ftp://x\"", "https://"),
-            ("endpoint = \"http://x\"\nca_file = \"a\"", "for TLS"),
+            ("endpoint = \"http://x\"\nca_file = \"a\"", "need TLS"),
             ("endpoint = \"https://x\"\nkey_file = \"a\"", "both"),
             (
                 "endpoint = \"http://x/y\"\nprotocol = \"grpc\"",
@@ -256,7 +257,7 @@ mod tests {
             ),
             (
                 "endpoint = \"http://x\"\nheaders = { \"a b\" = \"secret\" }",
-                "no header",
+                "not valid",
             ),
         ];
         for (text, words) in bad {
