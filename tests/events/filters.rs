@@ -214,10 +214,7 @@ fn invalid_filters_are_user_errors() {
     needs!("process_events");
     let cases: [(&[&str], &str); 3] = [
         (&["--kind", "proces"], "process"),
-        (
-            &["--pid", "4194303"],
-            "--pid 4194303: there is no such process",
-        ),
+        (&["--pid", "4194303"], "--pid 4194303: no such process"),
         (&["--path", "/etc", "--kind", "tcp"], "--kind"),
     ];
     for (args, words) in cases {
@@ -241,7 +238,8 @@ fn stream_waits_for_a_group_that_does_not_exist_yet() {
         .spawn()
         .expect("the binary can be started");
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let expected = format!("--cgroup /{name}: no cgroup has that name; nearest first: ");
+    let expected =
+        format!("--cgroup /{name}: no cgroup has that name; known names, closest first: ");
     let waits = said.by_ref().map(|line| line.expect("text"));
     let waits = waits
         .filter(|line| line.contains(&expected))

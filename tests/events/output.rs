@@ -106,7 +106,7 @@ fn full_disk_costs_only_counted_events() {
     let told = support::wait_for("the file says all that it lacks", || {
         let told: u64 = events(&file).iter().map(lacking).sum();
         let all = told as f64 == lost(&Reading::fresh(&agent), "event_file");
-        (all && said().contains("can be written again")).then_some(told)
+        (all && said().contains("writing works again")).then_some(told)
     });
     let reading = Reading::fresh(&agent);
     let all = events(&file);

@@ -96,8 +96,8 @@ impl EventFile {
 
 fn help(path: &Path) -> String {
     format!(
-        "events file {} (--events, or events.file in the configuration: it must be in a folder that \
-         exists and that the agent may write to)",
+        "events file {} (--events, or events.file in the configuration; its folder must exist and \
+         be writable by the agent)",
         path.display()
     )
 }

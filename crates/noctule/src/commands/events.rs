@@ -67,8 +67,8 @@ fn from_tape(window: &Window, scope: &Scope, stream: &mut Stream<'_>) -> Result<
     window::warn(events.damages().iter());
     if scope.kinds.has(EventKind::Signal) && !has_signals {
         tracing::warn!(
-            "no signal was found: signals are in a recording only where `noctule events --kind signal --tape FOLDER` \
-             made it"
+            "no signals found: a recording has signals only if it was made by `noctule events \
+             --kind signal --tape FOLDER`"
         );
     }
     Ok(exit::DONE)
@@ -84,16 +84,17 @@ fn scope(args: &EventsArgs) -> Result<Scope, Usage> {
     };
     let has = |kind| kinds.has(kind);
     if (args.path.is_some() || args.reads) && !has(EventKind::File) {
-        let words = "--path and --reads are about opens of files: add `file` to --kind";
+        let words = "--path and --reads apply only to file opens: add `file` to --kind";
         return Err(Usage(words.into()));
     }
     if args.failures && !has(EventKind::File) && !has(EventKind::Process) {
-        let words = "--failures is about files and executions: add `file` or `process` to --kind";
+        let words = "--failures applies only to files and executions: add `file` or `process` to \
+                     --kind";
         return Err(Usage(words.into()));
     }
     if !args.names.pid.is_empty() && !args.command.is_empty() {
         return Err(Usage(
-            "--pid cannot be used with a COMMAND, which is followed itself".into(),
+            "--pid cannot be combined with a COMMAND: only the command is followed".into(),
         ));
     }
     Ok(Scope {

@@ -30,7 +30,7 @@ pub(super) fn whole(file: &File) -> io::Result<Found> {
     // After a power failure, blocks that were not written read as zeros.
     let ours = begin.iter().zip(BEGIN).all(|(a, b)| a == b || *a == 0);
     if !ours {
-        let error = "is there already and does not end like a file of events: name another one";
+        let error = "already exists and does not end like an events file: choose another name";
         return Err(io::Error::other(error));
     }
     Ok(Found { whole, half })

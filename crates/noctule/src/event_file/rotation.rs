@@ -97,7 +97,7 @@ impl Rotation {
         if gone {
             self.open = None;
             let path = self.name();
-            tracing::warn!("{path}: was moved or removed: a new one is begun");
+            tracing::warn!("{path}: was moved or removed; starting a new file");
         }
     }
 
@@ -175,7 +175,7 @@ impl Open {
             if found.half > 0 {
                 open.cut()?;
                 let (path, half) = (place.path.display(), found.half);
-                tracing::warn!("{path}: cut off half a line at its end, {half} bytes");
+                tracing::warn!("{path}: removed an incomplete last line ({half} bytes)");
             }
         }
         Ok(open)
@@ -238,7 +238,7 @@ impl Open {
 fn lock(file: &File) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(io::Error::other(
-            "another noctule writes to it: end that, or name another file",
+            "another noctule is writing to it: stop that one or choose another file",
         )),
         // Not every file system supports locks.
         _ => Ok(()),

@@ -95,7 +95,10 @@ fn a_file_has_one_writer() {
     let refused = || {
         let error = Rotation::open(place(&path, 300, 2)).err();
         let said = error.expect("it is taken").to_string();
-        assert!(said.starts_with("another noctule writes to it"), "{said}");
+        assert!(
+            said.starts_with("another noctule is writing to it"),
+            "{said}"
+        );
     };
     refused();
     // The next file is locked, too.
@@ -190,7 +193,7 @@ fn a_file_of_something_else_is_left_alone() {
     lay(&path, "important\nno newline");
     let error = EventFile::open(place(&path, LARGE, 1)).err();
     let words = format!("{:#}", error.expect("refused"));
-    assert!(words.contains("name another one"), "{words}");
+    assert!(words.contains("choose another name"), "{words}");
     let text = fs::read_to_string(&path).expect("still there");
     assert_eq!(text, "important\nno newline");
 }

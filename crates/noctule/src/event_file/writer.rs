@@ -54,7 +54,9 @@ impl Writer {
         }
         if !self.missing.is_empty() {
             let path = self.file.name();
-            tracing::warn!("{path}: ends without the last events: they could not be written");
+            tracing::warn!(
+                "{path}: the last events are missing, because they could not be written"
+            );
         }
     }
 
@@ -66,7 +68,7 @@ impl Writer {
         let lacks = waiting.missing.here();
         if lacks > 0 && !self.slow {
             let path = self.file.name();
-            tracing::warn!("{path}: events come faster than they can be written: lost {lacks}");
+            tracing::warn!("{path}: events arrive faster than they can be written: {lacks} lost");
         }
         self.slow = lacks > 0;
         self.missing.append(&waiting.missing);
@@ -126,9 +128,9 @@ impl Writer {
         let reported = std::mem::take(&mut self.reported);
         let path = self.file.name();
         match &written {
-            Ok(()) if self.failing => tracing::warn!("{path}: can be written again"),
+            Ok(()) if self.failing => tracing::warn!("{path}: writing works again"),
             Err(error) if !self.failing => {
-                tracing::warn!("{path}: {error}: events are lost until it can be written again");
+                tracing::warn!("{path}: {error}: events are lost until writing works again");
             }
             _ => {}
         }

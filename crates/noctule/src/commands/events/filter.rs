@@ -65,7 +65,7 @@ impl<'a> Filter<'a> {
         let pids = selection.pids();
         let there = |pid: &&u32| first.processes.iter().any(|row| row.id.pid == **pid);
         if let Some(pid) = pids.iter().find(|pid| !there(pid)) {
-            let words = format!("--pid {pid}: there was no such process when the window began");
+            let words = format!("--pid {pid}: no such process at the start of the window");
             return Err(Usage(words).into());
         }
         let files = FileOptions {
