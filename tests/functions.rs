@@ -162,13 +162,13 @@ fn missing_functions_are_named() {
             "uprobe:libc.so.6:getpriorit",
             "has no function getpriorit; did you mean getpriority?",
         ),
-        ("uprobe:libc.so.6", "a file and a function of it"),
+        ("uprobe:libc.so.6", "a file and one of its functions"),
         ("uprobe:/none/such:main", "there is no file /none/such"),
         (
             "kprobe:vfs_reda",
             "this kernel has no function vfs_reda; did you mean vfs_read?",
         ),
-        ("kretprobe:vfs_read+0x4", "a function returns as a whole"),
+        ("kretprobe:vfs_read+0x4", "a return probe has no offset"),
     ];
     for (event, words) in cases {
         let (code, errors) = refused(&[event, "keys=common_pid"]);

@@ -133,16 +133,22 @@ fn multiplexed_counter_is_reported() {
 fn unknown_perf_event_is_reported() {
     let _machine = support::shared();
     let cases = [
-        ("profile:0", "so many times a second, such as profile:99"),
-        ("profile:", "so many times a second, such as profile:99"),
-        ("interval:1ns", "a time from 10us on"),
+        (
+            "profile:0",
+            "expected the samples per second, such as profile:99",
+        ),
+        (
+            "profile:",
+            "expected the samples per second, such as profile:99",
+        ),
+        ("interval:1ns", "expected a time of at least 10us"),
         (
             "software:faults",
             "there is no software event faults; there are page-faults",
         ),
         (
             "software:page-faults:0",
-            "the period is a number of events from 1 on",
+            "the period must be a number of events, at least 1",
         ),
         (
             "hardware:cycle",

@@ -189,7 +189,7 @@ fn tables_that_cannot_be_shared_are_refused() {
     let (code, errors) = refused(&[&first[..], &more].concat());
     assert_eq!(code, Some(2), "{errors}");
     let words = format!(
-        "  {trigger}\n{}^\nhelp: the sizes differ\nthe first trigger of this name is that of \
+        "  {trigger}\n{}^\nhelp: the sizes differ\nthe first trigger with this name belongs to \
          sched:sched_switch:\n  {}\n       ^\n",
         " ".repeat(trigger.find("256").expect("it is there") + 2),
         first[1]

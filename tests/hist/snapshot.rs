@@ -106,7 +106,7 @@ fn missing_parts_are_named() {
         ),
         (
             &[event, trigger, event, trigger, "--trace", event],
-            "a command has one snapshot()",
+            "a command can have only one snapshot()",
         ),
     ] {
         let (code, errors) = refused(args);

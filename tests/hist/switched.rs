@@ -134,7 +134,7 @@ fn a_switch_without_a_table_is_refused() {
     for (args, words) in [
         (
             &[TABLE, "keys=fd", ON, "enable_hist:sched:sched_switch"][..],
-            "there is no table of sched:sched_switch in this command: add sched:sched_switch 'keys=...'",
+            "this command has no table for sched:sched_switch: add sched:sched_switch 'keys=...'",
         ),
         (
             &[TABLE, "keys=fd", ON, "disable_hist:syscalls"],

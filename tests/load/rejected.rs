@@ -148,7 +148,7 @@ fn licence_and_unknown_section_are_named() {
     );
     let (code, errors) = object.refused(&["--program", "misspelt"]);
     assert_eq!(code, Some(2), "{errors}");
-    let words = "misspelt: its section kporbe/vfs_read is none of libbpf's; did you mean kprobe?";
+    let words = "misspelt: libbpf has no section kporbe/vfs_read; did you mean kprobe?";
     assert!(errors.contains(words), "{errors}");
 }
 

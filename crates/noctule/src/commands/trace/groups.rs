@@ -114,10 +114,10 @@ impl Groups {
     pub(super) fn warn_of_late(&self, done: &str) {
         let made = match self.late() {
             0 => return,
-            1 => "one cgroup that has a name of the filter was made later".to_owned(),
-            many => format!("{many} cgroups that have a name of the filter were made later"),
+            1 => "1 cgroup that matches a name in the filter was created later".to_owned(),
+            many => format!("{many} cgroups that match a name in the filter were created later"),
         };
-        tracing::warn!("{made}: not {done} by `==` and `~`, not left out by `!=`");
+        tracing::warn!("{made}: not {done} by `==` and `~`, and not excluded by `!=`");
     }
 
     /// Returns the number of cgroups that match a condition now, but did not when it was resolved.
@@ -162,11 +162,13 @@ fn unknown<'a>(
     let words = none.map(|(identity, fits, _)| {
         let how = match fits {
             Fits::Name(_) => "has this name",
-            Fits::Glob(..) => "fits this pattern",
+            Fits::Glob(..) => "matches this pattern",
         };
         let name = noctule_text::escape(&fits.to_string());
-        format!("\"{name}\": no {identity} {how} now, so the filter leaves none out; `noctule stat --by {identity}` \
-                 shows those that there are")
+        format!(
+            "\"{name}\": no {identity} {how} now, so the filter excludes none; `noctule stat --by \
+             {identity}` lists the existing ones"
+        )
     });
     words.collect()
 }
@@ -262,7 +264,7 @@ mod tests {
             .collect();
         let expected = [
             "\"we\\u{1b}b\": no container has this name",
-            "\"web*\": no pod fits this pattern",
+            "\"web*\": no pod matches this pattern",
         ];
         assert_eq!(starts, expected);
     }

@@ -54,12 +54,12 @@ pub(crate) fn run(args: &HistArgs) -> Result<u8> {
     if let Some(text) = &args.filter {
         let [job] = jobs.as_mut_slice() else {
             bail!(Usage(
-                "--filter is for the packets of one interface".to_owned()
+                "--filter needs a single event, such as socket:INTERFACE".to_owned()
             ));
         };
         let ([target], [program]) = (job.targets.as_slice(), job.programs.as_mut_slice()) else {
             bail!(Usage(
-                "--filter is for the packets of one interface".to_owned()
+                "--filter needs a single event, such as socket:INTERFACE".to_owned()
             ));
         };
         program.classic = Some(filter::compile(text, &job.events, target)?);
@@ -235,15 +235,15 @@ impl Running {
         let counted = self.counted(groups)?;
         if self.is_hidden && counted.dropped > 0 {
             tracing::warn!(
-                "{}: {} events found no room for their variables: give its trigger a greater size=",
+                "{}: {} events had no room for their variables: increase size= in the trigger",
                 noctule_text::escape(&self.events),
                 counted.dropped
             );
         }
         if self.session.forgets() {
             tracing::warn!(
-                "{}: so many first events waited for their second one that the oldest were forgotten: the times of \
-                 those that would have come are missing",
+                "{}: too many first events were waiting for their second event, so the oldest were \
+                 dropped: times that they would have completed are missing",
                 noctule_text::escape(&self.events)
             );
         }
@@ -263,9 +263,9 @@ impl Running {
         }
         if let Some(part) = now.counted_part {
             tracing::warn!(
-                "{}: the processor had too few counters for all who wanted one (the agent with \
-                 hardware_counters, perf, kernel.nmi_watchdog), so it counted this event in {:.1}% of the time: \
-                 the hits of the rest are missing",
+                "{}: the processor had too few counters for all users (the agent with \
+                 hardware_counters, perf, kernel.nmi_watchdog), so it counted this event only \
+                 {:.1}% of the time: the other hits are missing",
                 noctule_text::escape(&self.events),
                 100.0 * part
             );

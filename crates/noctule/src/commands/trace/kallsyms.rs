@@ -124,7 +124,7 @@ impl Kallsyms {
             };
             if let Some(why) = why_none {
                 tracing::warn!(
-                    "functions of the kernel are shown by their addresses, and none is found by its name: \
+                    "kernel functions are shown as addresses, and none can be found by its name: \
                      /proc/kallsyms: {why}"
                 );
             }
@@ -145,13 +145,13 @@ fn why_hidden(functions: &Functions, restrict: &str) -> Option<String> {
         return None;
     }
     if functions.text.is_empty() {
-        return Some("it is empty, as where a container runtime masks it".to_owned());
+        return Some("it is empty, perhaps because a container runtime masks it".to_owned());
     }
     let mend = match restrict.trim() {
         "0" | "1" => "CAP_SYSLOG shows them",
         _ => "kernel.kptr_restrict=1 and CAP_SYSLOG show them",
     };
-    Some(format!("all of its addresses are 0: {mend}"))
+    Some(format!("all its addresses are 0: {mend}"))
 }
 
 impl Kallsyms {

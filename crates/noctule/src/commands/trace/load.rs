@@ -81,8 +81,8 @@ fn opened(bytes: &[u8], args: &LoadArgs, file: &str) -> Result<Object> {
             let object = object.map_err(fail)?;
             for map in object.pins() {
                 tracing::warn!(
-                    "the map {} is not pinned, although the object asks for it (LIBBPF_PIN_BY_NAME): it begins empty, \
-                     and goes with this process",
+                    "map {} is not pinned, although the object requests it (LIBBPF_PIN_BY_NAME): \
+                     it starts empty and is gone when this process ends",
                     noctule_text::escape(map)
                 );
             }
@@ -113,7 +113,7 @@ fn follow_printed(args: &LoadArgs) -> Option<Printed> {
         Ok(printed) => Some(printed),
         Err(error) => {
             let error = anyhow::Error::new(error);
-            tracing::warn!("what programs print is not shown: {error:#}");
+            tracing::warn!("output of the programs is not shown: {error:#}");
             None
         }
     }

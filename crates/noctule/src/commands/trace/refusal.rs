@@ -30,7 +30,7 @@ pub(super) fn not_started(name: &str, source: Option<&str>, error: SessionError)
     if let (Some(span), Some(source)) = (origin, source) {
         let shown = Problem::new(span, "").show(source);
         let place: Vec<_> = shown.lines().skip(1).collect();
-        text += &format!("\n  made for:\n{}", place.join("\n"));
+        text += &format!("\n  generated for:\n{}", place.join("\n"));
     }
     let not_allowed = true;
     Explained { text, not_allowed }.into()
@@ -59,7 +59,7 @@ mod tests {
             "{shown}"
         );
         assert!(
-            shown.ends_with("\n  made for:\n  keys=pid\n       ^"),
+            shown.ends_with("\n  generated for:\n  keys=pid\n       ^"),
             "{shown}"
         );
         let shown = not_started("a:b", None, refused("", 1)).to_string();

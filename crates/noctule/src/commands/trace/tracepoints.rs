@@ -69,11 +69,13 @@ impl Sort {
             Self::Function { is_of_file, .. } => {
                 let kind = if is_of_file { "uprobe" } else { "kprobe" };
                 format!(
-                    "{name} is a registered {kind}: BPF programs see its registers, and not its record; noctule hist                      counts it"
+                    "{name} is a registered {kind}: BPF programs see its registers, but not its \
+                     record; count it with noctule hist"
                 )
             }
             Self::Other(sort) => format!(
-                "{name} is {sort}: the kernel attaches no BPF program to it; use the event or function that it was                  made from"
+                "{name} is {sort}: the kernel cannot attach BPF programs to it; use the event or \
+                 function that it was made from"
             ),
         })
     }
@@ -114,7 +116,7 @@ impl Skipped {
             return Err(error);
         }
         for error in self.0 {
-            tracing::warn!("{error}; the other events go on");
+            tracing::warn!("{error}; continuing with the other events");
         }
         Ok(())
     }
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(found.sort("mine:file"), function(true, false));
         for name in ["fprobes:x", "synthetic:made"] {
             let words = found.sort(name).unwrap().refuse(name).to_string();
-            assert!(words.contains("attaches no BPF program"), "{words}");
+            assert!(words.contains("cannot attach BPF programs"), "{words}");
         }
         assert_eq!(found.sort("sched:sched_switch"), None);
     }

@@ -57,8 +57,8 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
             .map(|version| format!("{bare}@{}", escape(version)))
             .collect();
         tracing::warn!(
-            "{file}: programs that were linked against an older version call {}, which is not counted: a probe of \
-             its own counts it",
+            "{file}: programs linked against an older version call {}, which is not counted: add a \
+             probe for it",
             others.join(", ")
         );
     }
@@ -78,9 +78,9 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
             }
         };
         bail!(Usage(format!(
-            "{file}: {name} is an indirect function (GNU IFUNC): the dynamic linker chooses its code when a program \
-             starts, and {why}. Give the place of the code in place of the name: {file}:0xOFFSET \
-             (docs/probes.md says how to find it)"
+            "{file}: {name} is an indirect function (GNU IFUNC): the dynamic linker chooses its \
+             code when a program starts, and {why}. Give the offset of the code instead of the \
+             name: {file}:0xOFFSET (docs/probes.md explains how to find it)"
         )));
     }
     if !shared_with.is_empty() {
@@ -96,7 +96,7 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
 fn refusal(file: &str, name: &str, why: NoFunction) -> String {
     let escaped = |all: Vec<String>| all.iter().map(|one| escape(one)).collect();
     match why {
-        NoFunction::Unknown(None) => format!("{file} has no function {name} that its symbols name"),
+        NoFunction::Unknown(None) => format!("{file} has no symbol for a function {name}"),
         NoFunction::Unknown(Some(near)) => {
             format!(
                 "{file} has no function {name}; did you mean {}?",

@@ -40,7 +40,7 @@ fn kernel(text: &str, rest: &str, at_return: bool) -> Result<(FunctionPlace, Fun
     let shown = noctule_text::escape(text);
     let (function, offset) = with_offset(rest).with_context(|| {
         Usage(format!(
-            "{shown}: a function of the kernel, such as kprobe:vfs_read or kprobe:vfs_read+0x10"
+            "{shown}: expected a kernel function, such as kprobe:vfs_read or kprobe:vfs_read+0x10"
         ))
     })?;
     let symbols = Kallsyms::default();
@@ -54,7 +54,7 @@ fn kernel(text: &str, rest: &str, at_return: bool) -> Result<(FunctionPlace, Fun
     }
     if at_return && offset != 0 {
         bail!(Usage(format!(
-            "{shown}: a function returns as a whole: kretprobe:{}",
+            "{shown}: a return probe has no offset: use kretprobe:{}",
             noctule_text::escape(function)
         )));
     }
@@ -80,7 +80,7 @@ fn file(text: &str, rest: &str) -> Result<FunctionPlace> {
     let shown = noctule_text::escape(text);
     let form = || {
         Usage(format!(
-            "{shown}: a file and a function of it, such as uprobe:/bin/bash:readline, \
+            "{shown}: expected a file and one of its functions, such as uprobe:/bin/bash:readline, \
              uprobe:libc.so.6:malloc or uprobe:/bin/sh:0x1234"
         ))
     };
@@ -133,7 +133,7 @@ mod tests {
     fn what_is_no_function_is_said() {
         let words = |text: &str| probe(text).unwrap_err().to_string();
         assert!(words("kprobe:").contains("such as kprobe:vfs_read"));
-        assert!(words("uprobe:/bin/sh").contains("a file and a function"));
+        assert!(words("uprobe:/bin/sh").contains("a file and one of its functions"));
         assert!(words("uprobe:/none/such:main").contains("no file /none/such"));
         assert!(words("uprobe:/proc/self/exe:none_such").contains("has no function none_such"));
         assert!(probe("sched:sched_switch").unwrap().is_none());

@@ -31,7 +31,7 @@ fn hertz(text: &str) -> Result<u64> {
     match text.parse() {
         Ok(hertz @ 1..) => Ok(hertz),
         _ => bail!(Usage(format!(
-            "profile:{}: so many times a second, such as profile:99",
+            "profile:{}: expected the samples per second, such as profile:99",
             noctule_text::escape(text)
         ))),
     }
@@ -45,7 +45,7 @@ fn nanoseconds(text: &str) -> Result<u64> {
     match whole.and_then(|time| u64::try_from(time).ok()) {
         Some(time) => Ok(time),
         None => bail!(Usage(format!(
-            "interval:{}: a time from 10us on, such as interval:1s",
+            "interval:{}: expected a time of at least 10us, such as interval:1s",
             noctule_text::escape(text)
         ))),
     }
@@ -63,7 +63,7 @@ fn named(
         Some((name, period)) => match period.parse() {
             Ok(period @ 1..) => (name, Some(period)),
             _ => bail!(Usage(format!(
-                "{kind}:{}: the period is a number of events from 1 on",
+                "{kind}:{}: the period must be a number of events, at least 1",
                 noctule_text::escape(text)
             ))),
         },

@@ -133,7 +133,8 @@ impl<'a> Lines<'a> {
         if skipped > 0 {
             let hits = if skipped == 1 { "hit" } else { "hits" };
             words.push(format!(
-                "{skipped} {hits} skipped by the kernel, in interrupts of other BPF programs"
+                "{skipped} {hits} skipped by the kernel, because they interrupted other BPF \
+                 programs"
             ));
         }
         let words = format!("--- {} ---", words.join("; "));

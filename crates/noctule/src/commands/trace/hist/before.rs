@@ -40,15 +40,16 @@ impl<'a> Wanted<'a> {
         let words = match (snapshots.count(), args.trace.is_empty()) {
             (0, true) => return Ok(None),
             (0, false) => {
-                "--trace is for what a snapshot() shows: add :onmax($VARIABLE).snapshot() to a trigger"
+                "--trace needs a snapshot() to show its events: add :onmax($VARIABLE).snapshot() \
+                 to a trigger"
             }
-            (1, true) => "snapshot() shows the last events that were traced: add --trace EVENT",
+            (1, true) => "snapshot() shows the last traced events: add --trace EVENT",
             (1, false) => {
                 let kernel = tracepoints::open()?;
                 let traced = Traced::find(&args.trace, &kernel, node)?;
                 return Ok(Some(Self { kernel, traced }));
             }
-            _ => "a command has one snapshot(), as its events are shown once",
+            _ => "a command can have only one snapshot(), because its events are shown only once",
         };
         bail!(Usage(words.to_owned()))
     }
@@ -112,8 +113,7 @@ impl Before<'_> {
         }
         if losses.lost > 0 {
             tracing::warn!(
-                "{} of the events of --trace found no room in the buffer after the last that did; a greater \
-                 --buffer has more",
+                "the last {} --trace events did not fit into the buffer: use a larger --buffer",
                 losses.lost
             );
         }

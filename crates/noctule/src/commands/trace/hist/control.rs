@@ -41,7 +41,8 @@ impl Control {
         let kind = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode));
         if matches!(kind, Ok(FileType::RegularFile | FileType::Directory)) {
             bail!(Usage(format!(
-                "--control {shown}: orders come from a FIFO (mkfifo {shown}) or from standard input (-)"
+                "--control {shown}: commands must come from a FIFO (mkfifo {shown}) or from \
+                 standard input (-)"
             )));
         }
         Ok(Self {
@@ -91,7 +92,8 @@ fn read(text: &str) -> Vec<(Order, Option<String>)> {
         let (Some(order), None) = (order, words.next()) else {
             let shown = noctule_text::escape(line);
             tracing::warn!(
-                "--control: {shown}: expected pause, cont or clear, and a name= or none"
+                "--control: {shown}: expected pause, cont or clear, optionally followed by the \
+                 name= of a table"
             );
             return None;
         };

@@ -20,14 +20,14 @@ pub(super) fn compile(text: &str, event: &str, target: &Target) -> Result<Classi
     let interface = event.strip_prefix("socket:").unwrap_or_default();
     let Some(has_ethernet) = target.has_ethernet() else {
         bail!(Usage(
-            "--filter is for packets: socket:INTERFACE".to_owned()
+            "--filter applies only to packets: use socket:INTERFACE".to_owned()
         ));
     };
     if is_classic(text) {
         return Classic::parse(text).map_err(|error| Usage(format!("--filter: {error}")).into());
     }
     let printed = tcpdump(text, has_ethernet.then_some(interface))?;
-    Classic::parse(&printed).with_context(|| format!("what tcpdump makes of {text:?}"))
+    Classic::parse(&printed).with_context(|| format!("parsing tcpdump's output for {text:?}"))
 }
 
 /// Runs tcpdump and returns its output. `ethernet` is the interface, if it has Ethernet headers.
@@ -43,14 +43,18 @@ fn tcpdump(text: &str, ethernet: Option<&str>) -> Result<String> {
     let output = command.args(["--", text]).stdin(Stdio::null()).output();
     let output = match output {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "tcpdump is not there, which compiles such filters: install it (apt-get install tcpdump), \
-             or give what `tcpdump -ddd EXPRESSION` prints elsewhere instead of the expression"
+            "tcpdump, which compiles filters, is not installed: install it (apt-get install \
+             tcpdump), or pass the output of `tcpdump -ddd EXPRESSION` from another machine \
+             instead of the expression"
         ),
         output => output.context("running tcpdump")?,
     };
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        let last = words.lines().last().unwrap_or("it fails without a word");
+        let last = words
+            .lines()
+            .last()
+            .unwrap_or("tcpdump failed without a message");
         bail!(Usage(format!("--filter: {}", noctule_text::escape(last))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

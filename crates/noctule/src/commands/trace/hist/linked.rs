@@ -134,8 +134,11 @@ fn no_such(name: &str, synthetic: &[Synthetic]) -> Usage {
         .map(|one| one.format.name.as_str())
         .collect();
     Usage(match names.as_slice() {
-        [] => format!("synthetic:{name}: define it: --synth '{name} u64 FIELD; ...'"),
-        names => format!("synthetic:{name}: --synth defines {}", names.join(", ")),
+        [] => format!("synthetic:{name}: not defined: add --synth '{name} u64 FIELD; ...'"),
+        names => format!(
+            "synthetic:{name}: not defined: --synth defines {}",
+            names.join(", ")
+        ),
     })
 }
 

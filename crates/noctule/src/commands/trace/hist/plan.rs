@@ -134,11 +134,11 @@ impl Job {
             why,
         };
         let fits = match (self.programs.first(), other.programs.first()) {
-            _ if self.number.is_some() => {
-                Err(rows("variables and actions have a table of their own"))
-            }
+            _ if self.number.is_some() => Err(rows(
+                "a trigger with variables or actions needs its own table",
+            )),
             _ if is_pair(self) || is_pair(&other) => {
-                Err(rows("the time between two events has its own"))
+                Err(rows("the time between two events needs its own table"))
             }
             (Some(own), Some(program)) => self.table.join(own, program, other.table),
             _ => Ok(()),
@@ -157,7 +157,7 @@ impl Job {
             let own = self.tree.name.as_ref().map(|name| name.span);
             let first = place(&self.tree).or(own).unwrap_or(name);
             bail!(Usage(format!(
-                "{words}\nthe first trigger of this name is that of {}:\n{}",
+                "{words}\nthe first trigger with this name belongs to {}:\n{}",
                 noctule_text::escape(&self.events),
                 first.show(&self.trigger).trim_end()
             )));

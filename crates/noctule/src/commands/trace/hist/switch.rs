@@ -77,7 +77,7 @@ pub(super) fn add(
         if tables.is_empty() {
             let (of, event) = (&given.of, given.event);
             bail!(Usage(format!(
-                "{event}: {}: there is no table of {}:{} in this command: add {}:{} 'keys=...'",
+                "{event}: {}: this command has no table for {}:{}: add {}:{} 'keys=...'",
                 given.trigger, of.system, of.event, of.system, of.event
             )));
         }

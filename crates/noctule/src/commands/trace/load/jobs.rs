@@ -43,7 +43,8 @@ pub(super) fn of(
     }
     if jobs.is_empty() {
         bail!(Usage(
-            "the object has no program that is loaded by itself: --program NAME".into()
+            "the object has no program that is loaded by default: choose one with --program NAME"
+                .into()
         ));
     }
     Ok(jobs)
@@ -54,7 +55,7 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
     if !program.typed {
         let section = noctule_text::escape(&program.section);
         bail!(Usage(format!(
-            "{shown}: its section {section} is none of libbpf's; did you mean {}?",
+            "{shown}: libbpf has no section {section}; did you mean {}?",
             nearest(&program.section)
         )));
     }
@@ -64,10 +65,10 @@ fn job(program: &ForeignProgram, other: Option<&str>, args: &LoadArgs) -> Result
         // Without an attachment, the program is only verified.
         Err(_) if args.no_attach => Target::Elsewhere("is only verified"),
         Err(NoTarget::Incomplete(form)) => bail!(Usage(format!(
-            "{shown}: its section does not say what to attach to: --attach {shown}={form}"
+            "{shown}: its section does not say what to attach to: add --attach {shown}={form}"
         ))),
         Err(NoTarget::Unknown) => bail!(Usage(format!(
-            "{shown}: {} is no section of libbpf; did you mean {}?",
+            "{shown}: libbpf has no section {}; did you mean {}?",
             noctule_text::escape(section),
             nearest(section)
         ))),

@@ -66,7 +66,7 @@ fn classic(args: &LoadArgs, name: &str, filter: &Classic) -> Result<Object> {
     let section = args.kind.as_deref().unwrap_or("socket");
     if Target::of_section(section) != Ok(Target::Socket) {
         bail!(Usage(format!(
-            "--type {}: classic instructions are the filter of a socket: --type socket",
+            "--type {}: classic instructions can only be a socket filter: use --type socket",
             noctule_text::escape(section)
         )));
     }
@@ -89,15 +89,15 @@ fn classic(args: &LoadArgs, name: &str, filter: &Classic) -> Result<Object> {
 fn extended(args: &LoadArgs, name: &str, read: Instructions) -> Result<Object> {
     let Some(section) = &args.kind else {
         bail!(Usage(
-            "extended instructions do not say what kind of program they are: --type SECTION, such as \
-             --type socket or --type tracepoint/sched/sched_switch"
+            "extended instructions do not say what kind of program they are: add --type SECTION, \
+             such as --type socket or --type tracepoint/sched/sched_switch"
                 .to_owned()
         ));
     };
     if let Ok(target @ (Target::Btf { .. } | Target::Iterator)) = Target::of_section(section) {
         bail!(Usage(format!(
             "--type {}: {target} needs BTF, which only an object has; raw_tp/EVENT and \
-             tracepoint/SYSTEM/EVENT need none",
+             tracepoint/SYSTEM/EVENT work without it",
             noctule_text::escape(section)
         )));
     }

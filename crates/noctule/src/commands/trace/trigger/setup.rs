@@ -156,7 +156,7 @@ impl Setup {
                 .any(|(_, _, tree)| matches!(tree.command.node, Command::EnableEvent(_)));
         if has(Command::Snapshot) && !shows {
             bail!(Usage(
-                "snapshot shows the last events that were traced: add --trace EVENT".to_owned()
+                "snapshot shows the last traced events: add --trace EVENT".to_owned()
             ));
         }
         Ok(())
