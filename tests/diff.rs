@@ -67,12 +67,18 @@ fn recording_equals_itself_and_differs_from_another() {
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     let line = table.lines().find(|line| line.starts_with(NAME));
     assert!(line.is_some_and(|line| line.ends_with("gone")), "{table}");
-    assert!(table.contains("too short to say what is noise"), "{table}");
+    assert!(
+        table.contains("too short to tell changes from noise"),
+        "{table}"
+    );
 
     // A period of one block is compared, but not tested.
     let short = noctule(&["diff", &format!("{with}@-1s+1ms"), &without]);
     let short = String::from_utf8_lossy(&short.stdout).into_owned();
-    assert!(short.contains("too short to say what is noise"), "{short}");
+    assert!(
+        short.contains("too short to tell changes from noise"),
+        "{short}"
+    );
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn descendants_ending_before_the_command_are_complete() {
         // On an overloaded machine the reports may come too late, which noctule then says.
         let whole = |output: &Output| {
             let said = String::from_utf8_lossy(&output.stderr);
-            !said.contains("the last figures of a process did not come")
+            !said.contains("the final counters of a process did not arrive")
         };
         let mut tries = (0..5).map(|_| around(&args, &group, &load::command("pair 0.2")));
         let output = tries.find(whole).expect("the last figures come");

@@ -143,7 +143,7 @@ fn an_unknown_name_suggests_the_closest() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{errors}");
     let words = format!(
-        "nothing is called {misspelt}; the nearest is {}",
+        "nothing is named {misspelt}; the closest name is {}",
         group.path()
     );
     assert!(errors.contains(&words), "{errors}");

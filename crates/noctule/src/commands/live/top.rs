@@ -72,7 +72,7 @@ pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     };
     let Ok((selection, files)) = ready.recv() else {
         joined()?;
-        bail!("the collecting thread ended before it began");
+        bail!("the collecting thread ended during startup");
     };
     let about = About(Arc::new(about(
         &files,
@@ -145,13 +145,13 @@ fn about(
                 CpuWeight::Weight(_) => "CPU weight",
                 CpuWeight::Shares(_) => "CPU shares",
             };
-            let words = format!("{} ({} is usual)", weight.value(), weight.usual());
+            let words = format!("{} (default {})", weight.value(), weight.usual());
             facts.push((name, words));
         }
         let allowed = files.allowed(&files.processes(path));
         facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
         if let Some(pressure) = files.pressure(path) {
-            let words = "of the last 10 s somebody waited for a CPU (PSI)";
+            let words = "of the last 10 s some task waited for a CPU (PSI)";
             facts.push((
                 "pressure",
                 format!("{} {words}", noctule_text::percent(pressure)),

@@ -77,7 +77,8 @@ pub(super) fn draw(
     out.push_str(&drawn.dropped);
     let window = text::seconds(report.window_ns);
     let words = format!(
-        "{window} on {} CPUs; parts of the time of all threads; docs/blocked.md explains the classes",
+        "{window} on {} CPUs; shares of the time of all threads; docs/blocked.md explains the \
+         classes",
         report.cpus
     );
     out + &paint.folded(Tone::Faint, &words, 0)

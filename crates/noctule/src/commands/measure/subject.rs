@@ -72,7 +72,7 @@ pub(super) fn find(name: &str, pipeline: &mut Pipeline) -> Result<Subject> {
         let row = batch.processes.iter().find(|row| row.id.pid == pid);
         row.and_then(Process::of).ok_or_else(|| {
             Usage(format!(
-                "{pid}: there is no such process, or the kernel does not show it to tracing programs"
+                "{pid}: no such process, or the kernel hides it from tracing programs"
             ))
         })
     };
@@ -104,7 +104,12 @@ impl Seen {
         let path = format!("/{}", name.trim_matches('/'));
         let process = |pid| {
             let process = self.processes.get(&pid).cloned();
-            process.ok_or_else(|| Usage(format!("{pid}: no such process was recorded then; `noctule stat --from FOLDER --by process` has those that were")))
+            process.ok_or_else(|| {
+                Usage(format!(
+                    "{pid}: no such process was recorded then; `noctule stat --from FOLDER --by \
+                     process` lists the recorded ones"
+                ))
+            })
         };
         find_among(name, &path, &owners, process)
     }
@@ -118,7 +123,7 @@ fn find_among(
     process: impl Fn(u32) -> Result<Process, Usage>,
 ) -> Result<Subject> {
     if name.is_empty() {
-        return Err(Usage("the name is empty: a variable that is not set?".into()).into());
+        return Err(Usage("the name is empty: is a shell variable unset?".into()).into());
     }
     if let Ok(pid) = name.parse::<u32>() {
         return Ok(of_process(&process(pid)?, owners));
@@ -146,7 +151,7 @@ fn find_among(
         _ => {
             let names: Vec<String> = best.iter().map(|s| escape(s.path())).collect();
             bail!(Usage(format!(
-                "{} means several: {}; name one by its path",
+                "{} is ambiguous: {}; give the path of one",
                 escape(name),
                 names.join(", ")
             )))
@@ -228,14 +233,14 @@ fn unknown(name: &str, owners: &[Arc<Owner>]) -> String {
     names.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
     let nearest = names
         .first()
-        .map(|near| format!("; the nearest is {}", escape(near)));
+        .map(|near| format!("; the closest name is {}", escape(near)));
     let listed: Vec<String> = names.iter().take(LISTED).map(|n| escape(n)).collect();
     let more = match names.len().saturating_sub(LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     format!(
-        "nothing is called {}{}. There is: {}{more}",
+        "nothing is named {}{}; known names: {}{more}",
         escape(name),
         nearest.unwrap_or_default(),
         listed.join(", ")
@@ -279,9 +284,9 @@ mod tests {
         .map(Arc::new);
         assert_eq!(
             unknown("ngnix", &owners),
-            "nothing is called ngnix; the nearest is nginx.service. There is: nginx.service, \
+            "nothing is named ngnix; the closest name is nginx.service; known names: nginx.service, \
              /batch/reindex"
         );
-        assert!(unknown("reindx", &owners).contains("the nearest is /batch/reindex"));
+        assert!(unknown("reindx", &owners).contains("the closest name is /batch/reindex"));
     }
 }

@@ -77,8 +77,8 @@ fn nothing(found: &Subject, why: &Why, recording: Option<&Path>) -> String {
         format!(" --from {}", escape(&folder.to_string_lossy()))
     });
     format!(
-        "no process of {name} itself ran or waited for a CPU in {window}; below it: {}: ask for one of \
-         these, or noctule waits{from} --by cgroup --cgroup {path}",
+        "no process directly in {name} ran or waited for a CPU in {window}; active below it: {}; \
+         ask for one of these, or run noctule waits{from} --by cgroup --cgroup {path}",
         below.join(", ")
     )
 }

@@ -20,8 +20,8 @@ const WORTH_A_WORD: f64 = 0.01;
 /// Minimum share of the threads' time at which a class of blocked time is listed.
 const SHOWN: f64 = 0.001;
 /// Explains the figures of culprits and of their processes.
-const BEHIND: &str = "(a group: what was waited behind it, and its part of all that was waited for \
-                      others; a process: the CPU time that it used, on any CPU)";
+const BEHIND: &str = "(a group: time spent waiting behind it, and its share of all time spent waiting \
+                      for others; a process: its CPU time on any CPU)";
 
 /// Renders the complete answer; empty if the group neither ran nor waited.
 pub(crate) fn draw(why: &Why, paint: Paint) -> String {
@@ -34,7 +34,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(asked) = &why.asked {
         let (pid, comm) = (asked.id.pid, &asked.comm);
-        let words = format!("{pid} ({comm}) is in {name}: the answer is the group's");
+        let words = format!("{pid} ({comm}) is in {name}: this answer is for the whole group");
         out.push_str(&paint.folded(Tone::Strong, &escape(&words), 2));
     }
     out.push_str(&(paint.folded(Tone::Strong, &answer, 2) + "\n"));
@@ -60,7 +60,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         line("allowed", &escape(&words));
     }
     if let Some(pressure) = why.pressure {
-        let words = "of the last 10 s somebody waited for a CPU (PSI)";
+        let words = "of the last 10 s some task waited for a CPU (PSI)";
         line("pressure", &format!("{} {words}", percent(pressure)));
     }
     if row.histogram.count() > 0 {
@@ -227,10 +227,10 @@ fn allowed(why: &Why, row: &WaitReportRow) -> Vec<String> {
         ));
     }
     if why.idle == Some(true) {
-        words.push("CPU time that nobody else wants (cpu.idle=1)".to_owned());
+        words.push("only CPU time that nothing else wants (cpu.idle=1)".to_owned());
     } else if let Some(weight) = why.weight {
         let (name, value, usual) = (weight.name(), weight.value(), weight.usual());
-        words.push(format!("CPU {name} {value} ({usual} is usual)"));
+        words.push(format!("CPU {name} {value} (default {usual})"));
     }
     if let Some(cpus) = &why.allowed {
         words.push(text::cpu_numbers(cpus));
@@ -295,9 +295,9 @@ fn events(why: &Why) -> Option<String> {
         (events[EventCounter::ProcessStarts], "processes started"),
         (exits(ExitKind::Failed), "failed"),
         (exits(ExitKind::Killed), "killed by a signal"),
-        (exits(ExitKind::OomKilled), "killed for want of memory"),
+        (exits(ExitKind::OomKilled), "killed for lack of memory"),
         (failures, "connections failed"),
-        (events[EventCounter::TcpRetransmits], "segments sent again"),
+        (events[EventCounter::TcpRetransmits], "segments resent"),
     ];
     let words: Vec<String> = counts
         .iter()

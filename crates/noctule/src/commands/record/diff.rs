@@ -82,7 +82,7 @@ fn about([before, after]: [&[String]; 2]) -> Option<String> {
     match (before, after) {
         ([], []) => None,
         ([], command) | (command, []) => Some(format!(
-            "the whole machine: one of the recordings is of a command ({}), the other is not",
+            "comparing whole machines, because only one recording is of a command ({})",
             words(command)
         )),
         (before, after) if before == after => Some(format!("the command alone: {}", words(before))),
@@ -199,28 +199,28 @@ impl Answer<'_> {
         let lengths = match left_out {
             [0, 0] => lengths,
             [before, after] => format!(
-                "{lengths}, without what came after the last block ({} and {})",
+                "{lengths}; the {} and {} after the last block are left out",
                 duration(before),
                 duration(after)
             ),
         };
         if blocks.0.min(blocks.1) < LEAST_BLOCKS {
             return vec![format!(
-                "{lengths}: too short to say what is noise ({LEAST_BLOCKS} blocks are needed)"
+                "{lengths}: too short to tell changes from noise ({LEAST_BLOCKS} blocks are \
+                 needed)"
             )];
         }
         let changed = self.rows.iter().filter(|row| row.changed()).count();
         let share = FALSE_DISCOVERIES * 100.0;
         let changed = format!(
-            "{} of {} changed. *: no noise (rank-sum test of the blocks; at most {share:.0}% of the marks are by \
-             chance)",
+            "{} of {} changed. *: significant (rank-sum test of the blocks; at most {share:.0}% of the \
+             marks are due to chance)",
             count(changed as u64),
             count(self.rows.len() as u64)
         );
         let mut legend = vec![lengths, changed];
         if !can_find_one(self.before, self.after, self.rows) {
-            let words =
-                "Too few blocks to mark a change that only one row has: compare longer stretches";
+            let words = "Too few blocks to mark a change in a single row: compare longer windows";
             legend.push(words.to_owned());
         }
         legend
@@ -388,12 +388,12 @@ mod tests {
             (
                 &none,
                 &make,
-                "the whole machine: one of the recordings is of a command (make -j8)",
+                "comparing whole machines, because only one recording is of a command (make -j8)",
             ),
             (
                 &make,
                 &none,
-                "the whole machine: one of the recordings is of a command (make -j8)",
+                "comparing whole machines, because only one recording is of a command (make -j8)",
             ),
         ];
         for (before, after, expected) in cases {
