@@ -164,7 +164,7 @@ fn impossible_exports_are_refused_with_a_fix() {
     let full = text(folder.path());
     let cases: [(&[&str], i32, &str); 4] = [
         (&["--to", "parquet", "-o", full], 1, "has files already"),
-        (&["--to", "perfetto", "-o", full], 2, "name a file"),
+        (&["--to", "perfetto", "-o", full], 2, "give a file"),
         (
             &[
                 "--to",
@@ -242,7 +242,7 @@ fn recording_without_batches_is_not_exported() {
         let output = noctule(&["tape", "export", text(&tape), "--to", to, "-o", text(&out)]);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{errors}");
-        assert!(errors.contains("the recording has no batch"), "{errors}");
+        assert!(errors.contains("the recording is empty"), "{errors}");
         assert!(!out.exists(), "{to}");
     }
     // The error names the argument rather than an option.

@@ -214,7 +214,7 @@ fn an_unanswerable_question_names_what_can_be_answered() {
         (
             &["energy", "--from", &tape],
             1,
-            "there was no meter of energy",
+            "the recorded machine had no energy meter",
         ),
         (
             &["waits", "--from", &tape, "--pid", "4194305"],
@@ -234,17 +234,17 @@ fn an_unanswerable_question_names_what_can_be_answered() {
         (
             &["tape", "info", &missing],
             2,
-            "missing: there is no such folder; a recording is one",
+            "missing: no such folder; `noctule record",
         ),
         (
             &["stat", "--from", &missing],
             2,
-            "missing: there is no such folder; a recording is one",
+            "missing: no such folder; `noctule record",
         ),
         (
             &["events", "--from", &tape, "--pid", "4194305"],
             2,
-            "no such process when the window began",
+            "no such process at the start of the window",
         ),
     ];
     for (args, code, words) in cases {

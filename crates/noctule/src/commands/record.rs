@@ -62,7 +62,7 @@ fn summary(folder: &Path) -> Result<String> {
     let tape = Tape::open(folder)?;
     let sum = |of: fn(&noctule_tape::Segment) -> u64| tape.segments().iter().map(of).sum();
     Ok(format!(
-        "{}: {} batches, {} events, {}; look at it with --from {}\n",
+        "{}: {} batches, {} events, {}; read it with --from {}\n",
         folder.display(),
         count(sum(noctule_tape::Segment::batches)),
         count(sum(noctule_tape::Segment::events)),

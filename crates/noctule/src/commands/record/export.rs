@@ -44,11 +44,11 @@ pub(crate) fn run(args: &TapeExportArgs, config: &Config) -> Result<u8> {
 fn check(args: &TapeExportArgs) -> Result<(), Usage> {
     let tables = matches!(args.to, ExportFormat::Parquet | ExportFormat::Csv);
     if !args.partition_by.is_empty() && !tables {
-        let words = "--partition-by is for --to parquet and --to csv: leave it out";
+        let words = "--partition-by works only with --to parquet and --to csv";
         return Err(Usage(words.into()));
     }
     if args.step.is_some() && args.to != ExportFormat::Openmetrics {
-        let words = "--step is for --to openmetrics: leave it out";
+        let words = "--step works only with --to openmetrics";
         return Err(Usage(words.into()));
     }
     Ok(())
@@ -150,7 +150,7 @@ fn hand_over(
 fn create(path: &Path) -> Result<BufWriter<private::Answer>> {
     if path.is_dir() {
         bail!(Usage(format!(
-            "-o {}: this is a folder: name a file",
+            "-o {}: is a folder: give a file",
             path.display()
         )));
     }

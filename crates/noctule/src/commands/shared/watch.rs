@@ -118,7 +118,7 @@ fn of_command(
         },
     )?;
     if !followed.complete {
-        tracing::warn!("the last figures of a process did not come; its row may end early");
+        tracing::warn!("the final counters of a process did not arrive; its row may be incomplete");
     }
     Ok((builder, followed.code))
 }

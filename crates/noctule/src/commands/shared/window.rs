@@ -74,13 +74,13 @@ pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
 /// Opens the recording in a folder given by the user.
 pub(crate) fn open(folder: &Path) -> Result<Tape> {
     let wrong = match fs::metadata(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Some("there is no such folder"),
-        Ok(file) if !file.is_dir() => Some("it is no folder"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("no such folder"),
+        Ok(file) if !file.is_dir() => Some("not a folder"),
         _ => None,
     };
     match wrong {
         Some(wrong) => bail!(Usage(format!(
-            "{}: {wrong}; a recording is one that `noctule record -o FOLDER` made",
+            "{}: {wrong}; `noctule record -o FOLDER` makes a recording",
             folder.display()
         ))),
         None => Ok(Tape::open(folder)?),
@@ -215,13 +215,13 @@ impl Window {
         let span = span.ok_or_else(|| outside(folder, typed, spans))?;
         if moment::is_of_day_before(text, from, last.end_unix_ns) {
             let (from, end) = (local(from), local(last.end_unix_ns));
-            tracing::warn!("{typed}: taken as {from}: the recording ends at {end}");
+            tracing::warn!("{typed}: interpreted as {from}, because the recording ends at {end}");
         }
         let times: usize = spans.iter().map(|it| tape.times_shown(it, from)).sum();
         if times > 1 {
             tracing::warn!(
-                "{typed}: the clock showed this time {times} times, because it was set back: the last is taken; a \
-                 time before the end (-10m) is there once"
+                "{typed}: the clock was set back, so this time occurs {times} times: using the \
+                 last one; a time relative to the end (-10m) is unambiguous"
             );
         }
         Ok(tape.part(span, from, length_ns))
@@ -290,7 +290,7 @@ impl Window {
         let Some(first) = batches.next() else {
             warn(batches.damages().iter());
             bail!(
-                "nothing of this part of the recording can be read; {}",
+                "nothing in this part of the recording can be read; {}",
                 why(batches.damages())
             );
         };
@@ -309,14 +309,14 @@ impl Window {
         warn(batches.damages().iter());
         if last == begun && !batches.damages().is_empty() {
             bail!(
-                "of this part of the recording one batch can be read, of {}; {}",
+                "only one batch of this part of the recording can be read, that of {}; {}",
                 local(started),
                 why(batches.damages())
             );
         }
         if last == begun {
             bail!(
-                "there is one batch between {} and {}: a longer --for is needed",
+                "there is only one batch between {} and {}: use a longer --for",
                 local(self.stretch.from_unix_ns),
                 local(self.stretch.to_unix_ns)
             );
@@ -365,12 +365,12 @@ pub(crate) fn nothing_in(tape: &Tape, folder: &Path) -> String {
     let folder = folder.display();
     if tape.damages().next().is_some() {
         return format!(
-            "{folder}: nothing of the recording can be read; `noctule tape info` says what is damaged"
+            "{folder}: nothing in the recording can be read; `noctule tape info` shows the damage"
         );
     }
     format!(
-        "{folder}: the recording has no batch: it ended before the first was written; record for longer, as by \
-         `noctule record -o FOLDER --for 10s`"
+        "{folder}: the recording is empty: it ended before the first batch was written; record for \
+         longer, for example with `noctule record -o FOLDER --for 10s`"
     )
 }
 
@@ -438,8 +438,8 @@ impl<'a> Sought<'a> {
         }
         if let Some(pid) = self.names.pid.iter().find(|pid| self.unseen.contains(pid)) {
             bail!(Usage(format!(
-                "--pid {pid}: no such process was recorded in this window; `noctule stat --from FOLDER --by process` \
-                 has those that were"
+                "--pid {pid}: no such process was recorded in this window; `noctule stat --from \
+                 FOLDER --by process` lists the recorded ones"
             )));
         }
         Ok(self.selection)
@@ -457,8 +457,11 @@ pub(crate) fn warn<'a>(damages: impl Iterator<Item = &'a Damage>) {
 fn why(damages: &[Damage]) -> &'static str {
     let removed = damages.iter().all(|damage| damage.offset.is_none());
     match removed && !damages.is_empty() {
-        true => "the rest was removed while it was read, as the recording reached its limits",
-        false => "`noctule tape info` says what is damaged",
+        true => {
+            "the rest was removed while it was being read, because the recording reached its \
+             limits"
+        }
+        false => "`noctule tape info` shows the damage",
     }
 }
 
@@ -477,12 +480,12 @@ fn local(unix_ns: u64) -> String {
 fn outside(folder: &Path, typed: &str, spans: &[Span]) -> anyhow::Error {
     let spans = spans.iter().map(|span| {
         let (from, to) = (local(span.from_unix_ns), local(span.to_unix_ns));
-        format!("from {from} to {to}")
+        format!("{from} to {to}")
     });
     let spans: Vec<String> = spans.collect();
     let (folder, spans) = (folder.display(), spans.join(", and "));
     Usage(format!(
-        "{typed}: nothing was recorded then; {folder} goes {spans}"
+        "{typed}: nothing was recorded then; {folder} covers {spans}"
     ))
     .into()
 }
@@ -611,10 +614,10 @@ mod tests {
             answer.map_or_else(|error| error.to_string(), |_| String::new())
         };
         let nothing = said(2, next - 3);
-        assert!(nothing.starts_with("nothing of this part"), "{nothing}");
+        assert!(nothing.starts_with("nothing in this part"), "{nothing}");
         assert_eq!(said(2, 30), "");
         let one = said(2, next - 2);
-        assert!(one.contains("one batch can be read"), "{one}");
+        assert!(one.contains("only one batch of this part"), "{one}");
     }
 
     /// The agent removes the oldest segments during the read.
@@ -639,7 +642,7 @@ mod tests {
         segments[2..].iter().for_each(remove);
         let said = answer().err().expect("nothing is left").to_string();
         assert!(
-            said.contains("the rest was removed while it was read"),
+            said.contains("the rest was removed while it was being read"),
             "{said}"
         );
     }
@@ -681,9 +684,9 @@ mod tests {
         refused(option(early), "--at 1990-01-01T00:00: nothing was");
         refused(option("soon"), "--at soon: must be a time of day");
         let none = folder.join("none");
-        let words = "none: there is no such folder; a recording is one that `noctule record -o FOLDER` made";
+        let words = "none: no such folder; `noctule record -o FOLDER` makes a recording";
         refused(open(&none), words);
         refused(Window::of_option(&none, None, None, Duration::MAX), words);
-        refused(open(&folder.join("lock")), "lock: it is no folder");
+        refused(open(&folder.join("lock")), "lock: not a folder");
     }
 }

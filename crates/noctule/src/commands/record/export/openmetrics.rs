@@ -76,7 +76,7 @@ impl<'a> Out<'a> {
         let page = snapshot.render_for(view, Exposition::OpenMetrics, taken_ns);
         self.metrics
             .add(&page, unix_ns)
-            .with_context(|| format!("beside {}", self.beside.display()))
+            .with_context(|| format!("temporary file next to {}", self.beside.display()))
     }
 
     /// Ends a part by writing its last batch, so that all its activity is exported.
