@@ -65,7 +65,8 @@ fn unknown_name_is_answered_with_the_closest_ones() {
         let output = noctule(&[command, "--for", "1s", "--unit", "naerest"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{command}: {said}");
-        let expected = "--unit naerest: no unit has that name; nearest first: nearest.service";
+        let expected =
+            "--unit naerest: no unit has that name; known names, closest first: nearest.service";
         assert!(said.contains(expected), "{command}: {said}");
     }
 }
@@ -115,7 +116,7 @@ fn process_is_looked_up_in_the_host_procfs() {
     ];
     let output = noctule(&args);
     let said = String::from_utf8_lossy(&output.stderr);
-    let missing = format!("--pid {pid}: there is no such process");
+    let missing = format!("--pid {pid}: no such process");
     assert!(said.contains(&missing), "{said}");
     symlink(format!("/proc/{pid}"), proc.join(&pid)).expect("a link");
     let output = noctule(&args);

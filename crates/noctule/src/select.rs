@@ -69,14 +69,14 @@ fn check_process(pid: u32, proc: &Path) -> Result<(), Usage> {
     let group = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
     match group {
         Some(group) if group != pid => Err(Usage(format!(
-            "--pid {pid}: it is a thread of the process {group}: say --pid {group}"
+            "--pid {pid}: is a thread of process {group}: use --pid {group}"
         ))),
         _ => Ok(()),
     }
 }
 
 fn no_process(pid: u32) -> Usage {
-    Usage(format!("--pid {pid}: there is no such process"))
+    Usage(format!("--pid {pid}: no such process"))
 }
 
 /// Returns the error for a process that has ended or is hidden from tracing programs.
@@ -85,8 +85,8 @@ pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
         return no_process(pid).into();
     };
     let words = format!(
-        "--pid {pid}: this kernel hides {} from tracing programs, so that its events cannot be seen; \
-         noctule stat --pid {pid} has its CPU time",
+        "--pid {pid}: this kernel hides {} from tracing programs, so its events cannot be seen; \
+         noctule stat --pid {pid} shows its CPU time",
         name.trim_end()
     );
     Error::new(ErrorKind::Kernel, words).into()
@@ -105,7 +105,7 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     let word = named.word();
     let mut there = missing.there;
     if there.is_empty() {
-        return Usage(format!("{asked}: there is no {word} at all"));
+        return Usage(format!("{asked}: no {word} was found"));
     }
     // Users mostly type the last part of a container's name.
     let near = |name: &str| {
@@ -122,10 +122,12 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     };
     let what = match missing.wanted.len() {
         1 => format!("no {word} has that name"),
-        _ => "nothing fits all of these".to_owned(),
+        _ => "nothing matches all of these".to_owned(),
     };
     let there = there.join(", ");
-    Usage(format!("{asked}: {what}; nearest first: {there}{more}"))
+    Usage(format!(
+        "{asked}: {what}; known names, closest first: {there}{more}"
+    ))
 }
 
 #[cfg(test)]
@@ -156,12 +158,13 @@ mod tests {
             wanted: vec![(Named::Unit, "ngnix".into())],
             there: names.map(str::to_owned).to_vec(),
         });
-        let expected = "--unit ngnix: no unit has that name; nearest first: nginx.service, ";
+        let expected =
+            "--unit ngnix: no unit has that name; known names, closest first: nginx.service, ";
         assert!(said.0.starts_with(expected), "{}", said.0);
         let none = nothing_fits(Missing {
             wanted: vec![(Named::Pod, "x".into())],
             there: vec![],
         });
-        assert_eq!(none.0, "--pod x: there is no pod at all");
+        assert_eq!(none.0, "--pod x: no pod was found");
     }
 }

@@ -148,7 +148,9 @@ impl Choice {
         }
         if !added.is_empty() && added.len() < shape.columns.len() {
             return Err(Usage(
-                "--columns: either each name has a + (added to the usual columns), or none".into(),
+                "--columns: put a + before every name (to add to the default columns) or before \
+                 none"
+                    .into(),
             ));
         }
         let mut shown = vec![0];
@@ -298,7 +300,8 @@ fn find<F>(
         Some(found) if there(&columns[found]) => return Ok(found),
         Some(_) => {
             return Err(Usage(format!(
-                "{option} {wanted}: only processes have it, and rows are of a {}: add --by process",
+                "{option} {wanted}: only processes have this column, and each row is a {}: add \
+                 --by process",
                 level_word(level)
             )));
         }
@@ -311,9 +314,9 @@ fn find<F>(
     names.retain(|name| near(name) > 0.7);
     names.sort_by(|a, b| near(b).total_cmp(&near(a)));
     let nearest = names.first();
-    let nearest = nearest.map_or_else(String::new, |name| format!("; the nearest is {name}"));
+    let nearest = nearest.map_or_else(String::new, |name| format!("; the closest is {name}"));
     Err(Usage(format!(
-        "{option} {wanted}: there is no such column{nearest}; all are {list}"
+        "{option} {wanted}: no such column{nearest}; the columns are {list}"
     )))
 }
 
@@ -398,17 +401,17 @@ mod tests {
             (
                 &["cpuu"],
                 Level::Unit,
-                "--columns cpuu: there is no such column; the nearest is cpu%; all are name, cpu%, pg-read",
+                "--columns cpuu: no such column; the closest is cpu%; the columns are name, cpu%, pg-read",
             ),
             (
                 &["user"],
                 Level::Unit,
-                "--columns user: only processes have it, and rows are of a unit: add --by process",
+                "--columns user: only processes have this column, and each row is a unit: add --by process",
             ),
             (
                 &["cpu%", "+user"],
                 Level::Process,
-                "--columns: either each name has a +",
+                "--columns: put a + before every name",
             ),
         ];
         for (names, level, expected) in cases {

@@ -236,7 +236,7 @@ pub(crate) fn lost(losses: &[Loss], paint: Paint) -> String {
     let words = losses.iter();
     let words = words.map(|loss| format!("{} {} ({})", loss.count, loss.kind, loss.place));
     let words = words.collect::<Vec<_>>().join(", ");
-    let words = format!("lost in the window: {words}; docs/json.md says what that means");
+    let words = format!("lost in the window: {words}; docs/json.md explains these losses");
     paint.folded(Tone::Plain, &words, 0)
 }
 
@@ -253,7 +253,10 @@ fn name(row: &Row, level: Level) -> String {
 /// Formats time taken from all CPUs, including idle ones, if it is known.
 fn taken(name: &str, ns: Option<u64>) -> String {
     ns.map_or_else(String::new, |ns| {
-        format!("; {name} on all CPUs, idle ones too: {}", text::seconds(ns))
+        format!(
+            "; {name} on all CPUs, including idle ones: {}",
+            text::seconds(ns)
+        )
     })
 }
 
@@ -278,7 +281,7 @@ fn time_of_cpus(report: &Report) -> String {
         ),
     };
     let others = match node.outside_unseen {
-        true => "processes outside of this pid namespace, ",
+        true => "processes outside this pid namespace, ",
         false => "",
     };
     format!(
@@ -326,7 +329,7 @@ mod tests {
         };
         assert_eq!(
             words(0, 0),
-            "interrupts and steal (25.0%); steal on all CPUs, idle ones too: 0.000s"
+            "interrupts and steal (25.0%); steal on all CPUs, including idle ones: 0.000s"
         );
         assert_eq!(
             words(0, 250_000_000),
@@ -336,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_time_of_processes_that_are_not_seen_is_not_called_interrupts_alone() {
-        let hidden = "s processes outside of this pid namespace, interrupts and steal (";
+        let hidden = "s processes outside this pid namespace, interrupts and steal (";
         for outside_unseen in [false, true] {
             let mut window = ReportBuilder::new(Batch::default());
             window.add(Batch {
