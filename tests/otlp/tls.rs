@@ -100,7 +100,7 @@ fn certificates_are_renewed_without_a_restart() {
         files.write("ca.pem", "no certificate\n");
         wait_until("the log has it", || {
             let said = fs::read_to_string(&log).expect("our file");
-            said.contains("otlp.ca_file") && said.contains("stays in effect")
+            said.contains("otlp.ca_file") && said.contains("stay in effect")
         });
         take(&second, &all);
         wait_until("more comes", || points(&sending) > had);
@@ -145,8 +145,8 @@ fn tls_failures_name_their_cause_and_fix() {
     // An alert may be lost with the connection. Then the agent only knows that the receiver asked
     // for a certificate.
     let cases = [
-        (at(http), false, good.clone(), "takes them"),
-        (at(grpc), true, good.clone(), "takes them"),
+        (at(http), false, good.clone(), "accepts them"),
+        (at(grpc), true, good.clone(), "accepts them"),
         (
             at(http),
             false,

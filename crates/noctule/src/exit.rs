@@ -94,8 +94,8 @@ fn mend(error: &anyhow::Error) -> &'static str {
     let again = |e: &std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
     match error.chain().any(|e| e.downcast_ref().is_some_and(again)) {
         true => {
-            "; there is no room for one more thread: raise TasksMax= of the service (pids.max of its cgroup), or the \
-             limit of the user's processes (ulimit -u, LimitNPROC=)"
+            "; the kernel allows no more threads: raise TasksMax= of the service (pids.max of its \
+             cgroup), or the user's process limit (ulimit -u, LimitNPROC=)"
         }
         false => "",
     }

@@ -249,7 +249,7 @@ impl Feed {
 
     fn window(&self) -> Result<Window, Refusal> {
         let window = self.state().last.clone();
-        window.ok_or_else(|| Refusal::NotYet("no figures yet".into()))
+        window.ok_or_else(|| Refusal::NotYet("no data yet".into()))
     }
 
     /// Returns a report of the node without rows.
@@ -345,13 +345,13 @@ impl Feed {
         let waits = self.state().waits.clone();
         waits.ok_or_else(|| {
             let takes = format!(
-                "takes {} s of figures (verdicts.window_seconds)",
+                "needs {} s of data (verdicts.window_seconds)",
                 self.verdict_window_seconds
             );
             Refusal::NotYet(match self.recorded {
-                None => format!("no window is judged yet: the first {takes}"),
+                None => format!("no verdict yet: the first {takes}"),
                 Some(_) => format!(
-                    "what is served of the recording ends before a window could be judged: one {takes}"
+                    "the served part of the recording is too short for a verdict: one {takes}"
                 ),
             })
         })
@@ -372,8 +372,7 @@ impl Feed {
     fn events(&self, query: &Query) -> Result<String, Refusal> {
         let wanted = events_query(query)?;
         if !self.events {
-            let why =
-                "events are not shown: events is off in the section [web] of the configuration";
+            let why = "events are hidden: events is false in section [web] of the configuration";
             return Err(Refusal::NotYet(why.into()));
         }
         let state = self.state();
@@ -422,8 +421,8 @@ impl Agent for Feed {
 
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal> {
         if !self.processes && OF_PROCESSES.contains(&resource) {
-            let why = "processes are not shown: this system hides them from other users (hidepid), or processes in the \
-                       section [web] of the configuration is \"hide\"";
+            let why = "processes are hidden: this system hides them from other users (hidepid), or \
+                       processes is \"hide\" in section [web] of the configuration";
             return Err(Refusal::NotYet(why.into()));
         }
         match resource {
@@ -441,7 +440,7 @@ impl Agent for Feed {
             "events" => self.events(query),
             "features" => self.features(),
             "history" => self.history(query),
-            other => Err(Refusal::NotYet(format!("nobody answers {other}"))),
+            other => Err(Refusal::NotYet(format!("unknown resource {other}"))),
         }
     }
 }
@@ -623,11 +622,11 @@ mod tests {
         let cases = [
             (
                 Feed::new(&config, &[]),
-                "no window is judged yet: the first takes 10 s",
+                "no verdict yet: the first needs 10 s",
             ),
             (
                 Feed::of_recording(&config, "h", recorded),
-                "the recording ends before a window could be judged: one takes 10 s",
+                "the served part of the recording is too short for a verdict: one needs 10 s",
             ),
         ];
         for (feed, words) in cases {

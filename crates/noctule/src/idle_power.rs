@@ -90,7 +90,7 @@ fn read(path: &Path, machine: &str) -> io::Result<Vec<LearnedIdle>> {
     let (of, learned) = text.split_once('\n').unwrap_or_default();
     if of != machine {
         tracing::info!(
-            "idle power is learned anew: another machine wrote {}",
+            "learning idle power anew, because {} is from another machine",
             path.display()
         );
         return Ok(Vec::new());
@@ -174,7 +174,7 @@ impl IdleFile {
         match write(&folder, &self.machine, learned) {
             Ok(()) => self.folder = Some(folder),
             Err(error) => tracing::warn!(
-                "idle power is not kept for the next start: {}: {error}",
+                "cannot save idle power for the next start: {}: {error}",
                 folder.display()
             ),
         }

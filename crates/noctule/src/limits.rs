@@ -61,7 +61,8 @@ pub(crate) fn connections() -> Result<usize> {
         let missing = RESERVED + LEAST_CONNECTIONS as u64 - left;
         return Err(Explained {
             text: format!(
-                "too few files may be open: raise the limit by {missing} or more (LimitNOFILE= in the unit, ulimit -n)"
+                "the open file limit is too low: raise it by at least {missing} (LimitNOFILE= in \
+                 the unit, or ulimit -n)"
             ),
             not_allowed: true,
         }
@@ -72,6 +73,6 @@ pub(crate) fn connections() -> Result<usize> {
 
 fn set(limit: Rlimit) {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays");
+        tracing::debug!(%error, "cannot raise the open file limit");
     }
 }

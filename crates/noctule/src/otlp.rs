@@ -257,7 +257,7 @@ pub(crate) fn announcement(config: &Config) -> Option<String> {
     let otlp = &config.otlp;
     let every = otlp.interval_seconds;
     otlp.is_on()
-        .then(|| format!("otlp: {}, metrics each {every} s\n", otlp.endpoint))
+        .then(|| format!("otlp: {}, metrics every {every} s\n", otlp.endpoint))
 }
 
 /// State of the sending thread.
@@ -346,10 +346,10 @@ impl Renewal {
         match self.otlp.tls() {
             Ok(tls) => {
                 self.tls.replace(&tls);
-                tracing::info!("otlp: the files of TLS were read again");
+                tracing::info!("otlp: reloaded the TLS files");
             }
             Err(error) => {
-                tracing::warn!("{error}; what was read before stays in effect");
+                tracing::warn!("{error}; the previous files stay in effect");
             }
         }
     }

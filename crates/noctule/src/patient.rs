@@ -63,7 +63,7 @@ pub(crate) fn deliver(
             Ok(0) | Err(Errno::INTR) if ending() && moved.elapsed() >= GIVEN_UP => {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "nobody reads it, and the command was to end: the answer is not whole",
+                    "nothing reads it, and the command had to end: the output is incomplete",
                 ));
             }
             Ok(0) | Err(Errno::INTR) => continue,

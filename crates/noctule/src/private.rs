@@ -52,9 +52,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
         return Err(refused(&words));
     }
     if found.nlink() != 1 {
-        return Err(refused(
-            "has another name too (a hard link): name another file",
-        ));
+        return Err(refused("has another hard link: name another file"));
     }
     let mode = found.mode() & 0o777;
     if mode & FOREIGN != 0 {
@@ -93,7 +91,7 @@ pub(crate) fn read(path: &Path, readers: Readers) -> io::Result<Found> {
         .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(refused("is no regular file"));
+        return Err(refused("is not a regular file"));
     }
     let (owner, mode) = (found.uid(), found.mode() & 0o777);
     if owner != 0 && owner != geteuid().as_raw() {
@@ -267,7 +265,7 @@ mod tests {
         }
         let of_folder = read(folder.path(), Readers::All).map(|_| ()).unwrap_err();
         assert!(
-            of_folder.to_string().contains("no regular file"),
+            of_folder.to_string().contains("not a regular file"),
             "{of_folder}"
         );
     }

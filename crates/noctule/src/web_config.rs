@@ -127,7 +127,7 @@ impl WebConfig {
                     watch.look();
                 }
             })
-            .context("starting the thread that looks for changes of the web configuration")?;
+            .context("starting the thread that watches the web configuration")?;
         Ok(Self {
             secured,
             tls,
@@ -187,11 +187,12 @@ impl Watch {
             Ok(security) => {
                 self.secured.replace(security.clone());
                 self.loaded.security = security;
-                tracing::info!("web configuration {path} read again");
+                tracing::info!("reloaded web configuration {path}");
             }
             Err(error) => {
                 tracing::warn!(
-                    "web configuration {path}: {error:#}; what was read before stays in effect"
+                    "web configuration {path}: {error:#}; the previous configuration stays in \
+                     effect"
                 );
             }
         }
@@ -210,7 +211,8 @@ pub(crate) fn read(path: &Path, files: &mut Files) -> Result<Security> {
         .map_err(|words| Usage(format!("basic_auth_users: {words}")))?;
     if found.shown && !users.is_empty() {
         tracing::warn!(
-            "web configuration {}: every user of this machine can read its hashes: chmod 640 it",
+            "web configuration {}: every user of this machine can read its password hashes: chmod \
+             640 it",
             path.display()
         );
     }
@@ -294,9 +296,9 @@ fn without_quotes(error: &serde_yaml_ng::Error) -> String {
                 true => "a map of keys",
                 false => expected,
             };
-            format!("{place}not known here, expected {expected}")
+            format!("{place}not valid here, expected {expected}")
         }
-        None => format!("{place}this is no web configuration in YAML"),
+        None => format!("{place}not a valid web configuration in YAML"),
     }
 }
 

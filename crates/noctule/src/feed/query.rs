@@ -67,7 +67,7 @@ fn one_of<T: Copy>(query: &Query, name: &str, words: &[(&str, T)]) -> Result<T, 
 
 /// Parses a pid; the default is the agent's own.
 pub(super) fn pid_query(query: &Query) -> Result<u32, Refusal> {
-    value(query, "pid", std::process::id(), "the number of a process")
+    value(query, "pid", std::process::id(), "a process id")
 }
 
 fn filter(query: &Query) -> String {
@@ -174,7 +174,7 @@ fn kinds(query: &Query) -> Result<Vec<String>, Refusal> {
     match kinds.iter().all(is_known) {
         true => Ok(kinds),
         false => Err(Refusal::Query(format!(
-            "kind: must be names of events or their beginnings: {}",
+            "kind: must be event names or prefixes of them: {}",
             What::NAMES.join(", ")
         ))),
     }

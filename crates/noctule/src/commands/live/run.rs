@@ -140,7 +140,7 @@ impl Ticks {
             }
             Err(error) if self.failed < Self::MOST_FAILED => {
                 self.failed += 1;
-                tracing::warn!("a tick failed, {} in a row: {error:#}", self.failed);
+                tracing::warn!("collection failed ({} in a row): {error:#}", self.failed);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -156,13 +156,13 @@ const FLOODS: usize = 8;
 fn warn_of_floods(groups: &[Arc<Owner>]) {
     for owner in groups.iter().take(FLOODS) {
         tracing::warn!(
-            "{}: connects to more destinations than its share of the table (events.destinations); the others of \
-             it are counted as _other for a minute or more",
+            "{}: connects to more destinations than its share of the table (events.destinations); \
+             the rest are counted as _other for at least a minute",
             escape(&owner.name(Level::Container))
         );
     }
     if let Some(more @ 1..) = groups.len().checked_sub(FLOODS) {
-        tracing::warn!("and so do {more} other groups");
+        tracing::warn!("{more} more groups also exceed their share of the table of destinations");
     }
 }
 
@@ -267,7 +267,7 @@ fn handlers(
             Some(page)
         }),
         ready: Arc::new(move || match ready.load_full() {
-            None => Err("nothing is collected yet".into()),
+            None => Err("nothing has been collected yet".into()),
             Some(last) => {
                 let age = wire::now_ns().saturating_sub(last.taken_ns());
                 if patience.ends_at(age) {
@@ -297,7 +297,7 @@ fn look_once(mut builder: ReportBuilder, batch: Batch) -> Option<ReportBuilder> 
         text.push_str(&drawn);
         text.push('\n');
     }
-    text.push_str("live: noctule top; why something is off: noctule doctor\n");
+    text.push_str("live view: noctule top; why a feature is off: noctule doctor\n");
     if print::ascii_only() {
         text = noctule_text::ascii(&text);
     }
@@ -331,6 +331,6 @@ fn announce(origin: &str, config: &Config, features: &[Feature]) {
         text.push_str(&format!("{state}: {}: {reason}\n", names.join(", ")));
     }
     if !patient::offer(stdout(), text.as_bytes()) {
-        tracing::debug!("nobody reads standard output");
+        tracing::debug!("standard output has no reader");
     }
 }

@@ -74,18 +74,21 @@ impl Kept {
 
 /// Decides whether the port exposes processes.
 pub(super) fn hide_processes(mut config: Config) -> Config {
-    const SHOW: &str = "processes = \"show\" in the section [web] of the configuration shows them";
+    const SHOW: &str = "set processes = \"show\" in section [web] of the configuration to show \
+                        them";
     let hidepid = noctule_kernel::hides_processes(&config.host.proc);
     if config.web.processes.are_shown(hidepid) {
         return config;
     }
     if config.web.processes == ShownProcesses::Auto {
         tracing::warn!(
-            "/proc hides processes from other users (hidepid), and so does the port; {SHOW}"
+            "/proc hides processes from other users (hidepid), so the HTTP port does too; {SHOW}"
         );
     }
     if std::mem::take(&mut config.metrics.processes) {
-        tracing::warn!("/metrics has no series of processes: the port hides them; {SHOW}");
+        tracing::warn!(
+            "/metrics has no per-process series, because the HTTP port hides processes; {SHOW}"
+        );
     }
     config.web.processes = ShownProcesses::Hide;
     config
@@ -93,15 +96,18 @@ pub(super) fn hide_processes(mut config: Config) -> Config {
 
 fn bind(args: &RunArgs, config: &Config) -> Result<Bound> {
     let handed = noctule_kernel::inherited_listener();
-    if let Some(socket) = handed.context("the socket of systemd (LISTEN_FDS)")? {
+    if let Some(socket) = handed.context("socket passed by systemd (LISTEN_FDS)")? {
         if args.listen.is_some() {
-            let words = "--listen and a socket of systemd (LISTEN_FDS): leave one of them out";
+            let words = "--listen cannot be combined with a socket passed by systemd (LISTEN_FDS)";
             return Err(Usage(words.to_owned()).into());
         }
-        return noctule_web::take(socket).context("the socket of systemd (LISTEN_FDS)");
+        return noctule_web::take(socket).context("socket passed by systemd (LISTEN_FDS)");
     }
     let listen = config.web.listen;
     noctule_web::bind(listen).with_context(|| {
-        format!("listening on {listen} (another agent? choose another with --listen)")
+        format!(
+            "cannot listen on {listen} (is another agent running? choose another address with \
+             --listen)"
+        )
     })
 }

@@ -138,7 +138,7 @@ impl Shown {
                 break;
             }
             if !is_told && began.elapsed() > QUIET {
-                tracing::warn!("looking through all batches for what was chosen");
+                tracing::warn!("searching all batches for the selected rows");
                 is_told = true;
             }
         }
