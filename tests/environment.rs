@@ -61,7 +61,7 @@ fn doctor_advises_only_what_works_when_it_is_tried() {
     for (name, kinds) in [("udp_events", "dns,udp"), ("file_opens", "file")] {
         let feature = features.iter().find(|feature| feature["name"] == name);
         let feature = feature.unwrap_or_else(|| panic!("doctor does not list {name}"));
-        let is_advised = feature["reason"] == "not asked for";
+        let is_advised = feature["reason"] == "not enabled";
         let tried = support::noctule(&["events", "--kind", kinds, "--for", "1ms"]);
         assert_eq!(tried.status.success(), is_advised, "{feature} {tried:?}");
         assert_eq!(feature.get("mend").is_some(), is_advised, "{feature}");

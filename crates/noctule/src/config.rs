@@ -357,7 +357,7 @@ impl Config {
                 1 << 22,
             ),
             (
-                "collect.ring_bytes (0: by the number of CPUs)",
+                "collect.ring_bytes (0: based on the number of CPUs)",
                 RingSize::asked(self.collect.ring_bytes),
                 RingSize::LEAST,
                 1 << 28,
@@ -383,7 +383,7 @@ fn within<T: Copy + PartialOrd + std::fmt::Display>(
         return Ok(());
     }
     Err(Usage(format!(
-        "{name} is {value}: must be {least} to {most}"
+        "{name} is {value}: must be between {least} and {most}"
     )))
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
 }
 
 /// The reason of a feature that works, but was not enabled.
-pub(crate) const NOT_ASKED_FOR: &str = "not asked for";
+pub(crate) const NOT_ASKED_FOR: &str = "not enabled";
 
 /// Sets features that were enabled only for a trial, and worked, to off with advice. A feature that
 /// failed keeps its reason.
@@ -348,7 +348,7 @@ pub(crate) fn machine(facts: &Facts) -> Vec<Feature> {
             lockdown.map_or("not active, or securityfs is not mounted".into(), |mode| {
                 format!("mode {mode}")
             }),
-            "boot without lockdown=confidentiality, which forbids BPF to read kernel memory",
+            "boot without lockdown=confidentiality, which prevents BPF from reading kernel memory",
         ),
         status(
             FeatureId::PerfEventParanoid,

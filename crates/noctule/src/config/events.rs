@@ -145,13 +145,13 @@ impl Events {
                 1000,
             ),
             (
-                "events.ring_bytes (0: by the number of CPUs)",
+                "events.ring_bytes (0: based on the number of CPUs)",
                 RingSize::asked(self.ring_bytes),
                 RingSize::LEAST,
                 1 << 28,
             ),
             (
-                "events.bulk_ring_bytes (0: by the number of CPUs)",
+                "events.bulk_ring_bytes (0: based on the number of CPUs)",
                 RingSize::asked(self.bulk_ring_bytes),
                 RingSize::LEAST,
                 1 << 28,

@@ -220,7 +220,7 @@ mod tests {
             feature(FeatureId::Btf, On, "it is there", ""),
             feature(FeatureId::Cycles, Off, "no PMU", pmu),
             feature(FeatureId::Instructions, Off, "no PMU", pmu),
-            feature(FeatureId::FileOpens, Off, "not asked for", "switch it on"),
+            feature(FeatureId::FileOpens, Off, "not enabled", "switch it on"),
         ];
         assert_eq!(
             conclusion(&features),

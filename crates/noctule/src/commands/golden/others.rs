@@ -39,7 +39,7 @@ fn features() -> Vec<Feature> {
         feature(
             FeatureId::FileOpens,
             Off,
-            "not asked for",
+            "not enabled",
             "[events] files = true",
         ),
     ]

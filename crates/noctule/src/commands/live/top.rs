@@ -82,7 +82,7 @@ pub(crate) fn run(args: &TopArgs, config: &Config) -> Result<u8> {
     let shown = noctule_tui::run(batches, &options, &stop);
     stop.store(true, Ordering::Relaxed);
     joined()?;
-    shown.context("the terminal")?;
+    shown.context("cannot use the terminal")?;
     Ok(exit::DONE)
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
     // Printed now, because the screen has no room for warnings.
     window::warn(shown.met().iter());
-    replayed.context("the terminal")?;
+    replayed.context("cannot use the terminal")?;
     Ok(exit::DONE)
 }
 

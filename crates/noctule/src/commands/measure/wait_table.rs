@@ -178,11 +178,8 @@ fn bar(row: &WaitReportRow, paint: Paint) -> String {
 /// Meanings of columns, printed if the column is shown.
 const MEANINGS: [(&str, &str); 3] = [
     ("waited", "sum over all threads"),
-    (
-        "now",
-        "threads that wait now, and the longest of these waits",
-    ),
-    ("hurts", "what others waited behind it"),
+    ("now", "threads waiting now, and the longest of these waits"),
+    ("hurts", "time that others waited behind it"),
 ];
 
 /// Explains the columns and glyphs.

@@ -83,7 +83,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         let most = escape(&most.name(why.level));
         line(
             "hurts",
-            &format!("others waited {rate} per second behind it, {most} most"),
+            &format!("others waited {rate} per second behind it, {most} the most"),
         );
     }
     each_cpu(why, &mut line);

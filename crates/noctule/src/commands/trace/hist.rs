@@ -256,8 +256,9 @@ impl Running {
         }
         if skipped > 0 {
             tracing::warn!(
-                "{}: the kernel did not run the program for {skipped} hits, because another BPF program \
-                 ran on that CPU; they are not counted, whether or not the filter holds",
+                "{}: the kernel did not run the program for {skipped} hits, because another BPF \
+                 program ran on that CPU; they are not counted, whether or not they match the \
+                 filter",
                 noctule_text::escape(&self.events)
             );
         }
