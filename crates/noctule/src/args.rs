@@ -98,7 +98,7 @@ pub(crate) enum Command {
 
 /// Collect continuously and serve /metrics
 ///
-/// The agent: collects everything that this kernel can provide and serves a web page, a JSON API,
+/// The agent collects everything that this kernel can provide, and serves a web page, a JSON API,
 /// /metrics, /livez and /readyz on http://127.0.0.1:9470. Prints its address, and which features
 /// are off and why. Ends cleanly on SIGINT and SIGTERM. With a recording (--from), serves the page,
 /// the API, and /metrics as of the recording's end.
@@ -142,7 +142,7 @@ pub(crate) struct RunArgs {
     pub(crate) duration: Option<Duration>,
 }
 
-/// Who used the CPU in a window, with all counters
+/// Show who used the CPU in a window, with all counters
 ///
 /// With a COMMAND: runs it, and reports what it and all its descendants used until it ended. The
 /// command's output is left untouched; the table goes to standard error after it has ended.
@@ -178,12 +178,12 @@ pub(crate) struct StatArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Joules for every process, container and pod, adding up to what the meter counted
+/// Show the joules of every process, container and pod, adding up to the meter's reading
 ///
 /// Splits the energy counted by the machine's meters (RAPL, sensors, a battery) into idle energy
 /// and the cost of work, and attributes the cost of work to the processes that caused it. With a
-/// COMMAND: runs it, and reports what it and all its descendants cost until it ended. Fails if there
-/// is no meter.
+/// COMMAND: runs it, and reports what it and all its descendants cost until it ended. Fails if
+/// there is no meter.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct EnergyArgs {
     /// Level of a row [default: container; with a COMMAND: process]
@@ -216,7 +216,7 @@ pub(crate) struct EnergyArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Who waited for the CPU, how long, why, and because of whom
+/// Show who waited for the CPU, how long, why, and because of whom
 ///
 /// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
 /// each container or unit, then shows the distribution of its waits, their causes (quota,
@@ -257,7 +257,7 @@ pub(crate) struct WaitsArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Why one container, pod, unit, cgroup or process is slow, and what to try
+/// Explain why one container, pod, unit, cgroup or process is slow, and what to try
 ///
 /// Watches it for a window. Shows its verdict, its CPU limit, weight, CPUs and pressure next to its
 /// usage, and the distribution and causes of its waits. Lists the groups it waited for, with their
@@ -295,7 +295,7 @@ pub(crate) struct WhyArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Who uses the CPU, who waits for it, and what it costs, live
+/// Show live who uses the CPU, who waits for it, and what it costs
 ///
 /// Starts with who uses the CPU. Press w for who waits for it, why and because of whom, and e for
 /// its cost in energy; the same key switches back. Press ? for all keys, q to quit. In a recording
@@ -325,7 +325,7 @@ pub(crate) struct TopArgs {
     pub(crate) duration: Option<Duration>,
 }
 
-/// Events as they happen: processes, OOM kills, TCP connections, files
+/// Print events as they happen: processes, OOM kills, TCP connections, files
 ///
 /// Prints one line for each event. Filters run in the kernel where possible. With a COMMAND: runs
 /// it, and reports its events and those of all its descendants until it ends. The command's output
@@ -571,7 +571,7 @@ pub(crate) struct ProbesArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What this kernel, these privileges and these files allow
+/// Show what this kernel, these privileges and these files allow
 ///
 /// Lists each feature as on, degraded or off, with the reason and how to change it. Loads and
 /// attaches everything for a moment, because only loading shows what works. With `[otlp]`, sends

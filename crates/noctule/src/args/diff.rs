@@ -6,8 +6,7 @@ use clap::Args as ClapArgs;
 
 use super::By;
 
-/// What changed between two recordings or times, and whether the change is statistically
-/// significant
+/// Compare two recordings or times, and mark statistically significant changes
 ///
 /// For each container or unit: CPU usage, the time it was runnable but not running, and the 99th
 /// percentile of these waits, before and after. A marked change is significant: blocks of a few

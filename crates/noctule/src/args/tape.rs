@@ -48,7 +48,7 @@ pub(crate) enum TapeCommand {
     Export(TapeExportArgs),
 }
 
-/// Times, sizes, tables and damage
+/// Show times, sizes, tables and damage
 ///
 /// Prints one line for each start of the recorder. `missing` counts batches that were dropped
 /// because the disk was too slow. Reads everything and verifies the checksums: the exit status is 1
