@@ -151,7 +151,7 @@ fn about(
         let allowed = files.allowed(&files.processes(path));
         facts.extend(allowed.map(|cpus| ("may run on", cpu_numbers(&Vec::from_iter(cpus)))));
         if let Some(pressure) = files.pressure(path) {
-            let words = "of the last 10 s some task waited for a CPU (PSI)";
+            let words = "of the last 10 s with a task waiting for a CPU (PSI)";
             facts.push((
                 "pressure",
                 format!("{} {words}", noctule_text::percent(pressure)),

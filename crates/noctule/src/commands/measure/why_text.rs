@@ -60,7 +60,7 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         line("allowed", &escape(&words));
     }
     if let Some(pressure) = why.pressure {
-        let words = "of the last 10 s some task waited for a CPU (PSI)";
+        let words = "of the last 10 s with a task waiting for a CPU (PSI)";
         line("pressure", &format!("{} {words}", percent(pressure)));
     }
     if row.histogram.count() > 0 {
@@ -200,7 +200,7 @@ fn course(why: &Why) -> String {
     let of = |part: fn(&StripStep) -> Option<f64>| text::strip(why.steps.iter().map(part));
     let used = |step: &StripStep| Some(step.cpu_ns as f64 / step.length_ns.max(1) as f64);
     let (used, waited) = (of(used), of(StripStep::wait_share));
-    format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; each second")
+    format!("used [{used}] of 1 CPU, waited [{waited}] of its wanted time; one bar per second")
 }
 
 /// Describes the waits in progress.
