@@ -75,9 +75,10 @@ pub enum SelfSource {
     BuildInfo,
 }
 
-const ALWAYS: &str = "never absent";
-const NO_RECEIVER: &str = "no receiver is configured ([otlp])";
-const NO_STATS: &str = "BPF statistics need CAP_SYS_ADMIN";
+const ALWAYS: &str = "never";
+const NO_RECEIVER: &str = "no receiver is configured (section [otlp])";
+const NO_STATS: &str = "the agent lacks CAP_SYS_ADMIN, or `collect.program_cost` disables BPF \
+                        statistics";
 
 const fn own(
     name: &'static str,
@@ -106,7 +107,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "Idle time, summed over the CPUs.",
+        "Idle time, summed over all CPUs.",
         SelfSource::NodeIdle,
         "sched_switch could not be attached",
     ),
@@ -115,7 +116,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::None,
         &[],
-        "Times that a CPU left its idle task.",
+        "Number of times that a CPU left its idle task.",
         SelfSource::NodeIdleSwitches,
         "sched_switch could not be attached",
     ),
@@ -124,8 +125,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::Seconds,
         &[],
-        "Elapsed CPU time that is neither idle nor charged to a process: interrupts, and steal if the kernel \
-         separates it.",
+        "CPU time that is neither idle nor charged to a process: interrupts, plus steal time if \
+         the kernel accounts it separately.",
         SelfSource::NodeRemainder,
         "sched_switch could not be attached",
     ),
@@ -134,10 +135,10 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Joules,
         &["zone", "socket", "source", "kind"],
-        "What the meters counted, by where it went: `idle`, `active` (charged to groups), `interrupts`, \
-         `other` (in no part of the zone, or not driven by the CPUs), `unattributed`. Zones overlap, \
-         so add up only zones of one kind. Sensors with unknown coverage (`other`) have one series per \
-         source, which must not be added up.",
+        "Energy measured by the meters, by use: `idle`, `active` (charged to groups), \
+         `interrupts`, `other` (outside all inner zones, or not driven by the CPUs), \
+         `unattributed`. Zones overlap: add up only zones of the same kind. Sensors with unknown \
+         coverage (`zone=\"other\"`) have one series per source; do not add them up.",
         SelfSource::NodeEnergy,
         NO_METER,
     ),
@@ -146,27 +147,27 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::Ratio,
         &["zone", "socket", "source"],
-        "Half-width of the relative error of the active energy over the last minutes; can exceed 1.",
+        "Relative uncertainty (half-width) of the active energy over the last few minutes; can \
+         exceed 1.",
         SelfSource::EnergyError,
-        "there is no meter, or nothing was active",
+        "there is no meter, or there was no active energy",
     ),
     own(
         "node_cpu_interrupt_seconds",
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "Time that interrupts took from the CPUs, as the scheduler accounts it (rq->clock_task), up to the \
-         last switch of each CPU.",
+        "Time that interrupts took from the CPUs, as accounted by the scheduler (rq->clock_task), \
+         up to the last context switch on each CPU.",
         SelfSource::NodeInterrupt,
-        "the kernel does not measure it (CONFIG_IRQ_TIME_ACCOUNTING)",
+        "the kernel does not measure it (no CONFIG_IRQ_TIME_ACCOUNTING)",
     ),
     own(
         "node_cpu_steal_seconds",
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "Time that the host took from the CPUs (steal), as the scheduler accounts it, up to the last \
-         switch of each CPU.",
+        "Steal time, as accounted by the scheduler, up to the last context switch on each CPU.",
         SelfSource::NodeSteal,
         "the kernel counts it as CPU time of the running task (no CONFIG_PARAVIRT_TIME_ACCOUNTING)",
     ),
@@ -175,17 +176,17 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "Time that the host took from the CPUs (steal), up to the last switch of each CPU. This kernel counts \
-         it as CPU time of the running task or as idle time, which both include it.",
+        "Steal time up to the last context switch on each CPU, on kernels that do not account it \
+         separately. It is included in the CPU time of the running task or in the idle time.",
         SelfSource::NodeStealIncluded,
-        "the kernel separates it (node_cpu_steal_seconds) or does not measure it",
+        "the kernel accounts it separately (node_cpu_steal_seconds), or does not measure it",
     ),
     own(
         "node_cpus",
         Kind::Gauge,
         Unit::None,
         &[],
-        "CPUs online.",
+        "Number of online CPUs.",
         SelfSource::NodeCpus,
         ALWAYS,
     ),
@@ -194,7 +195,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["version"],
-        "Version of the agent; always 1.",
+        "Version of the agent, as a label. The value is always 1.",
         SelfSource::BuildInfo,
         ALWAYS,
     ),
@@ -203,7 +204,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "User and system time of the agent's process.",
+        "User and system CPU time of the agent's process.",
         SelfSource::AgentCpu,
         ALWAYS,
     ),
@@ -221,16 +222,16 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::Seconds,
         &[],
-        "Age of the figures in this answer.",
+        "Age of the values in this response.",
         SelfSource::TickAge,
-        "the answer is from a recording, served (noctule run --from) or exported",
+        "the values come from a recording (noctule run --from, or an export)",
     ),
     own(
         "self_tick_duration_seconds",
         Kind::Gauge,
         Unit::Seconds,
         &[],
-        "Time needed to collect the last batch.",
+        "Time spent collecting the last batch.",
         SelfSource::TickDuration,
         ALWAYS,
     ),
@@ -239,7 +240,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Seconds,
         &["program"],
-        "Run time of the program within the windows of self_bpf_window_seconds.",
+        "Run time of the BPF program during the measurement windows (self_bpf_window_seconds).",
         SelfSource::ProgramTime,
         NO_STATS,
     ),
@@ -248,7 +249,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::None,
         &["program"],
-        "Runs of the program within the windows of self_bpf_window_seconds.",
+        "Runs of the BPF program during the measurement windows (self_bpf_window_seconds).",
         SelfSource::ProgramRuns,
         NO_STATS,
     ),
@@ -266,7 +267,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::Seconds,
         &[],
-        "Time in which the kernel measured the programs; outside these windows measuring costs nothing.",
+        "Time during which the kernel measured the BPF programs. Outside these windows, \
+         measurement costs nothing.",
         SelfSource::ProgramWindow,
         NO_STATS,
     ),
@@ -275,7 +277,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["map"],
-        "Entries in use.",
+        "Number of map entries in use.",
         SelfSource::MapEntries,
         ALWAYS,
     ),
@@ -284,7 +286,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["map"],
-        "Entries that fit.",
+        "Maximum number of map entries.",
         SelfSource::MapCapacity,
         ALWAYS,
     ),
@@ -302,7 +304,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["level"],
-        "Rows of the level that share its overflow row because the series limit is reached.",
+        "Number of rows at this level that share the overflow row because the series limit is \
+         reached.",
         SelfSource::OverflowSubjects,
         ALWAYS,
     ),
@@ -311,7 +314,8 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &[],
-        "Victim and culprit pairs without their own series because the limit is reached.",
+        "Number of pairs of victim and culprit without their own series because the limit is \
+         reached.",
         SelfSource::OverflowPairs,
         NO_WAITS,
     ),
@@ -320,7 +324,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &[],
-        "Destinations of connections without their own series because the limit is reached.",
+        "Number of connection destinations without their own series because the limit is reached.",
         SelfSource::OverflowDestinations,
         NO_TCP,
     ),
@@ -329,9 +333,10 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["limit"],
-        "Groups that get no more rows in a full table for now, because other groups found no room: \
-         `limit=\"events.destinations\"`, the rows for destinations on the kernel side. Their further destinations \
-         are counted as `_other`; a warning in the log names each group.",
+        "Number of groups that currently get no more rows in a full table, because other groups \
+         found no room in it. `limit=\"events.destinations\"` is the table of destinations in the \
+         kernel; further destinations of these groups are counted as `_other`. A warning in the \
+         log names each group.",
         SelfSource::BoundedGroups,
         "TCP events are switched off, the kernel lacks a hook for them, or a recording is served",
     ),
@@ -340,9 +345,10 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::None,
         &["reason"],
-        "Requests and connections that the agent's server refused: `no_credentials`, `credentials` (wrong \
-         name or password), `busy` (too many passwords wait to be checked), `host` (another name in \
-         Host), `crowded` (closed for a newer connection), `plain_http`, `client_certificate`, `tls`.",
+        "Requests and connections refused by the agent's HTTP server: `no_credentials`, \
+         `credentials` (wrong name or password), `busy` (too many password checks pending), `host` \
+         (name in the Host header not allowed), `crowded` (closed to admit a newer connection), \
+         `plain_http`, `client_certificate`, `tls`.",
         SelfSource::WebRefused,
         "nothing is served",
     ),
@@ -351,18 +357,19 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &[],
-        "1 if the current web configuration files are in effect; 0 if they are invalid, so that an older \
-         configuration is still in effect.",
+        "1 if the current web configuration files are in effect; 0 if they are invalid and an \
+         older configuration is still in effect.",
         SelfSource::WebConfigValid,
-        "there is no web configuration",
+        "no web configuration file is used",
     ),
     own(
         "self_scrapes_untracked",
         Kind::Counter,
         Unit::None,
         &[],
-        "Scrapes that got new series with their value instead of 0 first, because the agent remembers as many \
-         other scrapers as it can (256). Rates at that scraper lack what these series had.",
+        "Scrapes in which new series started at their current value instead of 0, because the \
+         agent already tracks the maximum number of scrapers (256). Rates computed from such \
+         scrapes miss the first value of these series.",
         SelfSource::UntrackedScrapes,
         "a recording is served",
     ),
@@ -371,7 +378,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::None,
         &["signal"],
-        "Metric points and log records that the OpenTelemetry receiver accepted.",
+        "Metric points and log records accepted by the OpenTelemetry receiver.",
         SelfSource::Sent,
         NO_RECEIVER,
     ),
@@ -390,7 +397,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Counter,
         Unit::None,
         &["signal"],
-        "Requests that were retried.",
+        "Retried requests.",
         SelfSource::SendingRetries,
         NO_RECEIVER,
     ),
@@ -408,7 +415,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::Bytes,
         &["signal"],
-        "Encoded bytes of the items in the queue.",
+        "Encoded size of the items in the queue.",
         SelfSource::SendingBytes,
         NO_RECEIVER,
     ),
@@ -417,7 +424,7 @@ pub const SELF_METRICS: &[Metric<SelfSource>] = &[
         Kind::Gauge,
         Unit::None,
         &["name", "state", "reason"],
-        "Status of each feature; always 1.",
+        "Status of each feature, as labels. The value is always 1.",
         SelfSource::Feature,
         ALWAYS,
     ),
