@@ -214,14 +214,14 @@ const fn not(
     }
 }
 
-const NO_GPU: &str = "no accelerator meter reports use per process";
+const NO_GPU: &str = "accelerator meters do not report usage per process";
 const NO_IDLE: &str =
-    "its idle part and its users are unknown: see `noctule_node_energy_joules_total`";
-const NO_OTHER: &str = "in 0.7 it is platform minus package and memory, idle and active; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
-const NO_ROWS: &str = "its users are unknown";
-const NO_VM: &str = "a virtual machine is the process of its hypervisor; one of libvirt is a container with the runtime `libvirt`";
+    "the idle energy and the users of this zone are unknown: see `noctule_node_energy_joules_total`";
+const NO_OTHER: &str = "in 0.7 it is the platform minus packages and memory, for idle and active energy; `noctule_node_energy_joules_total{kind=\"other\"}` is the part outside all inner zones";
+const NO_ROWS: &str = "the users of this zone are unknown";
+const NO_VM: &str = "a virtual machine is reported as its hypervisor process; under libvirt, as a container with the runtime `libvirt`";
 const NO_SELF: &str = "it describes Kepler itself: see `noctule_self_build_info`";
-const NO_FACTS: &str = "it describes the hardware: the node exporter has it";
+const NO_FACTS: &str = "it describes the hardware: use node_exporter";
 const NO_REDFISH: &str = "management controllers are not queried over the network";
 
 const RECEIVED: Counter = Counter::Softirq(3);
@@ -232,12 +232,12 @@ const BLOCK: Counter = Counter::Softirq(4);
 #[rustfmt::skip]
 pub const KEPLER_METRICS: &[KeplerMetric] = &[
     given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy counted by the zone's meter."),
-    given(V011, Node, "kepler_node_cpu_active_joules", Joules(Active), "Energy that is not idle."),
-    given(V011, Node, "kepler_node_cpu_idle_joules", Joules(Idle), "Energy that the zone takes without load."),
+    given(V011, Node, "kepler_node_cpu_active_joules", Joules(Active), "Active (non-idle) energy."),
+    given(V011, Node, "kepler_node_cpu_idle_joules", Joules(Idle), "Idle energy: what the zone consumes without load."),
     given(V011, Node, "kepler_node_cpu_watts", Watts(Total), "Power in the last tick."),
-    given(V011, Node, "kepler_node_cpu_active_watts", Watts(Active), "Power that is not idle, in the last tick."),
+    given(V011, Node, "kepler_node_cpu_active_watts", Watts(Active), "Active (non-idle) power in the last tick."),
     given(V011, Node, "kepler_node_cpu_idle_watts", Watts(Idle), "Idle power in the last tick."),
-    given(V011, Node, "kepler_node_cpu_usage_ratio", UsageRatio, "Share of the CPU time that was not idle, in the last tick."),
+    given(V011, Node, "kepler_node_cpu_usage_ratio", UsageRatio, "Non-idle share of CPU time in the last tick."),
     given(V011, Process, "kepler_process_cpu_joules", Joules(Active), "Active energy of the process."),
     given(V011, Process, "kepler_process_cpu_watts", Watts(Active), "Active power of the process in the last tick."),
     given(V011, Process, "kepler_process_cpu_seconds", Seconds(Counter::CpuTime), "CPU time of the process."),
@@ -265,39 +265,39 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     not(V011, "kepler_build_info", Kind::Gauge, NO_SELF),
     given(V07, Node, "kepler_node_package_joules", JoulesOf(ZoneKind::Package), "Energy of the packages."),
     given(V07, Node, "kepler_node_core_joules", JoulesOf(ZoneKind::Core), "Energy of the cores."),
-    given(V07, Node, "kepler_node_dram_joules", JoulesOf(ZoneKind::Dram), "Energy of memory."),
-    given(V07, Node, "kepler_node_platform_joules", JoulesOf(ZoneKind::Platform), "Energy of the machine."),
+    given(V07, Node, "kepler_node_dram_joules", JoulesOf(ZoneKind::Dram), "Energy of the memory."),
+    given(V07, Node, "kepler_node_platform_joules", JoulesOf(ZoneKind::Platform), "Energy of the whole machine."),
     not(V07, "kepler_node_uncore_joules", Kind::Counter, NO_IDLE),
     not(V07, "kepler_node_gpu_joules", Kind::Counter, NO_IDLE),
     not(V07, "kepler_node_other_joules", Kind::Counter, NO_OTHER),
     not(V07, "kepler_node_info", Kind::Counter, NO_FACTS),
     not(V07, "kepler_exporter_build_info", Kind::Gauge, NO_SELF),
-    given(V07, Container, "kepler_container_joules", AllJoules, "Active energy of packages and memory together."),
-    given(V07, Container, "kepler_container_package_joules", JoulesOf(ZoneKind::Package), "Active energy of packages."),
-    given(V07, Container, "kepler_container_core_joules", JoulesOf(ZoneKind::Core), "Active energy of cores."),
-    given(V07, Container, "kepler_container_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of memory."),
-    given(V07, Container, "kepler_container_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the machine."),
+    given(V07, Container, "kepler_container_joules", AllJoules, "Active energy of the packages and the memory together."),
+    given(V07, Container, "kepler_container_package_joules", JoulesOf(ZoneKind::Package), "Active energy of the packages."),
+    given(V07, Container, "kepler_container_core_joules", JoulesOf(ZoneKind::Core), "Active energy of the cores."),
+    given(V07, Container, "kepler_container_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of the memory."),
+    given(V07, Container, "kepler_container_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the whole machine."),
     given(V07, Container, "kepler_container_cpu_cycles", Count(Counter::Cycles), "CPU cycles."),
     given(V07, Container, "kepler_container_cpu_ref_cycles", Count(Counter::ReferenceCycles), "Cycles at the nominal frequency."),
     given(V07, Container, "kepler_container_cpu_instructions", Count(Counter::Instructions), "Retired instructions."),
     given(V07, Container, "kepler_container_cache_miss", Count(Counter::CacheMisses), "Last-level cache misses."),
     given(V07, Container, "kepler_container_bpf_cpu_time_ms", Milliseconds(Counter::CpuTime), "CPU time in milliseconds."),
-    given(V07, Container, "kepler_container_bpf_net_tx_irq", Count(SENT), "Softirqs that send packets."),
-    given(V07, Container, "kepler_container_bpf_net_rx_irq", Count(RECEIVED), "Softirqs that receive packets."),
-    given(V07, Container, "kepler_container_bpf_block_irq", Count(BLOCK), "Softirqs of block devices."),
-    given(V07, Process, "kepler_process_joules", AllJoules, "Active energy of packages and memory together."),
-    given(V07, Process, "kepler_process_package_joules", JoulesOf(ZoneKind::Package), "Active energy of packages."),
-    given(V07, Process, "kepler_process_core_joules", JoulesOf(ZoneKind::Core), "Active energy of cores."),
-    given(V07, Process, "kepler_process_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of memory."),
-    given(V07, Process, "kepler_process_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the machine."),
+    given(V07, Container, "kepler_container_bpf_net_tx_irq", Count(SENT), "Network transmit softirqs."),
+    given(V07, Container, "kepler_container_bpf_net_rx_irq", Count(RECEIVED), "Network receive softirqs."),
+    given(V07, Container, "kepler_container_bpf_block_irq", Count(BLOCK), "Block device softirqs."),
+    given(V07, Process, "kepler_process_joules", AllJoules, "Active energy of the packages and the memory together."),
+    given(V07, Process, "kepler_process_package_joules", JoulesOf(ZoneKind::Package), "Active energy of the packages."),
+    given(V07, Process, "kepler_process_core_joules", JoulesOf(ZoneKind::Core), "Active energy of the cores."),
+    given(V07, Process, "kepler_process_dram_joules", JoulesOf(ZoneKind::Dram), "Active energy of the memory."),
+    given(V07, Process, "kepler_process_platform_joules", JoulesOf(ZoneKind::Platform), "Active energy of the whole machine."),
     given(V07, Process, "kepler_process_cpu_cycles", Count(Counter::Cycles), "CPU cycles."),
     given(V07, Process, "kepler_process_cpu_ref_cycles", Count(Counter::ReferenceCycles), "Cycles at the nominal frequency."),
     given(V07, Process, "kepler_process_cpu_instructions", Count(Counter::Instructions), "Retired instructions."),
     given(V07, Process, "kepler_process_cache_miss", Count(Counter::CacheMisses), "Last-level cache misses."),
     given(V07, Process, "kepler_process_bpf_cpu_time_ms", Milliseconds(Counter::CpuTime), "CPU time in milliseconds."),
-    given(V07, Process, "kepler_process_bpf_net_tx_irq", Count(SENT), "Softirqs that send packets."),
-    given(V07, Process, "kepler_process_bpf_net_rx_irq", Count(RECEIVED), "Softirqs that receive packets."),
-    given(V07, Process, "kepler_process_bpf_block_irq", Count(BLOCK), "Softirqs of block devices."),
+    given(V07, Process, "kepler_process_bpf_net_tx_irq", Count(SENT), "Network transmit softirqs."),
+    given(V07, Process, "kepler_process_bpf_net_rx_irq", Count(RECEIVED), "Network receive softirqs."),
+    given(V07, Process, "kepler_process_bpf_block_irq", Count(BLOCK), "Block device softirqs."),
     not(V07, "kepler_container_uncore_joules", Kind::Counter, NO_ROWS),
     not(V07, "kepler_container_gpu_joules", Kind::Counter, NO_GPU),
     not(V07, "kepler_container_other_joules", Kind::Counter, NO_ROWS),
@@ -305,7 +305,7 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     not(V07, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
     not(V07, "kepler_process_other_joules", Kind::Counter, NO_ROWS),
     not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "0.7 divides it by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
-    not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "as for containers: see `noctule_process_page_cache_accesses_total`"),
+    not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "same as for containers: see `noctule_process_page_cache_accesses_total`"),
     not(V07, "kepler_container_gpu_compute_util", Kind::Counter, NO_GPU),
     not(V07, "kepler_container_gpu_mem_util", Kind::Counter, NO_GPU),
     not(V07, "kepler_process_gpu_compute_util", Kind::Counter, NO_GPU),
