@@ -105,13 +105,13 @@ const NO_MEMORY: &str = "memory is not measured";
 const NO_DISK: &str = "disks and file systems are not measured";
 const NO_INTERFACES: &str =
     "interfaces are not measured: see `noctule_container_tcp_bytes_total` for TCP";
-const NO_SPLIT: &str = "the sums of the scheduler are not split into user and system time";
+const NO_SPLIT: &str = "the scheduler's CPU time is not split into user and system time";
 const NO_SPEC: &str = "limits and other settings are not exported: `noctule why` shows them";
 const NO_PRESSURE: &str =
     "PSI is not exported: `noctule why` shows it; see `noctule_container_sched_wait_seconds_total`";
 const NO_PROTOCOLS: &str = "the contents of connections are not read";
 const NO_RUNTIMES: &str = "language runtimes are not inspected";
-const NO_FACTS: &str = "it describes the machine: the node exporter has it";
+const NO_FACTS: &str = "it describes the machine: use node_exporter";
 const NO_LOGS: &str = "logs are not read";
 const NO_GPU: &str = "accelerators are not measured";
 
@@ -119,16 +119,16 @@ const NO_GPU: &str = "accelerators are not measured";
 #[rustfmt::skip]
 pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
-    given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container were throttled by its CPU quota. cAdvisor counts throttled run queues instead, which is less if several threads wait on one CPU."),
-    given(Cadvisor, "container_cpu_cfs_periods_total", Periods, "Periods of the CPU quota in which the container ran; only if it has one."),
-    given(Cadvisor, "container_cpu_cfs_throttled_periods_total", ThrottledPeriods, "Periods in which the CPU quota ran out."),
-    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "Time on a CPU, including ended threads."),
-    given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including ended threads."),
+    given(Cadvisor, "container_cpu_cfs_throttled_seconds_total", Seconds(THROTTLED), "Time that threads of the container were throttled by its CPU quota. cAdvisor counts the time of throttled run queues instead, which is less if several threads wait on one CPU."),
+    given(Cadvisor, "container_cpu_cfs_periods_total", Periods, "CPU quota periods in which the container ran; only for containers with a quota."),
+    given(Cadvisor, "container_cpu_cfs_throttled_periods_total", ThrottledPeriods, "CPU quota periods in which the quota ran out."),
+    given(Cadvisor, "container_cpu_schedstat_run_seconds_total", Seconds(CPU), "CPU time, including that of threads that have exited."),
+    given(Cadvisor, "container_cpu_schedstat_runqueue_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
     given(Cadvisor, "container_oom_events_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer."),
-    given(Cadvisor, "machine_cpu_cores", Cpus, "CPUs online."),
+    given(Cadvisor, "machine_cpu_cores", Cpus, "Number of online CPUs."),
     not(Cadvisor, "container_cpu_user_seconds_total", NO_SPLIT),
     not(Cadvisor, "container_cpu_system_seconds_total", NO_SPLIT),
-    not(Cadvisor, "container_cpu_schedstat_run_periods_total", "slices are not counted: see `noctule_container_sched_switches_total`"),
+    not(Cadvisor, "container_cpu_schedstat_run_periods_total", "time slices are not counted: see `noctule_container_sched_switches_total`"),
     not(Cadvisor, "container_cpu_load_average_10s", "no load average is kept: see `noctule_container_sched_wait_seconds_total`"),
     not(Cadvisor, "container_spec_*", NO_SPEC),
     not(Cadvisor, "container_memory_*", NO_MEMORY),
@@ -140,11 +140,11 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "container_threads", "threads are not counted"),
     not(Cadvisor, "container_threads_max", NO_SPEC),
     not(Cadvisor, "container_ulimits_soft", NO_SPEC),
-    not(Cadvisor, "container_file_descriptors", "descriptors are not counted"),
+    not(Cadvisor, "container_file_descriptors", "file descriptors are not counted"),
     not(Cadvisor, "container_sockets", "sockets are not counted: see `noctule_container_tcp_connections`"),
     not(Cadvisor, "container_tasks_state", "a state changes too often for a gauge: see `noctule_container_sched_wait_seconds_total`"),
-    not(Cadvisor, "container_start_time_seconds", "the start of a container is not known"),
-    not(Cadvisor, "container_last_seen", "a series exists while its container does"),
+    not(Cadvisor, "container_start_time_seconds", "the start time of a container is not known"),
+    not(Cadvisor, "container_last_seen", "a series exists only as long as its container"),
     not(Cadvisor, "container_hugetlb_*", NO_MEMORY),
     not(Cadvisor, "container_accelerator_*", NO_GPU),
     not(Cadvisor, "machine_memory_bytes", NO_FACTS),
@@ -153,18 +153,18 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Cadvisor, "machine_nvm_*", NO_FACTS),
     not(Cadvisor, "cadvisor_version_info", "it describes cAdvisor itself: see `noctule_self_build_info`"),
     given(Coroot, "container_resources_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),
-    given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including ended threads."),
-    given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads were throttled by the CPU quota. Coroot counts throttled run queues instead."),
-    given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer. The series starts at 0, so that the first kill is an increase."),
+    given(Coroot, "container_resources_cpu_delay_seconds_total", Seconds(WAITS), "Time that threads were runnable but not running, including threads that have exited."),
+    given(Coroot, "container_resources_cpu_throttled_seconds_total", Seconds(THROTTLED), "Time that threads were throttled by the CPU quota. Coroot counts the time of throttled run queues instead."),
+    given(Coroot, "container_oom_kills_total", Events(EventCounter::OomKills), "Processes killed by the OOM killer. The series starts at 0, so the first kill shows as an increase."),
     given(Coroot, "container_net_tcp_successful_connects_total", Destination(DestinationCounter::Connects), "Connections established."),
-    given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Connections that failed, including those that the program gave up."),
-    given(Coroot, "container_net_tcp_connection_time_seconds_total", Destination(DestinationCounter::ConnectNs), "Time from the call to the end of the handshake."),
+    given(Coroot, "container_net_tcp_failed_connects_total", Destination(DestinationCounter::Failures), "Failed connection attempts, including those abandoned by the program."),
+    given(Coroot, "container_net_tcp_connection_time_seconds_total", Destination(DestinationCounter::ConnectNs), "Time from the connect call to the end of the handshake."),
     given(Coroot, "container_net_tcp_retransmits_total", Destination(DestinationCounter::Retransmits), "Retransmitted segments, including those of handshakes."),
     given(Coroot, "container_net_tcp_bytes_sent_total", Destination(DestinationCounter::BytesSent), "Payload bytes acknowledged by the peer, whichever call sent them."),
     given(Coroot, "container_net_tcp_bytes_received_total", Destination(DestinationCounter::BytesReceived), "Payload bytes received, whichever call read them."),
-    given(Coroot, "node_resources_cpu_logical_cores", Cpus, "CPUs online."),
+    given(Coroot, "node_resources_cpu_logical_cores", Cpus, "Number of online CPUs."),
     given(Coroot, "node_agent_info", Version, "Version of noctule; always 1."),
-    not(Coroot, "container_info", "images are a label of cAdvisor's names: `--names cadvisor`"),
+    not(Coroot, "container_info", "images are a label of the cAdvisor names: `--names cadvisor`"),
     not(Coroot, "container_application_type", NO_PROTOCOLS),
     not(Coroot, "container_restarts_total", "a restarted container is a new one: see `noctule_container_process_starts_total`"),
     not(Coroot, "container_resources_cpu_limit_cores", NO_SPEC),
@@ -173,9 +173,9 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Coroot, "container_resources_disk_*", NO_DISK),
     not(Coroot, "container_resources_io_pressure_waiting_seconds_total", NO_PRESSURE),
     not(Coroot, "container_resources_gpu_*", NO_GPU),
-    not(Coroot, "container_net_tcp_listen_info", "addresses of listeners are in events: `noctule events --kind tcp`"),
+    not(Coroot, "container_net_tcp_listen_info", "listening addresses are in events: `noctule events --kind tcp`"),
     not(Coroot, "container_net_tcp_active_connections", "open connections are not counted by destination: see `noctule_container_tcp_connections`"),
-    not(Coroot, "container_net_latency_seconds", "nothing is sent over the network: see `noctule_container_tcp_connect_seconds`"),
+    not(Coroot, "container_net_latency_seconds", "noctule sends no probes: see `noctule_container_tcp_connect_seconds`"),
     not(Coroot, "container_log_messages_total", NO_LOGS),
     not(Coroot, "container_*_requests_total", NO_PROTOCOLS),
     not(Coroot, "container_*_queries_total", NO_PROTOCOLS),
@@ -190,7 +190,7 @@ pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     not(Coroot, "node_info", NO_FACTS),
     not(Coroot, "node_cloud_info", NO_FACTS),
     not(Coroot, "node_uptime_seconds", NO_FACTS),
-    not(Coroot, "node_resources_cpu_usage_seconds_total", "time is not split by mode: see `noctule_node_cpu_seconds_total` and `noctule_node_cpu_idle_seconds_total`"),
+    not(Coroot, "node_resources_cpu_usage_seconds_total", "CPU time is not split by mode: see `noctule_node_cpu_seconds_total` and `noctule_node_cpu_idle_seconds_total`"),
     not(Coroot, "node_resources_memory_*", NO_FACTS),
     not(Coroot, "node_resources_disk_*", NO_FACTS),
     not(Coroot, "node_resources_gpu_*", NO_GPU),
