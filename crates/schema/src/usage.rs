@@ -119,20 +119,21 @@ pub const USAGE: &[UsageField] = &[
     counter!(CacheMisses, "cpu.cache_misses", Integer count, "cache_misses", "cache misses",
         "last-level cache misses"),
     counter!(SiblingBusy, "cpu.sibling_busy_seconds", Number seconds, "sibling_busy_ns", "sibling busy",
-        "time on a CPU while the other hardware thread of its core (SMT) ran something, too"),
+        "time on a CPU while the other hardware thread of its core (SMT) was also busy"),
     PACKAGES,
     FREQUENCY,
     counter!(PageReads, "page_cache.reads", Integer count, "page_cache_reads", "page reads",
         "pages read through the page cache"),
     counter!(PageWrites, "page_cache.writes", Integer count, "page_cache_writes", "page writes",
-        "pages of the page cache made dirty"),
+        "page-cache pages dirtied"),
     SOFTIRQS,
     counter!(SwitchesVoluntary, "switches.voluntary", Integer count, "switches_voluntary", "voluntary sw.",
-        "times that its threads left a CPU of their own will"),
+        "voluntary context switches"),
     counter!(SwitchesPreempted, "switches.preempted", Integer count, "switches_preempted", "preempted",
-        "times that they were made to leave for another thread; without waits, for a quota as well"),
+        "context switches because of preemption by another thread; if waits are not measured, also \
+         because of a CPU quota"),
     counter!(SwitchesThrottled, "switches.throttled", Integer count, "switches_throttled", "throttled",
-        "times that they were made to leave because a quota had run out"),
+        "context switches because a CPU quota had run out"),
     WAIT,
     BLOCKED,
 ];
@@ -141,7 +142,8 @@ const PACKAGES: UsageField = UsageField {
     field: Field {
         key: "cpu.seconds_by_package",
         value_type: Type::Numbers,
-        help: "time on a CPU by package (socket), by the kernel's number of it; only on a machine with several",
+        help: "time on a CPU by package (socket), with the kernel's package ids as keys; only on \
+               machines with several packages",
         get: |usage| {
             let packages = usage.package_ns.iter();
             let packages = packages.map(|(id, ns)| (id.to_string(), *ns as f64 / 1e9));
@@ -155,7 +157,7 @@ const FREQUENCY: UsageField = UsageField {
     field: Field {
         key: "cpu.frequency_hertz",
         value_type: Type::Number,
-        help: "average frequency while it ran; absent when it did not run",
+        help: "average CPU frequency while running; absent if nothing ran",
         get: |usage| {
             let counters = &usage.counters;
             let hertz = counters.frequency_hertz(usage.measured, usage.nominal_hertz);
@@ -169,8 +171,8 @@ const SOFTIRQS: UsageField = UsageField {
     field: Field {
         key: "softirqs",
         value_type: Type::Counts,
-        help: "count by vector: `hi`, `timer`, `net_tx`, `net_rx`, `block`, `irq_poll`, `tasklet`, `sched`, `hrtimer`, \
-               `rcu`",
+        help: "number of softirqs by vector: `hi`, `timer`, `net_tx`, `net_rx`, `block`, \
+               `irq_poll`, `tasklet`, `sched`, `hrtimer`, `rcu`",
         get: |usage| {
             let vectors = (0..).zip(SOFTIRQ_VECTORS);
             let count = |(vector, name)| {
@@ -188,7 +190,8 @@ const WAIT: UsageField = UsageField {
     field: Field {
         key: "wait.seconds",
         value_type: Type::Number,
-        help: "time that its threads waited for a CPU, including the elapsed part of waits that have not ended",
+        help: "run-queue latency: time that threads were runnable but not running, including \
+               the elapsed part of waits that have not ended",
         // The time of a cause that is not measured is counted under another cause.
         get: |usage| {
             let causes = Cause::ALL.into_iter().map(Counter::Wait);
@@ -203,9 +206,9 @@ const BLOCKED: UsageField = UsageField {
     field: Field {
         key: "blocked.seconds",
         value_type: Type::Numbers,
-        help: "seconds in which its threads were blocked, by class ([blocked.md](blocked.md)): `poll`, `timer`, `pipe`, \
-               `unix`, `lock`, `loopback`, `network`, `disk`, `filesystem`, `memory`, `writeback`, `child`, `stopped`, \
-               `other`",
+        help: "time that threads were blocked, in seconds, by class ([blocked.md](blocked.md)): \
+               `poll`, `timer`, `pipe`, `unix`, `lock`, `loopback`, `network`, `disk`, \
+               `filesystem`, `memory`, `writeback`, `child`, `stopped`, `other`",
         get: |usage| {
             let class = |class: BlockClass| {
                 let ns = usage.counters[Counter::Blocked(class)];
