@@ -79,22 +79,23 @@ pub const KINDS: &[EventKind] = &[
 
 const GAP: EventKind = EventKind {
     name: "gap",
-    help: "Events are missing here. The events that follow are complete again.",
+    help: "Events are missing at this point. The events after it are complete again.",
     fields: &[&[
         EventField {
             key: "gap.since_unix_nano",
             value_type: Type::Integer,
-            help: "In the file of `run --events`: nothing watched from this time to the time of the gap. The number of \
-                   missing events is unknown, and `lost` is absent.",
+            help: "In the file of `run --events`: no agent was running from this time to the time \
+                   of the gap. The number of missing events is unknown, and `lost` is absent.",
             get: get!(Gap { since_unix_ns } => since_unix_ns.map(Value::from)),
         },
         EventField {
             key: "lost",
             value_type: Type::Counts,
-            help: "Number of lost events by `event.name`. For `udp.flow`, packets of flows that found no room. \
-                   `skipped` counts how often the kernel did not run a program because the same program was already \
-                   running on that CPU, and nothing else saw the event. It is an upper bound. Beginnings and ends of \
-                   connections that were skipped are reported later, without their times.",
+            help: "Number of lost events by `event.name`. For `udp.flow`, the number of packets in \
+                   flows for which there was no room. `skipped` counts how often the kernel did \
+                   not run a BPF program because the same program was already running on that CPU, \
+                   and no other program saw the event. This is an upper bound. If the start or end \
+                   of a connection was skipped, it is reported later, without its time.",
             get: get!(Gap { lost, since_unix_ns } => {
                 let known = since_unix_ns.is_none() || !lost.is_empty();
                 known.then(|| Value::Counts(lost.clone()))

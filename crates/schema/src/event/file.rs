@@ -8,22 +8,23 @@ use crate::{Type, Value, names};
 
 pub(super) const OPEN: EventKind = EventKind {
     name: "file.open",
-    help: "A file was opened, or could not be opened. Reported only with `--kind file`, as all `file.` events. An open by a \
-           handle (open_by_handle_at) is not seen.",
+    help: "A file was opened, or opening it failed. Like all `file.` events, it is reported only \
+           with `--kind file`. Opens by handle (open_by_handle_at) are not seen.",
     fields: &[PATH, FLAGS, ERROR],
 };
 
 pub(super) const DELETE: EventKind = EventKind {
     name: "file.delete",
-    help: "The name of a file or directory was removed, or could not be. Like every change, it is not reported if it fails \
-           before the kernel asks the file system: the name does not exist, the file system is mounted read-only, or \
-           AppArmor, Landlock or Tomoyo denies it by its path.",
+    help: "The name of a file or directory was removed, or removing it failed. As for every \
+           change, a failure is not reported if it occurs before the kernel calls the file system: \
+           the name does not exist, the file system is mounted read-only, or AppArmor, Landlock or \
+           Tomoyo denies access by path.",
     fields: &[
         PATH,
         &[EventField {
             key: "file.directory",
             value_type: Type::Mark,
-            help: "It is a directory.",
+            help: "The path is a directory.",
             get: |what| match change(what)? {
                 FileChange::Delete { directory } => Value::mark(*directory),
                 _ => None,
@@ -35,14 +36,15 @@ pub(super) const DELETE: EventKind = EventKind {
 
 pub(super) const RENAME: EventKind = EventKind {
     name: "file.rename",
-    help: "A file got another name. A file that had that name before is gone. `file.path` is the old name.",
+    help: "A file was renamed. If a file with the new name existed, it was replaced, unless \
+           `file.exchanged` is set. `file.path` is the old name.",
     fields: &[
         PATH,
         NEW_PATH,
         &[EventField {
             key: "file.exchanged",
             value_type: Type::Mark,
-            help: "The file of the new name got the old one (`RENAME_EXCHANGE`).",
+            help: "The two files exchanged their names (`RENAME_EXCHANGE`).",
             get: |what| match change(what)? {
                 FileChange::Rename { exchanged, .. } => Value::mark(*exchanged),
                 _ => None,
@@ -54,15 +56,15 @@ pub(super) const RENAME: EventKind = EventKind {
 
 pub(super) const LINK: EventKind = EventKind {
     name: "file.link",
-    help: "A file got one more name (a hard link, whose `file.path` is the file), or a symbolic link was made (whose \
-           `file.path` is the link).",
+    help: "A hard link or a symbolic link was created. For a hard link, `file.path` is the \
+           existing file; for a symbolic link, it is the link.",
     fields: &[
         PATH,
         NEW_PATH,
         &[EventField {
             key: "file.symbolic_link.target_path",
             value_type: Type::Text,
-            help: "Content of a symbolic link, not resolved.",
+            help: "Target of the symbolic link, as stored in the link (not resolved).",
             get: |what| match change(what)? {
                 FileChange::SymbolicLink { target } => Some(Value::Bytes(&target.bytes)),
                 _ => None,
@@ -80,7 +82,7 @@ pub(super) const CHMOD: EventKind = EventKind {
         &[EventField {
             key: "file.mode",
             value_type: Type::Text,
-            help: "Permissions in octal, as chmod(1) takes them: `4750`.",
+            help: "Permissions in octal, as accepted by chmod(1), for example `4750`.",
             get: |what| match change(what)? {
                 FileChange::Chmod { mode } => Some(Value::text(names::octal(*mode))),
                 _ => None,
@@ -123,26 +125,28 @@ const PATH: &[EventField] = &[
     EventField {
         key: "file.path",
         value_type: Type::Text,
-        help: "Full path of the file. If it could not be opened, the path as it was requested.",
+        help: "Full path of the file. If it could not be opened, the path as requested.",
         get: |what| Some(Value::Bytes(&path(what)?.bytes)),
     },
     EventField {
         key: "file.path.truncated",
         value_type: Type::Mark,
-        help: "The path was too long; its end is kept.",
+        help: "The path was too long; only its end is kept.",
         get: |what| Value::mark(path(what)?.truncated),
     },
     EventField {
         key: "file.deleted",
         value_type: Type::Mark,
-        help: "The file was in no directory any more, and the path is its last one; or it was in none yet.",
+        help: "The file had been removed from its directory, and the path is its last one; or it \
+               was not in a directory yet.",
         get: |what| Value::mark(path(what)?.deleted),
     },
     EventField {
         key: "file.unreachable",
         value_type: Type::Mark,
-        help: "The file is not below the root of the process: outside of its chroot, in a detached mount, or in no mount, as \
-               a memfd. The path begins at the highest directory that was found.",
+        help: "The file is not below the root directory of the process: it is outside its chroot, \
+               in a detached mount, or in no mount (such as a memfd). The path starts at the \
+               highest directory that was found.",
         get: |what| Value::mark(path(what)?.unreachable),
     },
 ];
@@ -151,19 +155,19 @@ const NEW_PATH: &[EventField] = &[
     EventField {
         key: "file.new_path",
         value_type: Type::Text,
-        help: "The new name.",
+        help: "The new path.",
         get: |what| Some(Value::Bytes(&new_path(what)?.bytes)),
     },
     EventField {
         key: "file.new_path.truncated",
         value_type: Type::Mark,
-        help: "The new path was too long; its end is kept.",
+        help: "The new path was too long; only its end is kept.",
         get: |what| Value::mark(new_path(what)?.truncated),
     },
     EventField {
         key: "file.new_path.unreachable",
         value_type: Type::Mark,
-        help: "As `file.unreachable`, for the new name.",
+        help: "Like `file.unreachable`, for the new path.",
         get: |what| Value::mark(new_path(what)?.unreachable),
     },
 ];
@@ -171,9 +175,10 @@ const NEW_PATH: &[EventField] = &[
 const FLAGS: &[EventField] = &[EventField {
     key: "file.flags",
     value_type: Type::Texts,
-    help: "Flags as in open(2), the access mode first: `[\"O_WRONLY\", \"O_CREAT\"]`. Bits without a name are one hexadecimal \
-           number. `O_LARGEFILE`, which the kernel adds to every open, is left out. So is `O_NONBLOCK` of an open by io_uring \
-           that did not have to wait, because the kernel tries it that way first.",
+    help: "Flags as in open(2), access mode first: `[\"O_WRONLY\", \"O_CREAT\"]`. Bits without a \
+           name are combined into one hexadecimal number. `O_LARGEFILE`, which the kernel adds to \
+           every open, is left out. So is `O_NONBLOCK` for an io_uring open that did not have to \
+           wait, because io_uring adds this flag to its first attempt.",
     get: get!(FileOpen { flags } => {
         Some(Value::Texts(names::open_flags(*flags).into_iter().map(Value::Text).collect()))
     }),
@@ -183,13 +188,13 @@ const ERROR: &[EventField] = &[
     EventField {
         key: "error.type",
         value_type: Type::Text,
-        help: "Name of the error (`ENOENT`), or its number. Absent on success.",
+        help: "Name of the error, such as `ENOENT`, or its number. Absent on success.",
         get: |what| error(what).map(|errno| Value::text(names::error(errno))),
     },
     EventField {
         key: "error.errno",
         value_type: Type::Integer,
-        help: "Number of the error. Absent on success.",
+        help: "Error number. Absent on success.",
         get: |what| error(what).map(Value::from),
     },
 ];

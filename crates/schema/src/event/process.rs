@@ -17,22 +17,22 @@ pub(super) const START: EventKind = EventKind {
 
 pub(super) const EXEC: EventKind = EventKind {
     name: "process.exec",
-    help: "A process executes another program from now on.",
+    help: "A process started to execute another program.",
     fields: &[EXECUTABLE, ARGUMENTS, USER, PARENT, CONTEXT],
 };
 
 pub(super) const EXEC_FAILED: EventKind = EventKind {
     name: "process.exec_failed",
-    help: "A program could not be executed. Reported only with `--kind process --failures`, or with `exec_failures` \
-           in the configuration. A search through PATH has one event for each directory before the right one. \
-           Failures of 32-bit programs are not seen. If the failure comes after the old program is gone, the kernel \
-           kills the process instead.",
+    help: "A program could not be executed. Reported only with `--kind process --failures`, or \
+           with `exec_failures` in the configuration. A search through PATH causes one event for \
+           each directory before the right one. Failed calls of 32-bit programs are not seen. If \
+           the call fails after the old program is gone, the kernel kills the process instead.",
     fields: &[REQUESTED, USER, PARENT, EXEC_ERROR],
 };
 
 pub(super) const EXIT: EventKind = EventKind {
     name: "process.exit",
-    help: "The last thread of a process ended.",
+    help: "The last thread of a process exited.",
     fields: &[STATUS, PARENT, USE],
 };
 
@@ -100,13 +100,15 @@ const PARENT: &[EventField] = &[
     EventField {
         key: "process.parent_pid",
         value_type: Type::Integer,
-        help: "Process id of the parent, which waits for the process. With CLONE_PARENT it is not the process that forked.",
+        help: "PID of the parent, which waits for the process. With CLONE_PARENT, the parent is \
+               not the process that forked.",
         get: |what| parent_pid(what).map(Value::from),
     },
     EventField {
         key: "process.parent.creation.time_unix_nano",
         value_type: Type::Integer,
-        help: "When the parent started, nanoseconds since 1970. Absent in `existing` and `reconciled` events.",
+        help: "Start time of the parent, in nanoseconds since 1970. Absent in `existing` and \
+               `reconciled` events.",
         get: |what| Some(parent(what)?.start_unix_ns.into()),
     },
     EventField {
@@ -127,20 +129,20 @@ const EXECUTABLE: &[EventField] = &[
     EventField {
         key: "process.executable.path.truncated",
         value_type: Type::Mark,
-        help: "The path was too long; its end is kept.",
+        help: "The path was too long; only its end is kept.",
         get: |what| Value::mark(executable(what)?.truncated),
     },
     EventField {
         key: "process.executable.deleted",
         value_type: Type::Mark,
-        help: "The program was in no directory any more; the path is its last one.",
+        help: "The program file had been removed from its directory; the path is its last one.",
         get: |what| Value::mark(executable(what)?.deleted),
     },
     EventField {
         key: "process.executable.unreachable",
         value_type: Type::Mark,
-        help: "The program is not below the root of the process, for example in memory (memfd), or mounted nowhere, as \
-               the program of runc.",
+        help: "The program file is not below the root directory of the process. For example, it is \
+               in memory (memfd), or in no mount, like that of runc.",
         get: |what| Value::mark(executable(what)?.unreachable),
     },
 ];
@@ -148,8 +150,8 @@ const EXECUTABLE: &[EventField] = &[
 const REQUESTED: &[EventField] = &[EventField {
     key: "process.executable.path",
     value_type: Type::Text,
-    help: "The path as it was requested. A path that begins at a descriptor (execveat) is `/dev/fd/N/...`, as the kernel \
-           names it.",
+    help: "The path as requested. A path relative to a file descriptor (execveat) is shown as \
+           `/dev/fd/N/...`, as in the kernel.",
     get: |what| Some(Value::Bytes(&executable(what)?.bytes)),
 }];
 
@@ -165,7 +167,7 @@ const ARGUMENTS: &[EventField] = &[
     EventField {
         key: "process.command_args.truncated",
         value_type: Type::Flag,
-        help: "Whether there were more arguments, or longer ones.",
+        help: "Whether some arguments were cut off or left out.",
         get: get!(ProcessExec { args_truncated } => Some(Value::Flag(*args_truncated))),
     },
 ];
@@ -173,7 +175,7 @@ const ARGUMENTS: &[EventField] = &[
 const USER: &[EventField] = &[EventField {
     key: "user.id",
     value_type: Type::Integer,
-    help: "Real user id, in the user namespace of the host, as all ids here.",
+    help: "Real user id. Like all ids here, it is in the user namespace of the host.",
     get: |what| user(what).map(Value::from),
 }];
 
@@ -181,7 +183,7 @@ const CONTEXT: &[EventField] = &[
     EventField {
         key: "process.ancestors",
         value_type: Type::Texts,
-        help: "Command names of the parent's parent and of those above it, at most four.",
+        help: "Command names of the grandparent and its ancestors, at most four.",
         get: |what| {
             let names: Vec<Value<'_>> = context(what)?.ancestors.iter().map(name).collect();
             (!names.is_empty()).then_some(Value::Texts(names))
@@ -199,13 +201,15 @@ const CONTEXT: &[EventField] = &[
     EventField {
         key: "process.audit.login_user.id",
         value_type: Type::Integer,
-        help: "User that logged in, of the audit subsystem. Absent if no login started the process.",
+        help: "Login user id, from the audit subsystem. Absent if the process was not started by a \
+               login.",
         get: |what| Some(context(what)?.login_uid?.into()),
     },
     EventField {
         key: "process.audit.session.id",
         value_type: Type::Integer,
-        help: "Session of the audit subsystem. Absent if no login started the process.",
+        help: "Session id, from the audit subsystem. Absent if the process was not started by a \
+               login.",
         get: |what| Some(context(what)?.audit_session?.into()),
     },
     EventField {
@@ -235,7 +239,7 @@ const CONTEXT: &[EventField] = &[
     EventField {
         key: "process.capabilities.effective",
         value_type: Type::Text,
-        help: "Effective capabilities: 16 hexadecimal digits, as `CapEff` in /proc/PID/status.",
+        help: "Effective capabilities as 16 hexadecimal digits, like `CapEff` in /proc/PID/status.",
         get: |what| Some(Value::text(format!("{:016x}", context(what)?.capabilities))),
     },
     EventField {
@@ -247,7 +251,8 @@ const CONTEXT: &[EventField] = &[
     EventField {
         key: "process.namespaces",
         value_type: Type::Counts,
-        help: "Inodes of the namespaces of the process: `cgroup`, `ipc`, `mnt`, `net`, `pid`, `user`, `uts`.",
+        help: "Inode numbers of the namespaces of the process: `cgroup`, `ipc`, `mnt`, `net`, \
+               `pid`, `user`, `uts`.",
         get: |what| {
             let all = &context(what)?.namespaces;
             let inodes = all.iter().map(|space| (space.kind, space.inode.into()));
@@ -257,8 +262,8 @@ const CONTEXT: &[EventField] = &[
     EventField {
         key: "process.namespaces.host",
         value_type: Type::Texts,
-        help: "Which of these namespaces are the host's. `mnt` and `net` are known only where the agent may read those of \
-               process 1.",
+        help: "Which of these namespaces are the host's. For `mnt` and `net`, this is known only \
+               if the agent may read the namespaces of process 1.",
         get: |what| {
             let all = &context(what)?.namespaces;
             let known = all.iter().any(|space| space.of_host.is_some());
@@ -271,7 +276,7 @@ const CONTEXT: &[EventField] = &[
 const EXEC_ERROR: &[EventField] = &[EventField {
     key: "error.type",
     value_type: Type::Text,
-    help: "Name of the error (`ENOENT`), or its number.",
+    help: "Name of the error, such as `ENOENT`, or its number.",
     get: get!(ProcessExecFailed { errno } => Some(Value::text(names::error(*errno)))),
 }];
 
@@ -297,9 +302,9 @@ const STATUS: &[EventField] = &[
     EventField {
         key: "oom_killed",
         value_type: Type::Flag,
-        help: "Whether the OOM killer killed the process. Also `false` if the process ended before the kernel reported the \
-               kill; `oom.kill` follows then. Also `false` if the kernel killed the process only because it shares the \
-               victim's memory.",
+        help: "Whether the OOM killer killed the process. Also `false` if the process exited \
+               before the kernel reported the kill (`oom.kill` then follows), or if the kernel \
+               killed it only because it shares the victim's memory.",
         // If the record was lost, the cause is unknown.
         get: get!(ProcessExit { status, oom_killed } => {
             (status.is_some() || *oom_killed).then_some(Value::Flag(*oom_killed))
@@ -317,23 +322,24 @@ const USE: &[EventField] = &[
     EventField {
         key: "duration_seconds",
         value_type: Type::Number,
-        help: "Time from start to end.",
+        help: "Time from the start of the process to its exit.",
         get: get!(ProcessExit { duration_ns } => duration_ns.map(Value::seconds)),
     },
     EventField {
         key: "cpu.seconds",
         value_type: Type::Number,
-        help: "CPU time of all threads, from the start of the process to this event. Rows of `stat`, `/metrics` and the table \
-               `exited` of a recording differ in two ways. They include the rest of the exit: some 0.15 ms, and 10 ms or more \
-               for gigabytes of memory, which the kernel releases after the event from Linux 6.16 on. They begin with the \
-               agent if the process is older.",
+        help: "CPU time of all threads, from the start of the process to this event. The rows of \
+               `stat`, `/metrics` and the table `exited` of a recording differ in two ways. They \
+               include the rest of the exit: about 0.15 ms, or 10 ms and more if the process has \
+               gigabytes of memory, which Linux 6.16 and later release after the event. For a \
+               process older than the agent, they start with the agent.",
         get: get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds)),
     },
     EventField {
         key: "memory.rss_peak_bytes",
         value_type: Type::Integer,
-        help: "Largest resident set since the last exec. Before Linux 6.16, absent where it was never larger than the memory \
-               that the exec replaced.",
+        help: "Largest resident set size since the last exec. Before Linux 6.16, absent if it was \
+               never larger than that of the memory that the exec replaced.",
         get: get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from)),
     },
 ];
@@ -342,32 +348,33 @@ const SENT: &[EventField] = &[
     EventField {
         key: "signal.number",
         value_type: Type::Integer,
-        help: "Number of the signal.",
+        help: "Signal number.",
         get: get!(ProcessSignal { signal } => Some(u32::from(*signal).into())),
     },
     EventField {
         key: "signal.name",
         value_type: Type::Text,
-        help: "Name of the signal.",
+        help: "Signal name.",
         get: get!(ProcessSignal { signal } => Some(Value::text(names::signal(*signal)))),
     },
     EventField {
         key: "signal.code",
         value_type: Type::Integer,
-        help: "Reason, as `si_code` in sigaction(2): 0 for kill(2), -2 for a timer.",
+        help: "Reason (`si_code` in sigaction(2)): 0 for kill(2), -2 for a timer.",
         get: get!(ProcessSignal { code } => Some((*code).into())),
     },
     EventField {
         key: "signal.sender.pid",
         value_type: Type::Integer,
-        help: "Process that sent the signal. Absent if the kernel sent it, also for a timer or for a file that is ready \
-               (codes other than 0, -1, -3 and -6), and before Linux 5.11.",
+        help: "PID of the process that sent the signal. Absent before Linux 5.11, and if the \
+               kernel sent the signal, for example for a timer or for a file that became ready \
+               (codes other than 0, -1, -3 and -6).",
         get: |what| Some(sender(what)?.id.pid.into()),
     },
     EventField {
         key: "signal.sender.creation.time_unix_nano",
         value_type: Type::Integer,
-        help: "When the sender started, nanoseconds since 1970.",
+        help: "Start time of the sender, in nanoseconds since 1970.",
         get: |what| Some(sender(what)?.start_unix_ns.into()),
     },
     EventField {
@@ -382,14 +389,14 @@ const MEMORY: &[EventField] = &[
     EventField {
         key: "memory.rss_bytes",
         value_type: Type::Integer,
-        help: "Resident set when the process was chosen, as in the kernel's log. Absent where the kernel does not name the \
-               process (before Linux 6.9 and 6.1.130).",
+        help: "Resident set size when the process was selected, as in the kernel's log. Absent if \
+               the kernel does not name the process (before Linux 6.9 and 6.1.130).",
         get: get!(OomKill { rss_bytes } => rss_bytes.map(Value::from)),
     },
     EventField {
         key: "memory.limit_bytes",
         value_type: Type::Integer,
-        help: "Lowest memory limit of the cgroup and of those above it. Absent without a limit.",
+        help: "Lowest memory limit of the cgroup and its ancestors. Absent if there is none.",
         get: get!(OomKill { limit_bytes } => limit_bytes.map(Value::from)),
     },
 ];

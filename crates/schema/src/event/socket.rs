@@ -13,25 +13,26 @@ const NO_ANSWER: &str = "timeout";
 
 pub(super) const LISTEN: EventKind = EventKind {
     name: "tcp.listen",
-    help: "A socket listens.",
+    help: "A socket started listening.",
     fields: &[ENDS],
 };
 
 pub(super) const LISTEN_CLOSE: EventKind = EventKind {
     name: "tcp.listen_close",
-    help: "A socket no longer listens.",
+    help: "A socket stopped listening.",
     fields: &[ENDS],
 };
 
 pub(super) const CONNECT: EventKind = EventKind {
     name: "tcp.connect",
-    help: "A connection was established from this side.",
+    help: "An outgoing connection was established.",
     fields: &[
         ENDS,
         &[EventField {
             key: "duration_seconds",
             value_type: Type::Number,
-            help: "Time from the call to the end of the handshake. Absent if the call came before the agent.",
+            help: "Time from the connect call to the end of the handshake. Absent if the call was \
+                   made before the agent started.",
             get: |what| match tcp(what)? {
                 TcpChange::Connect { duration_ns } => duration_ns.map(Value::seconds),
                 _ => None,
@@ -48,8 +49,8 @@ pub(super) const CONNECT_FAILED: EventKind = EventKind {
 
 pub(super) const ACCEPT: EventKind = EventKind {
     name: "tcp.accept",
-    help: "A connection was established from the other side. The event belongs to the process that accepts it; where the \
-           feature `tcp_calls` is not on, to the process that listens.",
+    help: "An incoming connection was established. The event belongs to the process that accepts \
+           it or, without the feature `tcp_calls`, to the process that listens.",
     fields: &[ENDS],
 };
 
@@ -67,15 +68,16 @@ pub(super) const CLOSE: EventKind = EventKind {
 
 pub(super) const DNS_QUERY: EventKind = EventKind {
     name: "dns.query",
-    help: "A process asked a DNS server over UDP, port 53, and took the answer, or got no answer for 6 s or until the stream \
-           ended. Reported only with `--kind dns`.",
+    help: "A process sent a query to a DNS server over UDP, port 53. It received the answer, or no \
+           answer arrived within 6 s or before the stream ended. Reported only with `--kind dns`.",
     fields: &[QUERY, TRANSPORT, ENDS],
 };
 
 pub(super) const UDP_FLOW: EventKind = EventKind {
     name: "udp.flow",
-    help: "What a socket exchanged with one peer. Reported once: when the socket is closed, when the flow was idle for \
-           30 s, or when the stream ends. Reported only with `--kind udp`.",
+    help: "The traffic between a socket and one peer. Reported once: when the socket is closed, \
+           when the flow has been idle for 30 s, or when the stream ends. Reported only with \
+           `--kind udp`.",
     fields: &[FLOW, TRANSPORT, ENDS],
 };
 
@@ -117,7 +119,7 @@ const ENDS: &[EventField] = &[
     EventField {
         key: "network.type",
         value_type: Type::Text,
-        help: "`ipv4` or `ipv6`. IPv4 through an IPv6 socket is `ipv4`.",
+        help: "`ipv4` or `ipv6`. IPv4 over an IPv6 socket is `ipv4`.",
         // An IPv6 socket that is not bound yet can have an IPv4 peer.
         get: |what| {
             let socket = socket(what)?;
@@ -140,9 +142,9 @@ const ENDS: &[EventField] = &[
     EventField {
         key: "network.peer.address",
         value_type: Type::Text,
-        help: "Address of the peer as the socket has it: before the kernel translates it (DNAT, as for a Kubernetes \
-               service). Of a DNS answer, where it came from. Absent for a listening socket, and for a failure that was \
-               found later.",
+        help: "Peer address as the socket has it, before the kernel translates it (DNAT, for \
+               example for a Kubernetes service). For a DNS answer, the address that it came from. \
+               Absent for a listening socket, and for a failure that was discovered later.",
         get: |what| Some(Value::text(address(socket(what)?.peer?).to_string())),
     },
     EventField {
@@ -154,19 +156,20 @@ const ENDS: &[EventField] = &[
     EventField {
         key: "netns.cookie",
         value_type: Type::Integer,
-        help: "Network namespace; it distinguishes equal addresses.",
+        help: "Cookie of the network namespace, which distinguishes equal addresses.",
         get: |what| Some(socket(what)?.netns_cookie?.into()),
     },
     EventField {
         key: "tcp.multipath",
         value_type: Type::Mark,
-        help: "The socket is a subflow of a Multipath TCP connection, and belongs to the process of that connection.",
+        help: "The socket is a subflow of a Multipath TCP connection, and the event belongs to the \
+               process of that connection.",
         get: |what| Value::mark(socket(what)?.multipath),
     },
     EventField {
         key: "noctule.socket.id",
         value_type: Type::Integer,
-        help: "Joins the events of one socket, as long as the agent runs.",
+        help: "Socket id, which joins the events of one socket. Valid until the agent ends.",
         get: |what| {
             Some(socket(what)?.id)
                 .filter(|id| *id != 0)
@@ -188,7 +191,7 @@ const CONNECT_ERROR: &[EventField] = &[
     EventField {
         key: "error.errno",
         value_type: Type::Integer,
-        help: "The error that the application gets. Absent if the application gave up.",
+        help: "Error number that the application receives. Absent if the application gave up.",
         get: |what| match tcp(what)? {
             TcpChange::ConnectFailed { errno, .. } if *errno != 0 => Some((*errno).into()),
             _ => None,
@@ -197,7 +200,8 @@ const CONNECT_ERROR: &[EventField] = &[
     EventField {
         key: "duration_seconds",
         value_type: Type::Number,
-        help: "Time from the call to the failure. Absent if the call came before the agent, or the failure was found later.",
+        help: "Time from the connect call to the failure. Absent if the call was made before the \
+               agent started, or if the failure was discovered later.",
         get: |what| match tcp(what)? {
             TcpChange::ConnectFailed { duration_ns, .. } => duration_ns.map(Value::seconds),
             _ => None,
@@ -209,7 +213,8 @@ const SEGMENTS: &[EventField] = &[
     EventField {
         key: "tcp.segments",
         value_type: Type::Integer,
-        help: "Number of retransmitted segments, as the kernel counts them (`TcpRetransSegs` of nstat).",
+        help: "Number of retransmitted segments, as the kernel counts them (`TcpRetransSegs` in \
+               nstat).",
         get: |what| match tcp(what)? {
             TcpChange::Retransmit { segments, .. } => Some((*segments).into()),
             _ => None,
@@ -218,10 +223,12 @@ const SEGMENTS: &[EventField] = &[
     EventField {
         key: "tcp.segments_failed",
         value_type: Type::Integer,
-        help: "How many of these a full queue of this host dropped (`TcpExtTCPRetransFail`). Absent if none. Before Linux \
-               6.17 these are reported at the next attempt or at the end, and can include segments that no program saw \
-               (a gap reports `skipped`, or a hidden process was interrupted). From Linux 6.17 on segments that no program \
-               saw are in `tcp.segments` alone.",
+        help: "Number of these segments that a full queue on this host dropped \
+               (`TcpExtTCPRetransFail`). Absent if none. Before Linux 6.17, dropped segments are \
+               reported at the next attempt or at the end of the connection, and can include \
+               segments that no BPF program saw (a gap reports `skipped`, or a hidden process was \
+               interrupted). From Linux 6.17 on, segments that no BPF program saw are only in \
+               `tcp.segments`.",
         get: |what| match tcp(what)? {
             TcpChange::Retransmit { failed, .. } if *failed > 0 => Some((*failed).into()),
             _ => None,
@@ -233,7 +240,7 @@ const END: &[EventField] = &[
     EventField {
         key: "bytes_sent",
         value_type: Type::Integer,
-        help: "Payload that the peer acknowledged, each byte once.",
+        help: "Payload bytes acknowledged by the peer, each counted once.",
         get: |what| match tcp(what)? {
             TcpChange::Close { bytes_sent, .. } => bytes_sent.map(Value::from),
             _ => None,
@@ -242,7 +249,7 @@ const END: &[EventField] = &[
     EventField {
         key: "bytes_received",
         value_type: Type::Integer,
-        help: "Payload that was received in order, each byte once.",
+        help: "Payload bytes received in order, each counted once.",
         get: |what| match tcp(what)? {
             TcpChange::Close { bytes_received, .. } => bytes_received.map(Value::from),
             _ => None,
@@ -260,9 +267,10 @@ const END: &[EventField] = &[
     EventField {
         key: "tcp.close.reason",
         value_type: Type::Text,
-        help: "`fin` (closed as usual), `reset` (by the peer), `aborted` (this side reset it: it closed with unread data, or \
-               without waiting), `timeout` (the peer acknowledged nothing, or its host is unreachable), `keepalive` (the \
-               peer answered no probe), `killed` (from outside: `ss -K`). Absent where it is unknown.",
+        help: "`fin` (closed normally), `reset` (by the peer), `aborted` (reset by this side, \
+               because it closed with unread data or without waiting), `timeout` (the peer \
+               acknowledged nothing, or its host is unreachable), `keepalive` (the peer answered \
+               no probe), `killed` (from outside: `ss -K`). Absent if unknown.",
         get: |what| match tcp(what)? {
             TcpChange::Close { reason, .. } => reason.map(CloseReason::name).map(Value::text),
             _ => None,
@@ -282,8 +290,9 @@ const END: &[EventField] = &[
     EventField {
         key: "retransmits",
         value_type: Type::Integer,
-        help: "Number of retransmitted segments: the sum of its `tcp.segments`, and the retransmissions of its SYN-ACK, which \
-               are reported for the listening process.",
+        help: "Number of retransmitted segments: the sum of `tcp.segments` for this connection, \
+               plus the retransmissions of its SYN-ACK, which are reported for the listening \
+               process.",
         get: |what| match tcp(what)? {
             TcpChange::Close { retransmits, .. } => retransmits.map(Value::from),
             _ => None,
@@ -292,8 +301,9 @@ const END: &[EventField] = &[
     EventField {
         key: "rtt_seconds",
         value_type: Type::Number,
-        help: "Smoothed round-trip time. Absent if none was measured, and for a connection whose handshake the kernel could not \
-               time (SYN or SYN-ACK sent again, SYN cookie): that sample would stay in the average.",
+        help: "Smoothed round-trip time. Absent if none was measured, and if the kernel could not \
+               time the handshake (retransmitted SYN or SYN-ACK, SYN cookie), because the wrong \
+               sample would remain in the average.",
         get: |what| match tcp(what)? {
             TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)),
             _ => None,
@@ -305,20 +315,21 @@ const QUERY: &[EventField] = &[
     EventField {
         key: "dns.question.name",
         value_type: Type::Text,
-        help: "The name, without a dot at its end; `.` is the root. A dot or a backslash within a label has a backslash \
-               before it.",
+        help: "The queried name, without a trailing dot; `.` is the root. A dot or backslash \
+               within a label is escaped with a backslash.",
         get: |what| Some(Value::Bytes(&query(what)?.question.name)),
     },
     EventField {
         key: "dns.question.name.truncated",
         value_type: Type::Mark,
-        help: "The name goes on, or is malformed.",
+        help: "The name was cut off, or is malformed.",
         get: |what| Value::mark(query(what)?.question.truncated),
     },
     EventField {
         key: "dns.question.type",
         value_type: Type::Text,
-        help: "`A`, `AAAA`, ...; a type without a name is `TYPE` and its number. Absent for a truncated name.",
+        help: "`A`, `AAAA` and so on; for a type without a name, `TYPE` and its number. Absent for \
+               a truncated name.",
         get: |what| {
             let question = &query(what)?.question;
             (!question.truncated).then(|| Value::text(names::dns_type(question.kind)))
@@ -327,7 +338,8 @@ const QUERY: &[EventField] = &[
     EventField {
         key: "dns.response_code",
         value_type: Type::Text,
-        help: "`NOERROR`, `NXDOMAIN`, ..., or its number. Absent without an answer, and if the answer could not be read.",
+        help: "`NOERROR`, `NXDOMAIN` and so on, or the number of the code. Absent if there was no \
+               answer or it could not be read.",
         get: |what| Some(Value::text(names::dns_code(query(what)?.answer?.code))),
     },
     EventField {
@@ -339,7 +351,7 @@ const QUERY: &[EventField] = &[
     EventField {
         key: "dns.attempts",
         value_type: Type::Integer,
-        help: "How often this socket sent the question. Absent if once.",
+        help: "Number of times that this socket sent the query. Absent if 1.",
         get: |what| {
             Some(query(what)?.attempts)
                 .filter(|sent| *sent != 1)
@@ -349,8 +361,9 @@ const QUERY: &[EventField] = &[
     EventField {
         key: "error.type",
         value_type: Type::Text,
-        help: "`timeout`: no answer came up to the time of the event. Also absent if the process took a packet of this server \
-               that could not be read, because that may have been the answer.",
+        help: "`timeout`: no answer had arrived by the time of the event. Also absent if the \
+               process received a packet from this server that could not be read, because that may \
+               have been the answer.",
         get: |what| {
             let query = query(what)?;
             let timed_out = query.answer.is_none() && !query.unread;
@@ -360,8 +373,8 @@ const QUERY: &[EventField] = &[
     EventField {
         key: "duration_seconds",
         value_type: Type::Number,
-        help: "Time from the first attempt until the process took the answer. Absent without an answer, and if it could not \
-               be read.",
+        help: "Time from the first attempt until the process received the answer. Absent if there \
+               was no answer or it could not be read.",
         get: |what| Some(Value::seconds(query(what)?.answer?.duration_ns)),
     },
 ];
@@ -370,37 +383,37 @@ const FLOW: &[EventField] = &[
     EventField {
         key: "bytes_sent",
         value_type: Type::Integer,
-        help: "Payload that the process sent. Whether it arrived is unknown.",
+        help: "Payload bytes sent by the process. Whether they arrived is unknown.",
         get: |what| Some(flow(what)?.bytes_sent.into()),
     },
     EventField {
         key: "bytes_received",
         value_type: Type::Integer,
-        help: "Payload that the process took.",
+        help: "Payload bytes received by the process.",
         get: |what| Some(flow(what)?.bytes_received.into()),
     },
     EventField {
         key: "packets_sent",
         value_type: Type::Integer,
-        help: "Packets that the process sent.",
+        help: "Packets sent by the process.",
         get: |what| Some(flow(what)?.packets_sent.into()),
     },
     EventField {
         key: "packets_received",
         value_type: Type::Integer,
-        help: "Packets that the process took.",
+        help: "Packets received by the process.",
         get: |what| Some(flow(what)?.packets_received.into()),
     },
     EventField {
         key: "duration_seconds",
         value_type: Type::Number,
-        help: "Time from the first packet to the last.",
+        help: "Time from the first packet to the last packet.",
         get: |what| Some(Value::seconds(flow(what)?.duration_ns)),
     },
     EventField {
         key: "udp.closed",
         value_type: Type::Flag,
-        help: "Whether the socket was closed. Else the flow was idle, or the stream ended.",
+        help: "Whether the socket was closed. If not, the flow was idle or the stream ended.",
         get: |what| Some(Value::Flag(flow(what)?.closed)),
     },
 ];
