@@ -336,7 +336,7 @@ fn tcp(change: TcpChange, socket: &Socket) -> (String, Tone) {
                 0 => String::new(),
                 failed => format!(", {failed} dropped by this host"),
             };
-            let what = format!("{out} {segments} segment{many} sent again{here}");
+            let what = format!("{out} {segments} segment{many} retransmitted{here}");
             (what, Tone::Notice)
         }
         TcpChange::Close {
@@ -384,7 +384,7 @@ fn dns(query: &DnsQuery) -> (String, Tone) {
     };
     match query.answer {
         None if query.unread => (
-            format!("{asked}: what {server} answered could not be read{attempts}"),
+            format!("{asked}: the answer from {server} could not be read{attempts}"),
             Tone::Plain,
         ),
         None => (
@@ -429,11 +429,11 @@ fn end_of(reason: Option<CloseReason>, closed_here: Option<bool>) -> &'static st
     match reason {
         Some(CloseReason::Fin) if closed_here == Some(false) => " by the peer",
         Some(CloseReason::Fin) | None => "",
-        Some(CloseReason::Reset) => " by a reset of the peer",
+        Some(CloseReason::Reset) => " by a reset from the peer",
         Some(CloseReason::Aborted) => " by a reset",
         Some(CloseReason::Timeout) => " by a timeout",
-        Some(CloseReason::Keepalive) => " without an answer to keepalives",
-        Some(CloseReason::Killed) => " from outside",
+        Some(CloseReason::Keepalive) => " after unanswered keepalives",
+        Some(CloseReason::Killed) => " from outside (as by ss -K)",
     }
 }
 
@@ -441,7 +441,7 @@ fn failure(reason: ConnectError) -> &'static str {
     match reason {
         ConnectError::Refused => "refused",
         ConnectError::Timeout => "timed out",
-        ConnectError::Abandoned => "given up",
+        ConnectError::Abandoned => "abandoned",
         ConnectError::Unreachable => "unreachable",
         ConnectError::Other => "failed",
     }
@@ -460,7 +460,7 @@ fn end(address: SocketAddr) -> String {
 
 fn gap(lost: &[(&'static str, u64)], since_unix_ns: Option<u64>) -> String {
     if lost.is_empty() && since_unix_ns.is_some() {
-        return "--- nobody watched before ---".into();
+        return "--- the agent was not running before this point ---".into();
     }
     let sum = lost
         .iter()
