@@ -129,7 +129,7 @@ impl Client {
         let outcome = match timeout(patience, self.exchange(signal, &request.body)).await {
             Ok(Ok(outcome)) => return outcome,
             Ok(Err(failed)) => Outcome::later(self.words(&*failed)),
-            Err(_) => Outcome::later(format!("no answer within {patience:?}")),
+            Err(_) => Outcome::later(format!("no response within {patience:?}")),
         };
         // A late answer on that connection would be taken for the answer to the next request.
         self.connection = None;
@@ -303,7 +303,7 @@ fn grpc_outcome(status: StatusCode, headers: &HeaderMap, body: Collected<Bytes>)
     let text = |name: &str| end.get(name).and_then(|it| it.to_str().ok());
     let code = text("grpc-status").and_then(|it| it.parse::<i32>().ok());
     let Some(code) = code else {
-        return Outcome::later("the answer has no grpc-status");
+        return Outcome::later("the response has no grpc-status");
     };
     if code == 0 {
         return accepted(grpc::message(&body.to_bytes()));

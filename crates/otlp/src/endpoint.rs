@@ -57,12 +57,14 @@ impl Endpoint {
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or(UnusableEndpoint("it has no host"))?;
         if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
-            return Err(UnusableEndpoint("credentials belong in a header"));
+            return Err(UnusableEndpoint(
+                "it contains credentials: set otlp.headers instead",
+            ));
         }
         let path = uri.path().trim_end_matches('/');
         if uri.query().is_some() || (protocol == Protocol::Grpc && !path.is_empty()) {
             return Err(UnusableEndpoint(
-                "it has a part that the protocol does not use",
+                "it has a path or query that the protocol does not use",
             ));
         }
         Ok(Self {

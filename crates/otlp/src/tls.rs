@@ -82,7 +82,7 @@ impl Tls {
         asked: &Arc<AtomicBool>,
     ) -> Result<TlsStream<TcpStream>, Box<dyn Error + Send + Sync>> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| "the host of the endpoint is not a name that a certificate can have")?;
+            .map_err(|_| "the host of the endpoint is neither a DNS name nor an IP address")?;
         let mut config = config.clone();
         config.client_auth_cert_resolver = Arc::new(Noting {
             own: config.client_auth_cert_resolver.clone(),
@@ -127,7 +127,7 @@ impl ResolvesClientCert for Noting {
 
 /// The likely reason why a receiver that asked for a client certificate closed the connection.
 pub(crate) const ASKED: &str = "the receiver asked for a client certificate: set otlp.cert_file and \
-    otlp.key_file to one of an authority that it trusts";
+    otlp.key_file to one from an authority that it trusts";
 
 /// gRPC requires HTTP/2, which TLS negotiates (ALPN).
 const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which gRPC needs: use its gRPC port, or \
@@ -145,8 +145,8 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     Err(TlsError::new(
         TlsPart::Authorities,
         format!(
-            "this system has no certificates of authorities{}: install ca-certificates, or set otlp.ca_file to \
-             the certificate of the receiver's authority",
+            "this system has no CA certificates{}: install ca-certificates, or set otlp.ca_file to the \
+             certificate of the receiver's authority",
             why.unwrap_or_default()
         ),
     ))
@@ -183,7 +183,7 @@ fn meaning(error: &rustls::Error, host: &str) -> String {
              authority that the receiver trusts"
         ),
         AlertReceived(alert) => {
-            format!("the receiver ended TLS with {alert:?}: see the receiver's log")
+            format!("the receiver aborted TLS with {alert:?}: see the receiver's log")
         }
         error => format!("TLS: {error}"),
     }
@@ -229,7 +229,9 @@ fn certificate_meaning(error: &CertificateError, host: &str) -> String {
                  otlp.endpoint, or give the receiver a certificate for {host}"
             )
         }
-        NotValidForName => format!("the receiver's certificate is not valid for {host}: give the receiver one that is"),
+        NotValidForName => format!(
+            "the receiver's certificate is not valid for {host}: give the receiver a certificate for {host}"
+        ),
         Expired | ExpiredContext { .. } => {
             "the receiver's certificate has expired: renew it, or check the clock of this node".into()
         }
