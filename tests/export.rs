@@ -163,7 +163,7 @@ fn impossible_exports_are_refused_with_a_fix() {
     fs::write(folder.path().join("there"), "").expect("a file");
     let full = text(folder.path());
     let cases: [(&[&str], i32, &str); 4] = [
-        (&["--to", "parquet", "-o", full], 1, "has files already"),
+        (&["--to", "parquet", "-o", full], 1, "is not empty"),
         (&["--to", "perfetto", "-o", full], 2, "give a file"),
         (
             &[

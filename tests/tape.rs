@@ -276,7 +276,7 @@ fn a_second_recording_in_a_folder_is_refused() {
     let errors = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1), "{errors}");
     assert!(
-        errors.contains("another noctule writes to this folder"),
+        errors.contains("another noctule process writes to this folder"),
         "{errors}"
     );
 }

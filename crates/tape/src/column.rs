@@ -161,7 +161,7 @@ impl<'a> Columns<'a> {
         };
         let typed = array.as_primitive_opt::<UInt64Type>();
         let typed =
-            typed.ok_or_else(|| format!("the column {name} has the type {}", array.data_type()))?;
+            typed.ok_or_else(|| format!("column {name} has wrong type {}", array.data_type()))?;
         // A null contributes 0. The sum wraps, because a forged file can contain any number.
         let values = typed.values();
         let sum = |run: &Range<usize>| {
@@ -208,7 +208,7 @@ impl<'a> Columns<'a> {
             return Ok(vec![T::default(); self.rows]);
         };
         let typed = downcast(array)
-            .ok_or_else(|| format!("the column {name} has the type {}", array.data_type()))?;
+            .ok_or_else(|| format!("column {name} has wrong type {}", array.data_type()))?;
         let value = |row| match array.is_null(row) {
             true => T::default(),
             false => read(typed, row),

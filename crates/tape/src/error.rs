@@ -68,8 +68,7 @@ impl Damage {
         Self {
             path: segment.to_owned(),
             offset: None,
-            reason: "was removed while the recording was read, so that what it had is missing"
-                .into(),
+            reason: "was removed while the recording was read, so its data is missing".into(),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Folder {
         if !file.exists() && segments(path)?.is_empty() && has_others(path)? {
             let path = path.display();
             return Err(Error::new(format!(
-                "{path}: it has other files and no recording: choose a new folder, or an empty one"
+                "{path}: the folder has files but no recording: choose a new or empty folder"
             )));
         }
         let lock = folder.own_file(LOCK)?;
@@ -83,7 +83,7 @@ impl Folder {
             Err(Errno::WOULDBLOCK) => {
                 let path = path.display();
                 return Err(Error::new(format!(
-                    "{path}: another noctule writes to this folder: end it, or choose another folder"
+                    "{path}: another noctule process writes to this folder: stop it, or choose another folder"
                 )));
             }
             Err(error) => return Err(Error::at(&file)(error.into())),
@@ -97,7 +97,7 @@ impl Folder {
         if let Some(last) = last.filter(|_| next > MOST) {
             let last = last.display();
             return Err(Error::new(format!(
-                "{last}: no recording has so many segments: move this folder away"
+                "{last}: the segment number is too high: move this folder away"
             )));
         }
         Ok(Self {
@@ -243,7 +243,7 @@ mod tests {
         let Err(refused) = Folder::lock(folder.path()) else {
             panic!("it is theirs");
         };
-        assert!(refused.to_string().contains("it has other files"));
+        assert!(refused.to_string().contains("files but no recording"));
         assert!(!folder.path().join(LOCK).exists());
         fs::remove_dir(&theirs).expect("it is empty");
         fs::create_dir(folder.path().join("lost+found")).expect("a folder");

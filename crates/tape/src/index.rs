@@ -79,15 +79,15 @@ impl Line {
             .rsplit_once(" =")
             .ok_or("the line has no checksum at its end")?;
         if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(text.as_bytes())) {
-            return Err("the checksum of the line differs".to_owned());
+            return Err("the checksum of the line does not match".to_owned());
         }
         let mut words = text.split(' ');
         match words.next() {
             Some(CLOSED) => Ok(Self::Closed),
             Some(FLUSH) => Flush::parse(words)
                 .map(Self::Flush)
-                .ok_or_else(|| "the line is not as this version writes it".to_owned()),
-            _ => Err("the line is of a kind that this version does not read".to_owned()),
+                .ok_or_else(|| "the line is malformed".to_owned()),
+            _ => Err("the kind of the line is unknown to this version".to_owned()),
         }
     }
 }

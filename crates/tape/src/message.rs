@@ -86,7 +86,7 @@ pub(crate) fn find(stream: &File, at: u64, to: u64) -> io::Result<Found> {
 pub(crate) fn schema(bytes: &[u8]) -> Result<SchemaRef, String> {
     let (message, _) = split(bytes)?;
     let schema = message.header_as_schema();
-    let schema = schema.ok_or("the message is no schema")?;
+    let schema = schema.ok_or("the message is not a schema")?;
     let schema = try_fb_to_schema(schema).map_err(|error| error.to_string())?;
     Ok(Arc::new(schema))
 }
@@ -112,21 +112,21 @@ pub(crate) fn record_batch(bytes: &[u8], schema: SchemaRef) -> Result<RecordBatc
 
 fn head<'a>(message: &Message<'a>) -> Result<Head<'a>, &'static str> {
     let batch = message.header_as_record_batch();
-    batch.ok_or("the message is no record batch")
+    batch.ok_or("the message is not a record batch")
 }
 
 /// Splits a message into its metadata and its body.
 fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), String> {
     let rest = bytes
         .strip_prefix(&CONTINUES)
-        .ok_or("no message begins there")?;
+        .ok_or("no message starts at this offset")?;
     let (length, rest) = rest
         .split_first_chunk()
         .ok_or("the message has no length")?;
     let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|error| error.to_string())?;
     if length > rest.len() {
         return Err(format!(
-            "the message claims {length} bytes of {}",
+            "the header claims {length} bytes, but only {} follow",
             rest.len()
         ));
     }
@@ -138,7 +138,10 @@ fn split(bytes: &[u8]) -> Result<(Message<'_>, &[u8]), String> {
 fn check_sizes(message: &Message<'_>, batch: &Head<'_>, body: &[u8]) -> Result<(), String> {
     if usize::try_from(message.bodyLength()) != Ok(body.len()) {
         let claimed = message.bodyLength();
-        return Err(format!("the body claims {claimed} bytes of {}", body.len()));
+        return Err(format!(
+            "the header claims a body of {claimed} bytes, but it has {}",
+            body.len()
+        ));
     }
     let mut sum = 0;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -157,7 +160,7 @@ fn check_sizes(message: &Message<'_>, batch: &Head<'_>, body: &[u8]) -> Result<(
         sum = claimed.max(length).saturating_add(sum);
         if claimed < -1 || sum > LONGEST {
             return Err(format!(
-                "a buffer claims {claimed} bytes when it is decompressed"
+                "a buffer claims {claimed} bytes after decompression"
             ));
         }
     }

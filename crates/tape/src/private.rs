@@ -111,8 +111,8 @@ impl OpenFolder {
 fn others(owner: u32, me: u32) -> Option<String> {
     (owner != 0 && owner != me).then(|| {
         format!(
-            "belongs to another user ({owner}), who could read or replace what is recorded: choose another folder, \
-             or chown it to {me}"
+            "belongs to another user ({owner}), who could read or replace the recording: choose another \
+             folder, or chown it to {me}"
         )
     })
 }

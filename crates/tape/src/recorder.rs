@@ -100,7 +100,7 @@ impl Recorder {
                 .run();
                 let _ = end.send(());
             })
-            .map_err(Error::of("starting the thread of the tape"))?;
+            .map_err(Error::of("starting the tape thread"))?;
         Ok(Self { queue, ended })
     }
 

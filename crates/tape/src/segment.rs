@@ -47,11 +47,12 @@ const LONGEST_NAME: usize = 256;
 const CHECKSUM: &str = ",\"checksum\":\"";
 
 /// Damage of an index that is no longer being written.
-const NO_END: &str = "the last line has no end: the file was cut, or not written to its end";
-const NO_LINE: &str = "the line of what was written last is missing: the program or the machine stopped before it was \
-                       written, or the file was cut";
+const NO_END: &str =
+    "the last line is incomplete: the file was truncated, or its last write was interrupted";
+const NO_LINE: &str = "the line for the last write is missing: the program or the machine stopped before \
+                       writing it, or the file was truncated";
 
-const NO_FILE: &str = "it is no regular file";
+const NO_FILE: &str = "not a regular file";
 
 /// The origin of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -113,7 +114,7 @@ impl Meta {
         });
         match seal.checksum.is_none() || is_whole {
             true => serde_json::from_str(text).map_err(|error| error.to_string()),
-            false => Err("the checksum differs".to_owned()),
+            false => Err("checksum mismatch".to_owned()),
         }
     }
 }
@@ -134,7 +135,9 @@ fn read_at_most(path: &Path, most: u64) -> io::Result<String> {
     let file = open_regular(path)?.ok_or_else(|| io::Error::other(NO_FILE))?;
     file.take(most + 1).read_to_string(&mut text)?;
     match text.len() as u64 > most {
-        true => Err(io::Error::other(format!("it has more than {most} bytes"))),
+        true => Err(io::Error::other(format!(
+            "larger than the limit of {most} bytes"
+        ))),
         false => Ok(text),
     }
 }
@@ -176,10 +179,7 @@ impl Segment {
                 // The index is the first file of a segment. Without any file, the segment was just
                 // created.
                 if this.has_more() || this.is_gone() {
-                    this.damage_of_index(
-                        0,
-                        "it is missing, so that nothing of the segment can be read",
-                    );
+                    this.damage_of_index(0, "the file is missing, so the segment cannot be read");
                 }
             }
             Err(error) => return Err(Error::at(&index)(error)),
@@ -224,9 +224,9 @@ impl Segment {
         }
         match unnamed::find(&self.path, &self.flushes, &lengths) {
             Ok(Some((table, at, Rows::Lost))) => {
-                let words = "lines are missing at its end: it does not name what";
+                let words = "lines are missing at the end: none describes the data in";
                 let file = table_file(&table);
-                self.damage_of_index(end, format!("{words} {file} has from byte {at} on"));
+                self.damage_of_index(end, format!("{words} {file} from byte {at} on"));
                 self.unfinished = None;
             }
             Ok(Some((.., Rows::Last))) if self.unfinished.is_none() => {
@@ -234,7 +234,7 @@ impl Segment {
             }
             Ok(_) => {}
             Err(error) => {
-                let words = "what the tables have behind it cannot be read";
+                let words = "cannot check for table data after the last line";
                 self.damage_of_index(end, format!("{words}: {error}"));
             }
         }
@@ -256,14 +256,14 @@ impl Segment {
             }
             let parsed = match line.strip_suffix(b"\n") {
                 _ if offset + length > LONGEST_INDEX => Err(format!(
-                    "an index of more than {LONGEST_INDEX} bytes is none that was written"
+                    "the index is larger than {LONGEST_INDEX} bytes, which noctule never writes"
                 )),
                 Some(line) => Line::parse(&String::from_utf8_lossy(line)),
                 None if length < LONGEST_LINE && !line.contains(&0) => {
                     self.unfinished = Some((offset, NO_END));
                     return Ok(offset);
                 }
-                None => Err("the line is none that was written".to_owned()),
+                None => Err("not a line that noctule writes".to_owned()),
             };
             match parsed {
                 Ok(Line::Flush(flush)) => self.flushes.push(flush),
@@ -302,7 +302,7 @@ impl Segment {
                     path,
                     offset: Some(0),
                     reason: format!(
-                        "a name of more than {LONGEST_NAME} bytes is none that was written"
+                        "a name is longer than {LONGEST_NAME} bytes, which noctule never writes"
                     ),
                 });
             }
@@ -310,7 +310,7 @@ impl Segment {
                 path,
                 offset: Some(0),
                 reason: format!(
-                    "format {}: a later version of noctule wrote it ({})",
+                    "unknown format {}, written by a later version of noctule ({})",
                     meta.format, meta.version
                 ),
             }),
@@ -444,7 +444,7 @@ impl Segment {
         };
         let mut all = self.flushes.iter().flat_map(|flush| &flush.chunks);
         let schema = all.find(|chunk| chunk.table == table && chunk.schema);
-        let schema = schema.ok_or_else(|| self.damage(chunk, "its schema is missing".into()))?;
+        let schema = schema.ok_or_else(|| self.damage(chunk, "the schema is missing".into()))?;
         let bytes = self.bytes_of(schema)?;
         let rows = self.bytes_of(chunk)?;
         message::check(&rows).map_err(|reason| self.damage(chunk, reason))?;
@@ -456,7 +456,7 @@ impl Segment {
         match catch_unwind(AssertUnwindSafe(decode)) {
             Ok(Ok(batch)) => Ok(Some((batch, chunk))),
             Ok(Err((chunk, reason))) => Err(self.damage(chunk, reason)),
-            Err(_) => Err(self.damage(chunk, "the decoder does not take it".into())),
+            Err(_) => Err(self.damage(chunk, "the data cannot be decoded".into())),
         }
     }
 
@@ -474,7 +474,10 @@ impl Segment {
             return Err(self.damage(chunk, format!("the file ends at byte {size}")));
         }
         if chunk.length > LONGEST {
-            let words = format!("a part of {} bytes is none that was written", chunk.length);
+            let words = format!(
+                "a chunk of {} bytes is larger than noctule writes",
+                chunk.length
+            );
             return Err(self.damage(chunk, words));
         }
         let mut bytes = vec![0; usize::try_from(chunk.length).unwrap_or(0)];
@@ -482,7 +485,7 @@ impl Segment {
             .map_err(damage)?;
         match crc32fast::hash(&bytes) == chunk.checksum {
             true => Ok(bytes),
-            false => Err(self.damage(chunk, "the checksum differs".into())),
+            false => Err(self.damage(chunk, "checksum mismatch".into())),
         }
     }
 

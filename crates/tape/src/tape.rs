@@ -95,7 +95,7 @@ impl Tape {
         if paths.is_empty() {
             let path = path.display();
             return Err(Error::new(format!(
-                "{path}: there is no recording in this folder (noctule record -o {path} makes one)"
+                "{path}: there is no recording in this folder: create one with `noctule record -o {path}`"
             )));
         }
         Self::of(&paths)

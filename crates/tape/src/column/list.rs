@@ -43,7 +43,7 @@ impl<R: Record> Column for List<R> {
         let Some(array) = from.array(name) else {
             return Ok(vec![Self::default(); from.rows()]);
         };
-        let wrong = || format!("the column {name} has the type {}", array.data_type());
+        let wrong = || format!("column {name} has wrong type {}", array.data_type());
         let lists = array.as_list_opt::<i32>().ok_or_else(wrong)?;
         let items = lists.values().as_struct_opt().ok_or_else(wrong)?;
         let records = R::read(&Columns::of_structs(items))?;

@@ -91,7 +91,7 @@ impl Places {
         if found.next().is_some() {
             let root = root.display();
             return Err(Error::new(format!(
-                "{root} has files already: name a folder that is empty, or none"
+                "{root} is not empty: choose a new or empty folder"
             )));
         }
         Ok(Self {

@@ -121,17 +121,17 @@ fn an_index_that_was_lost_or_cut_is_said() {
     let long = index(|bytes| bytes.extend(std::iter::repeat_n(b'x', 100_000)));
     type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
     let cases: [Case<'_>; 11] = [
-        (0, &remove("index"), Some("it is missing")),
-        (2, &remove("index"), Some("it is missing")),
+        (0, &remove("index"), Some("the file is missing")),
+        (2, &remove("index"), Some("the file is missing")),
         (0, &remove("meta.json"), Some("No such file")),
-        (0, &cut, Some("the last line has no end")),
-        (1, &begun, Some("the last line has no end")),
+        (0, &cut, Some("the last line is incomplete")),
+        (1, &begun, Some("the last line is incomplete")),
         // The line may still be written.
         (2, &begun, None),
-        (2, &zeros, Some("none that was written")),
-        (2, &long, Some("none that was written")),
-        (1, &pipe("index"), Some("no regular file")),
-        (1, &pipe("meta.json"), Some("no regular file")),
+        (2, &zeros, Some("not a line that noctule writes")),
+        (2, &long, Some("not a line that noctule writes")),
+        (1, &pipe("index"), Some("not a regular file")),
+        (1, &pipe("meta.json"), Some("not a regular file")),
         (2, &|_: &Path| {}, None),
     ];
     for (case, (segment, harm, expected)) in cases.into_iter().enumerate() {
@@ -174,8 +174,8 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
             lines_cut(lines)(segment);
         }
     };
-    const MISSING: Option<&str> = Some("lines are missing at its end");
-    const LAST: Option<&str> = Some("the line of what was written last is missing");
+    const MISSING: Option<&str> = Some("lines are missing at the end");
+    const LAST: Option<&str> = Some("the line for the last write is missing");
     type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
     let cases: [Case<'_>; 11] = [
         // Without the last line, the index still names all data.

@@ -277,7 +277,7 @@ fn a_folder_with_files_is_refused() {
     let opened = Tape::open(&tape).expect("a tape");
     let done = export(&opened, &[], &tape, TableFormat::Csv, Partition::default());
     let error = done.expect_err("it has files").to_string();
-    assert!(error.contains("has files already"), "{error}");
+    assert!(error.contains("is not empty"), "{error}");
 }
 
 #[test]

@@ -338,7 +338,10 @@ fn a_second_writer_is_refused() {
     let open = || Writer::open(options(folder.path(), 5, Limits::default()));
     let mut first = open().expect("a folder");
     let refused = open().err().expect("it is taken").to_string();
-    assert!(refused.contains("another noctule writes"), "{refused}");
+    assert!(
+        refused.contains("another noctule process writes"),
+        "{refused}"
+    );
     first.batch(&World::new(1).tick().1).expect("room");
     first.close().expect("room");
     // A different run, whose counters start at 0.

@@ -31,7 +31,7 @@ fn remove(folder: &Path, segments: usize) {
 /// Returns the expected messages for the first segments of a recording.
 fn said(tape: &Tape, segments: usize) -> Vec<String> {
     let paths = tape.segments()[..segments].iter();
-    let words = "was removed while the recording was read, so that what it had is missing";
+    let words = "was removed while the recording was read, so its data is missing";
     paths
         .map(|segment| format!("{} {words}", segment.path().display()))
         .collect()
