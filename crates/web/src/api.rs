@@ -129,7 +129,10 @@ pub(crate) fn routes(api: Api) -> Router {
             get(async || refuse(StatusCode::NOT_FOUND, "no such resource")),
         )
         .method_not_allowed_fallback(async || {
-            refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are allowed",
+            )
         })
         .with_state(shared);
     secure::protect(routes, api.hosts)
@@ -152,7 +155,10 @@ async fn resource(
     };
     // As for `/metrics`: a client that disconnects while waiting here leaves no work behind.
     let Ok(answerer) = shared.answerers.clone().acquire_owned().await else {
-        return refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends");
+        return refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the agent is shutting down",
+        );
     };
     let make = move || {
         let _answerer = answerer;
@@ -164,7 +170,10 @@ async fn resource(
         Ok(Err(Refusal::NotYet(words))) => refuse(StatusCode::SERVICE_UNAVAILABLE, &words),
         // The panic ends this connection, as a panic on this thread would.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the agent ends"),
+        Err(_) => refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the agent is shutting down",
+        ),
     }
 }
 
@@ -175,7 +184,7 @@ impl Shared {
             return self.store.get_or_make("openapi.json", 0, text);
         }
         let Some(published) = self.agent.published() else {
-            let words = "no figures yet: the first batches are being collected";
+            let words = "no data yet: the first batches are being collected";
             return Err(Refusal::NotYet(words.into()));
         };
         let key = format!("{}?{}", resource.name, query.canonical());
@@ -197,7 +206,7 @@ async fn stream(
         None => {
             let mut response = refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many streams are open: poll the figures instead",
+                "too many streams are open: poll the API instead",
             );
             let seconds = HeaderValue::from_static("10");
             response.headers_mut().insert(header::RETRY_AFTER, seconds);

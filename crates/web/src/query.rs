@@ -32,7 +32,7 @@ impl Query {
             let value = decode(value)
                 .ok_or_else(|| QueryError(format!("{name}: not percent-encoded UTF-8")))?;
             if parameters.insert(*name, value).is_some() {
-                return Err(QueryError(format!("{name} is given twice")));
+                return Err(QueryError(format!("{name} is given more than once")));
             }
         }
         Ok(Self(parameters))

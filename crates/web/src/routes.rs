@@ -80,7 +80,10 @@ pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
         .route("/livez", get(async || text(StatusCode::OK, "alive\n")))
         .route("/readyz", get(ready))
         .method_not_allowed_fallback(async || {
-            text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n")
+            text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are allowed\n",
+            )
         })
         .fallback(async || text(StatusCode::NOT_FOUND, "no such page; see /\n"))
         .with_state(handlers)
@@ -103,8 +106,8 @@ async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Respo
     if !host.is_none_or(own) {
         return text(
             StatusCode::MISDIRECTED_REQUEST,
-            "this name is not served: use localhost or an address, or add the name to hosts in the \
-             section [web] of the configuration\n",
+            "the Host header names another server: use localhost or an address, or add the name to hosts in \
+             the section [web] of the configuration\n",
         );
     }
     next.run(request).await
@@ -145,7 +148,7 @@ async fn metrics(
     let Some((shared, sent, encoding, kind, body)) = page else {
         return text(
             StatusCode::SERVICE_UNAVAILABLE,
-            "no figures yet: the first batch is being collected\n",
+            "no data yet: the first batch is being collected\n",
         );
     };
     let Ok(body) = body else {
@@ -207,7 +210,7 @@ pub(crate) fn busy() -> Response {
 fn failed() -> Response {
     text(
         StatusCode::INTERNAL_SERVER_ERROR,
-        "the page could not be made\n",
+        "the page could not be rendered\n",
     )
 }
 

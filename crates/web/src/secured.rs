@@ -124,13 +124,13 @@ fn refuse(why: Refused) -> Response {
     match why {
         Refused::Busy => {
             let retry = (header::RETRY_AFTER, "1");
-            let words = "other passwords are being checked: try again\n";
+            let words = "too many password checks in progress: try again\n";
             (StatusCode::TOO_MANY_REQUESTS, [TEXT, retry], words).into_response()
         }
         _ => {
             let realm = r#"Basic realm="noctule", charset="UTF-8""#;
             let asked = (header::WWW_AUTHENTICATE, realm);
-            let words = "a name and a password are needed\n";
+            let words = "a user name and a password are required\n";
             (StatusCode::UNAUTHORIZED, [TEXT, asked], words).into_response()
         }
     }

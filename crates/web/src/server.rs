@@ -203,7 +203,7 @@ impl Bound {
         match starts.recv() {
             Ok(tried) => tried.map(|()| server),
             Err(_) => Err(io::Error::other(
-                "the threads that make pages could not start",
+                "cannot start the threads that render pages",
             )),
         }
     }

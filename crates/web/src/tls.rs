@@ -132,7 +132,7 @@ impl Tls {
 async fn refuse_plain(mut stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
-        Connection: close\r\n\r\nthis port speaks HTTPS: ask for https:// instead of http://\n";
+        Connection: close\r\n\r\nthis port speaks HTTPS: use https:// instead of http://\n";
     // The request is read first: closing a connection with unread bytes resets it, and the client
     // would lose the answer.
     let mut sent = [0; 4096];
@@ -228,7 +228,7 @@ fn clients(
     let Some(pem) = wish.client_ca else {
         return Err(TlsError::new(
             part,
-            "it is missing, but verifying clients requires it",
+            "missing, but required to verify client certificates",
         ));
     };
     let roots = noctule_tls::authorities(pem)?;

@@ -91,7 +91,10 @@ pub(crate) fn routes(hosts: Arc<Hosts>) -> Router {
         .route("/", get(index))
         .route("/ui/{*path}", get(asset))
         .method_not_allowed_fallback(async || {
-            refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD")
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are allowed",
+            )
         })
         .with_state(files);
     secure::protect(routes, hosts)

@@ -84,7 +84,7 @@ fn metrics_are_503_before_the_first_batch_and_200_after() {
     let (_server, address) = serve(&agent);
     let early = request(address, "GET", "/metrics", "");
     assert_eq!(early.status, 503);
-    assert!(early.body.contains("no figures yet"));
+    assert!(early.body.contains("no data yet"));
 
     agent.lock().unwrap().metrics = Some("noctule_node_cpus 4\n".into());
     let answer = request(address, "GET", "/metrics?x=1", "Accept: a/b;q=0.5\r\n");

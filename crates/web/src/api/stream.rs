@@ -38,7 +38,7 @@ pub struct Ticks(Arc<watch::Sender<Option<Bytes>>>);
 impl Default for Ticks {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(Some(Bytes::from_static(
-            b": no figures yet\n\n",
+            b": no data yet\n\n",
         )))))
     }
 }
