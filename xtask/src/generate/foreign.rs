@@ -18,8 +18,8 @@ names.
 - `name` is the name of a Docker container outside Kubernetes, and the id of any other container.
 - `image` comes from the files of containerd's CRI plugin, CRI-O, Docker and podman. Other clients of containerd
   (nerdctl, ctr) leave no image in the files that noctule reads.
-- The CPU and throttling queries of kubernetes-mixin return data with these names. `kube_pod_info` and other
-  series of kube-state-metrics, which the queries join, come from kube-state-metrics.
+- The CPU and throttling queries of kubernetes-mixin work with these names. They also need `kube_pod_info` and other
+  series of kube-state-metrics.
 - cAdvisor also has a series for each cgroup above the containers, which includes its descendants. noctule has none:
   sum the containers, or use `noctule_node_*` for the machine.
 - Do not scrape cAdvisor and noctule in the same job: their names are equal.
@@ -37,7 +37,7 @@ metrics below in addition to those of [metrics.md](metrics.md). The names are th
 
 - `container_id` has Coroot's format: `/k8s/NAMESPACE/POD/CONTAINER`, `/docker/NAME`, and the cgroup path of a
   systemd unit. `app_id`, `machine_id` and `system_uuid` are absent; relabelling can add the latter two.
-- Containers with the same name share a series, such as a restarted container and its predecessor. The series has the
+- Containers with the same name, such as a restarted container and its predecessor, share a series. The series is the
   sum of their usage, and does not decrease when one of them exits.
 - `destination` is the address that the program connects to, before NAT, or `_other` above the cardinality limit
   ([metrics.md](metrics.md)). `actual_destination` is unknown.

@@ -16,16 +16,17 @@ and the totals of 0.7 to 0.9 whose meaning is well defined.
 
 The names are Kepler's, but the values are noctule's ([energy.md](energy.md)):
 
-- Idle energy is an estimate. It is not the share of time in which no CPU was busy. Total = active + idle.
-- Rows below the node have active energy: `mode=\"dynamic\"` in the names of 0.7.
+- Idle energy is an estimate. It is not derived from the share of time in which no CPU was busy. Total = active + idle.
+- Rows below the node have active energy only (`mode=\"dynamic\"` in the names of 0.7).
 - `zone` is the kind of zone: `package`, `core`, `dram`, `psys`, `platform`. All zones of a kind are summed, and their
   `path` is then `aggregated-package`, as in 0.11.
-- `state` is always `running`. In Kepler, a workload that ends gets another `state` and therefore another series. The
-  growth between the two is in neither. Here the last sample of a series has all of it.
-- Processes that have ended, and short-lived ones, count in their container and in the node.
+- `state` is always `running`. In Kepler, a workload that ends gets another `state` and therefore another series, and
+  the energy between the last samples of the two is in neither. In noctule, the last sample of a series includes it.
+- Processes that have ended, even short-lived ones, are included in their container and in the node.
 - A process has the label `start` (Unix seconds), because a pid can be reused. `exe` and `vm_id` are unknown and
   omitted. Processes need `--process-metrics`.
-- `source` is the meter; `source=\"model\"` is not a meter but the operator's model. 0.11 has no such label.
+- `source` is the meter; `source=\"model\"` is not a meter but a power model from the configuration. Kepler 0.11 has no
+  such label.
 - A pod has the energy of its containers that have their own series. Containers above the cardinality limit are in
   the container `_overflow`. Units and cgroups outside containers are not exported under these names.
 - A label without a value is omitted, which is equivalent in Prometheus.

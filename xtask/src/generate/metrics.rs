@@ -9,19 +9,19 @@ const LEVELS: &[(&str, &str, &str)] = &[
     ("node", "the whole machine", "none"),
     (
         "container",
-        "a container; the helpers of a runtime are not containers",
-        "`container_id`, and where known `container` (its name), `runtime`, `pod_uid`, `pod`, \
+        "a container; the helper processes of a runtime do not belong to it",
+        "`container_id`, and if known `container` (its name), `runtime`, `pod_uid`, `pod`, \
          `namespace`, `unit`",
     ),
     ("unit", "a systemd unit, without its containers", "`unit`"),
     (
         "cgroup",
-        "a cgroup in no container and no unit",
+        "a cgroup outside containers and units",
         "`cgroup` (its path)",
     ),
     (
         "process",
-        "a process, only with `--process-metrics`",
+        "a process; only with `--process-metrics`",
         "`pid`, `start` (Unix seconds), `comm`, and one of `container_id`, `unit`, `cgroup`",
     ),
 ];
@@ -41,19 +41,20 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
   `increase()` therefore includes all usage of the row, for any scrape interval up to five minutes. The agent keeps
   track of each scraper separately ([why](decisions/31-new-series-begin-at-0.md)). A client that is not a scraper,
   such as `curl`, receives the values immediately.
-- The sum over rows lacks a new row for one scrape. A row older than five minutes never counts as new.
-- Two Prometheus servers of the same version behind one address look like one scraper. Give each of them a query of
-  its own: `params: {scraper: [\"a\"]}` in its scrape configuration.
+- For one scrape, the sum over rows does not include a new row. A row older than five minutes is never treated as new.
+- Two Prometheus servers of the same version behind one address look like one scraper. Give each of them its own query
+  parameter, such as `params: {scraper: [\"a\"]}` in its scrape configuration.
 - In the protobuf format, each counter and histogram has a created timestamp. A server with
-  `--enable-feature=created-timestamp-zero-ingestion` requests that format by itself.
-- A metric that is not measured is absent, never 0. `noctule doctor` and `noctule_self_feature` show the reason.
+  `--enable-feature=created-timestamp-zero-ingestion` requests that format automatically.
+- A metric that cannot be measured is left out; it is never reported as 0. `noctule doctor` and
+  `noctule_self_feature` show the reason.
 - The labels of a series never change. A container is hidden until its name is known, for at most 3 seconds. Its
-  usage in the meantime is not lost.
-- Each level has a cardinality limit. The rows above it are added up in one row with the label `_overflow`, and
-  counted in `noctule_self_overflow_subjects`.
+  usage during this time is not lost.
+- Each level has a cardinality limit. Rows beyond the limit are summed in one row with the label `_overflow`.
+  `noctule_self_overflow_subjects` is the number of these rows.
 - Containers, units and cgroups do not overlap. The sum over all three, including ended ones, is the usage of all
-  processes on the node. `noctule_node_*` also includes softirqs and the hardware counts of idle CPUs.
-- The labels `cause` and `by` are `self` for whatever ran in the same row, `kernel` for kernel threads, and
+  processes on the node. `noctule_node_*` also includes the softirqs and hardware counters of idle CPUs.
+- The labels `cause` and `by` are `self` if the task that ran belongs to the same row, `kernel` for kernel threads, and
   `neighbour` for every other container, unit or group. At the level of processes, `self` is the process's own
   cgroup.
 - `culprit` identifies a culprit (`container:<id>`, `unit:<name>`, `cgroup:<path>`, `kernel`, `_other`). The
@@ -62,29 +63,29 @@ protobuf format, histograms also have native buckets ([promql.md](promql.md)).
   up to `metrics.blame_pairs` in the configuration (1000). All other blame belongs to the victim's culprit `_other`.
   It stays there even if a culprit gets its own series later, which starts at 0. The sum over culprits, including
   ended ones, is therefore the time that the victim waited for neighbours and kernel threads.
-- Pairs beyond that limit are counted in `noctule_self_overflow_blame_pairs`. All victims share the limit: the victim
-  with the most pairs gives up one first. A series that ends keeps its last value for five
-  minutes, so that each reader sees it. The number of series is at most twice the limit.
-- A connection belongs to the group that its process was in when it connected or began to listen, even if another
-  process has the socket later. If the kernel shows which process accepts the connection (the feature `tcp_calls`),
+- `noctule_self_overflow_blame_pairs` is the number of pairs beyond that limit. All victims share the limit: if room is
+  needed, the victim with the most pairs loses one. A series that ends keeps its last value for five minutes, so that
+  every scraper sees it. The number of series is at most twice the limit.
+- A connection belongs to the group that its process was in when it connected or started listening, even if another
+  process uses the socket later. If the kernel shows which process accepts the connection (the feature `tcp_calls`),
   it belongs to the group of that process afterwards. Connections that exist when the agent starts are in
-  `tcp_connections`, and their later bytes are counted. They do not count as connects or accepts.
-- Energy is active energy: the idle energy of zones belongs to the node (docs/energy.md). Rows have energy by kind of
-  zone, over all sockets. `source` names the meter; `source=\"model\"` is not a meter but the operator's model. A
-  package contains its cores, and a platform its packages: do not add those up.
+  `tcp_connections`, and their later bytes are counted. They are not counted as connects or accepts.
+- Energy is active energy: the idle energy of zones belongs to the node ([energy.md](energy.md)). Below the node, energy
+  is summed over all sockets for each kind of zone. `source` names the meter; `source=\"model\"` is not a meter but a
+  power model from the configuration. A package contains its cores, and a platform its packages: do not add those up.
 - `tcp_connections` and `tcp_listeners` count open sockets. When a group ends, its sockets are no longer counted.
   When a row moves between the overflow row and its own, its gauge moves with it.
 - `sched_verdict` describes the last window (`verdicts.window_seconds`, 10 s). When a group ends, its row keeps the
   verdict of that window until the next window ends. It is then `quiet` until its series end.
 - `tcp_destination_*` contain outgoing connections by destination address and port (`10.0.0.1:80`,
   `[2001:db8::1]:443`). The destinations with the most attempts come first, up to `metrics.destinations` in the
-  configuration (100) on the node. The rest is the destination `_other`. As for `sched_blame_seconds`, scraped values
-  never move from one series to another, and the sum over destinations, including ended ones, is the total of the
-  row. A row has these series from its first connection on.
-- Destinations beyond that limit are counted in `noctule_self_overflow_destinations`. Rows share the limit like
-  victims share that of pairs. If the table in the kernel (`events.destinations`) is full and a group with less than
-  its share finds no room, groups with more than their share get no further rows until a minute later. The log names
-  each of these groups once, in a warning.
+  configuration (100) on the node. All other destinations are summed under `_other`. As for `sched_blame_seconds`,
+  scraped values never move from one series to another, and the sum over destinations, including ended ones, is the
+  total of the row. A row has these series from its first connection on.
+- `noctule_self_overflow_destinations` is the number of destinations beyond that limit. Rows share the limit as victims
+  share the limit of pairs. If the table in the kernel (`events.destinations`) is full and a group with less than its
+  share finds no room, groups with more than their share get no further rows until a minute later. The log names each
+  of these groups once, in a warning.
 - Rows below the node have the following metrics only if the configuration enables them (`metrics.with`,
   `metrics.detail`): {details}.
 - Histograms of rows below the node have a bucket for every second power of two. By default, a row without connections
@@ -157,7 +158,7 @@ fn values(metric: &Metric) -> String {
         Source::LabelledEvents(parts) => listed(parts.iter().map(|(v, _)| *v)),
         Source::Destinations(parts) if parts.len() > 1 => listed(parts.iter().map(|(v, _)| *v)),
         Source::Verdict => listed(VerdictKind::ALL.iter().map(|kind| kind.name())),
-        Source::Blame => " (`container`, `unit`, `cgroup`, `kernel`, `other`), and where known \
+        Source::Blame => " (`container`, `unit`, `cgroup`, `kernel`, `other`), and if known \
              `culprit_namespace`, `culprit_pod`, `culprit_container`, `culprit_unit`, \
              `culprit_cgroup`"
             .into(),
