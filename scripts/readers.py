@@ -193,8 +193,8 @@ def cookbook(lake):
     print(f"SQL cookbook, rows: {rows}")
     assert len(rows) == 9, "a heading with a query is missing"
     for heading in (
-        "CPU time of each workload, and its number of hosts",
-        "The hosts that waited most",
+        "CPU time and number of hosts of each workload",
+        "Hosts with the longest waits",
         "One host and one hour",
         "What went wrong",
     ):
