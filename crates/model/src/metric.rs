@@ -322,7 +322,7 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Seconds,
         labels: &["culprit", "culprit_kind"],
-        help: "Time that threads waited while another group had the CPU, by that other group (the culprit).",
+        help: "Time that threads waited while another group (the culprit) had the CPU, by culprit.",
         source: Source::Blame,
         absent: NO_WAITS,
     },

@@ -92,8 +92,8 @@ const GAP: EventKind = EventKind {
             key: "lost",
             value_type: Type::Counts,
             help: "Number of lost events by `event.name`. For `udp.flow`, the number of packets in \
-                   flows for which there was no room. `skipped` counts how often the kernel did \
-                   not run a BPF program because the same program was already running on that CPU, \
+                   flows for which there was no room. `skipped` counts how often the kernel \
+                   skipped a BPF program because the same program was already running on that CPU, \
                    and no other program saw the event. This is an upper bound. If the start or end \
                    of a connection was skipped, it is reported later, without its time.",
             get: get!(Gap { lost, since_unix_ns } => {

@@ -303,7 +303,7 @@ pub const KEPLER_METRICS: &[KeplerMetric] = &[
     not(V07, "kepler_process_uncore_joules", Kind::Counter, NO_ROWS),
     not(V07, "kepler_process_gpu_joules", Kind::Counter, NO_GPU),
     not(V07, "kepler_process_other_joules", Kind::Counter, NO_ROWS),
-    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "0.7 divides it by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
+    not(V07, "kepler_container_bpf_page_cache_hit", Kind::Counter, "Kepler 0.7 divides it by a million at each interval, so it is nearly always 0: see `noctule_container_page_cache_accesses_total`"),
     not(V07, "kepler_process_bpf_page_cache_hit", Kind::Counter, "same as for containers: see `noctule_process_page_cache_accesses_total`"),
     not(V07, "kepler_container_gpu_compute_util", Kind::Counter, NO_GPU),
     not(V07, "kepler_container_gpu_mem_util", Kind::Counter, NO_GPU),

@@ -17,7 +17,7 @@ pub(super) const START: EventKind = EventKind {
 
 pub(super) const EXEC: EventKind = EventKind {
     name: "process.exec",
-    help: "A process started to execute another program.",
+    help: "A process replaced its program by executing another one.",
     fields: &[EXECUTABLE, ARGUMENTS, USER, PARENT, CONTEXT],
 };
 
@@ -142,7 +142,7 @@ const EXECUTABLE: &[EventField] = &[
         key: "process.executable.unreachable",
         value_type: Type::Mark,
         help: "The program file is not below the root directory of the process. For example, it is \
-               in memory (memfd), or in no mount, like that of runc.",
+               in memory (memfd), or in no mount, like the binary of runc.",
         get: |what| Value::mark(executable(what)?.unreachable),
     },
 ];
@@ -328,18 +328,18 @@ const USE: &[EventField] = &[
     EventField {
         key: "cpu.seconds",
         value_type: Type::Number,
-        help: "CPU time of all threads, from the start of the process to this event. The rows of \
+        help: "CPU time of all threads, from the start of the process to this event. The values in \
                `stat`, `/metrics` and the table `exited` of a recording differ in two ways. They \
                include the rest of the exit: about 0.15 ms, or 10 ms and more if the process has \
                gigabytes of memory, which Linux 6.16 and later release after the event. For a \
-               process older than the agent, they start with the agent.",
+               process older than the agent, they start when the agent starts.",
         get: get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds)),
     },
     EventField {
         key: "memory.rss_peak_bytes",
         value_type: Type::Integer,
-        help: "Largest resident set size since the last exec. Before Linux 6.16, absent if it was \
-               never larger than that of the memory that the exec replaced.",
+        help: "Largest resident set size since the last exec. Before Linux 6.16, absent if it \
+               never exceeded that of the memory that the exec replaced.",
         get: get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from)),
     },
 ];

@@ -169,7 +169,7 @@ const ENDS: &[EventField] = &[
     EventField {
         key: "noctule.socket.id",
         value_type: Type::Integer,
-        help: "Socket id, which joins the events of one socket. Valid until the agent ends.",
+        help: "Id of the socket, to join its events. Valid as long as the agent runs.",
         get: |what| {
             Some(socket(what)?.id)
                 .filter(|id| *id != 0)
