@@ -136,8 +136,11 @@ impl Otlp {
             OtlpProtocol::Http => Protocol::Http,
             OtlpProtocol::Grpc => Protocol::Grpc,
         };
-        Endpoint::parse(&self.endpoint, protocol)
-            .map_err(|error| Usage(format!("otlp.endpoint is {:?}: {error}", self.endpoint)))
+        let parsed = Endpoint::parse(&self.endpoint, protocol);
+        parsed.map_err(|error| {
+            let shown = without_secrets(&self.endpoint);
+            Usage(format!("otlp.endpoint is {shown:?}: {error}"))
+        })
     }
 
     pub(super) fn check(&self) -> Result<(), Usage> {
@@ -217,6 +220,18 @@ impl Otlp {
     }
 }
 
+/// Returns the endpoint for messages, without a password, and without a query, which can have a key.
+fn without_secrets(endpoint: &str) -> String {
+    let endpoint = endpoint.split(['?', '#']).next().unwrap_or_default();
+    match endpoint.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.find("://").map_or("", |at| &before[..at + 3]);
+            format!("{scheme}***@{host}")
+        }
+        None => endpoint.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +264,9 @@ mod tests {
         let bad = [
             ("endpoint = \"127.0.0.1:4318\"", "http://"),
             ("endpoint = \"ftp://x\"", "https://"),
+            ("endpoint = \"http://user:secret@x\"", "\"http://***@x\""),
+            ("endpoint = \"ftp://user:secret@x\"", "\"ftp://***@x\""),
+            ("endpoint = \"http://x?key=secret\"", "\"http://x\""),
             ("endpoint = \"http://x\"\nca_file = \"a\"", "need TLS"),
             ("endpoint = \"https://x\"\nkey_file = \"a\"", "both"),
             (
