@@ -6,6 +6,8 @@ mod kepler;
 mod otel;
 mod own;
 
+use Unit::{Bytes, Count, Joules, Ratio, Seconds};
+
 use crate::{
     BlockClass, Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode,
     Preemptor,
@@ -32,8 +34,8 @@ pub enum Kind {
 /// Base unit. Its name is the last part of the metric's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A plain count.
-    None,
+    /// A count, with OpenTelemetry's name of what is counted.
+    Count(&'static str),
     /// Seconds.
     Seconds,
     /// Bytes.
@@ -50,7 +52,7 @@ impl Unit {
     /// Returns the name used by OpenMetrics' `# UNIT` and as the metric's suffix.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::None => "",
+            Self::Count(_) => "",
             Self::Seconds => "seconds",
             Self::Bytes => "bytes",
             Self::Hertz => "hertz",
@@ -156,6 +158,40 @@ pub struct Metric<S = Source> {
     pub absent: &'static str,
 }
 
+const fn counter<S>(name: &'static str, unit: Unit, source: S) -> Metric<S> {
+    Metric {
+        name,
+        kind: Kind::Counter,
+        unit,
+        labels: &[],
+        help: "",
+        source,
+        absent: "never absent",
+    }
+}
+
+const fn gauge<S: Copy>(name: &'static str, unit: Unit, source: S) -> Metric<S> {
+    let metric = counter(name, unit, source);
+    Metric {
+        kind: Kind::Gauge,
+        ..metric
+    }
+}
+
+impl<S: Copy> Metric<S> {
+    const fn labels(self, labels: &'static [&'static str]) -> Self {
+        Self { labels, ..self }
+    }
+
+    const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    const fn absent(self, absent: &'static str) -> Self {
+        Self { absent, ..self }
+    }
+}
+
 const NO_WAITS: &str = "waits are switched off in the configuration";
 const NO_PROCESSES: &str = "process events are switched off, or the kernel lacks a hook for them";
 const NO_TCP: &str = "TCP events are switched off, or the kernel lacks a hook for them";
@@ -170,7 +206,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &[],
         help: "CPU time, as accounted by the scheduler (se.sum_exec_runtime).",
         source: Source::Nanoseconds(Counter::CpuTime),
@@ -179,7 +215,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_cycles",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{cycle}"),
         labels: &[],
         help: "CPU cycles, scaled if the counter was multiplexed.",
         source: Source::Count(Counter::Cycles),
@@ -188,7 +224,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_reference_cycles",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{cycle}"),
         labels: &[],
         help: "Cycles at the nominal frequency, scaled if the counter was multiplexed.",
         source: Source::Count(Counter::ReferenceCycles),
@@ -197,7 +233,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_instructions",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{instruction}"),
         labels: &[],
         help: "Retired instructions, scaled if the counter was multiplexed.",
         source: Source::Count(Counter::Instructions),
@@ -206,7 +242,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_cache_misses",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{miss}"),
         labels: &[],
         help: "Last-level cache misses, scaled if the counter was multiplexed.",
         source: Source::Count(Counter::CacheMisses),
@@ -215,7 +251,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "cpu_sibling_busy_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &[],
         help: "Time on a CPU while the other hardware thread of its core (SMT) was also busy.",
         source: Source::Nanoseconds(Counter::SiblingBusy),
@@ -233,7 +269,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "page_cache_accesses",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{access}"),
         labels: &["op"],
         help: "Pages read through the page cache, and page-cache pages dirtied.",
         source: Source::Labelled(&[("read", Counter::PageReads), ("write", Counter::PageWrites)]),
@@ -242,7 +278,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "softirqs",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{softirq}"),
         labels: &["vector"],
         help: "Softirqs, counted for the interrupted task, whether or not that task caused them.",
         source: Source::Labelled(&[
@@ -262,7 +298,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_switches",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{switch}"),
         labels: &["kind"],
         help: "Context switches: voluntary, preempted, or throttled by a CPU quota.",
         source: Source::Labelled(&[
@@ -275,7 +311,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_wait_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &["cause"],
         help: "Run-queue latency: time that threads were runnable but not running, by cause.",
         source: Source::LabelledNanoseconds(&[
@@ -293,7 +329,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_wait_duration_seconds",
         kind: Kind::Histogram,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &[],
         help: "Distribution of run-queue latency. Each time that a thread gets a CPU counts as one wait, even without a delay.",
         source: Source::Waits,
@@ -302,7 +338,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_waiting_threads",
         kind: Kind::Gauge,
-        unit: Unit::None,
+        unit: Count("{thread}"),
         labels: &[],
         help: "Number of threads that are runnable but not running at the time of the tick, including throttled threads.",
         source: Source::Waiting,
@@ -311,7 +347,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_waiting_longest_seconds",
         kind: Kind::Gauge,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &[],
         help: "Longest wait in progress at the time of the tick; 0 if no thread is waiting. sched_wait_seconds includes the elapsed part of a wait in progress; sched_wait_duration_seconds includes a wait once it has ended.",
         source: Source::LongestWaiting,
@@ -320,7 +356,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_blame_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &["culprit", "culprit_kind"],
         help: "Time that threads waited while another group (the culprit) had the CPU, by culprit.",
         source: Source::Blame,
@@ -329,7 +365,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_preemptions",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{preemption}"),
         labels: &["by"],
         help: "Preemptions of runnable threads, by the kind of task that got the CPU.",
         source: Source::Labelled(&[
@@ -342,7 +378,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "blocked_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &["class"],
         help: "Time that threads were blocked although they may have had work to do, by class (docs/blocked.md).",
         source: Source::Blocked(&[
@@ -358,7 +394,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sleep_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &["class"],
         help: "Time that threads slept for lack of work, or waited for another process or host, by class (docs/blocked.md).",
         source: Source::Blocked(&[
@@ -376,7 +412,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "sched_verdict",
         kind: Kind::Gauge,
-        unit: Unit::None,
+        unit: Count("{verdict}"),
         labels: &["verdict"],
         help: "Verdict for the last window (docs/glossary.md): 1 for the current verdict, 0 for earlier ones.",
         source: Source::Verdict,
@@ -385,7 +421,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "energy_joules",
         kind: Kind::Counter,
-        unit: Unit::Joules,
+        unit: Joules,
         labels: &["zone", "source"],
         help: "Active energy by zone. Does not include the idle energy of the zone.",
         source: Source::Energy,
@@ -394,7 +430,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "process_starts",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{process}"),
         labels: &[],
         help: "Processes forked, counted for the group in which they first ran.",
         source: Source::Event(EventCounter::ProcessStarts),
@@ -403,7 +439,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "process_exits",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{process}"),
         labels: &["reason"],
         help: "Processes whose last thread exited: with code 0, with another code, killed by a signal, or killed by the OOM killer.",
         source: Source::LabelledEvents(&[
@@ -417,7 +453,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "oom_kills",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{process}"),
         labels: &[],
         help: "Processes killed by the OOM killer. Processes that were selected but survived are not counted.",
         source: Source::Event(EventCounter::OomKills),
@@ -426,7 +462,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_connects",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{connection}"),
         labels: &["result"],
         help: "Outgoing connection attempts by result: established (`ok`), or the reason for the failure. Each is counted when its result is known.",
         source: Source::LabelledEvents(&[
@@ -457,7 +493,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_connect_seconds",
         kind: Kind::Histogram,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &[],
         help: "Time from the connect call to the end of the handshake, for established outgoing connections.",
         source: Source::Connects,
@@ -466,7 +502,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_accepts",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{connection}"),
         labels: &[],
         help: "Incoming connections, counted for the group that started listening.",
         source: Source::Event(EventCounter::TcpAccepts),
@@ -475,7 +511,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_retransmits",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{segment}"),
         labels: &[],
         help: "Retransmitted segments, including those of handshakes.",
         source: Source::Event(EventCounter::TcpRetransmits),
@@ -484,7 +520,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_bytes",
         kind: Kind::Counter,
-        unit: Unit::Bytes,
+        unit: Bytes,
         labels: &["direction"],
         help: "Payload bytes as of the tick. Each byte is counted once; sent bytes are counted when they are acknowledged. Bytes are charged to the group that connected or started listening.",
         source: Source::LabelledEvents(&[
@@ -496,7 +532,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_connections",
         kind: Kind::Gauge,
-        unit: Unit::None,
+        unit: Count("{connection}"),
         labels: &[],
         help: "Number of established connections, incoming and outgoing, counted for the group that connected or started listening.",
         source: Source::Connections,
@@ -505,7 +541,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_listeners",
         kind: Kind::Gauge,
-        unit: Unit::None,
+        unit: Count("{socket}"),
         labels: &[],
         help: "Number of listening sockets, counted for the group that started listening.",
         source: Source::Listeners,
@@ -514,7 +550,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_destination_connects",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{connection}"),
         labels: &["destination", "result"],
         help: "Outgoing connection attempts by destination: established or failed.",
         source: Source::Destinations(&[
@@ -526,7 +562,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_destination_connect_seconds",
         kind: Kind::Counter,
-        unit: Unit::Seconds,
+        unit: Seconds,
         labels: &["destination"],
         help: "Total time from the connect call to the end of the handshake, for established outgoing connections, by destination.",
         source: Source::Destinations(&[("", DestinationCounter::ConnectNs)]),
@@ -535,7 +571,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_destination_bytes",
         kind: Kind::Counter,
-        unit: Unit::Bytes,
+        unit: Bytes,
         labels: &["destination", "direction"],
         help: "Payload bytes of outgoing connections as of the tick, by destination. Each byte is counted once; sent bytes are counted when they are acknowledged.",
         source: Source::Destinations(&[
@@ -547,7 +583,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "tcp_destination_retransmits",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{segment}"),
         labels: &["destination"],
         help: "Retransmitted segments of outgoing connections, by destination.",
         source: Source::Destinations(&[("", DestinationCounter::Retransmits)]),
@@ -556,7 +592,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "file_opens",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{file}"),
         labels: &["mode"],
         help: "Files opened, read-only or for writing.",
         source: Source::LabelledEvents(&[
@@ -568,7 +604,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: "file_open_failures",
         kind: Kind::Counter,
-        unit: Unit::None,
+        unit: Count("{file}"),
         labels: &[],
         help: "Failed attempts to open a file.",
         source: Source::Event(EventCounter::FileOpenFailures),

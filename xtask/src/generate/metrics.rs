@@ -181,7 +181,7 @@ fn kind(kind: Kind) -> &'static str {
 
 fn unit(unit: Unit) -> &'static str {
     match unit {
-        Unit::None => "a count",
+        Unit::Count(_) => "a count",
         other => other.name(),
     }
 }

@@ -6,6 +6,8 @@
 //! Prometheus, a receiver replaces dots by underscores and appends the unit and `_total`. The
 //! result is the name in `/metrics`, except for CPU time.
 
+use OtelKind::{ExponentialHistogram, Gauge, Sum, UpDownSum};
+
 use super::{Kind, Metric, Unit};
 
 /// The instrument of a metric in OpenTelemetry.
@@ -59,157 +61,22 @@ const fn convention(
 /// Metrics that the semantic conventions define. A conventional name is used only for the same
 /// quantity. For instance, `container.network.io` counts interface traffic, while noctule counts
 /// TCP payload.
+#[rustfmt::skip]
 pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
     // The conventions allow a custom mode if none of theirs fits. noctule does not separate user
     // and system time.
-    convention(
-        "node",
-        "cpu_seconds",
-        "system.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[("cpu.mode", "busy")],
-    ),
-    convention(
-        "",
-        "node_cpu_idle_seconds",
-        "system.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[("cpu.mode", "idle")],
-    ),
-    convention(
-        "",
-        "node_cpu_interrupt_seconds",
-        "system.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[("cpu.mode", "interrupt")],
-    ),
-    convention(
-        "",
-        "node_cpu_steal_seconds",
-        "system.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[("cpu.mode", "steal")],
-    ),
-    convention(
-        "",
-        "node_cpus",
-        "system.cpu.logical.count",
-        "{cpu}",
-        OtelKind::UpDownSum,
-        &[],
-    ),
-    convention(
-        "node",
-        "cpu_frequency_hertz",
-        "system.cpu.frequency",
-        "Hz",
-        OtelKind::Gauge,
-        &[],
-    ),
-    convention(
-        "node",
-        "process_starts",
-        "system.process.created",
-        "{process}",
-        OtelKind::Sum,
-        &[],
-    ),
-    convention(
-        "node",
-        "tcp_connections",
-        "system.network.connection.count",
-        "{connection}",
-        OtelKind::UpDownSum,
-        &[
-            ("network.transport", "tcp"),
-            ("network.connection.state", "established"),
-        ],
-    ),
-    convention(
-        "node",
-        "tcp_listeners",
-        "system.network.connection.count",
-        "{connection}",
-        OtelKind::UpDownSum,
-        &[
-            ("network.transport", "tcp"),
-            ("network.connection.state", "listen"),
-        ],
-    ),
-    convention(
-        "container",
-        "cpu_seconds",
-        "container.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[],
-    ),
-    convention(
-        "process",
-        "cpu_seconds",
-        "process.cpu.time",
-        "s",
-        OtelKind::Sum,
-        &[],
-    ),
-    convention(
-        "process",
-        "sched_switches",
-        "process.context_switches",
-        "{context_switch}",
-        OtelKind::Sum,
-        &[],
-    ),
-];
-
-/// The counted things, for metrics without a unit.
-const COUNTED: &[(&str, &str)] = &[
-    ("cpu_cycles", "{cycle}"),
-    ("cpu_reference_cycles", "{cycle}"),
-    ("cpu_instructions", "{instruction}"),
-    ("cpu_cache_misses", "{miss}"),
-    ("page_cache_accesses", "{access}"),
-    ("softirqs", "{softirq}"),
-    ("sched_switches", "{switch}"),
-    ("sched_preemptions", "{preemption}"),
-    ("sched_waiting_threads", "{thread}"),
-    ("sched_verdict", "{verdict}"),
-    ("process_starts", "{process}"),
-    ("process_exits", "{process}"),
-    ("oom_kills", "{process}"),
-    ("tcp_connects", "{connection}"),
-    ("tcp_accepts", "{connection}"),
-    ("tcp_retransmits", "{segment}"),
-    ("tcp_connections", "{connection}"),
-    ("tcp_listeners", "{socket}"),
-    ("tcp_destination_connects", "{connection}"),
-    ("tcp_destination_retransmits", "{segment}"),
-    ("file_opens", "{file}"),
-    ("file_open_failures", "{file}"),
-    ("node_cpu_idle_switches", "{switch}"),
-    ("node_cpus", "{cpu}"),
-    ("self_build_info", "{build}"),
-    ("self_bpf_runs", "{run}"),
-    ("self_bpf_recursion_misses", "{run}"),
-    ("self_map_entries", "{entry}"),
-    ("self_map_capacity", "{entry}"),
-    ("self_losses", "{loss}"),
-    ("self_overflow_subjects", "{row}"),
-    ("self_overflow_blame_pairs", "{pair}"),
-    ("self_overflow_destinations", "{destination}"),
-    ("self_bounded_groups", "{group}"),
-    ("self_web_refused", "{request}"),
-    ("self_web_config_valid", "{configuration}"),
-    ("self_scrapes_untracked", "{scrape}"),
-    ("self_otlp_sent", "{item}"),
-    ("self_otlp_lost", "{item}"),
-    ("self_otlp_retries", "{request}"),
-    ("self_otlp_queue_items", "{item}"),
-    ("self_feature", "{feature}"),
+    convention("node", "cpu_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "busy")]),
+    convention("", "node_cpu_idle_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "idle")]),
+    convention("", "node_cpu_interrupt_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "interrupt")]),
+    convention("", "node_cpu_steal_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "steal")]),
+    convention("", "node_cpus", "system.cpu.logical.count", "{cpu}", UpDownSum, &[]),
+    convention("node", "cpu_frequency_hertz", "system.cpu.frequency", "Hz", Gauge, &[]),
+    convention("node", "process_starts", "system.process.created", "{process}", Sum, &[]),
+    convention("node", "tcp_connections", "system.network.connection.count", "{connection}", UpDownSum, &[("network.transport", "tcp"), ("network.connection.state", "established")]),
+    convention("node", "tcp_listeners", "system.network.connection.count", "{connection}", UpDownSum, &[("network.transport", "tcp"), ("network.connection.state", "listen")]),
+    convention("container", "cpu_seconds", "container.cpu.time", "s", Sum, &[]),
+    convention("process", "cpu_seconds", "process.cpu.time", "s", Sum, &[]),
+    convention("process", "sched_switches", "process.context_switches", "{context_switch}", Sum, &[]),
 ];
 
 /// First words of names that become namespaces.
@@ -262,9 +129,9 @@ impl OtelMetric {
             name,
             unit: unit(metric),
             kind: match metric.kind {
-                Kind::Counter => OtelKind::Sum,
-                Kind::Gauge => OtelKind::Gauge,
-                Kind::Histogram => OtelKind::ExponentialHistogram,
+                Kind::Counter => Sum,
+                Kind::Gauge => Gauge,
+                Kind::Histogram => ExponentialHistogram,
             },
             attributes: &[],
         }
@@ -312,11 +179,7 @@ fn unit<S>(metric: &Metric<S>) -> &'static str {
         Unit::Hertz => "Hz",
         Unit::Ratio => "1",
         Unit::Joules => "J",
-        Unit::None => {
-            let mut counted = COUNTED.iter();
-            let found = counted.find(|(name, _)| *name == metric.name);
-            found.map_or("1", |(_, unit)| unit)
-        }
+        Unit::Count(counted) => counted,
     }
 }
 
@@ -352,7 +215,7 @@ pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, Str
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
+    use std::collections::HashMap;
 
     use super::super::{METRICS, SELF_METRICS};
     use super::*;
@@ -431,26 +294,12 @@ mod tests {
 
     #[test]
     fn each_entry_is_used() {
-        let names: HashSet<String> = all().into_iter().map(|(.., name)| name).collect();
-        for (name, _) in COUNTED {
-            assert!(names.contains(*name), "{name} is not a metric");
-        }
         let used = all();
         for convention in OTEL_CONVENTIONS {
             let mut same = used.iter().filter(|(_, metric, name)| {
                 metric.name == convention.name && name == convention.metric
             });
             assert!(same.next().is_some(), "{} of no metric", convention.name);
-        }
-    }
-
-    #[test]
-    fn counts_name_the_counted_thing() {
-        let metrics = METRICS.iter().map(|it| (it.name, it.unit));
-        let own = SELF_METRICS.iter().map(|it| (it.name, it.unit));
-        for (name, unit) in metrics.chain(own) {
-            let there = COUNTED.iter().any(|(counted, _)| *counted == name);
-            assert_eq!(there, unit == Unit::None, "{name}");
         }
     }
 
