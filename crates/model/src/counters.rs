@@ -1,5 +1,6 @@
 //! Counters of the thread accounts, for each process, cgroup and node.
 
+use crate::counts::group;
 use crate::{BlockClass, Countable, Counts, Measurable, Measured};
 
 /// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. Names are
@@ -130,13 +131,27 @@ pub enum Counter {
 
 impl Counter {
     /// How many counters there are.
-    pub const COUNT: usize = Self::BLOCKED + BlockClass::COUNT;
+    pub const COUNT: usize = Self::FIRST_BLOCKED + BlockClass::COUNT;
+
+    /// Time waited for a CPU, by cause.
+    pub const WAITS: [Self; Cause::ALL.len()] = group!(Cause::ALL => Self::Wait);
+
+    /// Preemptions, by the task that got the CPU.
+    pub const PREEMPTIONS: [Self; Preemptor::ALL.len()] =
+        group!(Preemptor::ALL => Self::PreemptedBy);
+
+    /// Softirqs, by vector.
+    pub const SOFTIRQS: [Self; SOFTIRQ_VECTORS.len()] =
+        group!([0, 1, 2, 3, 4, 5, 6, 7, 8, 9] => Self::Softirq);
+
+    /// Blocked time, by class.
+    pub const BLOCKED: [Self; BlockClass::COUNT] = group!(BlockClass::ALL => Self::Blocked);
 
     /// Index of the first softirq vector.
-    const SOFTIRQS: usize = 22;
+    const FIRST_SOFTIRQ: usize = 22;
 
     /// Index of the first class of blocked time.
-    const BLOCKED: usize = Self::SOFTIRQS + SOFTIRQ_VECTORS.len();
+    const FIRST_BLOCKED: usize = Self::FIRST_SOFTIRQ + SOFTIRQ_VECTORS.len();
 
     /// Returns all counters, in order of their index.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -158,10 +173,10 @@ impl Counter {
             SwitchesThrottled,
         ]
         .into_iter()
-        .chain(Cause::ALL.map(Self::Wait))
-        .chain(Preemptor::ALL.map(Self::PreemptedBy))
-        .chain((0..SOFTIRQ_VECTORS.len() as u8).map(Self::Softirq))
-        .chain(BlockClass::ALL.map(Self::Blocked))
+        .chain(Self::WAITS)
+        .chain(Self::PREEMPTIONS)
+        .chain(Self::SOFTIRQS)
+        .chain(Self::BLOCKED)
     }
 
     /// Returns the position in [`Counters`].
@@ -180,8 +195,8 @@ impl Counter {
             Self::SwitchesThrottled => 10,
             Self::Wait(cause) => 11 + cause as usize,
             Self::PreemptedBy(preemptor) => 19 + preemptor as usize,
-            Self::Softirq(vector) => Self::SOFTIRQS + vector as usize,
-            Self::Blocked(class) => Self::BLOCKED + class as usize,
+            Self::Softirq(vector) => Self::FIRST_SOFTIRQ + vector as usize,
+            Self::Blocked(class) => Self::FIRST_BLOCKED + class as usize,
         }
     }
 }
@@ -197,14 +212,29 @@ impl Countable for Counter {
 
 impl Measurable for Counter {
     const FIRST_BIT: u32 = 0;
+
+    fn part(self) -> &'static str {
+        match self {
+            Self::PageReads => "read",
+            Self::PageWrites => "write",
+            Self::SwitchesVoluntary => "voluntary",
+            Self::SwitchesPreempted => "preempted",
+            Self::SwitchesThrottled => "throttled",
+            Self::Wait(cause) => cause.name(),
+            Self::PreemptedBy(preemptor) => preemptor.name(),
+            Self::Softirq(vector) => SOFTIRQ_VECTORS[usize::from(vector)],
+            Self::Blocked(class) => class.name(),
+            _ => "",
+        }
+    }
 }
 
 impl Counters {
     /// The same without blocked time, which grows though nothing happens.
     #[must_use]
     pub fn without_blocked(mut self) -> Self {
-        for class in BlockClass::ALL {
-            self[Counter::Blocked(class)] = 0;
+        for blocked in Counter::BLOCKED {
+            self[blocked] = 0;
         }
         self
     }

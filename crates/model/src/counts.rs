@@ -28,6 +28,20 @@ pub trait Countable: Copy {
     fn position(self) -> usize;
 }
 
+/// Returns the counters of a group, in the order of `$all`. `$counter` makes a counter of an item.
+macro_rules! group {
+    ($all:expr => $counter:path) => {{
+        let mut group = [$counter($all[0]); $all.len()];
+        let mut at = 1;
+        while at < $all.len() {
+            group[at] = $counter($all[at]);
+            at += 1;
+        }
+        group
+    }};
+}
+pub(crate) use group;
+
 /// A value for each counter. [`crate::Measured`] of the batch says which counters are measured. A
 /// counter that is not measured must be shown as absent, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,17 @@ impl DestinationCounter {
         Self::BytesReceived,
     ];
 
+    /// Returns the name of the counter within its group; empty if it belongs to no group.
+    pub const fn part(self) -> &'static str {
+        match self {
+            Self::Connects => "ok",
+            Self::Failures => "failed",
+            Self::BytesSent => "sent",
+            Self::BytesReceived => "received",
+            Self::ConnectNs | Self::Retransmits => "",
+        }
+    }
+
     /// Returns the group's counter that includes this one. Both are measured or neither is.
     pub const fn whole(self) -> EventCounter {
         match self {

@@ -3,6 +3,7 @@
 //! They are separate from [`crate::Counters`], which are summed for every thread at each tick and
 //! follow the accounts of the kernel side.
 
+use crate::counts::group;
 use crate::{ConnectError, Countable, Counts, Measurable};
 
 /// How a process ended.
@@ -106,6 +107,16 @@ impl EventCounter {
     /// Number of counters.
     pub const COUNT: usize = Self::FILE_OPENS + FileMode::ALL.len() + 1;
 
+    /// Ended processes, by how they ended.
+    pub const EXITS: [Self; ExitKind::ALL.len()] = group!(ExitKind::ALL => Self::ProcessExits);
+
+    /// Outgoing connections that could not be established, by reason.
+    pub const CONNECT_FAILURES: [Self; ConnectError::ALL.len()] =
+        group!(ConnectError::ALL => Self::TcpConnectFailures);
+
+    /// Opened files, by access mode.
+    pub const OPENS: [Self; FileMode::ALL.len()] = group!(FileMode::ALL => Self::FileOpens);
+
     const FAILURES: usize = 3 + ExitKind::ALL.len();
     const AFTER_FAILURES: usize = Self::FAILURES + ConnectError::ALL.len();
     const FILE_OPENS: usize = Self::AFTER_FAILURES + 5;
@@ -120,11 +131,11 @@ impl EventCounter {
             Self::TcpBytesReceived,
         ];
         std::iter::once(Self::ProcessStarts)
-            .chain(ExitKind::ALL.map(Self::ProcessExits))
+            .chain(Self::EXITS)
             .chain([Self::OomKills, Self::TcpConnects])
-            .chain(ConnectError::ALL.map(Self::TcpConnectFailures))
+            .chain(Self::CONNECT_FAILURES)
             .chain(tcp)
-            .chain(FileMode::ALL.map(Self::FileOpens))
+            .chain(Self::OPENS)
             .chain([Self::FileOpenFailures])
     }
 
@@ -164,6 +175,18 @@ impl Countable for EventCounter {
 
 impl Measurable for EventCounter {
     const FIRST_BIT: u32 = crate::Counter::COUNT as u32;
+
+    fn part(self) -> &'static str {
+        match self {
+            Self::ProcessExits(kind) => kind.name(),
+            Self::TcpConnects => "ok",
+            Self::TcpConnectFailures(reason) => reason.name(),
+            Self::TcpBytesSent => "sent",
+            Self::TcpBytesReceived => "received",
+            Self::FileOpens(mode) => mode.name(),
+            _ => "",
+        }
+    }
 }
 
 /// A value for each counter of a cgroup or the node.

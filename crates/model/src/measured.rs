@@ -1,11 +1,15 @@
 //! The set of measured counters.
 
-use crate::{BlockClass, Cause, Countable, Counter, Counts};
+use crate::{BlockClass, Countable, Counter, Counts};
 
 /// A counter that some machines cannot measure.
 pub trait Measurable: Countable {
     /// Bit in [`Measured`] of the counter at position 0. Its successors use the following bits.
     const FIRST_BIT: u32;
+
+    /// Returns the name of the counter within its group, such as a cause of waits; empty if it
+    /// belongs to no group.
+    fn part(self) -> &'static str;
 }
 
 /// The counters that this machine can measure with the agent's privileges.
@@ -35,9 +39,7 @@ impl Measured {
 
     /// Returns whether waits for the CPU are measured. Single causes may still be missing.
     pub fn has_waits(self) -> bool {
-        Cause::ALL
-            .into_iter()
-            .any(|cause| self.has(Counter::Wait(cause)))
+        Counter::WAITS.into_iter().any(|wait| self.has(wait))
     }
 
     /// Whether blocked time is measured.
