@@ -6,12 +6,17 @@ mod kepler;
 mod otel;
 mod own;
 
-use Unit::{Bytes, Count, Joules, Ratio, Seconds};
-
-use crate::{
-    BlockClass, Cause, ConnectError, Counter, DestinationCounter, EventCounter, ExitKind, FileMode,
-    Preemptor,
+use BlockClass::{
+    Child, Disk, Filesystem, Lock, Loopback, Memory, Network, Other, Pipe, Poll, Stopped, Timer,
+    Unix, Writeback,
 };
+use Source::{
+    Blame, Blocked, Connections, Connects, Counters, Destinations, Energy, Events, Frequency,
+    Listeners, LongestWaiting, Verdict, Waiting, Waits,
+};
+use Unit::{Bytes, Count, Hertz, Joules, Ratio, Seconds};
+
+use crate::{BlockClass, ConnectError, Counter, DestinationCounter, EventCounter};
 pub use foreign::{FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource};
 pub use kepler::{
     KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource, KeplerVersion,
@@ -65,16 +70,11 @@ impl Unit {
 /// The source of a value at the node, container, unit, cgroup and process levels.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// A counter in nanoseconds, exported in seconds.
-    Nanoseconds(Counter),
-    /// A plain counter.
-    Count(Counter),
-    /// Several counters, distinguished by the metric's own label.
-    Labelled(&'static [(&'static str, Counter)]),
-    /// Like [`Self::Labelled`], for counters in nanoseconds that are exported in seconds.
-    LabelledNanoseconds(&'static [(&'static str, Counter)]),
-    /// Blocked time by class, in nanoseconds, shown in seconds.
-    Blocked(&'static [(&'static str, Counter)]),
+    /// Counters. The metric's own label, if it has one, is the counter's name within its group
+    /// ([`Measurable::part`](crate::Measurable::part)).
+    Counters(&'static [Counter]),
+    /// Blocked time by class.
+    Blocked(&'static [BlockClass]),
     /// Average frequency over the last tick.
     Frequency,
     /// The histogram of waits for a CPU.
@@ -83,10 +83,8 @@ pub enum Source {
     Waiting,
     /// The longest wait in progress.
     LongestWaiting,
-    /// A plain event counter.
-    Event(EventCounter),
-    /// Several event counters, distinguished by the metric's own label.
-    LabelledEvents(&'static [(&'static str, EventCounter)]),
+    /// Event counters, labelled like [`Self::Counters`].
+    Events(&'static [EventCounter]),
     /// Established connections.
     Connections,
     /// Listening sockets.
@@ -95,7 +93,7 @@ pub enum Source {
     Connects,
     /// Counters of destinations, distinguished by the metric's own labels. The first label is
     /// `destination`; the second, if there are several counters, is the part.
-    Destinations(&'static [(&'static str, DestinationCounter)]),
+    Destinations(&'static [DestinationCounter]),
     /// Time waited while another subject, or the kernel, had the CPU.
     Blame,
     /// Active energy, by kind of zone and meter.
@@ -125,8 +123,7 @@ impl Source {
             | Self::Waiting
             | Self::LongestWaiting
             | Self::Blocked(_)
-            | Self::Event(_)
-            | Self::LabelledEvents(_)
+            | Self::Events(_)
             | Self::Connections
             | Self::Listeners
             | Self::Connects => LEVELS.split_at(4).0,
@@ -139,7 +136,7 @@ impl Source {
     }
 }
 
-/// A metric.
+/// A metric. The values of counters in nanoseconds are exported in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric<S = Source> {
     /// Name without the prefix `noctule_`, the level and the suffix `_total`.
@@ -178,6 +175,13 @@ const fn gauge<S: Copy>(name: &'static str, unit: Unit, source: S) -> Metric<S> 
     }
 }
 
+const fn histogram(name: &'static str, source: Source) -> Metric {
+    Metric {
+        kind: Kind::Histogram,
+        ..counter(name, Seconds, source)
+    }
+}
+
 impl<S: Copy> Metric<S> {
     const fn labels(self, labels: &'static [&'static str]) -> Self {
         Self { labels, ..self }
@@ -200,416 +204,149 @@ const NO_METER: &str = "the machine has no readable energy meter, and no power m
 const NO_PMU: &str =
     "the machine has no such hardware counter, or the agent is not allowed to use it";
 
+/// Outgoing connections, by result.
+const CONNECTS: [EventCounter; 6] = [
+    EventCounter::TcpConnects,
+    EventCounter::TcpConnectFailures(ConnectError::Refused),
+    EventCounter::TcpConnectFailures(ConnectError::Timeout),
+    EventCounter::TcpConnectFailures(ConnectError::Abandoned),
+    EventCounter::TcpConnectFailures(ConnectError::Unreachable),
+    EventCounter::TcpConnectFailures(ConnectError::Other),
+];
+
 /// The metrics of the levels: `noctule_node_*`, `noctule_container_*`, `noctule_unit_*`,
 /// `noctule_cgroup_*` and `noctule_process_*`. Most exist at all levels ([`Source::levels`]).
+#[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
-    Metric {
-        name: "cpu_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &[],
-        help: "CPU time, as accounted by the scheduler (se.sum_exec_runtime).",
-        source: Source::Nanoseconds(Counter::CpuTime),
-        absent: "the task iterator could not be loaded",
-    },
-    Metric {
-        name: "cpu_cycles",
-        kind: Kind::Counter,
-        unit: Count("{cycle}"),
-        labels: &[],
-        help: "CPU cycles, scaled if the counter was multiplexed.",
-        source: Source::Count(Counter::Cycles),
-        absent: NO_PMU,
-    },
-    Metric {
-        name: "cpu_reference_cycles",
-        kind: Kind::Counter,
-        unit: Count("{cycle}"),
-        labels: &[],
-        help: "Cycles at the nominal frequency, scaled if the counter was multiplexed.",
-        source: Source::Count(Counter::ReferenceCycles),
-        absent: NO_PMU,
-    },
-    Metric {
-        name: "cpu_instructions",
-        kind: Kind::Counter,
-        unit: Count("{instruction}"),
-        labels: &[],
-        help: "Retired instructions, scaled if the counter was multiplexed.",
-        source: Source::Count(Counter::Instructions),
-        absent: NO_PMU,
-    },
-    Metric {
-        name: "cpu_cache_misses",
-        kind: Kind::Counter,
-        unit: Count("{miss}"),
-        labels: &[],
-        help: "Last-level cache misses, scaled if the counter was multiplexed.",
-        source: Source::Count(Counter::CacheMisses),
-        absent: NO_PMU,
-    },
-    Metric {
-        name: "cpu_sibling_busy_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &[],
-        help: "Time on a CPU while the other hardware thread of its core (SMT) was also busy.",
-        source: Source::Nanoseconds(Counter::SiblingBusy),
-        absent: "no core of this machine has two hardware threads",
-    },
-    Metric {
-        name: "cpu_frequency_hertz",
-        kind: Kind::Gauge,
-        unit: Unit::Hertz,
-        labels: &[],
-        help: "Average CPU frequency while running, over the last tick.",
-        source: Source::Frequency,
-        absent: "cycles are not measured, or nothing ran in the last tick",
-    },
-    Metric {
-        name: "page_cache_accesses",
-        kind: Kind::Counter,
-        unit: Count("{access}"),
-        labels: &["op"],
-        help: "Pages read through the page cache, and page-cache pages dirtied.",
-        source: Source::Labelled(&[("read", Counter::PageReads), ("write", Counter::PageWrites)]),
-        absent: "the kernel has no suitable hook, or the agent lacks the privileges to use it",
-    },
-    Metric {
-        name: "softirqs",
-        kind: Kind::Counter,
-        unit: Count("{softirq}"),
-        labels: &["vector"],
-        help: "Softirqs, counted for the interrupted task, whether or not that task caused them.",
-        source: Source::Labelled(&[
-            ("hi", Counter::Softirq(0)),
-            ("timer", Counter::Softirq(1)),
-            ("net_tx", Counter::Softirq(2)),
-            ("net_rx", Counter::Softirq(3)),
-            ("block", Counter::Softirq(4)),
-            ("irq_poll", Counter::Softirq(5)),
-            ("tasklet", Counter::Softirq(6)),
-            ("sched", Counter::Softirq(7)),
-            ("hrtimer", Counter::Softirq(8)),
-            ("rcu", Counter::Softirq(9)),
-        ]),
-        absent: "the tracepoint irq:softirq_entry could not be attached",
-    },
-    Metric {
-        name: "sched_switches",
-        kind: Kind::Counter,
-        unit: Count("{switch}"),
-        labels: &["kind"],
-        help: "Context switches: voluntary, preempted, or throttled by a CPU quota.",
-        source: Source::Labelled(&[
-            ("voluntary", Counter::SwitchesVoluntary),
-            ("preempted", Counter::SwitchesPreempted),
-            ("throttled", Counter::SwitchesThrottled),
-        ]),
-        absent: "the task iterator could not be loaded; for `throttled`: waits are not measured",
-    },
-    Metric {
-        name: "sched_wait_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &["cause"],
-        help: "Run-queue latency: time that threads were runnable but not running, by cause.",
-        source: Source::LabelledNanoseconds(&[
-            ("throttle", Counter::Wait(Cause::Throttle)),
-            ("neighbour", Counter::Wait(Cause::Neighbour)),
-            ("self", Counter::Wait(Cause::Own)),
-            ("kernel", Counter::Wait(Cause::Kernel)),
-            ("interrupt", Counter::Wait(Cause::Interrupt)),
-            ("host", Counter::Wait(Cause::Host)),
-            ("idle", Counter::Wait(Cause::Idle)),
-            ("unattributed", Counter::Wait(Cause::Unattributed)),
-        ]),
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_wait_duration_seconds",
-        kind: Kind::Histogram,
-        unit: Seconds,
-        labels: &[],
-        help: "Distribution of run-queue latency. Each time that a thread gets a CPU counts as one wait, even without a delay.",
-        source: Source::Waits,
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_waiting_threads",
-        kind: Kind::Gauge,
-        unit: Count("{thread}"),
-        labels: &[],
-        help: "Number of threads that are runnable but not running at the time of the tick, including throttled threads.",
-        source: Source::Waiting,
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_waiting_longest_seconds",
-        kind: Kind::Gauge,
-        unit: Seconds,
-        labels: &[],
-        help: "Longest wait in progress at the time of the tick; 0 if no thread is waiting. sched_wait_seconds includes the elapsed part of a wait in progress; sched_wait_duration_seconds includes a wait once it has ended.",
-        source: Source::LongestWaiting,
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_blame_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &["culprit", "culprit_kind"],
-        help: "Time that threads waited while another group (the culprit) had the CPU, by culprit.",
-        source: Source::Blame,
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_preemptions",
-        kind: Kind::Counter,
-        unit: Count("{preemption}"),
-        labels: &["by"],
-        help: "Preemptions of runnable threads, by the kind of task that got the CPU.",
-        source: Source::Labelled(&[
-            ("neighbour", Counter::PreemptedBy(Preemptor::Neighbour)),
-            ("self", Counter::PreemptedBy(Preemptor::Own)),
-            ("kernel", Counter::PreemptedBy(Preemptor::Kernel)),
-        ]),
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "blocked_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &["class"],
-        help: "Time that threads were blocked although they may have had work to do, by class (docs/blocked.md).",
-        source: Source::Blocked(&[
-            ("lock", Counter::Blocked(BlockClass::Lock)),
-            ("disk", Counter::Blocked(BlockClass::Disk)),
-            ("filesystem", Counter::Blocked(BlockClass::Filesystem)),
-            ("memory", Counter::Blocked(BlockClass::Memory)),
-            ("writeback", Counter::Blocked(BlockClass::Writeback)),
-            ("stopped", Counter::Blocked(BlockClass::Stopped)),
-        ]),
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sleep_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &["class"],
-        help: "Time that threads slept for lack of work, or waited for another process or host, by class (docs/blocked.md).",
-        source: Source::Blocked(&[
-            ("poll", Counter::Blocked(BlockClass::Poll)),
-            ("timer", Counter::Blocked(BlockClass::Timer)),
-            ("pipe", Counter::Blocked(BlockClass::Pipe)),
-            ("unix", Counter::Blocked(BlockClass::Unix)),
-            ("loopback", Counter::Blocked(BlockClass::Loopback)),
-            ("network", Counter::Blocked(BlockClass::Network)),
-            ("child", Counter::Blocked(BlockClass::Child)),
-            ("other", Counter::Blocked(BlockClass::Other)),
-        ]),
-        absent: NO_WAITS,
-    },
-    Metric {
-        name: "sched_verdict",
-        kind: Kind::Gauge,
-        unit: Count("{verdict}"),
-        labels: &["verdict"],
-        help: "Verdict for the last window (docs/glossary.md): 1 for the current verdict, 0 for earlier ones.",
-        source: Source::Verdict,
-        absent: "waits are switched off in the configuration, or the first window has not ended",
-    },
-    Metric {
-        name: "energy_joules",
-        kind: Kind::Counter,
-        unit: Joules,
-        labels: &["zone", "source"],
-        help: "Active energy by zone. Does not include the idle energy of the zone.",
-        source: Source::Energy,
-        absent: NO_METER,
-    },
-    Metric {
-        name: "process_starts",
-        kind: Kind::Counter,
-        unit: Count("{process}"),
-        labels: &[],
-        help: "Processes forked, counted for the group in which they first ran.",
-        source: Source::Event(EventCounter::ProcessStarts),
-        absent: NO_PROCESSES,
-    },
-    Metric {
-        name: "process_exits",
-        kind: Kind::Counter,
-        unit: Count("{process}"),
-        labels: &["reason"],
-        help: "Processes whose last thread exited: with code 0, with another code, killed by a signal, or killed by the OOM killer.",
-        source: Source::LabelledEvents(&[
-            ("completed", EventCounter::ProcessExits(ExitKind::Completed)),
-            ("failed", EventCounter::ProcessExits(ExitKind::Failed)),
-            ("killed", EventCounter::ProcessExits(ExitKind::Killed)),
-            ("oom", EventCounter::ProcessExits(ExitKind::OomKilled)),
-        ]),
-        absent: NO_PROCESSES,
-    },
-    Metric {
-        name: "oom_kills",
-        kind: Kind::Counter,
-        unit: Count("{process}"),
-        labels: &[],
-        help: "Processes killed by the OOM killer. Processes that were selected but survived are not counted.",
-        source: Source::Event(EventCounter::OomKills),
-        absent: NO_PROCESSES,
-    },
-    Metric {
-        name: "tcp_connects",
-        kind: Kind::Counter,
-        unit: Count("{connection}"),
-        labels: &["result"],
-        help: "Outgoing connection attempts by result: established (`ok`), or the reason for the failure. Each is counted when its result is known.",
-        source: Source::LabelledEvents(&[
-            ("ok", EventCounter::TcpConnects),
-            (
-                "refused",
-                EventCounter::TcpConnectFailures(ConnectError::Refused),
-            ),
-            (
-                "timeout",
-                EventCounter::TcpConnectFailures(ConnectError::Timeout),
-            ),
-            (
-                "abandoned",
-                EventCounter::TcpConnectFailures(ConnectError::Abandoned),
-            ),
-            (
-                "unreachable",
-                EventCounter::TcpConnectFailures(ConnectError::Unreachable),
-            ),
-            (
-                "other",
-                EventCounter::TcpConnectFailures(ConnectError::Other),
-            ),
-        ]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_connect_seconds",
-        kind: Kind::Histogram,
-        unit: Seconds,
-        labels: &[],
-        help: "Time from the connect call to the end of the handshake, for established outgoing connections.",
-        source: Source::Connects,
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_accepts",
-        kind: Kind::Counter,
-        unit: Count("{connection}"),
-        labels: &[],
-        help: "Incoming connections, counted for the group that started listening.",
-        source: Source::Event(EventCounter::TcpAccepts),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_retransmits",
-        kind: Kind::Counter,
-        unit: Count("{segment}"),
-        labels: &[],
-        help: "Retransmitted segments, including those of handshakes.",
-        source: Source::Event(EventCounter::TcpRetransmits),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_bytes",
-        kind: Kind::Counter,
-        unit: Bytes,
-        labels: &["direction"],
-        help: "Payload bytes as of the tick. Each byte is counted once; sent bytes are counted when they are acknowledged. Bytes are charged to the group that connected or started listening.",
-        source: Source::LabelledEvents(&[
-            ("sent", EventCounter::TcpBytesSent),
-            ("received", EventCounter::TcpBytesReceived),
-        ]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_connections",
-        kind: Kind::Gauge,
-        unit: Count("{connection}"),
-        labels: &[],
-        help: "Number of established connections, incoming and outgoing, counted for the group that connected or started listening.",
-        source: Source::Connections,
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_listeners",
-        kind: Kind::Gauge,
-        unit: Count("{socket}"),
-        labels: &[],
-        help: "Number of listening sockets, counted for the group that started listening.",
-        source: Source::Listeners,
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_destination_connects",
-        kind: Kind::Counter,
-        unit: Count("{connection}"),
-        labels: &["destination", "result"],
-        help: "Outgoing connection attempts by destination: established or failed.",
-        source: Source::Destinations(&[
-            ("ok", DestinationCounter::Connects),
-            ("failed", DestinationCounter::Failures),
-        ]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_destination_connect_seconds",
-        kind: Kind::Counter,
-        unit: Seconds,
-        labels: &["destination"],
-        help: "Total time from the connect call to the end of the handshake, for established outgoing connections, by destination.",
-        source: Source::Destinations(&[("", DestinationCounter::ConnectNs)]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_destination_bytes",
-        kind: Kind::Counter,
-        unit: Bytes,
-        labels: &["destination", "direction"],
-        help: "Payload bytes of outgoing connections as of the tick, by destination. Each byte is counted once; sent bytes are counted when they are acknowledged.",
-        source: Source::Destinations(&[
-            ("sent", DestinationCounter::BytesSent),
-            ("received", DestinationCounter::BytesReceived),
-        ]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "tcp_destination_retransmits",
-        kind: Kind::Counter,
-        unit: Count("{segment}"),
-        labels: &["destination"],
-        help: "Retransmitted segments of outgoing connections, by destination.",
-        source: Source::Destinations(&[("", DestinationCounter::Retransmits)]),
-        absent: NO_TCP,
-    },
-    Metric {
-        name: "file_opens",
-        kind: Kind::Counter,
-        unit: Count("{file}"),
-        labels: &["mode"],
-        help: "Files opened, read-only or for writing.",
-        source: Source::LabelledEvents(&[
-            ("read", EventCounter::FileOpens(FileMode::Read)),
-            ("write", EventCounter::FileOpens(FileMode::Write)),
-        ]),
-        absent: NO_FILES,
-    },
-    Metric {
-        name: "file_open_failures",
-        kind: Kind::Counter,
-        unit: Count("{file}"),
-        labels: &[],
-        help: "Failed attempts to open a file.",
-        source: Source::Event(EventCounter::FileOpenFailures),
-        absent: NO_FILES,
-    },
+    counter("cpu_seconds", Seconds, Counters(&[Counter::CpuTime]))
+        .help("CPU time, as accounted by the scheduler (se.sum_exec_runtime).")
+        .absent("the task iterator could not be loaded"),
+    counter("cpu_cycles", Count("{cycle}"), Counters(&[Counter::Cycles]))
+        .help("CPU cycles, scaled if the counter was multiplexed.")
+        .absent(NO_PMU),
+    counter("cpu_reference_cycles", Count("{cycle}"), Counters(&[Counter::ReferenceCycles]))
+        .help("Cycles at the nominal frequency, scaled if the counter was multiplexed.")
+        .absent(NO_PMU),
+    counter("cpu_instructions", Count("{instruction}"), Counters(&[Counter::Instructions]))
+        .help("Retired instructions, scaled if the counter was multiplexed.")
+        .absent(NO_PMU),
+    counter("cpu_cache_misses", Count("{miss}"), Counters(&[Counter::CacheMisses]))
+        .help("Last-level cache misses, scaled if the counter was multiplexed.")
+        .absent(NO_PMU),
+    counter("cpu_sibling_busy_seconds", Seconds, Counters(&[Counter::SiblingBusy]))
+        .help("Time on a CPU while the other hardware thread of its core (SMT) was also busy.")
+        .absent("no core of this machine has two hardware threads"),
+    gauge("cpu_frequency_hertz", Hertz, Frequency)
+        .help("Average CPU frequency while running, over the last tick.")
+        .absent("cycles are not measured, or nothing ran in the last tick"),
+    counter("page_cache_accesses", Count("{access}"), Counters(&[Counter::PageReads, Counter::PageWrites]))
+        .labels(&["op"])
+        .help("Pages read through the page cache, and page-cache pages dirtied.")
+        .absent("the kernel has no suitable hook, or the agent lacks the privileges to use it"),
+    counter("softirqs", Count("{softirq}"), Counters(&Counter::SOFTIRQS))
+        .labels(&["vector"])
+        .help("Softirqs, counted for the interrupted task, whether or not that task caused them.")
+        .absent("the tracepoint irq:softirq_entry could not be attached"),
+    counter("sched_switches", Count("{switch}"),
+        Counters(&[Counter::SwitchesVoluntary, Counter::SwitchesPreempted, Counter::SwitchesThrottled]))
+        .labels(&["kind"])
+        .help("Context switches: voluntary, preempted, or throttled by a CPU quota.")
+        .absent("the task iterator could not be loaded; for `throttled`: waits are not measured"),
+    counter("sched_wait_seconds", Seconds, Counters(&Counter::WAITS))
+        .labels(&["cause"])
+        .help("Run-queue latency: time that threads were runnable but not running, by cause.")
+        .absent(NO_WAITS),
+    histogram("sched_wait_duration_seconds", Waits)
+        .help("Distribution of run-queue latency. Each time that a thread gets a CPU counts as one wait, even without a delay.")
+        .absent(NO_WAITS),
+    gauge("sched_waiting_threads", Count("{thread}"), Waiting)
+        .help("Number of threads that are runnable but not running at the time of the tick, including throttled threads.")
+        .absent(NO_WAITS),
+    gauge("sched_waiting_longest_seconds", Seconds, LongestWaiting)
+        .help("Longest wait in progress at the time of the tick; 0 if no thread is waiting. sched_wait_seconds includes the elapsed part of a wait in progress; sched_wait_duration_seconds includes a wait once it has ended.")
+        .absent(NO_WAITS),
+    counter("sched_blame_seconds", Seconds, Blame)
+        .labels(&["culprit", "culprit_kind"])
+        .help("Time that threads waited while another group (the culprit) had the CPU, by culprit.")
+        .absent(NO_WAITS),
+    counter("sched_preemptions", Count("{preemption}"), Counters(&Counter::PREEMPTIONS))
+        .labels(&["by"])
+        .help("Preemptions of runnable threads, by the kind of task that got the CPU.")
+        .absent(NO_WAITS),
+    counter("blocked_seconds", Seconds, Blocked(&[Lock, Disk, Filesystem, Memory, Writeback, Stopped]))
+        .labels(&["class"])
+        .help("Time that threads were blocked although they may have had work to do, by class (docs/blocked.md).")
+        .absent(NO_WAITS),
+    counter("sleep_seconds", Seconds, Blocked(&[Poll, Timer, Pipe, Unix, Loopback, Network, Child, Other]))
+        .labels(&["class"])
+        .help("Time that threads slept for lack of work, or waited for another process or host, by class (docs/blocked.md).")
+        .absent(NO_WAITS),
+    gauge("sched_verdict", Count("{verdict}"), Verdict)
+        .labels(&["verdict"])
+        .help("Verdict for the last window (docs/glossary.md): 1 for the current verdict, 0 for earlier ones.")
+        .absent("waits are switched off in the configuration, or the first window has not ended"),
+    counter("energy_joules", Joules, Energy)
+        .labels(&["zone", "source"])
+        .help("Active energy by zone. Does not include the idle energy of the zone.")
+        .absent(NO_METER),
+    counter("process_starts", Count("{process}"), Events(&[EventCounter::ProcessStarts]))
+        .help("Processes forked, counted for the group in which they first ran.")
+        .absent(NO_PROCESSES),
+    counter("process_exits", Count("{process}"), Events(&EventCounter::EXITS))
+        .labels(&["reason"])
+        .help("Processes whose last thread exited: with code 0, with another code, killed by a signal, or killed by the OOM killer.")
+        .absent(NO_PROCESSES),
+    counter("oom_kills", Count("{process}"), Events(&[EventCounter::OomKills]))
+        .help("Processes killed by the OOM killer. Processes that were selected but survived are not counted.")
+        .absent(NO_PROCESSES),
+    counter("tcp_connects", Count("{connection}"), Events(&CONNECTS))
+        .labels(&["result"])
+        .help("Outgoing connection attempts by result: established (`ok`), or the reason for the failure. Each is counted when its result is known.")
+        .absent(NO_TCP),
+    histogram("tcp_connect_seconds", Connects)
+        .help("Time from the connect call to the end of the handshake, for established outgoing connections.")
+        .absent(NO_TCP),
+    counter("tcp_accepts", Count("{connection}"), Events(&[EventCounter::TcpAccepts]))
+        .help("Incoming connections, counted for the group that started listening.")
+        .absent(NO_TCP),
+    counter("tcp_retransmits", Count("{segment}"), Events(&[EventCounter::TcpRetransmits]))
+        .help("Retransmitted segments, including those of handshakes.")
+        .absent(NO_TCP),
+    counter("tcp_bytes", Bytes, Events(&[EventCounter::TcpBytesSent, EventCounter::TcpBytesReceived]))
+        .labels(&["direction"])
+        .help("Payload bytes as of the tick. Each byte is counted once; sent bytes are counted when they are acknowledged. Bytes are charged to the group that connected or started listening.")
+        .absent(NO_TCP),
+    gauge("tcp_connections", Count("{connection}"), Connections)
+        .help("Number of established connections, incoming and outgoing, counted for the group that connected or started listening.")
+        .absent(NO_TCP),
+    gauge("tcp_listeners", Count("{socket}"), Listeners)
+        .help("Number of listening sockets, counted for the group that started listening.")
+        .absent(NO_TCP),
+    counter("tcp_destination_connects", Count("{connection}"),
+        Destinations(&[DestinationCounter::Connects, DestinationCounter::Failures]))
+        .labels(&["destination", "result"])
+        .help("Outgoing connection attempts by destination: established or failed.")
+        .absent(NO_TCP),
+    counter("tcp_destination_connect_seconds", Seconds, Destinations(&[DestinationCounter::ConnectNs]))
+        .labels(&["destination"])
+        .help("Total time from the connect call to the end of the handshake, for established outgoing connections, by destination.")
+        .absent(NO_TCP),
+    counter("tcp_destination_bytes", Bytes,
+        Destinations(&[DestinationCounter::BytesSent, DestinationCounter::BytesReceived]))
+        .labels(&["destination", "direction"])
+        .help("Payload bytes of outgoing connections as of the tick, by destination. Each byte is counted once; sent bytes are counted when they are acknowledged.")
+        .absent(NO_TCP),
+    counter("tcp_destination_retransmits", Count("{segment}"), Destinations(&[DestinationCounter::Retransmits]))
+        .labels(&["destination"])
+        .help("Retransmitted segments of outgoing connections, by destination.")
+        .absent(NO_TCP),
+    counter("file_opens", Count("{file}"), Events(&EventCounter::OPENS))
+        .labels(&["mode"])
+        .help("Files opened, read-only or for writing.")
+        .absent(NO_FILES),
+    counter("file_open_failures", Count("{file}"), Events(&[EventCounter::FileOpenFailures]))
+        .help("Failed attempts to open a file.")
+        .absent(NO_FILES),
 ];
 
 #[cfg(test)]
@@ -617,6 +354,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::Measurable as _;
 
     fn check<S>(metrics: &[Metric<S>]) {
         let mut names = HashSet::new();
@@ -708,10 +446,8 @@ mod tests {
         let mut seen = HashSet::new();
         for metric in METRICS {
             let counters: Vec<Counter> = match metric.source {
-                Source::Nanoseconds(c) | Source::Count(c) => vec![c],
-                Source::Labelled(list)
-                | Source::LabelledNanoseconds(list)
-                | Source::Blocked(list) => list.iter().map(|&(_, c)| c).collect(),
+                Counters(list) => list.to_vec(),
+                Blocked(classes) => classes.iter().copied().map(Counter::Blocked).collect(),
                 _ => vec![],
             };
             for counter in counters {
@@ -726,9 +462,8 @@ mod tests {
         let mut seen = HashSet::new();
         for metric in METRICS {
             let counters: Vec<EventCounter> = match metric.source {
-                Source::Event(counter) => vec![counter],
-                Source::LabelledEvents(list) => list.iter().map(|&(_, c)| c).collect(),
-                Source::Connects => vec![EventCounter::TcpConnectNs],
+                Events(list) => list.to_vec(),
+                Connects => vec![EventCounter::TcpConnectNs],
                 _ => vec![],
             };
             for counter in counters {
@@ -739,19 +474,20 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_events_are_the_names_of_their_kinds() {
-        let lists = METRICS.iter().filter_map(|m| match m.source {
-            Source::LabelledEvents(list) => Some(list),
-            _ => None,
-        });
-        for (label, counter) in lists.flatten() {
-            let name = match counter {
-                EventCounter::ProcessExits(kind) => kind.name(),
-                EventCounter::TcpConnectFailures(reason) => reason.name(),
-                EventCounter::FileOpens(mode) => mode.name(),
-                _ => continue,
-            };
-            assert_eq!(*label, name);
+    fn counters_with_a_label_have_different_names_within_the_metric() {
+        let parts = |metric: &Metric| -> Vec<&str> {
+            match metric.source {
+                Counters(list) => list.iter().map(|it| it.part()).collect(),
+                Events(list) => list.iter().map(|it| it.part()).collect(),
+                _ => Vec::new(),
+            }
+        };
+        for metric in METRICS.iter().filter(|metric| !parts(metric).is_empty()) {
+            let names: HashSet<&str> = parts(metric).into_iter().collect();
+            assert_eq!(names.len(), parts(metric).len(), "{}", metric.name);
+            let is_labelled = !metric.labels.is_empty();
+            assert!(!is_labelled || !names.contains(""), "{}", metric.name);
+            assert!(is_labelled || names.len() == 1, "{}", metric.name);
         }
     }
 
@@ -759,29 +495,15 @@ mod tests {
     fn parts_of_destinations_have_labels() {
         let mut seen = HashSet::new();
         for metric in METRICS {
-            let Source::Destinations(parts) = metric.source else {
+            let Destinations(parts) = metric.source else {
                 continue;
             };
             assert_eq!(metric.labels.len(), 1 + usize::from(parts.len() > 1));
             assert_eq!(metric.labels[0], "destination");
-            for (_, counter) in parts {
+            for counter in parts {
                 assert!(seen.insert(*counter), "{counter:?} is in two metrics");
             }
         }
         assert_eq!(seen, DestinationCounter::ALL.into());
-    }
-
-    #[test]
-    fn softirq_labels_follow_the_kernels_order() {
-        let labels = METRICS.iter().find_map(|m| match m.source {
-            Source::Labelled(list) if m.name == "softirqs" => Some(list),
-            _ => None,
-        });
-        for (name, counter) in labels.expect("the softirqs metric") {
-            let Counter::Softirq(vector) = counter else {
-                panic!("{counter:?}")
-            };
-            assert_eq!(*name, crate::SOFTIRQ_VECTORS[usize::from(*vector)]);
-        }
     }
 }

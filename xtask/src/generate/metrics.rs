@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use noctule_model::{DETAILS, Kind, METRICS, Metric, SELF_METRICS, Source, Unit, VerdictKind};
+use noctule_model::{
+    DETAILS, Kind, METRICS, Measurable as _, Metric, SELF_METRICS, Source, Unit, VerdictKind,
+};
 
 /// Prefix of each level, the meaning of its rows, and their labels.
 const LEVELS: &[(&str, &str, &str)] = &[
@@ -152,11 +154,10 @@ fn full_name<S>(level: &str, metric: &Metric<S>) -> String {
 /// Returns the values of the metric's last own label.
 fn values(metric: &Metric) -> String {
     match metric.source {
-        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) | Source::Blocked(parts) => {
-            listed(parts.iter().map(|(v, _)| *v))
-        }
-        Source::LabelledEvents(parts) => listed(parts.iter().map(|(v, _)| *v)),
-        Source::Destinations(parts) if parts.len() > 1 => listed(parts.iter().map(|(v, _)| *v)),
+        Source::Counters(list) => listed(list.iter().map(|it| it.part())),
+        Source::Blocked(classes) => listed(classes.iter().map(|class| class.name())),
+        Source::Events(list) => listed(list.iter().map(|it| it.part())),
+        Source::Destinations(list) if list.len() > 1 => listed(list.iter().map(|it| it.part())),
         Source::Verdict => listed(VerdictKind::ALL.iter().map(|kind| kind.name())),
         Source::Blame => " (`container`, `unit`, `cgroup`, `kernel`, `other`), and if known \
              `culprit_namespace`, `culprit_pod`, `culprit_container`, `culprit_unit`, \

@@ -90,16 +90,7 @@ const fn not(exporter: ForeignExporter, name: &'static str, why: &'static str) -
 
 const CPU: &[Counter] = &[Counter::CpuTime];
 const THROTTLED: &[Counter] = &[Counter::Wait(Cause::Throttle)];
-const WAITS: &[Counter] = &[
-    Counter::Wait(Cause::Throttle),
-    Counter::Wait(Cause::Neighbour),
-    Counter::Wait(Cause::Own),
-    Counter::Wait(Cause::Kernel),
-    Counter::Wait(Cause::Interrupt),
-    Counter::Wait(Cause::Host),
-    Counter::Wait(Cause::Idle),
-    Counter::Wait(Cause::Unattributed),
-];
+const WAITS: &[Counter] = &Counter::WAITS;
 
 const NO_MEMORY: &str = "memory is not measured";
 const NO_DISK: &str = "disks and file systems are not measured";

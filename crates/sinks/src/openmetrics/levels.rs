@@ -1,8 +1,8 @@
 //! Writes the metrics of the levels.
 
 use noctule_model::{
-    Cause, Counter, Counts, DestinationCounter, EventCounter, METRICS, Measurable, Measured,
-    Metric, Source, Unit,
+    Counter, Counts, DestinationCounter, EventCounter, METRICS, Measurable, Measured, Metric,
+    Source, Unit,
 };
 
 use super::budget::Line;
@@ -46,27 +46,27 @@ fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: 
         ..
     } = *snapshot;
     match metric.source {
-        Source::Nanoseconds(counter) | Source::Count(counter) => {
-            counters(text, level, metric, measured, &[("", counter)]);
-        }
-        Source::Labelled(parts) | Source::LabelledNanoseconds(parts) | Source::Blocked(parts) => {
-            counters(text, level, metric, measured, parts);
+        Source::Counters(list) => counters(text, level, metric, measured, list),
+        Source::Blocked(classes) => {
+            let list: Vec<Counter> = classes.iter().copied().map(Counter::Blocked).collect();
+            counters(text, level, metric, measured, &list);
         }
         Source::Energy => energy::rows(text, level, metric, energy),
         Source::Frequency => frequency(text, level, metric),
-        Source::Waits if waits_measured(measured) => waits(text, level, metric, choice),
-        Source::Waiting if waits_measured(measured) => {
+        Source::Waits if measured.has_waits() => waits(text, level, metric, choice),
+        Source::Waiting if measured.has_waits() => {
             now(text, level, metric, |line| {
                 Value::Count(line.waiting.threads)
             });
         }
-        Source::LongestWaiting if waits_measured(measured) => {
+        Source::LongestWaiting if measured.has_waits() => {
             now(text, level, metric, |line| {
                 Value::Nanoseconds(line.waiting.longest_ns)
             });
         }
-        Source::Event(counter) => events(text, level, metric, measured, &[("", counter)]),
-        Source::LabelledEvents(parts) => events(text, level, metric, measured, parts),
+        Source::Events(list) => labelled(text, level, metric, measured, list, |line| {
+            &line.figures.events
+        }),
         Source::Connections if measured.has(EventCounter::TcpAccepts) => {
             now(text, level, metric, |line| {
                 Value::Count(line.sockets.connections)
@@ -80,9 +80,9 @@ fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: 
         Source::Connects if connects_measured(measured) => {
             connects(text, level, metric, choice);
         }
-        Source::Destinations(parts) => destinations(text, level, metric, measured, parts),
-        Source::Blame if waits_measured(measured) => blame(text, level, metric),
-        Source::Verdict if waits_measured(measured) => verdict(text, level, metric),
+        Source::Destinations(list) => destinations(text, level, metric, measured, list),
+        Source::Blame if measured.has_waits() => blame(text, level, metric),
+        Source::Verdict if measured.has_waits() => verdict(text, level, metric),
         Source::Waits
         | Source::Waiting
         | Source::LongestWaiting
@@ -99,43 +99,31 @@ fn counters(
     level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
-    parts: &[(&str, Counter)],
+    list: &[Counter],
 ) {
-    labelled(text, level, metric, measured, parts, |line| {
+    labelled(text, level, metric, measured, list, |line| {
         &line.figures.counters
     });
 }
 
-fn events(
-    text: &mut Writer,
-    level: &Rows<'_>,
-    metric: &Metric,
-    measured: Measured,
-    parts: &[(&str, EventCounter)],
-) {
-    labelled(text, level, metric, measured, parts, |line| {
-        &line.figures.events
-    });
-}
-
-/// Writes counters that the metric's own label distinguishes. A metric without such a label has one
-/// part.
+/// Writes counters. The metric's own label, if it has one, distinguishes them.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Writer,
     level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
-    parts: &[(&str, K)],
+    list: &[K],
     counts: impl Fn(&Line) -> &Counts<K, N>,
 ) {
-    if !parts.iter().any(|(_, counter)| measured.has(*counter)) {
+    let there = |counter: &&K| measured.has(**counter);
+    if !list.iter().any(|counter| there(&counter)) {
         return;
     }
     text.family(level.name, metric);
     for line in level.lines {
-        for (name, counter) in parts.iter().filter(|(_, c)| measured.has(*c)) {
+        for counter in list.iter().filter(there) {
             let value = value(metric, counts(line)[*counter]);
-            let names = &[*name][..metric.labels.len()];
+            let names = &[counter.part()][..metric.labels.len()];
             text.sample(line.born, &line.labels, (metric.labels, names), value);
         }
     }
@@ -175,20 +163,20 @@ fn destinations(
     level: &Rows<'_>,
     metric: &Metric,
     measured: Measured,
-    parts: &[(&str, DestinationCounter)],
+    list: &[DestinationCounter],
 ) {
-    let there = |part: &&(&str, DestinationCounter)| measured.has(part.1.whole());
-    if level.destinations.is_empty() || !parts.iter().any(|part| there(&part)) {
+    let there = |counter: &&DestinationCounter| measured.has(counter.whole());
+    if level.destinations.is_empty() || !list.iter().any(|counter| there(&counter)) {
         return;
     }
     text.family(level.name, metric);
     for line in level.destinations {
-        for (name, counter) in parts.iter().filter(there) {
+        for counter in list.iter().filter(there) {
             let value = value(metric, line.amount[*counter]);
             // The metric's first label is the destination. The labels of the partner already
             // contain it.
             let labels = &metric.labels[1..];
-            let names = &[*name][..labels.len()];
+            let names = &[counter.part()][..labels.len()];
             text.pair(line, (labels, names), value);
         }
     }
@@ -220,8 +208,7 @@ fn waits(text: &mut Writer, level: &Rows<'_>, metric: &Metric, choice: &Choice) 
         let Figures {
             counters, waits, ..
         } = &*line.figures;
-        let causes = Cause::ALL.iter();
-        let sum_ns = causes.map(|cause| counters[Counter::Wait(*cause)]).sum();
+        let sum_ns = Counter::WAITS.iter().map(|wait| counters[*wait]).sum();
         let sample = HistogramSample {
             histogram: waits,
             sum_ns,
@@ -263,11 +250,6 @@ fn verdict(text: &mut Writer, level: &Rows<'_>, metric: &Metric) {
             );
         }
     }
-}
-
-pub(super) fn waits_measured(measured: Measured) -> bool {
-    let mut causes = Cause::ALL.iter();
-    causes.any(|cause| measured.has(Counter::Wait(*cause)))
 }
 
 pub(super) fn connects_measured(measured: Measured) -> bool {

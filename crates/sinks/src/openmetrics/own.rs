@@ -4,7 +4,7 @@ use noctule_model::{
     Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource, Sending,
 };
 
-use super::levels::{connects_measured, waits_measured};
+use super::levels::connects_measured;
 use super::snapshot::{Served, Snapshot};
 use super::text::Value;
 use super::view::Born;
@@ -85,7 +85,7 @@ impl Family<'_> {
             }
             SelfSource::Feature => self.features(snapshot),
             SelfSource::OverflowSubjects => self.overflowed(snapshot),
-            SelfSource::OverflowPairs if waits_measured(snapshot.measured) => {
+            SelfSource::OverflowPairs if snapshot.measured.has_waits() => {
                 self.put(Value::Count(snapshot.overflow_blames as u64));
             }
             SelfSource::OverflowPairs => {}
