@@ -4,6 +4,7 @@
 
 pub mod column;
 pub mod event;
+pub mod events;
 pub mod names;
 pub mod usage;
 

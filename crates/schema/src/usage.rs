@@ -1,6 +1,6 @@
 //! The resource use of a process or group: the fields of a row, and the names of counters.
 
-use noctule_model::{BlockClass, Cause, Counter, Counters, Measured, SOFTIRQ_VECTORS};
+use noctule_model::{Counter, Counters, Measurable as _, Measured};
 
 use crate::{Field, Type, Value};
 
@@ -58,10 +58,10 @@ pub fn values(usage: &Usage) -> impl Iterator<Item = (&'static str, Value<'_>)> 
 /// Returns the column of a counter in recordings.
 pub fn column(counter: Counter) -> String {
     match counter {
-        Counter::Wait(cause) => format!("wait_{}_ns", cause.name()),
-        Counter::PreemptedBy(by) => format!("preempted_by_{}", by.name()),
-        Counter::Softirq(vector) => format!("softirqs_{}", vector_name(vector)),
-        Counter::Blocked(class) => format!("blocked_{}_ns", class.name()),
+        Counter::Wait(_) => format!("wait_{}_ns", counter.part()),
+        Counter::PreemptedBy(_) => format!("preempted_by_{}", counter.part()),
+        Counter::Softirq(_) => format!("softirqs_{}", counter.part()),
+        Counter::Blocked(_) => format!("blocked_{}_ns", counter.part()),
         _ => named(counter).map_or_else(String::new, |row| row.column.to_owned()),
     }
 }
@@ -69,16 +69,12 @@ pub fn column(counter: Counter) -> String {
 /// Returns the title of a counter in `top`.
 pub fn title(counter: Counter) -> String {
     match counter {
-        Counter::Wait(cause) => format!("wait {}", cause.name()),
-        Counter::PreemptedBy(by) => format!("preempt. {}", by.name()),
-        Counter::Softirq(vector) => format!("softirq {}", vector_name(vector)),
-        Counter::Blocked(class) => format!("blocked {}", class.name()),
+        Counter::Wait(_) => format!("wait {}", counter.part()),
+        Counter::PreemptedBy(_) => format!("preempt. {}", counter.part()),
+        Counter::Softirq(_) => format!("softirq {}", counter.part()),
+        Counter::Blocked(_) => format!("blocked {}", counter.part()),
         _ => named(counter).map_or_else(String::new, |row| row.title.to_owned()),
     }
-}
-
-fn vector_name(vector: u8) -> &'static str {
-    SOFTIRQ_VECTORS[usize::from(vector)]
 }
 
 fn named(counter: Counter) -> Option<&'static NamedCounter> {
@@ -174,12 +170,9 @@ const SOFTIRQS: UsageField = UsageField {
         help: "number of softirqs by vector: `hi`, `timer`, `net_tx`, `net_rx`, `block`, \
                `irq_poll`, `tasklet`, `sched`, `hrtimer`, `rcu`",
         get: |usage| {
-            let vectors = (0..).zip(SOFTIRQ_VECTORS);
-            let count = |(vector, name)| {
-                let counter = Counter::Softirq(vector);
-                Some((name, usage.measured.value(&usage.counters, counter)?))
-            };
-            let counts: Vec<_> = vectors.filter_map(count).collect();
+            let value = |it| usage.measured.value(&usage.counters, it);
+            let count = |it: Counter| Some((it.part(), value(it)?));
+            let counts: Vec<_> = Counter::SOFTIRQS.into_iter().filter_map(count).collect();
             (!counts.is_empty()).then_some(Value::Counts(counts))
         },
     },
@@ -194,9 +187,9 @@ const WAIT: UsageField = UsageField {
                the elapsed part of waits that have not ended",
         // The time of a cause that is not measured is counted under another cause.
         get: |usage| {
-            let causes = Cause::ALL.into_iter().map(Counter::Wait);
-            let causes = causes.filter_map(|wait| usage.measured.value(&usage.counters, wait));
-            causes.reduce(|a, b| a + b).map(Value::seconds)
+            let waits = Counter::WAITS.into_iter();
+            let waits = waits.filter_map(|wait| usage.measured.value(&usage.counters, wait));
+            waits.reduce(|a, b| a + b).map(Value::seconds)
         },
     },
     counter: None,
@@ -210,12 +203,9 @@ const BLOCKED: UsageField = UsageField {
                `poll`, `timer`, `pipe`, `unix`, `lock`, `loopback`, `network`, `disk`, \
                `filesystem`, `memory`, `writeback`, `child`, `stopped`, `other`",
         get: |usage| {
-            let class = |class: BlockClass| {
-                let ns = usage.counters[Counter::Blocked(class)];
-                (class.name().to_owned(), ns as f64 / 1e9)
-            };
+            let seconds = |it: Counter| (it.part().to_owned(), usage.counters[it] as f64 / 1e9);
             let measured = usage.measured.has_blocked();
-            measured.then(|| Value::Numbers(BlockClass::ALL.map(class).to_vec()))
+            measured.then(|| Value::Numbers(Counter::BLOCKED.map(seconds).to_vec()))
         },
     },
     counter: None,

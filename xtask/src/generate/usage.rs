@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use noctule_schema::usage::{USAGE, UsageField};
+use noctule_schema::Type;
+use noctule_schema::events::EVENTS;
+use noctule_schema::usage::USAGE;
 
 const PAGE: &str = "docs/json.md";
 
@@ -12,27 +14,25 @@ const PAGE: &str = "docs/json.md";
 pub(super) fn page(root: &Path) -> Result<String> {
     let text = fs::read_to_string(root.join(PAGE)).with_context(|| format!("reading {PAGE}"))?;
     let lines: Vec<&str> = text.lines().collect();
-    let at = |row: &UsageField| {
-        let start = format!("| `{}` | ", row.field.key);
-        lines.iter().position(|line| line.starts_with(&start))
+    let row = |key: &str, value_type: Type, levels: &str, help: &str| {
+        let start = format!("| `{key}` | ");
+        let row = format!("{start}{} | {levels} | {help} |", value_type.name());
+        (start, row)
     };
+    let usage = USAGE.iter().map(|it| &it.field);
+    let usage = usage.map(|it| row(it.key, it.value_type, "all", it.help));
+    let events = EVENTS.iter();
+    let events = events.map(|it| row(it.key, it.value_type(), "all but process", it.help));
+    let rows: Vec<(String, String)> = usage.chain(events).collect();
     // A new field has no row yet.
-    let first = USAGE.iter().find_map(at);
-    let ends = first.zip(USAGE.iter().rev().find_map(at));
+    let at = |(start, _): &(String, String)| lines.iter().position(|line| line.starts_with(start));
+    let ends = rows.iter().find_map(at).zip(rows.iter().rev().find_map(at));
     let (first, last) = ends.with_context(|| format!("{PAGE} lacks the rows of usage"))?;
-    let rows = USAGE.iter().map(|row| {
-        let field = &row.field;
-        let value_type = field.value_type.name();
-        format!("| `{}` | {value_type} | all | {} |", field.key, field.help)
-    });
-    let own = |lines: &[&str]| {
-        lines
-            .iter()
-            .map(|line| (*line).to_owned())
-            .collect::<Vec<_>>()
-    };
-    let mut page = own(&lines[..first]);
-    page.extend(rows);
-    page.extend(own(&lines[last + 1..]));
+    let rows = rows.iter().map(|(_, row)| row.as_str());
+    let before = lines[..first].iter().copied();
+    let page: Vec<&str> = before
+        .chain(rows)
+        .chain(lines[last + 1..].iter().copied())
+        .collect();
     Ok(page.join("\n") + "\n")
 }

@@ -9,7 +9,7 @@ use noctule_model::{
     Cause, Countable, Counter, Counts, DestinationCounter, EventCounter, Measured, Preemptor,
     ZoneKind,
 };
-use noctule_schema::usage;
+use noctule_schema::{events, usage};
 
 use super::{Column, ColumnResult, Columns};
 
@@ -134,23 +134,7 @@ impl Named for EventCounter {
     }
 
     fn column(self) -> String {
-        let plain = match self {
-            Self::ProcessStarts => "process_starts",
-            Self::ProcessExits(kind) => return format!("process_exits_{}", kind.name()),
-            Self::OomKills => "oom_kills",
-            Self::TcpConnects => "tcp_connects",
-            Self::TcpConnectFailures(why) => {
-                return format!("tcp_connect_failures_{}", why.name());
-            }
-            Self::TcpConnectNs => "tcp_connect_ns",
-            Self::TcpAccepts => "tcp_accepts",
-            Self::TcpRetransmits => "tcp_retransmits",
-            Self::TcpBytesSent => "tcp_bytes_sent",
-            Self::TcpBytesReceived => "tcp_bytes_received",
-            Self::FileOpens(mode) => return format!("file_opens_{}", mode.name()),
-            Self::FileOpenFailures => "file_open_failures",
-        };
-        plain.to_owned()
+        events::column(self)
     }
 
     fn is_measured(self, measured: Measured) -> bool {
