@@ -7,7 +7,7 @@ mod socket;
 use noctule_model::What;
 
 use crate::column::{Access, Column, Row, Stored as _, Values, column};
-use crate::{Field, Type, Value};
+use crate::{Field, Value, counts, integer};
 
 /// A field of an event.
 pub type EventField = Field<What>;
@@ -41,11 +41,19 @@ impl EventKind {
     }
 }
 
-/// Makes a getter for fields of one variant of [`What`]; for other variants it returns `None`.
+/// Makes a getter for fields of one variant of [`What`], or of a part of it; for other variants it
+/// returns `None`.
 macro_rules! get {
     ($variant:ident { $($field:ident),+ } => $value:expr) => {
         |what| match what {
             What::$variant { $($field,)+ .. } => $value,
+            _ => None,
+        }
+    };
+    // `$of` returns a part of the event, if it has that part.
+    ($of:ident, $pattern:pat_param $(if $condition:expr)? => $value:expr) => {
+        |what| match $of(what)? {
+            $pattern $(if $condition)? => $value,
             _ => None,
         }
     };
@@ -81,26 +89,24 @@ const GAP: EventKind = EventKind {
     name: "gap",
     help: "Events are missing at this point. The events after it are complete again.",
     fields: &[&[
-        EventField {
-            key: "gap.since_unix_nano",
-            value_type: Type::Integer,
-            help: "In the file of `run --events`: no agent was running from this time to the time \
+        integer(
+            "gap.since_unix_nano",
+            "In the file of `run --events`: no agent was running from this time to the time \
                    of the gap. The number of missing events is unknown, and `lost` is absent.",
-            get: get!(Gap { since_unix_ns } => since_unix_ns.map(Value::from)),
-        },
-        EventField {
-            key: "lost",
-            value_type: Type::Counts,
-            help: "Number of lost events by `event.name`. For `udp.flow`, the number of packets in \
+            get!(Gap { since_unix_ns } => since_unix_ns.map(Value::from)),
+        ),
+        counts(
+            "lost",
+            "Number of lost events by `event.name`. For `udp.flow`, the number of packets in \
                    flows for which there was no room. `skipped` counts how often the kernel \
                    skipped a BPF program because the same program was already running on that CPU, \
                    and no other program saw the event. This is an upper bound. If the start or end \
                    of a connection was skipped, it is reported later, without its time.",
-            get: get!(Gap { lost, since_unix_ns } => {
+            get!(Gap { lost, since_unix_ns } => {
                 let known = since_unix_ns.is_none() || !lost.is_empty();
                 known.then(|| Value::Counts(lost.clone()))
             }),
-        },
+        ),
     ]],
 };
 

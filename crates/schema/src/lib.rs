@@ -20,7 +20,34 @@ pub struct Field<T: 'static> {
     /// The meaning of the value, and when the field is absent.
     pub help: &'static str,
     /// Returns the value, or `None` if it is unknown or does not apply.
-    pub get: for<'a> fn(&'a T) -> Option<Value<'a>>,
+    pub get: Get<T>,
+}
+
+/// Returns the value of a field.
+pub type Get<T> = for<'a> fn(&'a T) -> Option<Value<'a>>;
+
+/// Declares functions that return a field of one type.
+macro_rules! fields {
+    ($($name:ident => $type:ident,)+) => {$(
+        pub(crate) const fn $name<T>(
+            key: &'static str,
+            help: &'static str,
+            get: Get<T>,
+        ) -> Field<T> {
+            let value_type = Type::$type;
+            Field { key, value_type, help, get }
+        }
+    )+};
+}
+
+fields! {
+    flag => Flag,
+    mark => Mark,
+    integer => Integer,
+    number => Number,
+    text => Text,
+    texts => Texts,
+    counts => Counts,
 }
 
 /// The type of a value.

@@ -4,7 +4,7 @@ use noctule_model::{FileChange, FilePath, What};
 
 use super::{EventField, EventKind, get};
 use crate::column::{Access, Column, Row, Stored, Values, column};
-use crate::{Type, Value, names};
+use crate::{Value, integer, mark, names, text, texts};
 
 pub(super) const OPEN: EventKind = EventKind {
     name: "file.open",
@@ -21,15 +21,11 @@ pub(super) const DELETE: EventKind = EventKind {
            Tomoyo denies access by path.",
     fields: &[
         PATH,
-        &[EventField {
-            key: "file.directory",
-            value_type: Type::Mark,
-            help: "The path is a directory.",
-            get: |what| match change(what)? {
-                FileChange::Delete { directory } => Value::mark(*directory),
-                _ => None,
-            },
-        }],
+        &[mark(
+            "file.directory",
+            "The path is a directory.",
+            get!(change, FileChange::Delete { directory } => Value::mark(*directory)),
+        )],
         ERROR,
     ],
 };
@@ -41,15 +37,11 @@ pub(super) const RENAME: EventKind = EventKind {
     fields: &[
         PATH,
         NEW_PATH,
-        &[EventField {
-            key: "file.exchanged",
-            value_type: Type::Mark,
-            help: "The two files exchanged their names (`RENAME_EXCHANGE`).",
-            get: |what| match change(what)? {
-                FileChange::Rename { exchanged, .. } => Value::mark(*exchanged),
-                _ => None,
-            },
-        }],
+        &[mark(
+            "file.exchanged",
+            "The two files exchanged their names (`RENAME_EXCHANGE`).",
+            get!(change, FileChange::Rename { exchanged, .. } => Value::mark(*exchanged)),
+        )],
         ERROR,
     ],
 };
@@ -61,15 +53,11 @@ pub(super) const LINK: EventKind = EventKind {
     fields: &[
         PATH,
         NEW_PATH,
-        &[EventField {
-            key: "file.symbolic_link.target_path",
-            value_type: Type::Text,
-            help: "Target of the symbolic link, as stored in the link (not resolved).",
-            get: |what| match change(what)? {
-                FileChange::SymbolicLink { target } => Some(Value::Bytes(&target.bytes)),
-                _ => None,
-            },
-        }],
+        &[text(
+            "file.symbolic_link.target_path",
+            "Target of the symbolic link, as stored in the link (not resolved).",
+            get!(change, FileChange::SymbolicLink { target } => Some(Value::Bytes(&target.bytes))),
+        )],
         ERROR,
     ],
 };
@@ -79,15 +67,11 @@ pub(super) const CHMOD: EventKind = EventKind {
     help: "The permissions of a file were set.",
     fields: &[
         PATH,
-        &[EventField {
-            key: "file.mode",
-            value_type: Type::Text,
-            help: "Permissions in octal, as accepted by chmod(1), for example `4750`.",
-            get: |what| match change(what)? {
-                FileChange::Chmod { mode } => Some(Value::text(names::octal(*mode))),
-                _ => None,
-            },
-        }],
+        &[text(
+            "file.mode",
+            "Permissions in octal, as accepted by chmod(1), for example `4750`.",
+            get!(change, FileChange::Chmod { mode } => Some(Value::text(names::octal(*mode)))),
+        )],
         ERROR,
     ],
 };
@@ -121,82 +105,56 @@ fn error(what: &What) -> Option<i32> {
     }
 }
 
+#[rustfmt::skip]
 const PATH: &[EventField] = &[
-    EventField {
-        key: "file.path",
-        value_type: Type::Text,
-        help: "Full path of the file. If it could not be opened, the path as requested.",
-        get: |what| Some(Value::Bytes(&path(what)?.bytes)),
-    },
-    EventField {
-        key: "file.path.truncated",
-        value_type: Type::Mark,
-        help: "The path was too long; only its end is kept.",
-        get: |what| Value::mark(path(what)?.truncated),
-    },
-    EventField {
-        key: "file.deleted",
-        value_type: Type::Mark,
-        help: "The file had been removed from its directory, and the path is its last one; or it \
-               was not in a directory yet.",
-        get: |what| Value::mark(path(what)?.deleted),
-    },
-    EventField {
-        key: "file.unreachable",
-        value_type: Type::Mark,
-        help: "The file is not below the root directory of the process: it is outside its chroot, \
-               in a detached mount, or in no mount (such as a memfd). The path starts at the \
-               highest directory that was found.",
-        get: |what| Value::mark(path(what)?.unreachable),
-    },
+    text("file.path",
+        "Full path of the file. If it could not be opened, the path as requested.",
+        |what| Some(Value::Bytes(&path(what)?.bytes))),
+    mark("file.path.truncated",
+        "The path was too long; only its end is kept.",
+        |what| Value::mark(path(what)?.truncated)),
+    mark("file.deleted",
+        "The file had been removed from its directory, and the path is its last one; or it \
+         was not in a directory yet.",
+        |what| Value::mark(path(what)?.deleted)),
+    mark("file.unreachable",
+        "The file is not below the root directory of the process: it is outside its chroot, \
+         in a detached mount, or in no mount (such as a memfd). The path starts at the \
+         highest directory that was found.",
+        |what| Value::mark(path(what)?.unreachable)),
 ];
 
+#[rustfmt::skip]
 const NEW_PATH: &[EventField] = &[
-    EventField {
-        key: "file.new_path",
-        value_type: Type::Text,
-        help: "The new path.",
-        get: |what| Some(Value::Bytes(&new_path(what)?.bytes)),
-    },
-    EventField {
-        key: "file.new_path.truncated",
-        value_type: Type::Mark,
-        help: "The new path was too long; only its end is kept.",
-        get: |what| Value::mark(new_path(what)?.truncated),
-    },
-    EventField {
-        key: "file.new_path.unreachable",
-        value_type: Type::Mark,
-        help: "Like `file.unreachable`, for the new path.",
-        get: |what| Value::mark(new_path(what)?.unreachable),
-    },
+    text("file.new_path",
+        "The new path.",
+        |what| Some(Value::Bytes(&new_path(what)?.bytes))),
+    mark("file.new_path.truncated",
+        "The new path was too long; only its end is kept.",
+        |what| Value::mark(new_path(what)?.truncated)),
+    mark("file.new_path.unreachable",
+        "Like `file.unreachable`, for the new path.",
+        |what| Value::mark(new_path(what)?.unreachable)),
 ];
 
-const FLAGS: &[EventField] = &[EventField {
-    key: "file.flags",
-    value_type: Type::Texts,
-    help: "Flags as in open(2), access mode first: `[\"O_WRONLY\", \"O_CREAT\"]`. Bits without a \
+#[rustfmt::skip]
+const FLAGS: &[EventField] = &[texts("file.flags",
+    "Flags as in open(2), access mode first: `[\"O_WRONLY\", \"O_CREAT\"]`. Bits without a \
            name are combined into one hexadecimal number. `O_LARGEFILE`, which the kernel adds to \
            every open, is left out. So is `O_NONBLOCK` for an io_uring open that did not have to \
            wait, because io_uring adds this flag to its first attempt.",
-    get: get!(FileOpen { flags } => {
+    get!(FileOpen { flags } => {
         Some(Value::Texts(names::open_flags(*flags).into_iter().map(Value::Text).collect()))
-    }),
-}];
+    }))];
 
+#[rustfmt::skip]
 const ERROR: &[EventField] = &[
-    EventField {
-        key: "error.type",
-        value_type: Type::Text,
-        help: "Name of the error, such as `ENOENT`, or its number. Absent on success.",
-        get: |what| error(what).map(|errno| Value::text(names::error(errno))),
-    },
-    EventField {
-        key: "error.errno",
-        value_type: Type::Integer,
-        help: "Error number. Absent on success.",
-        get: |what| error(what).map(Value::from),
-    },
+    text("error.type",
+        "Name of the error, such as `ENOENT`, or its number. Absent on success.",
+        |what| error(what).map(|errno| Value::text(names::error(errno)))),
+    integer("error.errno",
+        "Error number. Absent on success.",
+        |what| error(what).map(Value::from)),
 ];
 
 /// Columns in recordings, in addition to `path`.

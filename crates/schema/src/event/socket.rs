@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use noctule_model::{CloseReason, DnsAnswer, DnsQuery, Socket, TcpChange, UdpFlow, What};
 
-use super::{EventField, EventKind};
+use super::{EventField, EventKind, get};
 use crate::column::{Access, Column, List, Row, Stored as _, Values, column};
-use crate::{Type, Value, names};
+use crate::{Value, flag, integer, mark, names, number, text};
 
 /// The value of `error.type` of a DNS query without an answer.
 const NO_ANSWER: &str = "timeout";
@@ -28,16 +28,12 @@ pub(super) const CONNECT: EventKind = EventKind {
     help: "An outgoing connection was established.",
     fields: &[
         ENDS,
-        &[EventField {
-            key: "duration_seconds",
-            value_type: Type::Number,
-            help: "Time from the connect call to the end of the handshake. Absent if the call was \
-                   made before the agent started.",
-            get: |what| match tcp(what)? {
-                TcpChange::Connect { duration_ns } => duration_ns.map(Value::seconds),
-                _ => None,
-            },
-        }],
+        &[number(
+            "duration_seconds",
+            "Time from the connect call to the end of the handshake. Absent if the call was \
+         made before the agent started.",
+            get!(tcp, TcpChange::Connect { duration_ns } => duration_ns.map(Value::seconds)),
+        )],
     ],
 };
 
@@ -115,315 +111,179 @@ fn address(end: SocketAddr) -> IpAddr {
     end.ip().to_canonical()
 }
 
+#[rustfmt::skip]
 const ENDS: &[EventField] = &[
-    EventField {
-        key: "network.type",
-        value_type: Type::Text,
-        help: "`ipv4` or `ipv6`. IPv4 over an IPv6 socket is `ipv4`.",
+    text("network.type",
+        "`ipv4` or `ipv6`. IPv4 over an IPv6 socket is `ipv4`.",
         // An IPv6 socket that is not bound yet can have an IPv4 peer.
-        get: |what| {
+        |what| {
             let socket = socket(what)?;
             let end = address(socket.peer.or(socket.local)?);
             Some(Value::text(if end.is_ipv4() { "ipv4" } else { "ipv6" }))
-        },
-    },
-    EventField {
-        key: "network.local.address",
-        value_type: Type::Text,
-        help: "Local address. Absent until the socket has one.",
-        get: |what| Some(Value::text(address(socket(what)?.local?).to_string())),
-    },
-    EventField {
-        key: "network.local.port",
-        value_type: Type::Integer,
-        help: "Local port. Absent until the socket has one.",
-        get: |what| Some(u32::from(socket(what)?.local?.port()).into()),
-    },
-    EventField {
-        key: "network.peer.address",
-        value_type: Type::Text,
-        help: "Peer address as the socket has it, before the kernel translates it (DNAT, for \
-               example for a Kubernetes service). For a DNS answer, the address that it came from. \
-               Absent for a listening socket, and for a failure that was discovered later.",
-        get: |what| Some(Value::text(address(socket(what)?.peer?).to_string())),
-    },
-    EventField {
-        key: "network.peer.port",
-        value_type: Type::Integer,
-        help: "Port of the peer.",
-        get: |what| Some(u32::from(socket(what)?.peer?.port()).into()),
-    },
-    EventField {
-        key: "netns.cookie",
-        value_type: Type::Integer,
-        help: "Cookie of the network namespace, which distinguishes equal addresses.",
-        get: |what| Some(socket(what)?.netns_cookie?.into()),
-    },
-    EventField {
-        key: "tcp.multipath",
-        value_type: Type::Mark,
-        help: "The socket is a subflow of a Multipath TCP connection, and the event belongs to the \
-               process of that connection.",
-        get: |what| Value::mark(socket(what)?.multipath),
-    },
-    EventField {
-        key: "noctule.socket.id",
-        value_type: Type::Integer,
-        help: "Id of the socket, to join its events. Valid as long as the agent runs.",
-        get: |what| {
+        }),
+    text("network.local.address",
+        "Local address. Absent until the socket has one.",
+        |what| Some(Value::text(address(socket(what)?.local?).to_string()))),
+    integer("network.local.port",
+        "Local port. Absent until the socket has one.",
+        |what| Some(u32::from(socket(what)?.local?.port()).into())),
+    text("network.peer.address",
+        "Peer address as the socket has it, before the kernel translates it (DNAT, for \
+         example for a Kubernetes service). For a DNS answer, the address that it came from. \
+         Absent for a listening socket, and for a failure that was discovered later.",
+        |what| Some(Value::text(address(socket(what)?.peer?).to_string()))),
+    integer("network.peer.port",
+        "Port of the peer.",
+        |what| Some(u32::from(socket(what)?.peer?.port()).into())),
+    integer("netns.cookie",
+        "Cookie of the network namespace, which distinguishes equal addresses.",
+        |what| Some(socket(what)?.netns_cookie?.into())),
+    mark("tcp.multipath",
+        "The socket is a subflow of a Multipath TCP connection, and the event belongs to the \
+         process of that connection.",
+        |what| Value::mark(socket(what)?.multipath)),
+    integer("noctule.socket.id",
+        "Id of the socket, to join its events. Valid as long as the agent runs.",
+        |what| {
             Some(socket(what)?.id)
                 .filter(|id| *id != 0)
                 .map(Value::from)
-        },
-    },
+        }),
 ];
 
+#[rustfmt::skip]
 const CONNECT_ERROR: &[EventField] = &[
-    EventField {
-        key: "error.type",
-        value_type: Type::Text,
-        help: "`refused`, `timeout` (the kernel gave up), `abandoned` (the application gave up), `unreachable`, `other`.",
-        get: |what| match tcp(what)? {
-            TcpChange::ConnectFailed { reason, .. } => Some(Value::text(reason.name())),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "error.errno",
-        value_type: Type::Integer,
-        help: "Error number that the application receives. Absent if the application gave up.",
-        get: |what| match tcp(what)? {
-            TcpChange::ConnectFailed { errno, .. } if *errno != 0 => Some((*errno).into()),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "duration_seconds",
-        value_type: Type::Number,
-        help: "Time from the connect call to the failure. Absent if the call was made before the \
-               agent started, or if the failure was discovered later.",
-        get: |what| match tcp(what)? {
-            TcpChange::ConnectFailed { duration_ns, .. } => duration_ns.map(Value::seconds),
-            _ => None,
-        },
-    },
+    text("error.type",
+        "`refused`, `timeout` (the kernel gave up), `abandoned` (the application gave up), `unreachable`, `other`.",
+        get!(tcp, TcpChange::ConnectFailed { reason, .. } => Some(Value::text(reason.name())))),
+    integer("error.errno",
+        "Error number that the application receives. Absent if the application gave up.",
+        get!(tcp, TcpChange::ConnectFailed { errno, .. } if *errno != 0 => Some((*errno).into()))),
+    number("duration_seconds",
+        "Time from the connect call to the failure. Absent if the call was made before the \
+         agent started, or if the failure was discovered later.",
+        get!(tcp, TcpChange::ConnectFailed { duration_ns, .. } => duration_ns.map(Value::seconds))),
 ];
 
+#[rustfmt::skip]
 const SEGMENTS: &[EventField] = &[
-    EventField {
-        key: "tcp.segments",
-        value_type: Type::Integer,
-        help: "Number of retransmitted segments, as the kernel counts them (`TcpRetransSegs` in \
-               nstat).",
-        get: |what| match tcp(what)? {
-            TcpChange::Retransmit { segments, .. } => Some((*segments).into()),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "tcp.segments_failed",
-        value_type: Type::Integer,
-        help: "Number of these segments that a full queue on this host dropped \
-               (`TcpExtTCPRetransFail`). Absent if none. Before Linux 6.17, dropped segments are \
-               reported at the next attempt or at the end of the connection, and can include \
-               segments that no BPF program saw (a gap reports `skipped`, or a hidden process was \
-               interrupted). From Linux 6.17 on, segments that no BPF program saw are only in \
-               `tcp.segments`.",
-        get: |what| match tcp(what)? {
-            TcpChange::Retransmit { failed, .. } if *failed > 0 => Some((*failed).into()),
-            _ => None,
-        },
-    },
+    integer("tcp.segments",
+        "Number of retransmitted segments, as the kernel counts them (`TcpRetransSegs` in \
+         nstat).",
+        get!(tcp, TcpChange::Retransmit { segments, .. } => Some((*segments).into()))),
+    integer("tcp.segments_failed",
+        "Number of these segments that a full queue on this host dropped \
+         (`TcpExtTCPRetransFail`). Absent if none. Before Linux 6.17, dropped segments are \
+         reported at the next attempt or at the end of the connection, and can include \
+         segments that no BPF program saw (a gap reports `skipped`, or a hidden process was \
+         interrupted). From Linux 6.17 on, segments that no BPF program saw are only in \
+         `tcp.segments`.",
+        get!(tcp, TcpChange::Retransmit { failed, .. } if *failed > 0 => Some((*failed).into()))),
 ];
 
+#[rustfmt::skip]
 const END: &[EventField] = &[
-    EventField {
-        key: "bytes_sent",
-        value_type: Type::Integer,
-        help: "Payload bytes acknowledged by the peer, each counted once.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { bytes_sent, .. } => bytes_sent.map(Value::from),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "bytes_received",
-        value_type: Type::Integer,
-        help: "Payload bytes received in order, each counted once.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { bytes_received, .. } => bytes_received.map(Value::from),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "duration_seconds",
-        value_type: Type::Number,
-        help: "Time since the connection was established.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { duration_ns, .. } => duration_ns.map(Value::seconds),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "tcp.close.reason",
-        value_type: Type::Text,
-        help: "`fin` (closed normally), `reset` (by the peer), `aborted` (reset by this side, \
-               because it closed with unread data or without waiting), `timeout` (the peer \
-               acknowledged nothing, or its host is unreachable), `keepalive` (the peer answered \
-               no probe), `killed` (from outside: `ss -K`). Absent if unknown.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { reason, .. } => reason.map(CloseReason::name).map(Value::text),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "tcp.closed_by",
-        value_type: Type::Text,
-        help: "The side that closed or reset the connection first: `local` or `peer`. Absent for a timeout.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { closed_here, .. } => {
-                closed_here.map(|here| Value::text(if here { "local" } else { "peer" }))
-            }
-            _ => None,
-        },
-    },
-    EventField {
-        key: "retransmits",
-        value_type: Type::Integer,
-        help: "Number of retransmitted segments: the sum of `tcp.segments` for this connection, \
-               plus the retransmissions of its SYN-ACK, which are reported for the listening \
-               process.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { retransmits, .. } => retransmits.map(Value::from),
-            _ => None,
-        },
-    },
-    EventField {
-        key: "rtt_seconds",
-        value_type: Type::Number,
-        help: "Smoothed round-trip time. Absent if none was measured, and if the kernel could not \
-               time the handshake (retransmitted SYN or SYN-ACK, SYN cookie), because the wrong \
-               sample would remain in the average.",
-        get: |what| match tcp(what)? {
-            TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)),
-            _ => None,
-        },
-    },
+    integer("bytes_sent",
+        "Payload bytes acknowledged by the peer, each counted once.",
+        get!(tcp, TcpChange::Close { bytes_sent, .. } => bytes_sent.map(Value::from))),
+    integer("bytes_received",
+        "Payload bytes received in order, each counted once.",
+        get!(tcp, TcpChange::Close { bytes_received, .. } => bytes_received.map(Value::from))),
+    number("duration_seconds",
+        "Time since the connection was established.",
+        get!(tcp, TcpChange::Close { duration_ns, .. } => duration_ns.map(Value::seconds))),
+    text("tcp.close.reason",
+        "`fin` (closed normally), `reset` (by the peer), `aborted` (reset by this side, \
+         because it closed with unread data or without waiting), `timeout` (the peer \
+         acknowledged nothing, or its host is unreachable), `keepalive` (the peer answered \
+         no probe), `killed` (from outside: `ss -K`). Absent if unknown.",
+        get!(tcp, TcpChange::Close { reason, .. } => reason.map(CloseReason::name).map(Value::text))),
+    text("tcp.closed_by",
+        "The side that closed or reset the connection first: `local` or `peer`. Absent for a timeout.",
+        get!(tcp, TcpChange::Close { closed_here, .. } => closed_here.map(|here| Value::text(if here { "local" } else { "peer" })))),
+    integer("retransmits",
+        "Number of retransmitted segments: the sum of `tcp.segments` for this connection, \
+         plus the retransmissions of its SYN-ACK, which are reported for the listening \
+         process.",
+        get!(tcp, TcpChange::Close { retransmits, .. } => retransmits.map(Value::from))),
+    number("rtt_seconds",
+        "Smoothed round-trip time. Absent if none was measured, and if the kernel could not \
+         time the handshake (retransmitted SYN or SYN-ACK, SYN cookie), because the wrong \
+         sample would remain in the average.",
+        get!(tcp, TcpChange::Close { rtt_us, .. } => rtt_us.map(|us| Value::Number(f64::from(us) / 1e6)))),
 ];
 
+#[rustfmt::skip]
 const QUERY: &[EventField] = &[
-    EventField {
-        key: "dns.question.name",
-        value_type: Type::Text,
-        help: "The queried name, without a trailing dot; `.` is the root. A dot or backslash \
-               within a label is escaped with a backslash.",
-        get: |what| Some(Value::Bytes(&query(what)?.question.name)),
-    },
-    EventField {
-        key: "dns.question.name.truncated",
-        value_type: Type::Mark,
-        help: "The name was cut off, or is malformed.",
-        get: |what| Value::mark(query(what)?.question.truncated),
-    },
-    EventField {
-        key: "dns.question.type",
-        value_type: Type::Text,
-        help: "`A`, `AAAA` and so on; for a type without a name, `TYPE` and its number. Absent for \
-               a truncated name.",
-        get: |what| {
+    text("dns.question.name",
+        "The queried name, without a trailing dot; `.` is the root. A dot or backslash \
+         within a label is escaped with a backslash.",
+        |what| Some(Value::Bytes(&query(what)?.question.name))),
+    mark("dns.question.name.truncated",
+        "The name was cut off, or is malformed.",
+        |what| Value::mark(query(what)?.question.truncated)),
+    text("dns.question.type",
+        "`A`, `AAAA` and so on; for a type without a name, `TYPE` and its number. Absent for \
+         a truncated name.",
+        |what| {
             let question = &query(what)?.question;
             (!question.truncated).then(|| Value::text(names::dns_type(question.kind)))
-        },
-    },
-    EventField {
-        key: "dns.response_code",
-        value_type: Type::Text,
-        help: "`NOERROR`, `NXDOMAIN` and so on, or the number of the code. Absent if there was no \
-               answer or it could not be read.",
-        get: |what| Some(Value::text(names::dns_code(query(what)?.answer?.code))),
-    },
-    EventField {
-        key: "dns.answer_count",
-        value_type: Type::Integer,
-        help: "Number of records in the answer section.",
-        get: |what| Some(u32::from(query(what)?.answer?.records).into()),
-    },
-    EventField {
-        key: "dns.attempts",
-        value_type: Type::Integer,
-        help: "Number of times that this socket sent the query. Absent if 1.",
-        get: |what| {
+        }),
+    text("dns.response_code",
+        "`NOERROR`, `NXDOMAIN` and so on, or the number of the code. Absent if there was no \
+         answer or it could not be read.",
+        |what| Some(Value::text(names::dns_code(query(what)?.answer?.code)))),
+    integer("dns.answer_count",
+        "Number of records in the answer section.",
+        |what| Some(u32::from(query(what)?.answer?.records).into())),
+    integer("dns.attempts",
+        "Number of times that this socket sent the query. Absent if 1.",
+        |what| {
             Some(query(what)?.attempts)
                 .filter(|sent| *sent != 1)
                 .map(Value::from)
-        },
-    },
-    EventField {
-        key: "error.type",
-        value_type: Type::Text,
-        help: "`timeout`: no answer had arrived by the time of the event. Also absent if the \
-               process received a packet from this server that could not be read, because that may \
-               have been the answer.",
-        get: |what| {
+        }),
+    text("error.type",
+        "`timeout`: no answer had arrived by the time of the event. Also absent if the \
+         process received a packet from this server that could not be read, because that may \
+         have been the answer.",
+        |what| {
             let query = query(what)?;
             let timed_out = query.answer.is_none() && !query.unread;
             timed_out.then(|| Value::text(NO_ANSWER))
-        },
-    },
-    EventField {
-        key: "duration_seconds",
-        value_type: Type::Number,
-        help: "Time from the first attempt until the process received the answer. Absent if there \
-               was no answer or it could not be read.",
-        get: |what| Some(Value::seconds(query(what)?.answer?.duration_ns)),
-    },
+        }),
+    number("duration_seconds",
+        "Time from the first attempt until the process received the answer. Absent if there \
+         was no answer or it could not be read.",
+        |what| Some(Value::seconds(query(what)?.answer?.duration_ns))),
 ];
 
+#[rustfmt::skip]
 const FLOW: &[EventField] = &[
-    EventField {
-        key: "bytes_sent",
-        value_type: Type::Integer,
-        help: "Payload bytes sent by the process. Whether they arrived is unknown.",
-        get: |what| Some(flow(what)?.bytes_sent.into()),
-    },
-    EventField {
-        key: "bytes_received",
-        value_type: Type::Integer,
-        help: "Payload bytes received by the process.",
-        get: |what| Some(flow(what)?.bytes_received.into()),
-    },
-    EventField {
-        key: "packets_sent",
-        value_type: Type::Integer,
-        help: "Packets sent by the process.",
-        get: |what| Some(flow(what)?.packets_sent.into()),
-    },
-    EventField {
-        key: "packets_received",
-        value_type: Type::Integer,
-        help: "Packets received by the process.",
-        get: |what| Some(flow(what)?.packets_received.into()),
-    },
-    EventField {
-        key: "duration_seconds",
-        value_type: Type::Number,
-        help: "Time from the first packet to the last packet.",
-        get: |what| Some(Value::seconds(flow(what)?.duration_ns)),
-    },
-    EventField {
-        key: "udp.closed",
-        value_type: Type::Flag,
-        help: "Whether the socket was closed. If not, the flow was idle or the stream ended.",
-        get: |what| Some(Value::Flag(flow(what)?.closed)),
-    },
+    integer("bytes_sent",
+        "Payload bytes sent by the process. Whether they arrived is unknown.",
+        |what| Some(flow(what)?.bytes_sent.into())),
+    integer("bytes_received",
+        "Payload bytes received by the process.",
+        |what| Some(flow(what)?.bytes_received.into())),
+    integer("packets_sent",
+        "Packets sent by the process.",
+        |what| Some(flow(what)?.packets_sent.into())),
+    integer("packets_received",
+        "Packets received by the process.",
+        |what| Some(flow(what)?.packets_received.into())),
+    number("duration_seconds",
+        "Time from the first packet to the last packet.",
+        |what| Some(Value::seconds(flow(what)?.duration_ns))),
+    flag("udp.closed",
+        "Whether the socket was closed. If not, the flow was idle or the stream ended.",
+        |what| Some(Value::Flag(flow(what)?.closed))),
 ];
 
-const TRANSPORT: &[EventField] = &[EventField {
-    key: "network.transport",
-    value_type: Type::Text,
-    help: "`udp`.",
-    get: |_| Some(Value::text("udp")),
-}];
+#[rustfmt::skip]
+const TRANSPORT: &[EventField] = &[text("network.transport",
+    "`udp`.",
+    |_| Some(Value::text("udp")))];
 
 /// Columns in recordings. Other kinds of events use the error number too.
 pub(super) const COLUMNS: &[Column<What>] = &[
