@@ -7,7 +7,7 @@ use noctule_model::{
 
 use super::{EventField, EventKind, get};
 use crate::column::{Access, Column, Row, Stored as _, Values, column};
-use crate::{Type, Value, names};
+use crate::{Value, counts, flag, integer, mark, names, number, text, texts};
 
 pub(super) const START: EventKind = EventKind {
     name: "process.start",
@@ -96,309 +96,203 @@ fn name(comm: &Comm) -> Value<'static> {
     Value::text(comm.text())
 }
 
+#[rustfmt::skip]
 const PARENT: &[EventField] = &[
-    EventField {
-        key: "process.parent_pid",
-        value_type: Type::Integer,
-        help: "PID of the parent, which waits for the process. With CLONE_PARENT, the parent is \
-               not the process that forked.",
-        get: |what| parent_pid(what).map(Value::from),
-    },
-    EventField {
-        key: "process.parent.creation.time_unix_nano",
-        value_type: Type::Integer,
-        help: "Start time of the parent, in nanoseconds since 1970. Absent in `existing` and \
-               `reconciled` events.",
-        get: |what| Some(parent(what)?.start_unix_ns.into()),
-    },
-    EventField {
-        key: "process.parent.executable.name",
-        value_type: Type::Text,
-        help: "Command name of the parent. Absent in `existing` and `reconciled` events.",
-        get: |what| parent(what).map(|parent| name(&parent.comm)),
-    },
+    integer("process.parent_pid",
+        "PID of the parent, which waits for the process. With CLONE_PARENT, the parent is \
+         not the process that forked.",
+        |what| parent_pid(what).map(Value::from)),
+    integer("process.parent.creation.time_unix_nano",
+        "Start time of the parent, in nanoseconds since 1970. Absent in `existing` and \
+         `reconciled` events.",
+        |what| Some(parent(what)?.start_unix_ns.into())),
+    text("process.parent.executable.name",
+        "Command name of the parent. Absent in `existing` and `reconciled` events.",
+        |what| parent(what).map(|parent| name(&parent.comm))),
 ];
 
+#[rustfmt::skip]
 const EXECUTABLE: &[EventField] = &[
-    EventField {
-        key: "process.executable.path",
-        value_type: Type::Text,
-        help: "Full path of the program, as the process sees it.",
-        get: |what| Some(Value::Bytes(&executable(what)?.bytes)),
-    },
-    EventField {
-        key: "process.executable.path.truncated",
-        value_type: Type::Mark,
-        help: "The path was too long; only its end is kept.",
-        get: |what| Value::mark(executable(what)?.truncated),
-    },
-    EventField {
-        key: "process.executable.deleted",
-        value_type: Type::Mark,
-        help: "The program file had been removed from its directory; the path is its last one.",
-        get: |what| Value::mark(executable(what)?.deleted),
-    },
-    EventField {
-        key: "process.executable.unreachable",
-        value_type: Type::Mark,
-        help: "The program file is not below the root directory of the process. For example, it is \
-               in memory (memfd), or in no mount, like the binary of runc.",
-        get: |what| Value::mark(executable(what)?.unreachable),
-    },
+    text("process.executable.path",
+        "Full path of the program, as the process sees it.",
+        |what| Some(Value::Bytes(&executable(what)?.bytes))),
+    mark("process.executable.path.truncated",
+        "The path was too long; only its end is kept.",
+        |what| Value::mark(executable(what)?.truncated)),
+    mark("process.executable.deleted",
+        "The program file had been removed from its directory; the path is its last one.",
+        |what| Value::mark(executable(what)?.deleted)),
+    mark("process.executable.unreachable",
+        "The program file is not below the root directory of the process. For example, it is \
+         in memory (memfd), or in no mount, like the binary of runc.",
+        |what| Value::mark(executable(what)?.unreachable)),
 ];
 
-const REQUESTED: &[EventField] = &[EventField {
-    key: "process.executable.path",
-    value_type: Type::Text,
-    help: "The path as requested. A path relative to a file descriptor (execveat) is shown as \
+#[rustfmt::skip]
+const REQUESTED: &[EventField] = &[text("process.executable.path",
+    "The path as requested. A path relative to a file descriptor (execveat) is shown as \
            `/dev/fd/N/...`, as in the kernel.",
-    get: |what| Some(Value::Bytes(&executable(what)?.bytes)),
-}];
+    |what| Some(Value::Bytes(&executable(what)?.bytes)))];
 
+#[rustfmt::skip]
 const ARGUMENTS: &[EventField] = &[
-    EventField {
-        key: "process.command_args",
-        value_type: Type::Texts,
-        help: "The arguments, up to a limit.",
-        get: get!(ProcessExec { args } => {
+    texts("process.command_args",
+        "The arguments, up to a limit.",
+        get!(ProcessExec { args } => {
             Some(Value::Texts(args.iter().map(|arg| Value::Bytes(arg)).collect()))
-        }),
-    },
-    EventField {
-        key: "process.command_args.truncated",
-        value_type: Type::Flag,
-        help: "Whether some arguments were cut off or left out.",
-        get: get!(ProcessExec { args_truncated } => Some(Value::Flag(*args_truncated))),
-    },
+        })),
+    flag("process.command_args.truncated",
+        "Whether some arguments were cut off or left out.",
+        get!(ProcessExec { args_truncated } => Some(Value::Flag(*args_truncated)))),
 ];
 
-const USER: &[EventField] = &[EventField {
-    key: "user.id",
-    value_type: Type::Integer,
-    help: "Real user id. Like all ids here, it is in the user namespace of the host.",
-    get: |what| user(what).map(Value::from),
-}];
+#[rustfmt::skip]
+const USER: &[EventField] = &[integer("user.id",
+    "Real user id. Like all ids here, it is in the user namespace of the host.",
+    |what| user(what).map(Value::from))];
 
+#[rustfmt::skip]
 const CONTEXT: &[EventField] = &[
-    EventField {
-        key: "process.ancestors",
-        value_type: Type::Texts,
-        help: "Command names of the grandparent and its ancestors, at most four.",
-        get: |what| {
+    texts("process.ancestors",
+        "Command names of the grandparent and its ancestors, at most four.",
+        |what| {
             let names: Vec<Value<'_>> = context(what)?.ancestors.iter().map(name).collect();
             (!names.is_empty()).then_some(Value::Texts(names))
-        },
-    },
-    EventField {
-        key: "process.working_directory",
-        value_type: Type::Text,
-        help: "The working directory, as the process sees it.",
-        get: |what| {
+        }),
+    text("process.working_directory",
+        "The working directory, as the process sees it.",
+        |what| {
             let directory = &context(what)?.directory.bytes;
             (!directory.is_empty()).then_some(Value::Bytes(directory))
-        },
-    },
-    EventField {
-        key: "process.audit.login_user.id",
-        value_type: Type::Integer,
-        help: "Login user id, from the audit subsystem. Absent if the process was not started by a \
-               login.",
-        get: |what| Some(context(what)?.login_uid?.into()),
-    },
-    EventField {
-        key: "process.audit.session.id",
-        value_type: Type::Integer,
-        help: "Session id, from the audit subsystem. Absent if the process was not started by a \
-               login.",
-        get: |what| Some(context(what)?.audit_session?.into()),
-    },
-    EventField {
-        key: "process.real_user.id",
-        value_type: Type::Integer,
-        help: "Real user id, equal to `user.id`.",
-        get: |what| context(what).and(user(what)).map(Value::from),
-    },
-    EventField {
-        key: "process.user.id",
-        value_type: Type::Integer,
-        help: "Effective user id.",
-        get: |what| Some(context(what)?.effective_uid.into()),
-    },
-    EventField {
-        key: "process.real_group.id",
-        value_type: Type::Integer,
-        help: "Real group id.",
-        get: |what| Some(context(what)?.gid.into()),
-    },
-    EventField {
-        key: "process.group.id",
-        value_type: Type::Integer,
-        help: "Effective group id.",
-        get: |what| Some(context(what)?.effective_gid.into()),
-    },
-    EventField {
-        key: "process.capabilities.effective",
-        value_type: Type::Text,
-        help: "Effective capabilities as 16 hexadecimal digits, like `CapEff` in /proc/PID/status.",
-        get: |what| Some(Value::text(format!("{:016x}", context(what)?.capabilities))),
-    },
-    EventField {
-        key: "process.tty",
-        value_type: Type::Text,
-        help: "Name of the controlling terminal.",
-        get: |what| context(what)?.tty.as_ref().map(name),
-    },
-    EventField {
-        key: "process.namespaces",
-        value_type: Type::Counts,
-        help: "Inode numbers of the namespaces of the process: `cgroup`, `ipc`, `mnt`, `net`, \
-               `pid`, `user`, `uts`.",
-        get: |what| {
+        }),
+    integer("process.audit.login_user.id",
+        "Login user id, from the audit subsystem. Absent if the process was not started by a \
+         login.",
+        |what| Some(context(what)?.login_uid?.into())),
+    integer("process.audit.session.id",
+        "Session id, from the audit subsystem. Absent if the process was not started by a \
+         login.",
+        |what| Some(context(what)?.audit_session?.into())),
+    integer("process.real_user.id",
+        "Real user id, equal to `user.id`.",
+        |what| context(what).and(user(what)).map(Value::from)),
+    integer("process.user.id",
+        "Effective user id.",
+        |what| Some(context(what)?.effective_uid.into())),
+    integer("process.real_group.id",
+        "Real group id.",
+        |what| Some(context(what)?.gid.into())),
+    integer("process.group.id",
+        "Effective group id.",
+        |what| Some(context(what)?.effective_gid.into())),
+    text("process.capabilities.effective",
+        "Effective capabilities as 16 hexadecimal digits, like `CapEff` in /proc/PID/status.",
+        |what| Some(Value::text(format!("{:016x}", context(what)?.capabilities)))),
+    text("process.tty",
+        "Name of the controlling terminal.",
+        |what| context(what)?.tty.as_ref().map(name)),
+    counts("process.namespaces",
+        "Inode numbers of the namespaces of the process: `cgroup`, `ipc`, `mnt`, `net`, \
+         `pid`, `user`, `uts`.",
+        |what| {
             let all = &context(what)?.namespaces;
             let inodes = all.iter().map(|space| (space.kind, space.inode.into()));
             (!all.is_empty()).then(|| Value::Counts(inodes.collect()))
-        },
-    },
-    EventField {
-        key: "process.namespaces.host",
-        value_type: Type::Texts,
-        help: "Which of these namespaces are the host's. For `mnt` and `net`, this is known only \
-               if the agent may read the namespaces of process 1.",
-        get: |what| {
+        }),
+    texts("process.namespaces.host",
+        "Which of these namespaces are the host's. For `mnt` and `net`, this is known only \
+         if the agent may read the namespaces of process 1.",
+        |what| {
             let all = &context(what)?.namespaces;
             let known = all.iter().any(|space| space.of_host.is_some());
             let of_host = all.iter().filter(|space| space.of_host == Some(true));
             known.then(|| Value::Texts(of_host.map(|space| Value::text(space.kind)).collect()))
-        },
-    },
+        }),
 ];
 
-const EXEC_ERROR: &[EventField] = &[EventField {
-    key: "error.type",
-    value_type: Type::Text,
-    help: "Name of the error, such as `ENOENT`, or its number.",
-    get: get!(ProcessExecFailed { errno } => Some(Value::text(names::error(*errno)))),
-}];
+#[rustfmt::skip]
+const EXEC_ERROR: &[EventField] = &[text("error.type",
+    "Name of the error, such as `ENOENT`, or its number.",
+    get!(ProcessExecFailed { errno } => Some(Value::text(names::error(*errno)))))];
 
+#[rustfmt::skip]
 const STATUS: &[EventField] = &[
-    EventField {
-        key: "process.exit.code",
-        value_type: Type::Integer,
-        help: "Exit code. Absent if a signal killed the process.",
-        get: get!(ProcessExit { status } => match status {
+    integer("process.exit.code",
+        "Exit code. Absent if a signal killed the process.",
+        get!(ProcessExit { status } => match status {
             Some(ExitStatus::Code(code)) => Some(u32::from(*code).into()),
             _ => None,
-        }),
-    },
-    EventField {
-        key: "process.exit.signal",
-        value_type: Type::Integer,
-        help: "The signal that killed the process.",
-        get: get!(ProcessExit { status } => match status {
+        })),
+    integer("process.exit.signal",
+        "The signal that killed the process.",
+        get!(ProcessExit { status } => match status {
             Some(ExitStatus::Signal(signal)) => Some(u32::from(*signal).into()),
             _ => None,
-        }),
-    },
-    EventField {
-        key: "oom_killed",
-        value_type: Type::Flag,
-        help: "Whether the OOM killer killed the process. Also `false` if the process exited \
-               before the kernel reported the kill (`oom.kill` then follows), or if the kernel \
-               killed it only because it shares the victim's memory.",
+        })),
+    flag("oom_killed",
+        "Whether the OOM killer killed the process. Also `false` if the process exited \
+         before the kernel reported the kill (`oom.kill` then follows), or if the kernel \
+         killed it only because it shares the victim's memory.",
         // If the record was lost, the cause is unknown.
-        get: get!(ProcessExit { status, oom_killed } => {
+        get!(ProcessExit { status, oom_killed } => {
             (status.is_some() || *oom_killed).then_some(Value::Flag(*oom_killed))
-        }),
-    },
-    EventField {
-        key: "process.exit.core_dumped",
-        value_type: Type::Mark,
-        help: "The kernel wrote a core file.",
-        get: get!(ProcessExit { core_dumped } => Value::mark(*core_dumped)),
-    },
+        })),
+    mark("process.exit.core_dumped",
+        "The kernel wrote a core file.",
+        get!(ProcessExit { core_dumped } => Value::mark(*core_dumped))),
 ];
 
+#[rustfmt::skip]
 const USE: &[EventField] = &[
-    EventField {
-        key: "duration_seconds",
-        value_type: Type::Number,
-        help: "Time from the start of the process to its exit.",
-        get: get!(ProcessExit { duration_ns } => duration_ns.map(Value::seconds)),
-    },
-    EventField {
-        key: "cpu.seconds",
-        value_type: Type::Number,
-        help: "CPU time of all threads, from the start of the process to this event. The values in \
-               `stat`, `/metrics` and the table `exited` of a recording differ in two ways. They \
-               include the rest of the exit: about 0.15 ms, or 10 ms and more if the process has \
-               gigabytes of memory, which Linux 6.16 and later release after the event. For a \
-               process older than the agent, they start when the agent starts.",
-        get: get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds)),
-    },
-    EventField {
-        key: "memory.rss_peak_bytes",
-        value_type: Type::Integer,
-        help: "Largest resident set size since the last exec. Before Linux 6.16, absent if it \
-               never exceeded that of the memory that the exec replaced.",
-        get: get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from)),
-    },
+    number("duration_seconds",
+        "Time from the start of the process to its exit.",
+        get!(ProcessExit { duration_ns } => duration_ns.map(Value::seconds))),
+    number("cpu.seconds",
+        "CPU time of all threads, from the start of the process to this event. The values in \
+         `stat`, `/metrics` and the table `exited` of a recording differ in two ways. They \
+         include the rest of the exit: about 0.15 ms, or 10 ms and more if the process has \
+         gigabytes of memory, which Linux 6.16 and later release after the event. For a \
+         process older than the agent, they start when the agent starts.",
+        get!(ProcessExit { cpu_ns } => cpu_ns.map(Value::seconds))),
+    integer("memory.rss_peak_bytes",
+        "Largest resident set size since the last exec. Before Linux 6.16, absent if it \
+         never exceeded that of the memory that the exec replaced.",
+        get!(ProcessExit { rss_peak_bytes } => rss_peak_bytes.map(Value::from))),
 ];
 
+#[rustfmt::skip]
 const SENT: &[EventField] = &[
-    EventField {
-        key: "signal.number",
-        value_type: Type::Integer,
-        help: "Signal number.",
-        get: get!(ProcessSignal { signal } => Some(u32::from(*signal).into())),
-    },
-    EventField {
-        key: "signal.name",
-        value_type: Type::Text,
-        help: "Signal name.",
-        get: get!(ProcessSignal { signal } => Some(Value::text(names::signal(*signal)))),
-    },
-    EventField {
-        key: "signal.code",
-        value_type: Type::Integer,
-        help: "Reason (`si_code` in sigaction(2)): 0 for kill(2), -2 for a timer.",
-        get: get!(ProcessSignal { code } => Some((*code).into())),
-    },
-    EventField {
-        key: "signal.sender.pid",
-        value_type: Type::Integer,
-        help: "PID of the process that sent the signal. Absent before Linux 5.11, and if the \
-               kernel sent the signal, for example for a timer or for a file that became ready \
-               (codes other than 0, -1, -3 and -6).",
-        get: |what| Some(sender(what)?.id.pid.into()),
-    },
-    EventField {
-        key: "signal.sender.creation.time_unix_nano",
-        value_type: Type::Integer,
-        help: "Start time of the sender, in nanoseconds since 1970.",
-        get: |what| Some(sender(what)?.start_unix_ns.into()),
-    },
-    EventField {
-        key: "signal.sender.executable.name",
-        value_type: Type::Text,
-        help: "Command name of the sender.",
-        get: |what| sender(what).map(|sender| name(&sender.comm)),
-    },
+    integer("signal.number",
+        "Signal number.",
+        get!(ProcessSignal { signal } => Some(u32::from(*signal).into()))),
+    text("signal.name",
+        "Signal name.",
+        get!(ProcessSignal { signal } => Some(Value::text(names::signal(*signal))))),
+    integer("signal.code",
+        "Reason (`si_code` in sigaction(2)): 0 for kill(2), -2 for a timer.",
+        get!(ProcessSignal { code } => Some((*code).into()))),
+    integer("signal.sender.pid",
+        "PID of the process that sent the signal. Absent before Linux 5.11, and if the \
+         kernel sent the signal, for example for a timer or for a file that became ready \
+         (codes other than 0, -1, -3 and -6).",
+        |what| Some(sender(what)?.id.pid.into())),
+    integer("signal.sender.creation.time_unix_nano",
+        "Start time of the sender, in nanoseconds since 1970.",
+        |what| Some(sender(what)?.start_unix_ns.into())),
+    text("signal.sender.executable.name",
+        "Command name of the sender.",
+        |what| sender(what).map(|sender| name(&sender.comm))),
 ];
 
+#[rustfmt::skip]
 const MEMORY: &[EventField] = &[
-    EventField {
-        key: "memory.rss_bytes",
-        value_type: Type::Integer,
-        help: "Resident set size when the process was selected, as in the kernel's log. Absent if \
-               the kernel does not name the process (before Linux 6.9 and 6.1.130).",
-        get: get!(OomKill { rss_bytes } => rss_bytes.map(Value::from)),
-    },
-    EventField {
-        key: "memory.limit_bytes",
-        value_type: Type::Integer,
-        help: "Lowest memory limit of the cgroup and its ancestors. Absent if there is none.",
-        get: get!(OomKill { limit_bytes } => limit_bytes.map(Value::from)),
-    },
+    integer("memory.rss_bytes",
+        "Resident set size when the process was selected, as in the kernel's log. Absent if \
+         the kernel does not name the process (before Linux 6.9 and 6.1.130).",
+        get!(OomKill { rss_bytes } => rss_bytes.map(Value::from))),
+    integer("memory.limit_bytes",
+        "Lowest memory limit of the cgroup and its ancestors. Absent if there is none.",
+        get!(OomKill { limit_bytes } => limit_bytes.map(Value::from))),
 ];
 
 /// Columns in recordings. Other kinds of events use those of paths, user ids, times and errors too.
