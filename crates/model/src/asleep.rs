@@ -1,54 +1,41 @@
 //! Threads that neither run nor want a CPU, and what they wait for.
 
-/// The state of a thread that neither runs nor wants a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Asleep {
-    /// Stopped by a signal (SIGSTOP, SIGTSTP).
-    Stopped,
-    /// Stopped by a tracer.
-    Traced,
-    /// Frozen by the freezer of its cgroup.
-    Frozen,
-    /// Waiting for memory: its cgroup reached its memory limit, and the cgroup's OOM killer is off.
-    MemoryLimit,
-    /// In an uninterruptible sleep, mostly because of a disk, a file system or a driver.
-    Uninterruptible,
-    /// Waiting for a file lock.
-    FileLock,
-    /// Waiting for a futex: a lock, a condition, or work for a thread pool.
-    Futex,
-    /// Waiting for a request or for one of many files (epoll, poll, select, accept).
-    Requests,
-    /// Waiting for bytes from a pipe, a socket or a terminal.
-    Input,
-    /// Waiting for a child process to exit.
-    Child,
-    /// Sleeping for a time.
-    Timer,
-    /// Waiting for a signal.
-    Signal,
-    /// Sleeping in another function, or the kernel does not report which.
-    Other,
+use crate::named::named_values;
+
+named_values! {
+    /// The state of a thread that neither runs nor wants a CPU.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Asleep {
+        /// Stopped by a signal (SIGSTOP, SIGTSTP).
+        Stopped: "stopped",
+        /// Stopped by a tracer.
+        Traced: "traced",
+        /// Frozen by the freezer of its cgroup.
+        Frozen: "frozen",
+        /// Waiting for memory: its cgroup reached its memory limit, and the cgroup's OOM killer is off.
+        MemoryLimit: "memory_limit",
+        /// In an uninterruptible sleep, mostly because of a disk, a file system or a driver.
+        Uninterruptible: "uninterruptible",
+        /// Waiting for a file lock.
+        FileLock: "file_lock",
+        /// Waiting for a futex: a lock, a condition, or work for a thread pool.
+        Futex: "futex",
+        /// Waiting for a request or for one of many files (epoll, poll, select, accept).
+        Requests: "requests",
+        /// Waiting for bytes from a pipe, a socket or a terminal.
+        Input: "input",
+        /// Waiting for a child process to exit.
+        Child: "child",
+        /// Sleeping for a time.
+        Timer: "timer",
+        /// Waiting for a signal.
+        Signal: "signal",
+        /// Sleeping in another function, or the kernel does not report which.
+        Other: "other",
+    }
 }
 
 impl Asleep {
-    /// All states.
-    pub const ALL: [Self; 13] = [
-        Self::Stopped,
-        Self::Traced,
-        Self::Frozen,
-        Self::MemoryLimit,
-        Self::Uninterruptible,
-        Self::FileLock,
-        Self::Futex,
-        Self::Requests,
-        Self::Input,
-        Self::Child,
-        Self::Timer,
-        Self::Signal,
-        Self::Other,
-    ];
-
     /// Returns the state, given the letter in `/proc/PID/stat` and the kernel function in which the
     /// thread sleeps. Returns `None` for a thread that runs or is gone.
     pub fn new(state: char, wchan: &str) -> Option<Self> {
@@ -113,25 +100,6 @@ impl Asleep {
             },
             _ => return None,
         })
-    }
-
-    /// Returns the name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Traced => "traced",
-            Self::Frozen => "frozen",
-            Self::MemoryLimit => "memory_limit",
-            Self::Uninterruptible => "uninterruptible",
-            Self::FileLock => "file_lock",
-            Self::Futex => "futex",
-            Self::Requests => "requests",
-            Self::Input => "input",
-            Self::Child => "child",
-            Self::Timer => "timer",
-            Self::Signal => "signal",
-            Self::Other => "other",
-        }
     }
 
     /// Returns whether something outside the process and its clients holds the thread.

@@ -2,89 +2,53 @@
 
 use std::ops::AddAssign;
 
+use crate::named::named_values;
 use crate::{Counter, Counters};
 
-/// What a blocked thread waits for. The kernel side decides it when the thread leaves its CPU
-/// (`bpf/switch/blocked.bpf.h`), in the order of its `enum block_class`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum BlockClass {
-    /// A request (epoll_wait, poll, select, accept, io_uring_enter) or a signal.
-    Poll,
-    /// A time that the thread chose (nanosleep).
-    Timer,
-    /// The other end of a pipe, or a message queue.
-    Pipe,
-    /// The peer of a UNIX domain socket.
-    Unix,
-    /// A futex, a file lock, a semaphore, or a lock inside the kernel.
-    Lock,
-    /// The peer of an IP socket on this host.
-    Loopback,
-    /// The peer of an IP socket on another host.
-    Network,
-    /// Block I/O.
-    Disk,
-    /// A file system, but no block I/O of the thread itself: a journal commit, an inode lock.
-    Filesystem,
-    /// Reclaim or swap, or a cgroup at its memory limit.
-    Memory,
-    /// Write-back: the thread dirtied pages faster than the disk takes them.
-    Writeback,
-    /// A child process.
-    Child,
-    /// Stopped by a signal or a tracer, or frozen.
-    Stopped,
-    /// Anything else.
-    Other,
+named_values! {
+    /// What a blocked thread waits for. The kernel side decides it when the thread leaves its CPU
+    /// (`bpf/switch/blocked.bpf.h`), in the order of its `enum block_class`.
+    ///
+    /// The name is the value of the label `class`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum BlockClass {
+        /// A request (epoll_wait, poll, select, accept, io_uring_enter) or a signal.
+        Poll: "poll",
+        /// A time that the thread chose (nanosleep).
+        Timer: "timer",
+        /// The other end of a pipe, or a message queue.
+        Pipe: "pipe",
+        /// The peer of a UNIX domain socket.
+        Unix: "unix",
+        /// A futex, a file lock, a semaphore, or a lock inside the kernel.
+        Lock: "lock",
+        /// The peer of an IP socket on this host.
+        Loopback: "loopback",
+        /// The peer of an IP socket on another host.
+        Network: "network",
+        /// Block I/O.
+        Disk: "disk",
+        /// A file system, but no block I/O of the thread itself: a journal commit, an inode lock.
+        Filesystem: "filesystem",
+        /// Reclaim or swap, or a cgroup at its memory limit.
+        Memory: "memory",
+        /// Write-back: the thread dirtied pages faster than the disk takes them.
+        Writeback: "writeback",
+        /// A child process.
+        Child: "child",
+        /// Stopped by a signal or a tracer, or frozen.
+        Stopped: "stopped",
+        /// Anything else.
+        Other: "other",
+    }
 }
 
 impl BlockClass {
-    /// How many classes there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// Every class, in order of its index.
-    pub const ALL: [Self; 14] = [
-        Self::Poll,
-        Self::Timer,
-        Self::Pipe,
-        Self::Unix,
-        Self::Lock,
-        Self::Loopback,
-        Self::Network,
-        Self::Disk,
-        Self::Filesystem,
-        Self::Memory,
-        Self::Writeback,
-        Self::Child,
-        Self::Stopped,
-        Self::Other,
-    ];
-
     /// The class that the kernel side numbers so, from 1 on; `None` for 0 and unknown numbers.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL
             .get(usize::try_from(number).ok()?.checked_sub(1)?)
             .copied()
-    }
-
-    /// The value of the label `class`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Poll => "poll",
-            Self::Timer => "timer",
-            Self::Pipe => "pipe",
-            Self::Unix => "unix",
-            Self::Lock => "lock",
-            Self::Loopback => "loopback",
-            Self::Network => "network",
-            Self::Disk => "disk",
-            Self::Filesystem => "filesystem",
-            Self::Memory => "memory",
-            Self::Writeback => "writeback",
-            Self::Child => "child",
-            Self::Stopped => "stopped",
-            Self::Other => "other",
-        }
     }
 
     /// Whether the thread had work to do and could not do it. A thread that waits for a lock or for

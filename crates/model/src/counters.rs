@@ -1,6 +1,7 @@
 //! Counters of the thread accounts, for each process, cgroup and node.
 
 use crate::counts::group;
+use crate::named::named_values;
 use crate::{BlockClass, Countable, Counts, Measurable, Measured};
 
 /// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. Names are
@@ -9,83 +10,49 @@ pub const SOFTIRQ_VECTORS: [&str; 10] = [
     "hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu",
 ];
 
-/// Why a thread had to wait for a CPU.
-///
-/// For a process or a single cgroup, every other cgroup is a neighbour, as on the kernel side.
-/// Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of noctule-analysis), cgroups of
-/// the same subject count as its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cause {
-    /// The CPU quota of its cgroup, or of a parent, had run out.
-    Throttle,
-    /// Another container, unit or group ran.
-    Neighbour,
-    /// Another thread of its own group ran.
-    Own,
-    /// A kernel thread ran.
-    Kernel,
-    /// Interrupts took the CPU from the running thread. Only kernels with
-    /// `CONFIG_IRQ_TIME_ACCOUNTING` measure it; on others it is part of the running thread's time.
-    Interrupt,
-    /// The host took the CPU from the virtual machine (steal time).
-    Host,
-    /// The CPU was idle and had to wake up.
-    Idle,
-    /// The running task is unknown: the wait is older than the history kept for the CPU.
-    Unattributed,
-}
-
-impl Cause {
-    /// All causes, in order of their index.
-    pub const ALL: [Self; 8] = [
-        Self::Throttle,
-        Self::Neighbour,
-        Self::Own,
-        Self::Kernel,
-        Self::Interrupt,
-        Self::Host,
-        Self::Idle,
-        Self::Unattributed,
-    ];
-
-    /// Returns the value of the label `cause`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Throttle => "throttle",
-            Self::Neighbour => "neighbour",
-            Self::Own => "self",
-            Self::Kernel => "kernel",
-            Self::Interrupt => "interrupt",
-            Self::Host => "host",
-            Self::Idle => "idle",
-            Self::Unattributed => "unattributed",
-        }
+named_values! {
+    /// Why a thread had to wait for a CPU.
+    ///
+    /// For a process or a single cgroup, every other cgroup is a neighbour, as on the kernel side.
+    /// Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of noctule-analysis), cgroups of
+    /// the same subject count as its own.
+    ///
+    /// The name is the value of the label `cause`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Cause {
+        /// The CPU quota of its cgroup, or of a parent, had run out.
+        Throttle: "throttle",
+        /// Another container, unit or group ran.
+        Neighbour: "neighbour",
+        /// Another thread of its own group ran.
+        Own: "self",
+        /// A kernel thread ran.
+        Kernel: "kernel",
+        /// Interrupts took the CPU from the running thread. Only kernels with
+        /// `CONFIG_IRQ_TIME_ACCOUNTING` measure it; on others it is part of the running thread's time.
+        Interrupt: "interrupt",
+        /// The host took the CPU from the virtual machine (steal time).
+        Host: "host",
+        /// The CPU was idle and had to wake up.
+        Idle: "idle",
+        /// The running task is unknown: the wait is older than the history kept for the CPU.
+        Unattributed: "unattributed",
     }
 }
 
-/// The task that preempted a thread. As for [`Cause`], the value depends on whether owners are
-/// known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Preemptor {
-    /// Another container, unit or group.
-    Neighbour,
-    /// Another thread of its own group.
-    Own,
-    /// A kernel thread.
-    Kernel,
-}
-
-impl Preemptor {
-    /// All preemptors, in order of their index.
-    pub const ALL: [Self; 3] = [Self::Neighbour, Self::Own, Self::Kernel];
-
-    /// Returns the value of the label `by`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Neighbour => "neighbour",
-            Self::Own => "self",
-            Self::Kernel => "kernel",
-        }
+named_values! {
+    /// The task that preempted a thread. As for [`Cause`], the value depends on whether owners are
+    /// known.
+    ///
+    /// The name is the value of the label `by`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Preemptor {
+        /// Another container, unit or group.
+        Neighbour: "neighbour",
+        /// Another thread of its own group.
+        Own: "self",
+        /// A kernel thread.
+        Kernel: "kernel",
     }
 }
 

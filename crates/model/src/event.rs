@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::named::named_values;
 use crate::{CgroupId, Comm, Owner, ProcessId};
 
 mod kinds;
@@ -43,17 +44,19 @@ pub struct EventProcess {
     pub owner: Option<Arc<Owner>>,
 }
 
-/// How the agent learned of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// The agent observed it.
-    #[default]
-    Seen,
-    /// It existed when the agent started.
-    Existing,
-    /// Its record was lost, and a list of live objects revealed it. The time is that of the list,
-    /// and fields that only the record has are absent.
-    Reconciled,
+named_values! {
+    /// How the agent learned of an event.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Origin {
+        /// The agent observed it.
+        #[default]
+        Seen: "seen",
+        /// It existed when the agent started.
+        Existing: "existing",
+        /// Its record was lost, and a list of live objects revealed it. The time is that of the list,
+        /// and fields that only the record has are absent.
+        Reconciled: "reconciled",
+    }
 }
 
 /// An event and its fields.
@@ -400,81 +403,43 @@ impl TcpChange {
     }
 }
 
-/// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// Both sides closed it.
-    Fin,
-    /// The peer reset it.
-    Reset,
-    /// This side closed it with unread data, or without lingering.
-    Aborted,
-    /// The peer stopped acknowledging data.
-    Timeout,
-    /// The peer did not answer keepalive probes.
-    Keepalive,
-    /// Another program ended it (`ss -K`).
-    Killed,
-}
-
-impl CloseReason {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Fin,
-        Self::Reset,
-        Self::Aborted,
-        Self::Timeout,
-        Self::Keepalive,
-        Self::Killed,
-    ];
-
-    /// Returns the value of `tcp.close.reason`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fin => "fin",
-            Self::Reset => "reset",
-            Self::Aborted => "aborted",
-            Self::Timeout => "timeout",
-            Self::Keepalive => "keepalive",
-            Self::Killed => "killed",
-        }
+named_values! {
+    /// Why a connection ended.
+    ///
+    /// The name is the value of `tcp.close.reason`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CloseReason {
+        /// Both sides closed it.
+        Fin: "fin",
+        /// The peer reset it.
+        Reset: "reset",
+        /// This side closed it with unread data, or without lingering.
+        Aborted: "aborted",
+        /// The peer stopped acknowledging data.
+        Timeout: "timeout",
+        /// The peer did not answer keepalive probes.
+        Keepalive: "keepalive",
+        /// Another program ended it (`ss -K`).
+        Killed: "killed",
     }
 }
 
-/// Why a connection could not be established.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectError {
-    /// The peer refused it (ECONNREFUSED, ECONNRESET).
-    Refused,
-    /// The kernel gave up (ETIMEDOUT).
-    Timeout,
-    /// The application gave up: it closed the socket before an answer.
-    Abandoned,
-    /// No route to the peer (EHOSTUNREACH, ENETUNREACH).
-    Unreachable,
-    /// Another error.
-    Other,
-}
-
-impl ConnectError {
-    /// All reasons, in the order of the kernel side.
-    pub const ALL: [Self; 5] = [
-        Self::Refused,
-        Self::Timeout,
-        Self::Abandoned,
-        Self::Unreachable,
-        Self::Other,
-    ];
-
-    /// Returns the value of `error.type` and of the label `result`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Timeout => "timeout",
-            Self::Abandoned => "abandoned",
-            Self::Unreachable => "unreachable",
-            Self::Other => "other",
-        }
+named_values! {
+    /// Why a connection could not be established.
+    ///
+    /// The name is the value of `error.type` and of the label `result`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ConnectError {
+        /// The peer refused it (ECONNREFUSED, ECONNRESET).
+        Refused: "refused",
+        /// The kernel gave up (ETIMEDOUT).
+        Timeout: "timeout",
+        /// The application gave up: it closed the socket before an answer.
+        Abandoned: "abandoned",
+        /// No route to the peer (EHOSTUNREACH, ENETUNREACH).
+        Unreachable: "unreachable",
+        /// Another error.
+        Other: "other",
     }
 }
 

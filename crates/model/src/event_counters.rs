@@ -4,55 +4,36 @@
 //! follow the accounts of the kernel side.
 
 use crate::counts::group;
+use crate::named::named_values;
 use crate::{ConnectError, Countable, Counts, Measurable};
 
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ExitKind {
-    /// Exited with code 0.
-    Completed,
-    /// Exited with another code.
-    Failed,
-    /// Killed by a signal, but not by the OOM killer.
-    Killed,
-    /// Killed by the OOM killer.
-    OomKilled,
-}
-
-impl ExitKind {
-    /// All kinds, in order of their index.
-    pub const ALL: [Self; 4] = [Self::Completed, Self::Failed, Self::Killed, Self::OomKilled];
-
-    /// Returns the value of the label `reason`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Killed => "killed",
-            Self::OomKilled => "oom",
-        }
+named_values! {
+    /// How a process ended.
+    ///
+    /// The name is the value of the label `reason`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ExitKind {
+        /// Exited with code 0.
+        Completed: "completed",
+        /// Exited with another code.
+        Failed: "failed",
+        /// Killed by a signal, but not by the OOM killer.
+        Killed: "killed",
+        /// Killed by the OOM killer.
+        OomKilled: "oom",
     }
 }
 
-/// Access mode of an opened file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FileMode {
-    /// Read only.
-    Read,
-    /// Write, or read and write.
-    Write,
-}
-
-impl FileMode {
-    /// All modes, in order of their index.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    /// Returns the value of the label `mode`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
+named_values! {
+    /// Access mode of an opened file.
+    ///
+    /// The name is the value of the label `mode`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum FileMode {
+        /// Read only.
+        Read: "read",
+        /// Write, or read and write.
+        Write: "write",
     }
 }
 

@@ -27,6 +27,7 @@ mod joules;
 mod level;
 mod measured;
 mod metric;
+mod named;
 mod owner;
 mod package;
 mod quota;

@@ -1,31 +1,7 @@
 //! Owners of cgroups: containers, pods, units.
 
 use crate::CgroupId;
-
-/// Declares an enumeration whose values have stable names. One line declares a value, its name and
-/// its entry in `ALL`, so that none can be forgotten.
-macro_rules! named_values {
-    ($(#[$doc:meta])* pub enum $name:ident {
-        $($(#[$value_doc:meta])* $value:ident: $text:literal,)+
-    }) => {
-        $(#[$doc])*
-        pub enum $name {
-            $($(#[$value_doc])* $value,)+
-        }
-
-        impl $name {
-            /// All values.
-            pub const ALL: &'static [Self] = &[$(Self::$value),+];
-
-            /// Returns the stable name, which recordings also contain.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$value => $text,)+
-                }
-            }
-        }
-    };
-}
+use crate::named::named_values;
 
 named_values! {
     /// The program that created the container. The name is the value of the `container.runtime`

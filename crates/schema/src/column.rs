@@ -199,13 +199,9 @@ stored! {
     Option<SocketAddr> as Option<String>: |part| part.map(|address| address.to_string()), |value| {
         Some(value.and_then(|text| text.parse().ok()))
     };
-    ConnectError as Option<Word>: |part| Some(Word(part.name())), |value| {
-        let name = value?.0;
-        Self::ALL.into_iter().find(|reason| reason.name() == name)
-    };
+    ConnectError as Option<Word>: |part| Some(Word(part.name())), |value| Self::named(value?.0);
     Option<CloseReason> as Option<Word>: |part| part.map(|reason| Word(reason.name())), |value| {
-        let named = |name| CloseReason::ALL.into_iter().find(|reason| reason.name() == name);
-        Some(value.and_then(|word| named(word.0)))
+        Some(value.and_then(|word| CloseReason::named(word.0)))
     };
     Option<Parent> as List<Parent>: |part| List(part.iter().copied().collect()), |value| {
         Some(value.0.first().copied())

@@ -135,7 +135,7 @@ impl EnergyConfig {
 }
 
 fn kind_of(name: &str) -> Option<ZoneKind> {
-    ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
+    ZoneKind::named(name)
 }
 
 /// Power of the CPUs of a machine without a meter.

@@ -6,17 +6,6 @@ use noctule_model::{CgroupId, Comm, Event, EventProcess, Origin, ProcessId, TcpC
 
 use super::{OwnerNumber, Owners};
 use crate::column::{ColumnResult, Columns, Moment, Record, Word, Words, described, record};
-use crate::names::named;
-
-const ORIGINS: [Origin; 3] = [Origin::Seen, Origin::Existing, Origin::Reconciled];
-
-fn origin_name(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Seen => "seen",
-        Origin::Existing => "existing",
-        Origin::Reconciled => "reconciled",
-    }
-}
 
 record! {
     /// The columns common to all event kinds.
@@ -85,7 +74,7 @@ impl EventRecord {
         let mut head = HeadRecord {
             time: Moment(*time_unix_ns),
             name: Word(what.name()),
-            origin: Word(origin_name(*origin)),
+            origin: Word(origin.name()),
             ..HeadRecord::default()
         };
         if let Some(EventProcess {
@@ -142,7 +131,7 @@ impl EventRecord {
         Some(Event {
             time_unix_ns: head.time.0,
             process,
-            origin: named(&ORIGINS, origin_name, head.origin.0)?,
+            origin: Origin::named(head.origin.0)?,
             what,
         })
     }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
 
 use crate::column::{Word, record};
-use crate::names::named;
 
 /// Number of an owner in its segment; `None` if the owner is unknown.
 pub(crate) type OwnerNumber = Option<u32>;
 
 /// Returns the runtime of that name, or `Oci` for one that this version does not know.
 fn runtime(name: &str) -> Runtime {
-    named(Runtime::ALL, Runtime::name, name).unwrap_or(Runtime::Oci)
+    Runtime::named(name).unwrap_or(Runtime::Oci)
 }
 
 record! {
@@ -88,12 +87,8 @@ impl OwnerRecord {
         let container = self.container_id.map(|id| Container {
             id,
             runtime: runtime(self.container_runtime.unwrap_or_default().0),
-            role: named(
-                ContainerRole::ALL,
-                ContainerRole::name,
-                self.container_role.unwrap_or_default().0,
-            )
-            .unwrap_or_default(),
+            role: ContainerRole::named(self.container_role.unwrap_or_default().0)
+                .unwrap_or_default(),
             name: self.container_name,
             image: self.container_image,
             chain: self
