@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::FeatureState;
+use crate::named::named_values;
 
 /// All zones of all meters, and their readings at one moment.
 ///
@@ -100,28 +101,32 @@ pub struct ZoneReading {
     pub reason: Option<Arc<str>>,
 }
 
-/// The part of the machine that a zone covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ZoneKind {
-    /// A processor package: cores, caches and memory controller. On servers it does not include
-    /// memory.
-    Package,
-    /// The cores of a package (power plane 0).
-    Core,
-    /// The rest of the package besides the cores. On client processors it is the graphics (power
-    /// plane 1).
-    Uncore,
-    /// Memory of a socket.
-    Dram,
-    /// The platform as the processor meters it, including packages. On most laptops it is the whole
-    /// machine.
-    Psys,
-    /// The whole machine, metered at its power supply or battery.
-    Platform,
-    /// A graphics processor or another accelerator.
-    Gpu,
-    /// A part that the meter does not describe further.
-    Other,
+named_values! {
+    /// The part of the machine that a zone covers.
+    ///
+    /// The name is the word used in every output.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum ZoneKind {
+        /// A processor package: cores, caches and memory controller. On servers it does not include
+        /// memory.
+        Package: "package",
+        /// The cores of a package (power plane 0).
+        Core: "core",
+        /// The rest of the package besides the cores. On client processors it is the graphics (power
+        /// plane 1).
+        Uncore: "uncore",
+        /// Memory of a socket.
+        Dram: "dram",
+        /// The platform as the processor meters it, including packages. On most laptops it is the whole
+        /// machine.
+        Psys: "psys",
+        /// The whole machine, metered at its power supply or battery.
+        Platform: "platform",
+        /// A graphics processor or another accelerator.
+        Gpu: "gpu",
+        /// A part that the meter does not describe further.
+        Other: "other",
+    }
 }
 
 impl ZoneKind {
@@ -133,52 +138,27 @@ impl ZoneKind {
             Self::Package | Self::Dram | Self::Psys | Self::Platform
         )
     }
-
-    /// Returns the word used in every output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Package => "package",
-            Self::Core => "core",
-            Self::Uncore => "uncore",
-            Self::Dram => "dram",
-            Self::Psys => "psys",
-            Self::Platform => "platform",
-            Self::Gpu => "gpu",
-            Self::Other => "other",
-        }
-    }
 }
 
-/// The kind of meter of a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EnergySource {
-    /// `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
-    Powercap,
-    /// The `power` PMU of perf, which reads the same counters of the processor.
-    Perf,
-    /// An energy counter of a hardware monitor, `energyN_input`.
-    HwmonEnergy,
-    /// Power from a hardware monitor, `powerN_average` or `powerN_input`, integrated over time.
-    HwmonPower,
-    /// An ACPI power meter, integrated over time.
-    AcpiPower,
-    /// A discharging battery.
-    Battery,
-    /// No meter: the configuration gives the power of an idle and a busy CPU.
-    Model,
-}
-
-impl EnergySource {
-    /// Returns the word used in every output, which is the label `source`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Powercap => "powercap",
-            Self::Perf => "perf",
-            Self::HwmonEnergy => "hwmon",
-            Self::HwmonPower => "hwmon_integrated",
-            Self::AcpiPower => "acpi_integrated",
-            Self::Battery => "battery",
-            Self::Model => "model",
-        }
+named_values! {
+    /// The kind of meter of a zone.
+    ///
+    /// The name is the value of the label `source`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum EnergySource {
+        /// `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
+        Powercap: "powercap",
+        /// The `power` PMU of perf, which reads the same counters of the processor.
+        Perf: "perf",
+        /// An energy counter of a hardware monitor, `energyN_input`.
+        HwmonEnergy: "hwmon",
+        /// Power from a hardware monitor, `powerN_average` or `powerN_input`, integrated over time.
+        HwmonPower: "hwmon_integrated",
+        /// An ACPI power meter, integrated over time.
+        AcpiPower: "acpi_integrated",
+        /// A discharging battery.
+        Battery: "battery",
+        /// No meter: the configuration gives the power of an idle and a busy CPU.
+        Model: "model",
     }
 }

@@ -1,26 +1,20 @@
 //! The agent's own health: feature status, losses, cost.
 
 use crate::FeatureId;
+use crate::named::named_values;
 
-/// Whether a feature works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeatureState {
-    /// Works as documented.
-    On,
-    /// Works with the limitation that the reason names.
-    Degraded,
-    /// Does not work; its figures are absent.
-    Off,
-}
-
-impl FeatureState {
-    /// Returns the word used in every output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Degraded => "degraded",
-            Self::Off => "off",
-        }
+named_values! {
+    /// Whether a feature works.
+    ///
+    /// The name is the word used in every output.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FeatureState {
+        /// Works as documented.
+        On: "on",
+        /// Works with the limitation that the reason names.
+        Degraded: "degraded",
+        /// Does not work; its figures are absent.
+        Off: "off",
     }
 }
 

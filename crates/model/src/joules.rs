@@ -1,24 +1,11 @@
 //! Energy charged to groups.
 
+use crate::named::named_values;
 use crate::{Countable, Counts, ZoneKind};
 
 /// Microjoules by kind of zone, summed over the sockets. It includes only zones that no zone of the
 /// same kind contains. It only goes up.
 pub type Joules = Counts<ZoneKind, { ZoneKind::ALL.len() }>;
-
-impl ZoneKind {
-    /// All kinds, in the order of [`Joules`].
-    pub const ALL: [Self; 8] = [
-        Self::Package,
-        Self::Core,
-        Self::Uncore,
-        Self::Dram,
-        Self::Psys,
-        Self::Platform,
-        Self::Gpu,
-        Self::Other,
-    ];
-}
 
 impl Countable for ZoneKind {
     fn position(self) -> usize {
@@ -26,32 +13,21 @@ impl Countable for ZoneKind {
     }
 }
 
-/// The quantity by which the active energy of a zone is divided among tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
-    /// CPU cycles.
-    Cycles,
-    /// Time on a CPU, because no better counter exists.
-    #[default]
-    CpuTime,
-    /// Last-level cache misses.
-    CacheMisses,
-    /// The charges of the zone's parts. The rest of the zone is `other`.
-    Parts,
-    /// Nothing: the zone's users are unknown, so all of it is `other`.
-    Nothing,
-}
-
-impl Driver {
-    /// Returns the word used in every output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cycles => "cycles",
-            Self::CpuTime => "cpu_time",
-            Self::CacheMisses => "cache_misses",
-            Self::Parts => "parts",
-            Self::Nothing => "nothing",
-        }
+named_values! {
+    /// The quantity by which the active energy of a zone is divided among tasks.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Driver {
+        /// CPU cycles.
+        Cycles: "cycles",
+        /// Time on a CPU, because no better counter exists.
+        #[default]
+        CpuTime: "cpu_time",
+        /// Last-level cache misses.
+        CacheMisses: "cache_misses",
+        /// The charges of the zone's parts. The rest of the zone is `other`.
+        Parts: "parts",
+        /// Nothing: the zone's users are unknown, so all of it is `other`.
+        Nothing: "nothing",
     }
 }
 
