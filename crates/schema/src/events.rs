@@ -75,6 +75,15 @@ impl EventsField {
         }
     }
 
+    /// Returns the counters, which are none for the sockets that are open now.
+    pub const fn counters(&self) -> &[EventCounter] {
+        match &self.source {
+            Count(counter) => std::slice::from_ref(counter),
+            Counts(group) => group,
+            Connections | Listeners => &[],
+        }
+    }
+
     /// Returns the value, or `None` if it is not measured.
     pub fn get(&self, events: &Events, measured: Measured) -> Option<Value<'static>> {
         let Events { counters, sockets } = events;
@@ -95,18 +104,15 @@ impl EventsField {
 
 /// Returns the column of a counter in recordings.
 pub fn column(counter: EventCounter) -> String {
-    let name = |field: &EventsField| match field.source {
-        Count(single) if single == counter => Some(field.key.to_owned()),
-        Counts(group) if group.contains(&counter) => {
-            Some(format!("{}_{}", field.key, counter.part()))
-        }
-        _ => None,
-    };
-    let found = EVENTS.iter().find_map(name);
-    found.map_or_else(
-        || "tcp_connect_ns".to_owned(),
-        |name| name.replace('.', "_"),
-    )
+    let found = EVENTS
+        .iter()
+        .find(|field| field.counters().contains(&counter));
+    let key = found.map_or("tcp.connect_ns", |field| field.key);
+    let name = key.replace('.', "_");
+    match found.map(|field| field.source) {
+        Some(Counts(_)) => format!("{name}_{}", counter.part()),
+        _ => name,
+    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use noctule_analysis::{
     CpuStep, CpuStrip, Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan,
     TimeSpanQuery, TimelineView,
 };
-use noctule_model::{
-    Cause, ConnectError, Counter, EventCounter, ExitKind, Histogram, Level, VerdictKind, Zone,
-};
+use noctule_model::{Cause, Counter, Histogram, Level, VerdictKind, Zone};
+use noctule_schema::events::EVENTS;
 use serde::Serialize;
 
 use super::owner::OwnerJson;
@@ -473,32 +472,27 @@ fn energy<'a>(span: &TimeSpan, zones: &'a [Zone]) -> Vec<ZoneSteps<'a>> {
     zones.collect()
 }
 
+/// The counts of events that have a column.
+const EVENT_STEPS: [&str; 6] = [
+    "process.starts",
+    "process.exits",
+    "oom.kills",
+    "tcp.connects",
+    "tcp.connect_failures",
+    "tcp.retransmits",
+];
+
 impl EventSteps {
     fn new(span: &TimeSpan) -> Self {
-        let one = |name, counter| (name, vec![counter]);
-        let kinds = [
-            one("process.starts", EventCounter::ProcessStarts),
-            (
-                "process.exits",
-                ExitKind::ALL.map(EventCounter::ProcessExits).to_vec(),
-            ),
-            one("oom.kills", EventCounter::OomKills),
-            one("tcp.connects", EventCounter::TcpConnects),
-            (
-                "tcp.connect_failures",
-                ConnectError::ALL
-                    .map(EventCounter::TcpConnectFailures)
-                    .to_vec(),
-            ),
-            one("tcp.retransmits", EventCounter::TcpRetransmits),
-        ];
-        let measured = kinds
-            .into_iter()
-            .filter(|(_, counters)| counters.iter().all(|it| span.measured.has(*it)));
-        let counts = measured.map(|(name, counters)| {
-            let sum = |step: &SpanStep| counters.iter().map(|it| step.events[*it]).sum();
+        let shown = EVENTS
+            .iter()
+            .filter(|field| EVENT_STEPS.contains(&field.key));
+        let measured =
+            shown.filter(|field| field.counters().iter().all(|it| span.measured.has(*it)));
+        let counts = measured.map(|field| {
+            let sum = |step: &SpanStep| field.counters().iter().map(|it| step.events[*it]).sum();
             let steps = each(span, |step| (step.covered_ns > 0).then(|| sum(step)));
-            (name, steps)
+            (field.key, steps)
         });
         Self {
             counts: Named(counts.collect()),
