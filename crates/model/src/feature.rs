@@ -2,26 +2,20 @@
 
 use std::fmt;
 
+use crate::named::named_values;
+
 /// Declares features, one per line: the name in every output, and the feature that it requires.
 macro_rules! features {
     ($($(#[$doc:meta])* $id:ident: $name:literal $(, needs $needed:ident)?;)+) => {
-        /// A feature. `noctule doctor` lists features in the order in which they are tried instead.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum FeatureId {
-            $($(#[$doc])* $id,)+
+        named_values! {
+            /// A feature. `noctule doctor` lists features in the order in which they are tried instead.
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum FeatureId {
+                $($(#[$doc])* $id: $name,)+
+            }
         }
 
         impl FeatureId {
-            /// All features.
-            pub const ALL: &'static [Self] = &[$(Self::$id),+];
-
-            /// Returns the stable name, used by `noctule doctor`, in JSON and as a label.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$id => $name,)+
-                }
-            }
-
             /// Returns the feature that this one requires.
             pub const fn needs(self) -> Option<Self> {
                 match self {

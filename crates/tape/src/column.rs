@@ -4,6 +4,7 @@
 
 mod counts;
 pub(crate) mod described;
+mod kept;
 mod list;
 mod path;
 mod words;
@@ -21,6 +22,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, St
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 
 pub(crate) use counts::Counted;
+pub(crate) use kept::{Flat, Keeps};
 pub(crate) use noctule_schema::column::{List, Moment, Word, Words};
 
 /// The result of reading a column. The error is the reason why it cannot be read.
@@ -56,8 +58,34 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn add(&mut self, earlier: &Self);
 }
 
-/// Declares a [`Record`] in which each field is a [`Column`] of the same name.
+/// Declares a [`Record`] in which each field is a [`Column`] of the same name. `of` a type with the
+/// same fields, it also converts between both.
 macro_rules! record {
+    ($(#[$doc:meta])* pub(crate) struct $name:ident of $model:ident {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
+    }) => {
+        $crate::column::record! {
+            $(#[$doc])*
+            pub(crate) struct $name {
+                $($(#[$field_doc])* $field: $type,)+
+            }
+        }
+
+        impl $name {
+            pub(crate) fn new(row: &$model) -> Self {
+                let $model { $($field),+ } = row;
+                Self {
+                    $($field: $crate::column::Keeps::keep($field),)+
+                }
+            }
+
+            pub(crate) fn row(&self) -> $model {
+                $model {
+                    $($field: $crate::column::Keeps::value(&self.$field),)+
+                }
+            }
+        }
+    };
     ($(#[$doc:meta])* pub(crate) struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
     }) => {

@@ -1,12 +1,7 @@
-//! Conversion of names in a recording to values and static strings.
+//! Names in a recording as static strings.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
-
-/// Returns the value with the given name.
-pub(crate) fn named<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, text: &str) -> Option<T> {
-    all.iter().copied().find(|value| name(*value) == text)
-}
 
 /// Limits of interned names. Only a damaged file exceeds them.
 const LONGEST: usize = 128;

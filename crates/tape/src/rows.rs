@@ -277,9 +277,9 @@ impl State {
         let (energy, zone_accounts) = ZoneRecord::energy(self.zones.values());
         let mut batch = node.batch(tick);
         if let Some(programs) = &mut batch.agent.programs {
-            programs.extend(self.programs.values().map(ProgramRecord::cost));
+            programs.extend(self.programs.values().map(ProgramRecord::row));
         }
-        batch.agent.maps = self.maps.values().map(MapRecord::fill).collect();
+        batch.agent.maps = self.maps.values().map(MapRecord::row).collect();
         let features: Vec<_> = self
             .features
             .values()

@@ -1,10 +1,10 @@
 //! The table of individual CPUs.
 
-use noctule_model::CpuRow;
+use noctule_model::{CpuRow, Group};
 
 use super::Keyed;
 use super::waits::{group, kind};
-use crate::column::{List, Word, record};
+use crate::column::{Keeps, List, Word, record};
 
 record! {
     /// A group that used a CPU since the batch before, with its time.
@@ -15,9 +15,28 @@ record! {
     }
 }
 
+impl Keeps<Vec<(Group, u64)>> for List<HolderRecord> {
+    fn keep(holders: &Vec<(Group, u64)>) -> Self {
+        let record = |&(group, ns): &(Group, u64)| {
+            let (holder_kind, holder) = kind(group);
+            HolderRecord {
+                holder_kind,
+                holder,
+                ns,
+            }
+        };
+        Self(holders.iter().map(record).collect())
+    }
+
+    fn value(&self) -> Vec<(Group, u64)> {
+        let holder = |it: &HolderRecord| (group(it.holder_kind, it.holder), it.ns);
+        self.0.iter().map(holder).collect()
+    }
+}
+
 record! {
     /// A CPU.
-    pub(crate) struct CpuRecord {
+    pub(crate) struct CpuRecord of CpuRow {
         cpu: u32,
         elapsed_ns: u64,
         idle_ns: u64,
@@ -33,48 +52,5 @@ impl Keyed for CpuRecord {
 
     fn key(&self) -> u32 {
         self.cpu
-    }
-}
-
-impl CpuRecord {
-    pub(crate) fn new(row: &CpuRow) -> Self {
-        let CpuRow {
-            cpu,
-            elapsed_ns,
-            idle_ns,
-            interrupt_ns,
-            steal_ns,
-            holders,
-        } = row;
-        let holders = holders.iter().map(|&(group, ns)| {
-            let (holder_kind, holder) = kind(group);
-            HolderRecord {
-                holder_kind,
-                holder,
-                ns,
-            }
-        });
-        Self {
-            cpu: *cpu,
-            elapsed_ns: *elapsed_ns,
-            idle_ns: *idle_ns,
-            interrupt_ns: *interrupt_ns,
-            steal_ns: *steal_ns,
-            holders: List(holders.collect()),
-        }
-    }
-
-    pub(crate) fn row(&self) -> CpuRow {
-        let holders = self.holders.0.iter();
-        CpuRow {
-            cpu: self.cpu,
-            elapsed_ns: self.elapsed_ns,
-            idle_ns: self.idle_ns,
-            interrupt_ns: self.interrupt_ns,
-            steal_ns: self.steal_ns,
-            holders: holders
-                .map(|it| (group(it.holder_kind, it.holder), it.ns))
-                .collect(),
-        }
     }
 }

@@ -1,36 +1,13 @@
 //! Energy zones: the reading of each meter, and the account of its energy.
 
-use noctule_model::{
-    Driver, Energy, EnergySource, FeatureState, Zone, ZoneAccount, ZoneKind, ZoneReading,
-};
+use noctule_model::{Energy, Zone, ZoneAccount, ZoneReading};
 
-use super::Keyed;
-use super::status::STATES;
-use crate::column::{Word, record};
-use crate::names::named;
-
-const SOURCES: [EnergySource; 7] = [
-    EnergySource::Powercap,
-    EnergySource::Perf,
-    EnergySource::HwmonEnergy,
-    EnergySource::HwmonPower,
-    EnergySource::AcpiPower,
-    EnergySource::Battery,
-    EnergySource::Model,
-];
-
-const DRIVERS: [Driver; 5] = [
-    Driver::Cycles,
-    Driver::CpuTime,
-    Driver::CacheMisses,
-    Driver::Parts,
-    Driver::Nothing,
-];
+use super::status::keyed_by_place;
+use crate::column::{Flat, Word, record};
 
 record! {
-    /// A zone with its description, its reading and its account.
-    pub(crate) struct ZoneRecord {
-        place: u32,
+    /// The description of a zone.
+    pub(crate) struct DescriptionRecord of Zone {
         name: String,
         kind: Word,
         socket: Option<u32>,
@@ -40,6 +17,12 @@ record! {
         resolution_uj: u64,
         update_ns: u64,
         path: String,
+    }
+}
+
+record! {
+    /// The reading of a zone.
+    pub(crate) struct ReadingRecord of ZoneReading {
         energy_uj: u64,
         before_ns: u64,
         after_ns: u64,
@@ -48,8 +31,12 @@ record! {
         failed_ns: u64,
         state: Word,
         reason: Option<String>,
-        /// Whether the following fields, the account, are filled; otherwise they are 0.
-        accounted: bool,
+    }
+}
+
+record! {
+    /// The account of a zone.
+    pub(crate) struct AccountRecord of ZoneAccount {
         total_uj: u64,
         idle_uj: u64,
         active_uj: u64,
@@ -68,13 +55,19 @@ record! {
     }
 }
 
-impl Keyed for ZoneRecord {
-    type Key = u32;
-
-    fn key(&self) -> u32 {
-        self.place
+record! {
+    /// A zone with its description, its reading and its account.
+    pub(crate) struct ZoneRecord {
+        place: u32,
+        zone: Flat<DescriptionRecord>,
+        reading: Flat<ReadingRecord>,
+        /// Whether the account is filled; otherwise its values are 0.
+        accounted: bool,
+        account: Flat<AccountRecord>,
     }
 }
+
+keyed_by_place!(ZoneRecord);
 
 impl ZoneRecord {
     /// Returns the records of all zones of a batch.
@@ -82,98 +75,16 @@ impl ZoneRecord {
         let Energy { zones, readings } = energy;
         let zones = zones.iter().zip(readings).enumerate();
         let record = |(place, (zone, reading))| {
-            let mut record = Self::zone(place, zone);
-            record.read(reading);
-            if let Some(account) = accounts.get(place) {
-                record.charge(account);
+            let account = accounts.get(place).map(AccountRecord::new);
+            Self {
+                place: place as u32,
+                zone: Flat(DescriptionRecord::new(zone)),
+                reading: Flat(ReadingRecord::new(reading)),
+                accounted: account.is_some(),
+                account: Flat(account.unwrap_or_default()),
             }
-            record
         };
         zones.map(record).collect()
-    }
-
-    fn zone(place: usize, zone: &Zone) -> Self {
-        let Zone {
-            name,
-            kind,
-            socket,
-            die,
-            source,
-            parent,
-            resolution_uj,
-            update_ns,
-            path,
-        } = zone;
-        Self {
-            place: place as u32,
-            name: name.clone(),
-            kind: Word(kind.name()),
-            socket: *socket,
-            die: *die,
-            source: Word(source.name()),
-            parent: parent.map(|parent| parent as u32),
-            resolution_uj: *resolution_uj,
-            update_ns: *update_ns,
-            path: path.clone(),
-            ..Self::default()
-        }
-    }
-
-    fn read(&mut self, reading: &ZoneReading) {
-        let ZoneReading {
-            energy_uj,
-            before_ns,
-            after_ns,
-            gaps,
-            lost_ns,
-            failed_ns,
-            state,
-            reason,
-        } = reading;
-        self.energy_uj = *energy_uj;
-        self.before_ns = *before_ns;
-        self.after_ns = *after_ns;
-        self.gaps = *gaps;
-        self.lost_ns = *lost_ns;
-        self.failed_ns = *failed_ns;
-        self.state = Word(state.name());
-        self.reason = reason.as_deref().map(str::to_owned);
-    }
-
-    fn charge(&mut self, account: &ZoneAccount) {
-        let ZoneAccount {
-            total_uj,
-            idle_uj,
-            active_uj,
-            interrupts_uj,
-            other_uj,
-            unattributed_uj,
-            driver,
-            sockets_mixed,
-            exponent,
-            idle_watts,
-            idle_doubt_uj,
-            residual_uj2,
-            ticks,
-            skew_uj,
-            error_ratio,
-        } = account;
-        self.accounted = true;
-        self.total_uj = *total_uj;
-        self.idle_uj = *idle_uj;
-        self.active_uj = *active_uj;
-        self.interrupts_uj = *interrupts_uj;
-        self.other_uj = *other_uj;
-        self.unattributed_uj = *unattributed_uj;
-        self.driver = Word(driver.name());
-        self.sockets_mixed = *sockets_mixed;
-        self.exponent = *exponent;
-        self.idle_watts = *idle_watts;
-        self.idle_doubt_uj = *idle_doubt_uj;
-        self.residual_uj2 = *residual_uj2;
-        self.ticks = *ticks;
-        self.skew_uj = *skew_uj;
-        self.error_ratio = *error_ratio;
     }
 
     /// Returns the energy and the zone accounts of a batch.
@@ -182,68 +93,16 @@ impl ZoneRecord {
     ) -> (Energy, Vec<ZoneAccount>) {
         let count = records.clone().count();
         let zones = records.clone().map(|record| {
-            let mut zone = record.of_zone();
+            let mut zone = record.zone.0.row();
             // A forged file can name a parent that does not exist.
             zone.parent = zone.parent.filter(|parent| *parent < count);
             zone
         });
         let zones = zones.collect();
-        let readings = records.clone().map(Self::reading).collect();
+        let readings = records.clone().map(|record| record.reading.0.row());
+        let readings = readings.collect();
         let accounts = records.filter(|record| record.accounted);
-        (
-            Energy { zones, readings },
-            accounts.map(Self::account).collect(),
-        )
-    }
-
-    fn of_zone(&self) -> Zone {
-        Zone {
-            name: self.name.clone(),
-            kind: named(&ZoneKind::ALL, ZoneKind::name, self.kind.0).unwrap_or(ZoneKind::Other),
-            socket: self.socket,
-            die: self.die,
-            // For a meter unknown to this version, `Model` avoids claiming that its energy was
-            // measured.
-            source: named(&SOURCES, EnergySource::name, self.source.0)
-                .unwrap_or(EnergySource::Model),
-            parent: self.parent.map(|parent| parent as usize),
-            resolution_uj: self.resolution_uj,
-            update_ns: self.update_ns,
-            path: self.path.clone(),
-        }
-    }
-
-    fn reading(&self) -> ZoneReading {
-        ZoneReading {
-            energy_uj: self.energy_uj,
-            before_ns: self.before_ns,
-            after_ns: self.after_ns,
-            gaps: self.gaps,
-            lost_ns: self.lost_ns,
-            failed_ns: self.failed_ns,
-            state: named(&STATES, FeatureState::name, self.state.0)
-                .unwrap_or(FeatureState::Degraded),
-            reason: self.reason.as_deref().map(Into::into),
-        }
-    }
-
-    fn account(&self) -> ZoneAccount {
-        ZoneAccount {
-            total_uj: self.total_uj,
-            idle_uj: self.idle_uj,
-            active_uj: self.active_uj,
-            interrupts_uj: self.interrupts_uj,
-            other_uj: self.other_uj,
-            unattributed_uj: self.unattributed_uj,
-            driver: named(&DRIVERS, Driver::name, self.driver.0).unwrap_or(Driver::Nothing),
-            sockets_mixed: self.sockets_mixed,
-            exponent: self.exponent,
-            idle_watts: self.idle_watts,
-            idle_doubt_uj: self.idle_doubt_uj,
-            residual_uj2: self.residual_uj2,
-            ticks: self.ticks,
-            skew_uj: self.skew_uj,
-            error_ratio: self.error_ratio,
-        }
+        let accounts = accounts.map(|record| record.account.0.row());
+        (Energy { zones, readings }, accounts.collect())
     }
 }

@@ -7,11 +7,9 @@ use noctule_model::{
     ThreadRoom, Waiting,
 };
 
-use super::process::{
-    BlockRecord, Energies, Figures, UseRecord, blocked, blocks, by_package, energies, packages,
-};
+use super::process::{BlockRecord, Energies, Figures, UseRecord, energies};
 use super::{Keyed, OwnerNumber, Owners};
-use crate::column::{Counted, List, record};
+use crate::column::{Counted, Keeps, List, record};
 
 pub(super) type EventFigures = Counted<EventCounter, { EventCounter::COUNT }>;
 type DestinationFigures = Counted<DestinationCounter, { DestinationCounter::ALL.len() }>;
@@ -80,8 +78,8 @@ impl GroupRecord {
             listeners: sockets.listeners,
             waiting_threads: waiting.threads,
             longest_waiting_ns: waiting.longest_ns,
-            blocked: blocks(blocked),
-            packages: by_package(packages),
+            blocked: Keeps::keep(blocked),
+            packages: Keeps::keep(packages),
             threads: room.map(|room| room.threads),
             usable_cpus: room.map(|room| room.cpus),
         }
@@ -93,7 +91,7 @@ impl GroupRecord {
             owner: owners.owner(self.owner),
             counters: self.counters.counts,
             joules: self.energy.counts,
-            packages: packages(&self.packages),
+            packages: self.packages.value(),
             events: self.events.counts,
             sockets: Sockets {
                 connections: self.connections,
@@ -103,7 +101,7 @@ impl GroupRecord {
                 threads: self.waiting_threads,
                 longest_ns: self.longest_waiting_ns,
             },
-            blocked: blocked(&self.blocked),
+            blocked: self.blocked.value(),
             room: self
                 .threads
                 .zip(self.usable_cpus)

@@ -3,9 +3,9 @@
 
 use noctule_model::{AgentCost, Batch, Node, PackageRow, Sockets};
 
-use super::Keyed;
 use super::group::EventFigures;
 use super::process::{Figures, UseRecord};
+use super::status::in_order;
 use crate::column::{Counted, List, Moment, record};
 
 record! {
@@ -136,10 +136,8 @@ impl NodeRecord {
 }
 
 record! {
-    /// A package (socket).
-    pub(crate) struct PackageRecord {
-        /// Position in the list of packages.
-        place: u32,
+    /// The row of a package.
+    pub(crate) struct PackageUseRecord of PackageRow {
         id: i32,
         cpus: u32,
         elapsed_ns: u64,
@@ -149,40 +147,7 @@ record! {
     }
 }
 
-impl Keyed for PackageRecord {
-    type Key = u32;
-
-    fn key(&self) -> u32 {
-        self.place
-    }
-}
-
-impl PackageRecord {
-    pub(crate) fn new(place: usize, row: &PackageRow) -> Self {
-        let PackageRow {
-            id,
-            cpus,
-            elapsed_ns,
-            idle_ns,
-            used,
-        } = row;
-        Self {
-            place: place as u32,
-            id: *id,
-            cpus: *cpus,
-            elapsed_ns: *elapsed_ns,
-            idle_ns: *idle_ns,
-            used: List(vec![used.into()]),
-        }
-    }
-
-    pub(crate) fn row(&self) -> PackageRow {
-        PackageRow {
-            id: self.id,
-            cpus: self.cpus,
-            elapsed_ns: self.elapsed_ns,
-            idle_ns: self.idle_ns,
-            used: self.used.0.first().map(Into::into).unwrap_or_default(),
-        }
-    }
+in_order! {
+    /// A package (socket), and its position in the list of packages.
+    PackageRecord: PackageUseRecord of PackageRow
 }

@@ -6,7 +6,7 @@ use noctule_model::{
 };
 
 use super::{Keyed, OwnerNumber, Owners};
-use crate::column::{Counted, List, Words, record};
+use crate::column::{Counted, Keeps, List, Words, record};
 
 pub(super) type Figures = Counted<Counter, { Counter::COUNT }>;
 pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
@@ -22,7 +22,7 @@ pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
 
 record! {
     /// Usage on one package of a machine with several.
-    pub(crate) struct UseRecord {
+    pub(crate) struct UseRecord of PackageUse {
         cpu_ns: u64,
         sibling_busy_ns: u64,
         cycles: u64,
@@ -31,43 +31,24 @@ record! {
     }
 }
 
-impl From<&PackageUse> for UseRecord {
-    fn from(used: &PackageUse) -> Self {
-        let PackageUse {
-            cpu_ns,
-            sibling_busy_ns,
-            cycles,
-            reference_cycles,
-            cache_misses,
-        } = *used;
-        Self {
-            cpu_ns,
-            sibling_busy_ns,
-            cycles,
-            reference_cycles,
-            cache_misses,
-        }
+impl Keeps<PackageUse> for List<UseRecord> {
+    fn keep(used: &PackageUse) -> Self {
+        Self(vec![UseRecord::new(used)])
+    }
+
+    fn value(&self) -> PackageUse {
+        self.0.first().map(UseRecord::row).unwrap_or_default()
     }
 }
 
-impl From<&UseRecord> for PackageUse {
-    fn from(record: &UseRecord) -> Self {
-        Self {
-            cpu_ns: record.cpu_ns,
-            sibling_busy_ns: record.sibling_busy_ns,
-            cycles: record.cycles,
-            reference_cycles: record.reference_cycles,
-            cache_misses: record.cache_misses,
-        }
+impl Keeps<ByPackage> for List<UseRecord> {
+    fn keep(packages: &ByPackage) -> Self {
+        Self(packages.parts().iter().map(UseRecord::new).collect())
     }
-}
 
-pub(super) fn by_package(packages: &ByPackage) -> List<UseRecord> {
-    List(packages.parts().iter().map(UseRecord::from).collect())
-}
-
-pub(super) fn packages(list: &List<UseRecord>) -> ByPackage {
-    ByPackage::several(list.0.iter().map(PackageUse::from))
+    fn value(&self) -> ByPackage {
+        ByPackage::several(self.0.iter().map(UseRecord::row))
+    }
 }
 
 record! {
@@ -80,30 +61,26 @@ record! {
     }
 }
 
-pub(super) fn blocks(blocked: &Blocked) -> List<BlockRecord> {
-    let records = blocked
-        .iter()
-        .map(|(class, threads, since_ns)| BlockRecord {
-            class: class.name().to_owned(),
-            threads,
-            since_ns,
-        });
-    List(records.collect())
-}
-
-pub(super) fn blocked(list: &List<BlockRecord>) -> Blocked {
-    let mut blocked = Blocked::default();
-    for record in &list.0 {
-        let class = BlockClass::ALL
-            .into_iter()
-            .find(|it| it.name() == record.class);
-        blocked.add(
-            class.unwrap_or(BlockClass::Other),
-            record.threads,
-            record.since_ns,
-        );
+impl Keeps<Blocked> for List<BlockRecord> {
+    fn keep(blocked: &Blocked) -> Self {
+        let records = blocked
+            .iter()
+            .map(|(class, threads, since_ns)| BlockRecord {
+                class: class.name().to_owned(),
+                threads,
+                since_ns,
+            });
+        Self(records.collect())
     }
-    blocked
+
+    fn value(&self) -> Blocked {
+        let mut blocked = Blocked::default();
+        for record in &self.0 {
+            let class = BlockClass::named(&record.class).unwrap_or(BlockClass::Other);
+            blocked.add(class, record.threads, record.since_ns);
+        }
+        blocked
+    }
 }
 
 record! {
@@ -176,8 +153,8 @@ impl ProcessRecord {
             energy: energies(*joules, metered),
             waiting_threads: waiting.threads,
             longest_waiting_ns: waiting.longest_ns,
-            blocked: blocks(blocked),
-            packages: by_package(packages),
+            blocked: Keeps::keep(blocked),
+            packages: Keeps::keep(packages),
         }
     }
 
@@ -197,12 +174,12 @@ impl ProcessRecord {
             gone: self.gone,
             counters: self.counters.counts,
             joules: self.energy.counts,
-            packages: packages(&self.packages),
+            packages: self.packages.value(),
             waiting: Waiting {
                 threads: self.waiting_threads,
                 longest_ns: self.longest_waiting_ns,
             },
-            blocked: blocked(&self.blocked),
+            blocked: self.blocked.value(),
         }
     }
 }

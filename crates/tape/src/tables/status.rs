@@ -2,32 +2,53 @@
 
 use noctule_model::{Feature, FeatureId, FeatureState, Loss, MapFill, ProgramCost};
 
-use super::Keyed;
 use crate::column::{Word, record};
-use crate::names::named;
 
-pub(super) const STATES: [FeatureState; 3] =
-    [FeatureState::On, FeatureState::Degraded, FeatureState::Off];
-
-/// Implements [`Keyed`] for rows identified by their position in a list.
+/// Declares a record identified by its position in a list, for rows of another record.
 macro_rules! in_order {
-    ($($record:ident,)+) => {$(
-        impl Keyed for $record {
+    ($(#[$doc:meta])* $record:ident: $row:ident of $model:ident) => {
+        $crate::column::record! {
+            $(#[$doc])*
+            pub(crate) struct $record {
+                place: u32,
+                row: $crate::column::Flat<$row>,
+            }
+        }
+
+        impl $record {
+            pub(crate) fn new(place: usize, row: &$model) -> Self {
+                Self {
+                    place: place as u32,
+                    row: $crate::column::Flat($row::new(row)),
+                }
+            }
+
+            pub(crate) fn row(&self) -> $model {
+                self.row.0.row()
+            }
+        }
+
+        $crate::tables::status::keyed_by_place!($record);
+    };
+}
+pub(super) use in_order;
+
+/// Implements [`Keyed`] for a record identified by its position in a list.
+macro_rules! keyed_by_place {
+    ($record:ident) => {
+        impl $crate::tables::Keyed for $record {
             type Key = u32;
 
             fn key(&self) -> u32 {
                 self.place
             }
         }
-    )+};
+    };
 }
+pub(super) use keyed_by_place;
 
-in_order! {
-    FeatureRecord,
-    LossRecord,
-    ProgramRecord,
-    MapRecord,
-}
+keyed_by_place!(FeatureRecord);
+keyed_by_place!(LossRecord);
 
 record! {
     /// The status of a feature.
@@ -60,8 +81,8 @@ impl FeatureRecord {
     /// Returns the feature, or `None` if this version does not know it.
     pub(crate) fn feature(&self) -> Option<Feature> {
         Some(Feature {
-            id: named(FeatureId::ALL, FeatureId::name, self.name.0)?,
-            state: named(&STATES, FeatureState::name, self.state.0)?,
+            id: FeatureId::named(self.name.0)?,
+            state: FeatureState::named(self.state.0)?,
             reason: self.reason.clone(),
             mend: self.mend.clone(),
         })
@@ -104,9 +125,8 @@ impl LossRecord {
 }
 
 record! {
-    /// The cost of one BPF program.
-    pub(crate) struct ProgramRecord {
-        place: u32,
+    /// The cost of a BPF program.
+    pub(crate) struct CostRecord of ProgramCost {
         name: String,
         run_ns: u64,
         runs: u64,
@@ -114,63 +134,21 @@ record! {
     }
 }
 
-impl ProgramRecord {
-    pub(crate) fn new(place: usize, cost: &ProgramCost) -> Self {
-        let ProgramCost {
-            name,
-            run_ns,
-            runs,
-            recursion_misses,
-        } = cost;
-        Self {
-            place: place as u32,
-            name: name.clone(),
-            run_ns: *run_ns,
-            runs: *runs,
-            recursion_misses: *recursion_misses,
-        }
-    }
-
-    pub(crate) fn cost(&self) -> ProgramCost {
-        ProgramCost {
-            name: self.name.clone(),
-            run_ns: self.run_ns,
-            runs: self.runs,
-            recursion_misses: self.recursion_misses,
-        }
-    }
+in_order! {
+    /// The cost of one BPF program.
+    ProgramRecord: CostRecord of ProgramCost
 }
 
 record! {
-    /// How full a BPF map is.
-    pub(crate) struct MapRecord {
-        place: u32,
+    /// How full a map is.
+    pub(crate) struct FillRecord of MapFill {
         name: Word,
         entries: u64,
         capacity: u64,
     }
 }
 
-impl MapRecord {
-    pub(crate) fn new(place: usize, fill: &MapFill) -> Self {
-        let MapFill {
-            name,
-            entries,
-            capacity,
-        } = *fill;
-        Self {
-            place: place as u32,
-            name: Word(name),
-            entries,
-            capacity,
-        }
-    }
-
-    pub(crate) fn fill(&self) -> MapFill {
-        MapFill {
-            name: self.name.0,
-            entries: self.entries,
-            capacity: self.capacity,
-        }
-    }
+in_order! {
+    /// How full a BPF map is.
+    MapRecord: FillRecord of MapFill
 }
