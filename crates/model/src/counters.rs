@@ -114,8 +114,10 @@ impl Counter {
     /// Blocked time, by class.
     pub const BLOCKED: [Self; BlockClass::COUNT] = group!(BlockClass::ALL => Self::Blocked);
 
-    /// Index of the first softirq vector.
-    const FIRST_SOFTIRQ: usize = 22;
+    /// Index of the first cause of waits, preemptor and softirq vector.
+    const FIRST_WAIT: usize = 11;
+    const FIRST_PREEMPTION: usize = Self::FIRST_WAIT + Cause::COUNT;
+    const FIRST_SOFTIRQ: usize = Self::FIRST_PREEMPTION + Preemptor::COUNT;
 
     /// Index of the first class of blocked time.
     const FIRST_BLOCKED: usize = Self::FIRST_SOFTIRQ + SOFTIRQ_VECTORS.len();
@@ -160,8 +162,8 @@ impl Counter {
             Self::SwitchesVoluntary => 8,
             Self::SwitchesPreempted => 9,
             Self::SwitchesThrottled => 10,
-            Self::Wait(cause) => 11 + cause as usize,
-            Self::PreemptedBy(preemptor) => 19 + preemptor as usize,
+            Self::Wait(cause) => Self::FIRST_WAIT + cause as usize,
+            Self::PreemptedBy(preemptor) => Self::FIRST_PREEMPTION + preemptor as usize,
             Self::Softirq(vector) => Self::FIRST_SOFTIRQ + vector as usize,
             Self::Blocked(class) => Self::FIRST_BLOCKED + class as usize,
         }
