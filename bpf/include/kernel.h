@@ -73,6 +73,7 @@ enum {
 	TASK_NEW = 0x800,
 	/* v6.1: f5d39b020809 ("freezer,sched: Rewrite core freezer logic"). */
 	TASK_FROZEN = 0x8000,
+	PF_EXITING = 0x00000004,
 	PF_IO_WORKER = 0x00000010,
 	/* In the freezer, before v6.1 (f5d39b020809). */
 	PF_FROZEN = 0x00010000,
@@ -316,8 +317,17 @@ struct cred {
 	struct user_namespace *user_ns;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct signal_struct {
 	atomic_t live;
+	struct sigpending shared_pending;
 	int group_exit_code;
 	unsigned int flags;
 	unsigned long maxrss;
@@ -348,6 +358,7 @@ struct task_struct {
 #if defined(__TARGET_ARCH_x86)
 	struct thread_info thread_info;
 #endif
+	void *stack;
 	unsigned int __state;
 	unsigned int flags;
 	/* Narrower since v7.1. CO-RE adapts the width of unsigned fields only. */
@@ -376,6 +387,8 @@ struct task_struct {
 	int exit_code;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	sigset_t blocked;
+	struct sigpending pending;
 	const struct cred *cred;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;

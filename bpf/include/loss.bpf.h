@@ -46,6 +46,8 @@ enum loss {
 	LOSS_DESTINATION,
 	/* The scheduler recorded a wrong start of a wait: the wait is not counted. */
 	LOSS_WAIT_START,
+	/* The table of releasers was full: who ended a block is not recorded. */
+	LOSS_RELEASE_ROW,
 	LOSS_COUNT,
 };
 

@@ -25,6 +25,16 @@
 #error "name the registers of a system call"
 #endif
 
+/* Returns the number of the system call; below 0: the thread is not in one. */
+static __always_inline long system_call(const struct pt_regs *registers)
+{
+#if defined(__TARGET_ARCH_x86)
+	return registers->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	return registers->syscallno;
+#endif
+}
+
 static __always_inline const struct pt_regs *registers_of(struct task_struct *task)
 {
 	return (const struct pt_regs *)bpf_task_pt_regs(task);

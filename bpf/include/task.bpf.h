@@ -107,7 +107,13 @@ struct task_account {
 	struct entry entries[2];
 	/* Whether user space was last sent the thread as blocked. */
 	__u32 shown_blocked;
-	__u32 reserved;
+	/*
+	 * Who ended the block (bpf/switch/release.bpf.h): pid and start of the process, and its
+	 * group. GROUP_IDLE: no process did, or the thread is still blocked.
+	 */
+	__u32 releaser_pid;
+	__u64 releaser_start;
+	__u64 releaser;
 	/* The block in progress (bpf/switch/blocked.bpf.h); 0: the thread is not blocked. */
 	__u64 block;
 	/*
@@ -122,7 +128,7 @@ struct task_account {
 };
 
 _Static_assert(sizeof(struct task_account) ==
-		       232 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
+		       248 + 8 * COUNTERS_OF_SLICES + 2 * 8 * COUNTER_TOTALS + 8 * BLOCK_CLASSES,
 	       "implicit padding");
 /* Includes the 72 bytes that the kernel puts in front. A larger account takes twice the memory. */
 _Static_assert(sizeof(struct task_account) <= 1024 - 72, "an account takes more than 1 KiB");

@@ -154,6 +154,23 @@ struct blame {
 	__u64 preemptions;
 };
 
+/*
+ * The group that was blocked in a class, and the process that ended the block. GROUP_IDLE: no
+ * process did.
+ */
+struct release_key {
+	__u64 victim;
+	__u64 releaser;
+	__u64 process_start;
+	__u32 pid;
+	__u32 class;
+};
+
+struct release {
+	__u64 blocked_ns;
+	__u64 blocks;
+};
+
 /* The waits of one group. */
 struct wait_row {
 	/* The group; 0 in a free row, and in row 0. */
@@ -185,5 +202,7 @@ ABI_EXPORT(enum, histogram);
 ABI_EXPORT(struct, wait_row);
 ABI_EXPORT(struct, blame_key);
 ABI_EXPORT(struct, blame);
+ABI_EXPORT(struct, release_key);
+ABI_EXPORT(struct, release);
 
 #endif

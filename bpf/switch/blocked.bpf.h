@@ -15,6 +15,7 @@
 #include "../include/syscall.bpf.h"
 #include "../include/task.bpf.h"
 #include "calls.bpf.h"
+#include "release.bpf.h"
 
 enum {
 	S_IFMT = 0170000,
@@ -240,6 +241,8 @@ static __always_inline enum block_class class_of_block(struct task_struct *task,
 static __always_inline void begin_block(struct task_struct *task, struct task_account *account,
 					__u32 state, __u64 now)
 {
+	if (releasers_on)
+		forget_releaser(account);
 	account->block = now << BLOCK_CLASS_BITS | class_of_block(task, state);
 }
 
@@ -276,12 +279,16 @@ static __always_inline void end_block(struct task_account *account, __u64 end)
 	if (unlikely(at) && end > at && block >> BLOCK_CLASS_BITS < at) {
 		charge_late_block(account, at);
 		charge_block(account, block, at);
+		if (releasers_on)
+			charge_release(account, block, at);
 		account->late_block_end = end;
 		account->late_block_at = at;
 		account->late_block = at << BLOCK_CLASS_BITS | (block & BLOCK_CLASS_MASK);
 		return;
 	}
 	charge_block(account, block, end);
+	if (releasers_on)
+		charge_release(account, block, end);
 }
 
 /*

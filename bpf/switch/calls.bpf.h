@@ -7,6 +7,7 @@
 #define NOCTULE_CALLS_BPF_H
 
 #include "../include/kernel.h"
+#include "../include/syscall.bpf.h"
 
 enum call {
 	/* Not in a system call, or in one that is not listed. */
@@ -291,11 +292,10 @@ static __always_inline enum call call_of(struct task_struct *task, const struct 
 {
 #if defined(__TARGET_ARCH_x86)
 	bool compat = task->thread_info.status & TS_COMPAT;
-	__u64 number = registers->orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
 	bool compat = registers->pstate & PSR_MODE32_BIT;
-	__u64 number = (__s64)registers->syscallno;
 #endif
+	__u64 number = system_call(registers);
 
 	return number < CALLS && !compat ? calls[number] : CALL_NONE;
 }

@@ -126,6 +126,17 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
+/* Attached on request. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	struct task_account *account = find_account(task);
+
+	if (account)
+		note_releaser(task, account, ctx);
+	return 0;
+}
+
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to)
 {

@@ -194,6 +194,7 @@ impl CpuSource {
             waits: self.waits.rows(),
             all_waits: self.waits.all(),
             blames,
+            releases: snapshot.releases,
             features: self.features.all(),
             losses: merged(self.kernel.losses(), other_losses),
             agent,

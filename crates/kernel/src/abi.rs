@@ -314,6 +314,12 @@ unsafe impl Plain for SettledKey {}
 // SAFETY: two 64-bit integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::blame {}
+// SAFETY: integers only, without padding.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for switch::types::release_key {}
+// SAFETY: two 64-bit integers.
+#[allow(unsafe_code, reason = "a promise about layout")]
+unsafe impl Plain for switch::types::release {}
 // SAFETY: integers only; the assertion in cgroup/abi.h rules out padding.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for cgroup::types::cgroup_event {}

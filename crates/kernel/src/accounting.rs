@@ -11,7 +11,7 @@ use std::time::Duration;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use noctule_model::{
     Blame, BlockClass, Cause, Counter, Counters, Feature, FeatureId, FeatureState, Group, IdMap,
-    IdSet, Loss, MapFill, Measured, Preemptor,
+    IdSet, Loss, MapFill, Measured, Preemptor, ReleaseRow,
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -34,6 +34,7 @@ mod orphans;
 mod past;
 mod places;
 mod reaped;
+mod releases;
 mod side;
 mod waits;
 mod wakeups;
@@ -73,6 +74,7 @@ pub struct Accounting {
     reaped: Reaped,
     places: Places,
     waits: bool,
+    releasers: bool,
     wakeups: Wakeups,
     scheduler: Scheduler,
     features: Vec<Feature>,
@@ -126,6 +128,8 @@ pub struct Snapshot {
     pub waits: Vec<WaitCounts>,
     /// Victim, culprit, and the waits between them.
     pub blames: Vec<(Group, Group, Blame)>,
+    /// Who ended the blocks of threads; `None` if that is not measured.
+    pub releases: Option<Vec<ReleaseRow>>,
     /// Threads, each with its usage since it was last read, and carried sums of processes
     /// (`CARRIED`). Threads that have not run since are left out.
     pub tasks: Vec<TaskSample>,
@@ -212,10 +216,11 @@ impl Accounting {
     ) -> Result<Self, Error> {
         let online = facts::online_cpus(&facts.roots.sys);
         let first = online.first().copied().unwrap_or(0);
+        let (asked_for_releasers, possible) = (wanted.releasers, releases::possible(wanted, facts));
         let (mut hardware, unavailable) = Hardware::probe(&plan.counters, first);
 
         let (object::Loaded { switch, iterators }, modest, refused) =
-            object::load(&Asked::most(facts, wanted), facts, hardware.mask(), cpus)?;
+            object::load(&Asked::most(facts, &possible), facts, hardware.mask(), cpus)?;
         let wanted = &modest.wanted;
         let need = Need::new(wanted.waits, facts.scheduler);
         let hardware_map = MapHandle::try_from(&switch.maps.hardware)
@@ -247,6 +252,10 @@ impl Accounting {
         features.push(features::cpu_time(facts, list.map(|it| &it.error)));
         features.extend(features::throttle(wanted.waits, facts));
         features.extend(features::blocked(wanted.waits, facts));
+        let (releaser, feature) = releases::attach(&switch, wanted, refused.as_ref(), facts);
+        features.extend(feature.filter(|_| asked_for_releasers));
+        let releasers = releaser.is_some();
+        links.extend(releaser);
         features.extend(features::places(facts));
         let moves = attach_moves(&switch, facts).transpose();
         features.push(features::moves(moves.as_ref().err(), facts));
@@ -271,6 +280,7 @@ impl Accounting {
             },
             places,
             waits: wanted.waits,
+            releasers,
             wakeups,
             scheduler: facts.scheduler,
             features,
@@ -450,6 +460,9 @@ impl Accounting {
             snapshot.blames = waits::blames(&self.switch)?;
             let (cpus, until) = (&snapshot.cpus, snapshot.taken_ns);
             snapshot.holders = past::holders(&self.switch, cpus, self.last_ns, until)?;
+        }
+        if self.releasers {
+            snapshot.releases = Some(releases::read(&self.switch)?);
         }
         let blames_fit = snapshot.blames.len() < self.switch.maps.blames.max_entries() as usize;
         if let (true, Some(bss)) = (blames_fit, self.switch.maps.bss_data.as_deref_mut()) {
@@ -647,6 +660,7 @@ impl Accounting {
             ProgramHandle::of("sched_switch", &progs.sched_switch),
             ProgramHandle::of("sched_wakeup", &progs.sched_wakeup),
             ProgramHandle::of("sched_wakeup_new", &progs.sched_wakeup_new),
+            ProgramHandle::of("sched_waking", &progs.sched_waking),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.process_free),
             // Only one of the two is loaded, and both do the same work.

@@ -5,7 +5,7 @@ use noctule_model::Loss;
 use crate::skel::switch::types::loss as abi;
 
 /// Kind and location of each loss, in the order of `enum loss`.
-const LOSSES: [(&str, &str); 14] = [
+const LOSSES: [(&str, &str); 15] = [
     ("thread_account", "tasks"),
     ("exit_record", "exits"),
     ("cgroup_row", "settled"),
@@ -20,6 +20,7 @@ const LOSSES: [(&str, &str); 14] = [
     ("socket_account", "sockets"),
     ("destination_row", "destinations"),
     ("wait_start", "tasks"),
+    ("release_row", "releases"),
 ];
 
 const _: () = {
@@ -27,6 +28,7 @@ const _: () = {
     assert!(abi::LOSS_EXIT_RECORD.0 == 1);
     assert!(abi::LOSS_CGROUP_ROW.0 == 2);
     assert!(abi::LOSS_WAIT_START.0 == 13);
+    assert!(abi::LOSS_RELEASE_ROW.0 == 14);
     assert!(abi::LOSS_COUNTER_READ.0 == 3);
     assert!(abi::LOSS_CGROUP_EVENT.0 == 4);
     assert!(abi::LOSS_PROCESS_ROW.0 == 5);

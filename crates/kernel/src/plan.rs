@@ -17,6 +17,8 @@ pub struct Wanted {
     pub softirqs: bool,
     /// Measure run-queue latency.
     pub waits: bool,
+    /// Measure who ends the blocks of threads, with a program at each wake-up.
+    pub releasers: bool,
     /// Maximum number of cells of the blame matrix.
     pub blames: u32,
     /// Maximum number of cgroups in the BPF tables.
@@ -34,6 +36,7 @@ impl Default for Wanted {
             page_cache: true,
             softirqs: true,
             waits: true,
+            releasers: false,
             blames: 16_384,
             cgroups: 8192,
             processes: 16_384,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     AgentCost, BlameRow, Blocked, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow,
     DestinationRow, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner,
-    PackageRow, ProcessId, QuotaRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting,
+    PackageRow, ProcessId, QuotaRow, ReleaseRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting,
     ZoneAccount,
 };
 
@@ -60,6 +60,8 @@ pub struct Batch {
     pub destinations: Vec<DestinationRow>,
     /// Waits by victim and culprit.
     pub blames: Vec<BlameRow>,
+    /// Who ended the blocks of each group; `None` if that is not measured.
+    pub releases: Option<Vec<ReleaseRow>>,
     /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
     /// Containers, units and other groups, filled by `Rollup` of noctule-analysis.
@@ -95,6 +97,7 @@ impl Batch {
             all_connects: self.all_connects.clone(),
             destinations: self.destinations.clone(),
             blames: self.blames.clone(),
+            releases: self.releases.clone(),
             quotas: self.quotas.clone(),
             energy: self.energy.clone(),
             zone_accounts: self.zone_accounts.clone(),

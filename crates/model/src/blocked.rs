@@ -51,6 +51,14 @@ impl BlockClass {
             .copied()
     }
 
+    /// Whether the thread waits for another thread of this host, which ends the block.
+    pub const fn has_releaser(self) -> bool {
+        matches!(
+            self,
+            Self::Lock | Self::Pipe | Self::Unix | Self::Loopback | Self::Child
+        )
+    }
+
     /// Whether the thread had work to do and could not do it. A thread that waits for a lock or for
     /// another process may only be out of work.
     pub const fn is_stall(self) -> bool {

@@ -64,6 +64,8 @@ features! {
     WaitThrottle: "wait_throttle", needs CpuWaits;
     /// Blocked time by class.
     BlockedTime: "blocked_time", needs CpuWaits;
+    /// Who ends the blocks of threads, measured on request.
+    BlockReleasers: "block_releasers", needs BlockedTime;
     /// Page-cache reads.
     PageCacheReads: "page_cache_reads", needs CpuTime;
     /// Page-cache writes.

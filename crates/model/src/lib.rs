@@ -32,6 +32,7 @@ mod owner;
 mod package;
 mod quota;
 mod reason;
+mod release;
 mod subject;
 mod verdict;
 mod waits;
@@ -77,6 +78,7 @@ pub use reason::{
     Affinity, CpuWeight, IdleGroup, QuotaUse, RealTime, Reason, ReasonCulprit, Rivals, Settings,
     Unusual,
 };
+pub use release::{ReleaseRow, Releaser};
 pub use subject::{Blamed, SubjectBlame, SubjectDestination, SubjectRow};
 pub use verdict::VerdictKind;
 pub use waits::{Blame, BlameRow, Group, ThreadRoom, WaitRow, Waiting};

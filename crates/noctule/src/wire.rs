@@ -180,7 +180,7 @@ impl Pipeline {
         let reading = reading(config);
         let facts = Facts::probe(&config.host.roots());
         features::warn_of_hidden(&facts);
-        let wanted = wanted(config, &facts);
+        let wanted = wanted(config, scope, &facts);
         let mut plan = Plan::new(&facts, &wanted)?;
         if shown == Shown::Waits {
             plan.leave_out_use();
@@ -686,7 +686,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     features
 }
 
-fn wanted(config: &Config, facts: &Facts) -> Wanted {
+fn wanted(config: &Config, scope: &Scope, facts: &Facts) -> Wanted {
     let collect = &config.collect;
     Wanted {
         counters: if collect.hardware_counters {
@@ -697,6 +697,7 @@ fn wanted(config: &Config, facts: &Facts) -> Wanted {
         page_cache: collect.page_cache,
         softirqs: collect.softirqs,
         waits: collect.waits,
+        releasers: scope.releasers,
         blames: collect.blame_rows,
         cgroups: collect.cgroup_rows,
         processes: collect.process_rows,

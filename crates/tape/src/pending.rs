@@ -105,6 +105,8 @@ impl Tables {
             all_connects,
             destinations,
             blames,
+            // Only commands that watch a window measure them.
+            releases: _,
             quotas,
             // Readers rebuild the subjects from the cgroups.
             subjects: _,

@@ -73,8 +73,8 @@ macro_rules! sizes {
 #[test]
 fn what_is_exported_is_integers_without_holes() {
     sizes! {
-        switch::SwitchSkelBuilder: blame blame_key cpu_place settled_key settled_sums late_settle living past task_sample
-            wait_row;
+        switch::SwitchSkelBuilder: blame blame_key cpu_place settled_key settled_sums late_settle living past release
+            release_key task_sample wait_row;
         softirq::SoftirqSkelBuilder: ;
         pagecache::PagecacheSkelBuilder: ;
         cgroup::CgroupSkelBuilder: cgroup_event;

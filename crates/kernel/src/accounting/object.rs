@@ -36,6 +36,7 @@ pub(super) struct Asked {
 pub(super) struct Refused {
     pub(super) list: bool,
     pub(super) waits: bool,
+    pub(super) releasers: bool,
     pub(super) error: Error,
 }
 
@@ -48,16 +49,24 @@ impl Asked {
         }
     }
 
-    /// Returns this request and smaller ones, largest first. The list of threads is dropped first:
-    /// without it everything is still reported, at a higher cost.
+    /// Returns this request and smaller ones, largest first. Releasers, which are only measured on
+    /// request, are dropped first, then the list of threads: without it everything is still
+    /// reported, at a higher cost.
     fn ever_less(&self) -> Vec<Self> {
+        let parts = |it: &Self| (it.lists_threads, it.wanted.waits, it.wanted.releasers);
+        let most = parts(self);
         let mut all = vec![self.clone()];
-        for (lists_threads, waits) in [(false, true), (true, false), (false, false)] {
-            let less = lists_threads <= self.lists_threads && waits <= self.wanted.waits;
-            if less && (lists_threads, waits) != (self.lists_threads, self.wanted.waits) {
+        for less in [
+            (true, true, false),
+            (false, true, true),
+            (false, true, false),
+            (true, false, false),
+            (false, false, false),
+        ] {
+            if less.0 <= most.0 && less.1 <= most.1 && less.2 <= most.2 && less != most {
                 let mut asked = self.clone();
-                asked.lists_threads = lists_threads;
-                asked.wanted.waits = waits;
+                asked.lists_threads = less.0;
+                (asked.wanted.waits, asked.wanted.releasers) = (less.1, less.2);
                 all.push(asked);
             }
         }
@@ -86,6 +95,7 @@ pub(super) fn load(
     let refused = error.map(|error| Refused {
         list: asked.lists_threads != most.lists_threads,
         waits: asked.wanted.waits != most.wanted.waits,
+        releasers: asked.wanted.releasers != most.wanted.releasers,
         error,
     });
     Ok((loaded, asked, refused))
@@ -152,6 +162,7 @@ fn choose_hooks(open: &mut OpenSwitchSkel<'static>, asked: &Asked, facts: &Facts
     progs.process_free.set_autoload(true);
     progs.sched_wakeup.set_autoload(wakeups);
     progs.sched_migrate_task.set_autoload(waits);
+    progs.sched_waking.set_autoload(asked.wanted.releasers);
     progs.cgroup_attach_task.set_autoload(moves && walks);
     progs.attach_task_older.set_autoload(moves && !walks);
 }
@@ -223,6 +234,7 @@ fn set_up(
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.hardware_mask = hardware_mask;
         rodata.waits_on = wanted.waits;
+        rodata.releasers_on = wanted.releasers;
         rodata.lists_threads = lists;
         rodata.packages = facts.topology.packages().len() as u32;
         rodata.has_siblings = facts.topology.has_siblings();
@@ -265,6 +277,9 @@ fn set_up(
         open.maps.wait_rows.set_max_entries(if_on(wanted.cgroups)),
         open.maps.free_rows.set_max_entries(if_on(wanted.cgroups)),
         open.maps.blames.set_max_entries(if_on(wanted.blames)),
+        open.maps
+            .releases
+            .set_max_entries(if wanted.releasers { wanted.blames } else { 1 }),
         open.maps.exits.set_max_entries(ring),
     ];
     sizes
@@ -307,6 +322,19 @@ mod tests {
         assert_eq!(tried.take(), [(true, true), (false, true), (true, false)]);
         assert!(got.lists_threads && !got.wanted.waits);
         assert_eq!(error.expect("what it refused").to_string(), "try 1");
+    }
+
+    #[test]
+    fn releasers_are_dropped_before_the_list_and_kept_without_it() {
+        let mut most = asked(true, true);
+        most.wanted.releasers = true;
+        let all = most.ever_less().into_iter();
+        let all: Vec<_> = all
+            .map(|it| (it.lists_threads, it.wanted.waits, it.wanted.releasers))
+            .collect();
+        let first = [(true, true, true), (true, true, false), (false, true, true)];
+        assert_eq!(all[..3], first);
+        assert!(all[3..].iter().all(|(.., releasers)| !releasers));
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) struct Scope {
     pub(crate) command: bool,
     /// Whether the user named the kinds; otherwise they are the default ones.
     pub(crate) named: bool,
+    /// Whether it is measured who ends the blocks of threads.
+    pub(crate) releasers: bool,
 }
 
 impl Scope {

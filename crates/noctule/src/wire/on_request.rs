@@ -1,12 +1,27 @@
 //! Programs that are loaded only if the user enabled them and their events are kept.
 
+use anyhow::Result;
 use noctule_kernel::{Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
 use noctule_model::{EventKind, Feature, FeatureId};
 
-use super::chain;
 use super::events::Scope;
+use super::{Pipeline, Shown, chain};
 use crate::config::{Config, EventSettings, RingSize};
 use crate::features::not_asked_for;
+
+impl Pipeline {
+    /// Like [`Self::start`], and measures who ends the blocks of threads, with a program at each
+    /// wake-up.
+    pub(crate) fn start_with_releasers(config: &Config, shown: Shown) -> Result<Self> {
+        let scope = Scope {
+            releasers: true,
+            ..Scope::default()
+        };
+        let mut this = Self::load(config, &scope, shown)?;
+        this.narrow(&scope)?;
+        Ok(this)
+    }
+}
 
 /// Enables everything, and returns the features that were not enabled before.
 pub(super) fn ask_for_all(events: &mut EventSettings) -> Vec<FeatureId> {

@@ -68,7 +68,10 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     check(config)?;
     let signals = Signals::catch()?;
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
-    let mut pipeline = Pipeline::start(config, Shown::Waits)?;
+    let mut pipeline = match args.blocked {
+        true => Pipeline::start_with_releasers(config, Shown::Waits)?,
+        false => Pipeline::start(config, Shown::Waits)?,
+    };
     pipeline.need(FeatureId::CpuWaits)?;
     let selection = pipeline.select(&args.names, &args.command)?;
     *observed = Some(Observed::begin(pipeline.setting_files()));

@@ -1,0 +1,82 @@
+//! Who ended the blocks of threads, read from the BPF map.
+
+use libbpf_rs::Link;
+use noctule_model::{BlockClass, Feature, FeatureId, ProcessId, ReleaseRow, Releaser};
+
+use super::object::Refused;
+use crate::abi;
+use crate::error::{Error, REPORT};
+use crate::facts::Facts;
+use crate::plan::Wanted;
+use crate::skel::switch::{SwitchSkel, types};
+use crate::table;
+
+/// Whether programs can tell the class of a block and who ends it.
+fn can_measure(facts: &Facts) -> bool {
+    facts.system_calls && facts.task_storage
+}
+
+/// Returns what is wanted, without the releasers if this kernel or the request excludes them.
+pub(super) fn possible(wanted: &Wanted, facts: &Facts) -> Wanted {
+    Wanted {
+        releasers: wanted.releasers && wanted.waits && can_measure(facts),
+        ..wanted.clone()
+    }
+}
+
+/// Attaches the program at wake-ups if it was loaded. Returns the link, and the status for a user
+/// who asked for releasers.
+pub(super) fn attach(
+    switch: &SwitchSkel<'static>,
+    loaded: &Wanted,
+    refused: Option<&Refused>,
+    facts: &Facts,
+) -> (Option<Link>, Option<Feature>) {
+    const ID: FeatureId = FeatureId::BlockReleasers;
+    if !loaded.waits {
+        // Covered by the status of waits.
+        return (None, None);
+    }
+    let refused = refused.filter(|refused| refused.releasers);
+    let feature = match refused {
+        _ if loaded.releasers => match switch.progs.sched_waking.attach() {
+            Ok(link) => return (Some(link), Some(Feature::on(ID, "sched_waking"))),
+            Err(error) => Feature::off(ID, format!("sched_waking: {error:#}")),
+        },
+        Some(refused) => {
+            let reason = format!("this kernel refuses the program: {}", refused.error.chain());
+            Feature::off(ID, reason).mended_by(REPORT)
+        }
+        None if can_measure(facts) => return (None, None),
+        None => Feature::off(
+            ID,
+            "no program can read the system call of a thread (bpf_task_pt_regs, Linux 5.15), so \
+             the class of a block is not known",
+        ),
+    };
+    (None, Some(feature))
+}
+
+/// Returns the blocked time of each group by class and by the process that ended the blocks.
+pub(super) fn read(switch: &SwitchSkel<'static>) -> Result<Vec<ReleaseRow>, Error> {
+    let rows = table::entries(&switch.maps.releases, "the table of releasers")?;
+    let row = |(key, value): (&[u8], &[u8])| {
+        let key = abi::plain::<types::release_key>(key)?;
+        let sums = abi::plain::<types::release>(value)?;
+        let by = abi::group(key.releaser).map(|group| Releaser {
+            group,
+            process: ProcessId {
+                pid: key.pid,
+                start_ns: key.process_start,
+            },
+        });
+        Some(ReleaseRow {
+            victim: abi::group(key.victim)?,
+            class: BlockClass::from_number(key.class.into())?,
+            by,
+            blocked_ns: sums.blocked_ns,
+            blocks: sums.blocks,
+        })
+    };
+    Ok(rows.iter().filter_map(row).collect())
+}
