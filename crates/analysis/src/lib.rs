@@ -37,6 +37,7 @@ pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
 pub use strip::{Strip, StripStep};
 pub use wait_report::{
-    Culprit, Hurts, OwnWaits, Party, Surroundings, Verdict, WaitReport, WaitReportRow,
+    Culprit, Hurts, OwnWaits, Party, Released, ReleasedBy, Surroundings, Verdict, WaitReport,
+    WaitReportRow,
 };
 pub use why::{ProcessUse, Why, busiest};

@@ -11,11 +11,13 @@ use noctule_model::{
 
 use self::around::CpuOfAll;
 use self::quota::{Member, Throttled};
+use self::released::Releases;
 use crate::gone::Gone;
 use crate::report::{Key, Row, key, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
 
 pub use self::around::{OwnWaits, Surroundings};
+pub use self::released::{Released, ReleasedBy};
 
 /// A group, or another set of threads, that waited or ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +146,8 @@ pub struct WaitReportRow {
     pub wait_ns: [u64; Cause::ALL.len()],
     /// Time for which its threads were blocked, by index of [`BlockClass`], in nanoseconds.
     pub blocked_ns: [u64; BlockClass::COUNT],
+    /// Who ended its blocks, by class, the longest blocked time first; `None` if that is not measured.
+    pub released: Option<Vec<Released>>,
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
     /// Other parties that had the CPU meanwhile, the most to blame first. Their sum is the wait for neighbours and
@@ -485,6 +489,7 @@ impl Draft {
             histogram: self.histogram,
             wait_ns,
             blocked_ns: BlockClass::ALL.map(|class| self.counters[Counter::Blocked(class)]),
+            released: None,
             waiting: self.waiting,
             culprits,
             preemptions,
@@ -610,7 +615,9 @@ impl ReportBuilder {
         let mut rows: Vec<WaitReportRow> = finished
             .filter(|row| row.waited() || row.active_ns() > 0)
             .collect();
+        let releases = Releases::of(self, &growth, level);
         for row in &mut rows {
+            row.released = releases.as_ref().map(|releases| releases.of_row(row));
             row.judge(window_ns, None, VerdictKind::default(), thresholds);
         }
         match selected.is_none() && !followed_only {
@@ -765,5 +772,6 @@ mod culprit;
 mod hurts;
 mod parent;
 mod quota;
+mod released;
 #[cfg(test)]
 mod tests;

@@ -361,6 +361,7 @@ fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
         histogram: Histogram::default(),
         wait_ns: Default::default(),
         blocked_ns: Default::default(),
+        released: None,
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: Default::default(),

@@ -110,6 +110,7 @@ mod tests {
             histogram: Histogram::default(),
             wait_ns: [0; Cause::ALL.len()],
             blocked_ns: Default::default(),
+            released: None,
             waiting: Waiting::default(),
             culprits: vec![Culprit {
                 party: culprit.clone(),

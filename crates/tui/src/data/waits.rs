@@ -212,6 +212,7 @@ fn idle(party: &Party) -> WaitReportRow {
         histogram: Histogram::default(),
         wait_ns: [0; Cause::ALL.len()],
         blocked_ns: Default::default(),
+        released: None,
         waiting: noctule_model::Waiting::default(),
         culprits: Vec::new(),
         preemptions: [0; Preemptor::ALL.len()],

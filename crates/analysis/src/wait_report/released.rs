@@ -1,0 +1,315 @@
+//! Who ended the blocks of a group: the parties that its threads waited for.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use noctule_model::{
+    BlockClass, Blocked, CgroupId, Comm, Group, IdMap, Level, Owner, ProcessId, ReleaseRow,
+    Releaser,
+};
+
+use super::{Growth, Party, WaitReportRow};
+use crate::ReportBuilder;
+use crate::report::Key;
+
+/// The blocked time of a row in one class, by who ended the blocks. The parts add up to the whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Released {
+    pub class: BlockClass,
+    /// The whole, in nanoseconds.
+    pub blocked_ns: u64,
+    /// Blocks that a party ended, by party, the longest time first.
+    pub by: Vec<ReleasedBy>,
+    /// Blocks that a timeout, another interrupt or a signal ended.
+    pub nobody_ns: u64,
+    /// Blocks that lasted beyond the end of the window.
+    pub open_ns: u64,
+    /// The rest: blocks whose end was not seen, or had no room in the table.
+    pub unknown_ns: u64,
+}
+
+/// A party that ended blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleasedBy {
+    pub party: Party,
+    /// Whether the party is the row itself.
+    pub is_own: bool,
+    /// Length of the blocks, in nanoseconds.
+    pub blocked_ns: u64,
+    /// Its process that ended the longest time, and that time.
+    pub process: ProcessId,
+    pub process_ns: u64,
+    /// The command name of that process; `None` if no batch listed it.
+    pub comm: Option<String>,
+}
+
+impl Released {
+    /// Returns the time of blocks that a party ended.
+    pub fn released_ns(&self) -> u64 {
+        self.by
+            .iter()
+            .fold(0, |sum, by| sum.saturating_add(by.blocked_ns))
+    }
+}
+
+/// The parts of one class while they are added up.
+#[derive(Default)]
+struct Parts {
+    by: HashMap<Key, (Party, IdMap<ProcessId, u64>)>,
+    nobody_ns: u64,
+    open_ns: u64,
+}
+
+/// The releases of a window, by victim and class.
+pub(super) struct Releases {
+    parts: HashMap<(Key, BlockClass), Parts>,
+    names: IdMap<ProcessId, Comm>,
+    level: Level,
+}
+
+impl Growth<'_> {
+    /// Returns the growth of the releases, or `None` if they are not measured.
+    fn releases(&self) -> Option<Vec<ReleaseRow>> {
+        type Cell = (Group, BlockClass, Option<Releaser>);
+        let cell = |row: &ReleaseRow| -> Cell { (row.victim, row.class, row.by) };
+        let last = self.last.releases.as_ref()?;
+        let before = self.first.releases.iter().flatten();
+        let before: HashMap<Cell, u64> = before.map(|row| (cell(row), row.blocked_ns)).collect();
+        let grown = last.iter().map(|row| {
+            let earlier = before.get(&cell(row)).copied().unwrap_or(0);
+            ReleaseRow {
+                blocked_ns: row.blocked_ns.saturating_sub(earlier),
+                ..*row
+            }
+        });
+        Some(grown.filter(|row| row.blocked_ns > 0).collect())
+    }
+}
+
+impl Releases {
+    /// Adds up the window; `None` if releases are not measured.
+    pub(super) fn of(builder: &ReportBuilder, growth: &Growth<'_>, level: Level) -> Option<Self> {
+        let rows = growth.releases()?;
+        let owners = growth.owners();
+        let processes = builder.processes(growth.last, false).into_iter();
+        let names = processes.filter_map(|row| row.process.map(|it| (it.id, it.comm)));
+        let mut this = Self {
+            parts: HashMap::new(),
+            names: names.collect(),
+            level,
+        };
+        for row in &rows {
+            this.add(row, &owners);
+        }
+        for row in &growth.last.cgroups {
+            this.add_open(Group::Cgroup(row.id), &row.blocked, growth, &owners);
+        }
+        for row in growth.last.processes.iter().filter(|row| row.followed) {
+            this.add_open(Group::Followed, &row.blocked, growth, &owners);
+        }
+        Some(this)
+    }
+
+    fn parts(
+        &mut self,
+        victim: Group,
+        class: BlockClass,
+        owners: &IdMap<CgroupId, Arc<Owner>>,
+    ) -> &mut Parts {
+        let victim = Party::of(victim, owners).key(self.level);
+        self.parts.entry((victim, class)).or_default()
+    }
+
+    fn add(&mut self, row: &ReleaseRow, owners: &IdMap<CgroupId, Arc<Owner>>) {
+        let level = self.level;
+        let parts = self.parts(row.victim, row.class, owners);
+        let Some(by) = row.by else {
+            parts.nobody_ns += row.blocked_ns;
+            return;
+        };
+        let party = Party::of(by.group, owners);
+        let known = parts.by.entry(party.key(level));
+        let (_, processes) = known.or_insert_with(|| (party, IdMap::default()));
+        *processes.entry(by.process).or_default() += row.blocked_ns;
+    }
+
+    fn add_open(
+        &mut self,
+        victim: Group,
+        blocked: &Blocked,
+        growth: &Growth<'_>,
+        owners: &IdMap<CgroupId, Arc<Owner>>,
+    ) {
+        let now_ns = growth.last.taken_ns;
+        for (class, threads, since_ns) in blocked.iter().filter(|it| it.0.has_releaser()) {
+            let ns = u64::from(threads)
+                .wrapping_mul(now_ns)
+                .wrapping_sub(since_ns);
+            // Negative if the threads blocked after the moment of the batch.
+            let ns = u64::try_from(ns.cast_signed()).unwrap_or(0);
+            self.parts(victim, class, owners).open_ns += ns;
+        }
+    }
+
+    /// Returns the classes in which the row was blocked, the longest time first.
+    pub(super) fn of_row(&self, row: &WaitReportRow) -> Vec<Released> {
+        let key = row.party.key(self.level);
+        let none = Parts::default();
+        let classes = BlockClass::ALL.into_iter().filter(|it| it.has_releaser());
+        let classes = classes.map(|class| (class, row.blocked_ns[class as usize]));
+        let mut all: Vec<Released> = classes
+            .filter(|(_, blocked_ns)| *blocked_ns > 0)
+            .map(|(class, blocked_ns)| {
+                let parts = self.parts.get(&(key.clone(), class)).unwrap_or(&none);
+                self.close(&key, class, blocked_ns, parts)
+            })
+            .collect();
+        all.sort_by_key(|it| Reverse(it.blocked_ns));
+        all
+    }
+
+    /// Makes the parts add up to the whole. A block counts as a whole when it ends. If blocks began
+    /// before the window, the parts can exceed the whole, and each is reduced in proportion.
+    fn close(&self, own: &Key, class: BlockClass, blocked_ns: u64, parts: &Parts) -> Released {
+        let ended = parts
+            .by
+            .values()
+            .flat_map(|(_, processes)| processes.values());
+        let ended_ns = ended.sum::<u64>().saturating_add(parts.nobody_ns);
+        let within = |ns: u64| match ended_ns > blocked_ns {
+            true => (u128::from(ns) * u128::from(blocked_ns) / u128::from(ended_ns)) as u64,
+            false => ns,
+        };
+        let mut by: Vec<ReleasedBy> = parts
+            .by
+            .iter()
+            .map(|(key, (party, processes))| {
+                let most = processes
+                    .iter()
+                    .max_by_key(|(id, ns)| (**ns, Reverse(**id)));
+                let (process, process_ns) =
+                    most.map_or_else(Default::default, |(id, ns)| (*id, *ns));
+                ReleasedBy {
+                    party: party.clone(),
+                    is_own: key == own,
+                    blocked_ns: within(processes.values().sum()),
+                    process,
+                    process_ns: within(process_ns),
+                    comm: self.names.get(&process).map(Comm::text),
+                }
+            })
+            .collect();
+        by.sort_by_key(|it| (Reverse(it.blocked_ns), it.process));
+        let nobody_ns = within(parts.nobody_ns);
+        let named_ns: u64 = by.iter().map(|it| it.blocked_ns).sum();
+        let rest_ns = blocked_ns.saturating_sub(named_ns + nobody_ns);
+        let open_ns = rest_ns.min(parts.open_ns);
+        Released {
+            class,
+            blocked_ns,
+            by,
+            nobody_ns,
+            open_ns,
+            unknown_ns: rest_ns - open_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::{Batch, CgroupRow, Counter, ProcessRow};
+
+    use super::*;
+    use crate::{Detail, Thresholds};
+
+    const VICTIM: CgroupId = CgroupId(7);
+    const HOLDER: CgroupId = CgroupId(8);
+
+    fn process(pid: u32) -> ProcessId {
+        ProcessId { pid, start_ns: 5 }
+    }
+
+    fn row(by: Option<(CgroupId, u32)>, blocked_ns: u64) -> ReleaseRow {
+        ReleaseRow {
+            victim: Group::Cgroup(VICTIM),
+            class: BlockClass::Lock,
+            by: by.map(|(group, pid)| Releaser {
+                group: Group::Cgroup(group),
+                process: process(pid),
+            }),
+            blocked_ns,
+            blocks: 1,
+        }
+    }
+
+    /// Returns what became of the blocked time of a victim that was blocked for `lock_ns`, of which
+    /// a block that lasts took 100 ns.
+    fn released(lock_ns: u64, rows: Vec<ReleaseRow>) -> Released {
+        let group = |id| CgroupRow {
+            id,
+            ..CgroupRow::default()
+        };
+        let mut victim = group(VICTIM);
+        victim.counters[Counter::CpuTime] = 1;
+        victim.counters[Counter::Blocked(BlockClass::Lock)] = lock_ns - 100;
+        victim.blocked.add(BlockClass::Lock, 1, 900);
+        let holder = ProcessRow {
+            id: process(2),
+            comm: Comm::new(b"holder"),
+            cgroup: HOLDER,
+            ..ProcessRow::default()
+        };
+        let mut builder = ReportBuilder::new(Batch::default()).with(Detail::Processes);
+        builder.add(Batch {
+            taken_ns: 1000,
+            cgroups: vec![victim, group(HOLDER)],
+            processes: vec![holder],
+            releases: Some(rows),
+            ..Batch::default()
+        });
+        let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        let released = report.rows[0].released.clone().expect("it is measured");
+        assert_eq!(released.len(), 1);
+        released[0].clone()
+    }
+
+    fn parts(it: &Released) -> (Vec<(u32, bool, u64)>, [u64; 3]) {
+        let by = it.by.iter();
+        let by = by.map(|by| (by.process.pid, by.is_own, by.blocked_ns));
+        (by.collect(), [it.nobody_ns, it.open_ns, it.unknown_ns])
+    }
+
+    #[test]
+    fn blocked_time_is_divided_by_who_ended_it() {
+        let rows = vec![
+            row(Some((VICTIM, 1)), 50),
+            row(Some((HOLDER, 2)), 400),
+            row(Some((HOLDER, 3)), 200),
+            row(None, 30),
+        ];
+        let it = released(1000, rows);
+        assert_eq!(
+            parts(&it),
+            (vec![(2, false, 600), (1, true, 50)], [30, 100, 220])
+        );
+        assert_eq!(
+            (it.by[0].process_ns, it.by[0].comm.as_deref()),
+            (400, Some("holder"))
+        );
+        assert_eq!(it.by[1].comm, None);
+        assert_eq!(it.released_ns(), 650);
+    }
+
+    #[test]
+    fn blocks_that_began_before_the_window_do_not_exceed_it() {
+        let it = released(500, vec![row(Some((HOLDER, 2)), 900), row(None, 100)]);
+        assert_eq!(parts(&it), (vec![(2, false, 450)], [50, 0, 0]));
+    }
+
+    #[test]
+    fn a_block_that_lasts_has_no_releaser_yet() {
+        let it = released(100, vec![]);
+        assert_eq!(parts(&it), (vec![], [0, 100, 0]));
+    }
+}
