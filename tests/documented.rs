@@ -191,7 +191,8 @@ fn every_key_is_documented_and_every_documented_key_is_printed() {
     let waits = levels[1..]
         .iter()
         .map(|level| answer(&["waits", "--by", level, "--for", "1s"]));
-    let waits: Vec<Value> = waits.collect();
+    let blocked = answer(&["waits", "--blocked", "--by", "cgroup", "--for", "1s"]);
+    let waits: Vec<Value> = waits.chain([blocked]).collect();
     compare("waits", &waits, &["waits", "stat", "doctor"]);
     let path = container.group.path();
     let why = [path.as_str(), &hog.path()].map(|name| answer(&["why", name, "--for", "1s"]));

@@ -9,6 +9,7 @@ mod events;
 mod history;
 mod meters;
 mod owner;
+mod released;
 mod row;
 mod value;
 mod waits;

@@ -7,6 +7,7 @@ use noctule_model::{BlockClass, Cause, Counter, Level, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
 
 use super::owner::OwnerJson;
+use super::released::ReleasedJson;
 use super::{FeatureJson, seconds, to_string};
 
 /// Returns the JSON of `noctule waits --json`.
@@ -52,6 +53,8 @@ pub(super) struct RowJson<'a> {
     causes: Named<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     blocked: Option<Named<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released: Option<Vec<ReleasedJson<'a>>>,
     culprits: Vec<CulpritJson<'a>>,
     hurts: HurtsJson,
     preemptions: Named<u64>,
@@ -173,6 +176,10 @@ impl<'a> RowJson<'a> {
             },
             causes: Named(causes.collect()),
             blocked: measured.has_blocked().then(|| blocked(&row.blocked_ns)),
+            released: row.released.as_ref().map(|all| {
+                let all = all.iter();
+                all.map(|it| ReleasedJson::new(it, level)).collect()
+            }),
             culprits: row
                 .culprits
                 .iter()
