@@ -3,6 +3,7 @@
 mod blocked_table;
 pub(crate) mod energy;
 pub(crate) mod energy_table;
+mod released;
 mod settings;
 pub(crate) mod stat;
 mod subject;

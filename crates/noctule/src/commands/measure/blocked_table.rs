@@ -6,6 +6,7 @@ use noctule_analysis::{WaitReport, WaitReportRow};
 use noctule_model::{BlockClass, Level};
 use noctule_text::{self as text, Tone, escape};
 
+use super::released;
 use crate::commands::shared::columns::{Choice, Column, Figure, more};
 use crate::print::Paint;
 
@@ -43,6 +44,9 @@ pub(super) fn columns() -> Vec<Column<Of>> {
         Column::number("timer", 9, |_, _, row| class(row, BlockClass::Timer)),
         Column::number("poll", 9, |_, _, row| class(row, BlockClass::Poll)),
         Column::number("other", 6, |_, _, row| class(row, BlockClass::Other)),
+        Column::text("releaser", 5, 9, |_, level, row| {
+            released::most(row, level).map(Figure::text)
+        }),
     ]
 }
 

@@ -4,6 +4,7 @@ use noctule_analysis::{CpuUse, Party, ProcessUse, StripStep, WaitReportRow, Why}
 use noctule_model::{BlockClass, Cause, EventCounter, ExitKind, Level};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
+use super::released;
 use crate::print::Paint;
 
 /// Width of the labels.
@@ -47,6 +48,9 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
     };
     if why.report.measured.has_blocked() {
         line("time", &time(row));
+        for words in released::lines(row, why.level) {
+            line("blocked", &words);
+        }
     }
     let room = paint.width().map(|width| width.saturating_sub(LABEL));
     let window = why.report.window_ns;
