@@ -25,6 +25,7 @@ mod followed;
 mod host;
 mod long;
 mod parts;
+mod released;
 mod settings;
 mod switches;
 mod system;

@@ -14,6 +14,7 @@ mod blocks;
 mod body;
 mod memory;
 mod metered;
+mod released;
 mod sockets;
 mod waiting;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE, blocks, memory, metered, sockets, waiting};
+use super::{MARK, VARIABLE, blocks, memory, metered, released, sockets, waiting};
 use crate::support::affinity::{last_cpu, pin};
 
 /// All loads by name.
@@ -57,6 +57,7 @@ extern "C" fn load() {
         blocks::LOADS,
         memory::LOADS,
         metered::LOADS,
+        released::LOADS,
         sockets::LOADS,
     ];
     let mut all = all.into_iter().flatten();
