@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     AgentCost, BlameRow, Blocked, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow,
-    DestinationRow, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, Owner,
-    PackageRow, ProcessId, QuotaRow, ReleaseRow, Sockets, SubjectRow, ThreadRoom, WaitRow, Waiting,
-    ZoneAccount,
+    DestinationRow, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, MemoryRow,
+    Owner, PackageRow, ProcessId, QuotaRow, ReleaseRow, Sockets, SubjectRow, ThreadRoom, WaitRow,
+    Waiting, ZoneAccount,
 };
 
 /// Maximum number of holders of a CPU to carry over from batches that readers skip.
@@ -64,6 +64,8 @@ pub struct Batch {
     pub releases: Option<Vec<ReleaseRow>>,
     /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
+    /// Groups with a memory limit, and those that waited for disks or memory.
+    pub memory: Vec<MemoryRow>,
     /// Containers, units and other groups, filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
     /// Readings of the energy meters. `None` means that the machine has no meter and the
@@ -99,6 +101,7 @@ impl Batch {
             blames: self.blames.clone(),
             releases: self.releases.clone(),
             quotas: self.quotas.clone(),
+            memory: self.memory.clone(),
             energy: self.energy.clone(),
             zone_accounts: self.zone_accounts.clone(),
             features: self.features.clone(),

@@ -26,6 +26,7 @@ mod ids;
 mod joules;
 mod level;
 mod measured;
+mod memory;
 mod metric;
 mod named;
 mod owner;
@@ -65,6 +66,7 @@ pub use ids::{CgroupId, ProcessId};
 pub use joules::{Driver, Joules, ZoneAccount};
 pub use level::Level;
 pub use measured::{Measurable, Measured};
+pub use memory::{MemoryLimit, MemoryRow, MemoryUse};
 pub use metric::{
     DETAILS, FOREIGN_METRICS, ForeignExporter, ForeignMetric, ForeignOffer, ForeignSource,
     KEPLER_METRICS, KeplerLevel, KeplerMetric, KeplerOffer, KeplerPart, KeplerSource,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
-    CgroupLife, CpuSource, EventSource, Grace, Meters, Moment, Quotas, Rooms, SettingFiles,
+    CgroupLife, CpuSource, EventSource, Grace, Memory, Meters, Moment, Quotas, Rooms, SettingFiles,
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
@@ -41,7 +41,7 @@ mod on_request;
 
 use events::EventStream;
 pub(crate) use events::Scope;
-use groups::{cgroup_life, mount, quotas, rooms};
+use groups::{cgroup_life, memory, mount, quotas, rooms};
 
 /// Maximum number of lookups of a name, and the time between them.
 const NAME_LOOKS: u32 = 20;
@@ -84,6 +84,8 @@ pub(crate) struct Pipeline {
     registry: Registry,
     /// CPU quotas; `None` if waits are not measured.
     quotas: Option<Quotas>,
+    /// Memory of groups; `None` if waits are not measured.
+    memory: Option<Memory>,
     /// Threads of waiting groups and their CPUs; `None` if waits are not measured.
     rooms: Option<Rooms>,
     attribution: Attribution,
@@ -238,9 +240,11 @@ impl Pipeline {
         let unmeasured = features::programs_unmeasured(config.collect.program_cost, &isolated);
         let cpu = CpuSource::new(kernel, &facts, grace, programs, &others, unmeasured);
         let quotas = config.collect.waits.then(|| quotas(&facts, &registry));
+        let memory = config.collect.waits.then(|| memory(&facts, &registry));
         Ok(Self {
             cpu,
             quotas,
+            memory,
             rooms: config.collect.waits.then(|| rooms(&facts)),
             life,
             meters,
@@ -542,6 +546,9 @@ impl Pipeline {
         }
         if let Some(quotas) = &mut self.quotas {
             quotas.read(batch);
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.read(batch);
         }
         self.attribution.apply(batch);
         self.rollup.apply(batch);

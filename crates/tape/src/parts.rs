@@ -22,6 +22,7 @@ pub(crate) const ALL: &[&str] = &[
     "processes",
     "groups",
     "quotas",
+    "memory",
     "waits",
     "pairs",
     "destinations",
@@ -32,9 +33,9 @@ pub(crate) const ALL: &[&str] = &[
     "maps",
 ];
 
-/// The tables for reports about groups: quotas, waits and their causes. They are half of the bytes.
+/// The tables for reports about groups: quotas, memory, waits and their causes. They are half of the bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
-    "owners", "node", "groups", "quotas", "waits", "pairs", "features", "losses",
+    "owners", "node", "groups", "quotas", "memory", "waits", "pairs", "features", "losses",
 ];
 
 /// Decompressed tables.

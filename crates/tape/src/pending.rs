@@ -7,8 +7,8 @@ use noctule_model::{Batch, Event};
 use crate::changes::{Changes, Log, Pending};
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, EventRecord, FeatureRecord, GroupRecord,
-    LossRecord, MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord,
-    ProcessRecord, ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
+    LossRecord, MapRecord, MemoryRecord, NodeRecord, OwnerRecord, Owners, PackageRecord,
+    PairRecord, ProcessRecord, ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
 /// The unwritten rows of all tables.
@@ -22,6 +22,7 @@ pub(crate) struct Tables {
     exited: Log<ProcessRecord>,
     groups: Changes<GroupRecord>,
     quotas: Changes<QuotaRecord>,
+    memory: Changes<MemoryRecord>,
     waits: Changes<WaitRecord>,
     pairs: Changes<PairRecord>,
     destinations: Changes<DestinationRecord>,
@@ -42,6 +43,7 @@ impl Tables {
         tables.processes.write_differences();
         tables.groups.write_differences();
         tables.quotas.write_differences();
+        tables.memory.write_differences();
         tables.waits.write_differences();
         tables.pairs.write_differences();
         tables.destinations.write_differences();
@@ -49,7 +51,7 @@ impl Tables {
     }
 
     /// Returns each table with its name.
-    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 17] {
+    pub(crate) fn each(&mut self) -> [(&'static str, &mut dyn Pending); 18] {
         [
             ("node", &mut self.node),
             ("owners", &mut self.owners),
@@ -59,6 +61,7 @@ impl Tables {
             ("exited", &mut self.exited),
             ("groups", &mut self.groups),
             ("quotas", &mut self.quotas),
+            ("memory", &mut self.memory),
             ("waits", &mut self.waits),
             ("pairs", &mut self.pairs),
             ("destinations", &mut self.destinations),
@@ -108,6 +111,7 @@ impl Tables {
             // Only commands that watch a window measure them.
             releases: _,
             quotas,
+            memory,
             // Readers rebuild the subjects from the cgroups.
             subjects: _,
             energy,
@@ -137,6 +141,7 @@ impl Tables {
         kept &= self.groups.step(tick, rows).is_empty();
         let rows = quotas.iter().map(QuotaRecord::new);
         kept &= self.quotas.step(tick, rows).is_empty();
+        self.memory.step(tick, memory.iter().map(MemoryRecord::new));
         let rows = [
             (Distribution::Waits, waits, all_waits),
             (Distribution::Connects, connects, all_connects),

@@ -11,8 +11,8 @@ use crate::error::Damage;
 use crate::parts::Parts;
 use crate::tables::{
     CpuRecord, DestinationRecord, Distribution, FeatureRecord, GroupRecord, Keyed, LossRecord,
-    MapRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord, ProcessRecord,
-    ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
+    MapRecord, MemoryRecord, NodeRecord, OwnerRecord, Owners, PackageRecord, PairRecord,
+    ProcessRecord, ProgramRecord, QuotaRecord, WaitRecord, ZoneRecord,
 };
 
 /// A table that was written as changes.
@@ -81,6 +81,7 @@ pub(crate) struct State {
     processes: Rows<ProcessRecord>,
     groups: Rows<GroupRecord>,
     quotas: Rows<QuotaRecord>,
+    memory: Rows<MemoryRecord>,
     waits: Rows<WaitRecord>,
     pairs: Rows<PairRecord>,
     destinations: Rows<DestinationRecord>,
@@ -166,6 +167,7 @@ impl State {
         let processes = parts.rows("processes", last)?;
         let groups = parts.rows("groups", last)?;
         let quotas = parts.rows("quotas", last)?;
+        let memory = parts.rows("memory", last)?;
         let waits = parts.rows("waits", last)?;
         let pairs = parts.rows("pairs", last)?;
         let destinations = parts.rows("destinations", last)?;
@@ -182,6 +184,7 @@ impl State {
         self.processes.load(processes);
         self.groups.load(groups);
         self.quotas.load(quotas);
+        self.memory.load(memory);
         self.waits.load(waits);
         self.pairs.load(pairs);
         self.destinations.load(destinations);
@@ -249,6 +252,7 @@ impl State {
         self.processes.advance(tick);
         self.groups.advance(tick);
         self.quotas.advance(tick);
+        self.memory.advance(tick);
         self.waits.advance(tick);
         self.pairs.advance(tick);
         self.destinations.advance(tick);
@@ -301,6 +305,7 @@ impl State {
                 .map(DestinationRecord::row)
                 .collect(),
             quotas: QuotaRecord::quotas(self.quotas.values()),
+            memory: MemoryRecord::rows(self.memory.values()),
             blames: self.pairs.values().map(PairRecord::row).collect(),
             energy: node.metered.then_some(energy),
             zone_accounts,

@@ -70,6 +70,13 @@ impl Hierarchy {
         offsets.collect::<Option<_>>().ok_or_else(missing)
     }
 
+    /// Returns where the hierarchy of a controller is mounted, read from this mount of procfs.
+    pub fn mount_of(proc: &Path, controller: &str) -> Option<PathBuf> {
+        let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
+        let has_it = |options: &str| options.split(',').any(|option| option == controller);
+        mount(&mounts, "cgroup", has_it).or_else(|| mount(&mounts, "cgroup2", |_| true))
+    }
+
     fn decide(membership: &str, mounts: &str) -> Self {
         let cpu = membership.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');

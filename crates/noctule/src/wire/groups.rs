@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use noctule_collect::{CgroupLife, Quotas, Rooms, SettingFiles};
+use noctule_collect::{CgroupLife, Memory, MemoryFiles, Quotas, Rooms, SettingFiles};
 use noctule_identity::Registry;
 use noctule_kernel::{CgroupEvents, Facts, Hierarchy};
 use noctule_model::{Feature, FeatureId};
@@ -22,6 +22,19 @@ pub(super) fn quotas(facts: &Facts, registry: &Registry) -> Quotas {
     let mut quotas = Quotas::new(mount(&facts.hierarchy));
     quotas.look(registry.owners().map(|owner| owner.path.as_str()));
     quotas
+}
+
+/// Returns the memory of existing groups with a limit. The groups of all hierarchies must have the same paths.
+pub(super) fn memory(facts: &Facts, registry: &Registry) -> Memory {
+    let proc = &facts.roots.proc;
+    let limits = Hierarchy::mount_of(proc, "memory");
+    let mut memory = Memory::new(MemoryFiles {
+        memory: limits.unwrap_or_else(|| mount(&facts.hierarchy)),
+        io: Hierarchy::mount_of(proc, "blkio"),
+        proc: proc.clone(),
+    });
+    memory.look(registry.owners().map(|owner| owner.path.as_str()));
+    memory
 }
 
 /// Returns the source of waiting threads' CPUs.

@@ -164,7 +164,7 @@ fn a_table_without_rows_has_its_columns() {
         tables.collect::<BTreeSet<_>>()
     };
     let tables = table_names(&at("full-false"));
-    assert_eq!(tables.len(), 17);
+    assert_eq!(tables.len(), 18);
     for folder in ["tape-false", "tape-true"] {
         assert_eq!(table_names(&at(folder)), tables, "{folder}");
     }

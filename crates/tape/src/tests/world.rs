@@ -9,10 +9,10 @@ use noctule_model::{
     CloseReason, Comm, ConnectError, Container, ContainerRole, Countable, Counter, Counts, CpuRow,
     DestinationCounter, DestinationRow, DnsAnswer, DnsQuery, DnsQuestion, Driver, Energy,
     EnergySource, Event, EventCounter, EventProcess, ExecContext, ExitStatus, Feature, FeatureId,
-    FeatureState, FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, Namespace, Node,
-    Origin, Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow, ProgramCost,
-    QuotaRow, Runtime, Socket, Sockets, TcpChange, ThreadRoom, UdpFlow, WaitRow, Waiting, What,
-    Zone, ZoneAccount, ZoneKind, ZoneReading,
+    FeatureState, FileChange, FilePath, Group, Histogram, Loss, MapFill, Measured, MemoryRow,
+    Namespace, Node, Origin, Owner, PackageRow, PackageUse, Parent, Pod, ProcessId, ProcessRow,
+    ProgramCost, QuotaRow, Runtime, Socket, Sockets, TcpChange, ThreadRoom, UdpFlow, WaitRow,
+    Waiting, What, Zone, ZoneAccount, ZoneKind, ZoneReading,
 };
 
 /// Pseudo-random numbers.
@@ -157,6 +157,7 @@ impl World {
         self.groups();
         self.waits();
         self.quotas();
+        self.memory();
         self.status();
         self.energy();
         let events = (0..self.dice.roll(6)).map(|_| self.event()).collect();
@@ -365,6 +366,33 @@ impl World {
             row.throttled_ns = [0, row.throttled_ns + dice.roll(1 << 30)][dice.roll(2) as usize];
         }
         // In the order in which they are read from the cgroup hierarchy.
+        rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
+    }
+
+    fn memory(&mut self) {
+        let dice = &mut self.dice;
+        let rows = &mut self.batch.memory;
+        rows.retain(|_| !dice.happens(6));
+        let cgroup = CgroupId(dice.roll(9));
+        if rows.iter().all(|row| row.cgroup != cgroup) {
+            rows.push(MemoryRow {
+                cgroup,
+                path: format!("/{}", dice.roll(9)),
+                limit_bytes: None,
+                hits: 0,
+                reread_bytes: 0,
+                read_bytes: 0,
+                under_oom: false,
+            });
+        }
+        for row in rows.iter_mut().step_by(2) {
+            row.limit_bytes = dice.happens(2).then(|| dice.roll(1 << 40));
+            row.under_oom = dice.happens(3);
+            row.hits += dice.roll(11);
+            row.reread_bytes += 4096 * dice.roll(99);
+            row.read_bytes += dice.roll(1 << 30);
+        }
+        // In the order in which a live batch has them.
         rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
     }
 

@@ -1,0 +1,67 @@
+//! Memory limits of cgroups, and pages that were read again.
+
+use noctule_model::{CgroupId, MemoryRow};
+
+use super::Keyed;
+use crate::column::{Count, record};
+
+record! {
+    /// A cgroup with a memory limit, or one that waited for disks or memory.
+    pub(crate) struct MemoryRecord {
+        cgroup: u64,
+        path: String,
+        limit_bytes: Option<u64>,
+        hits: Count,
+        reread_bytes: Count,
+        read_bytes: Count,
+        under_oom: bool,
+    }
+}
+
+impl Keyed for MemoryRecord {
+    type Key = u64;
+    const COLUMNS: &[&str] = &["cgroup"];
+
+    fn key(&self) -> u64 {
+        self.cgroup
+    }
+}
+
+impl MemoryRecord {
+    pub(crate) fn new(row: &MemoryRow) -> Self {
+        let MemoryRow {
+            cgroup,
+            path,
+            limit_bytes,
+            hits,
+            reread_bytes,
+            read_bytes,
+            under_oom,
+        } = row;
+        Self {
+            cgroup: cgroup.0,
+            path: path.clone(),
+            limit_bytes: *limit_bytes,
+            hits: Count(*hits),
+            reread_bytes: Count(*reread_bytes),
+            read_bytes: Count(*read_bytes),
+            under_oom: *under_oom,
+        }
+    }
+
+    /// Returns the rows of a batch, in the order of a live batch.
+    pub(crate) fn rows<'a>(records: impl Iterator<Item = &'a Self>) -> Vec<MemoryRow> {
+        let rows = records.map(|it| MemoryRow {
+            cgroup: CgroupId(it.cgroup),
+            path: it.path.clone(),
+            limit_bytes: it.limit_bytes,
+            hits: it.hits.0,
+            reread_bytes: it.reread_bytes.0,
+            read_bytes: it.read_bytes.0,
+            under_oom: it.under_oom,
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
+        rows
+    }
+}
