@@ -66,6 +66,7 @@ mod tests {
             preemptions: [0; 3],
             throttles: 0,
             quota: None,
+            memory: None,
             settings: noctule_model::Settings::default(),
             hurts: crate::Hurts::default(),
             around: crate::Surroundings::default(),

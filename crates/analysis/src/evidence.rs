@@ -2,7 +2,7 @@
 
 use noctule_model::{Cause, VerdictKind, Waiting};
 
-use crate::OwnWaits;
+use crate::{OwnWaits, Stalls};
 
 /// Limits from which a wait is worth a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +77,10 @@ pub struct Evidence {
     pub costly_ns: u64,
     /// Why its threads waited for each other.
     pub own_waits: OwnWaits,
+    /// Time for which something other than the CPU held its threads.
+    pub stalls: Stalls,
+    /// All time of its threads: they ran, waited for a CPU or were blocked.
+    pub threads_ns: u64,
     /// The usual figures of the group; `None` if its history is too short.
     pub baseline: Option<Baseline>,
 }
@@ -145,7 +149,7 @@ impl Evidence {
         }
     }
 
-    /// Returns the contended and throttled wait, which verdicts are about.
+    /// Returns the contended and throttled wait, which verdicts about the CPU are about.
     pub fn lost_ns(&self) -> u64 {
         self.contended_ns() + self.of(Cause::Throttle)
     }
@@ -172,9 +176,24 @@ impl Evidence {
         Some(p99 as f64 / self.baseline?.p99_ns.max(1) as f64)
     }
 
-    /// Returns the verdict. `before` is the verdict of the previous window. It stays until the figures are clearly on
-    /// the other side of a threshold.
+    /// Returns the verdict, which is about the largest part that hurts: the wait for a CPU, or one kind of stall.
+    /// `before` is the verdict of the previous window. It stays until the figures are clearly on the other side of a
+    /// threshold.
     pub fn verdict(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
+        if self.is_stopped(thresholds, before) {
+            return VerdictKind::Stopped;
+        }
+        let cpu = self.cpu_verdict(thresholds, before);
+        let was_cpu = before != VerdictKind::Quiet && !before.is_stall();
+        let lost = self.hurt_ns(cpu) as f64 / stay(was_cpu);
+        let stall = self.largest_stall(thresholds, before);
+        stall
+            .filter(|&(_, weight)| weight > lost)
+            .map_or(cpu, |(kind, _)| kind)
+    }
+
+    /// Returns the verdict about the CPU alone.
+    fn cpu_verdict(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         let unusual = self
             .times_usual()
             .is_some_and(|times| times >= thresholds.baseline_factor);
@@ -267,7 +286,7 @@ const KNOWN: f64 = 0.1;
 
 /// Returns the factor for a threshold. It is lower for a group that is already above the threshold, so that its verdict
 /// does not flap.
-fn stay(above: bool) -> f64 {
+pub(crate) fn stay(above: bool) -> f64 {
     if above { 0.8 } else { 1.0 }
 }
 
@@ -286,12 +305,9 @@ mod tests {
             cpu_ns: cpu * MS,
             wait_ns: wait.map(|ms| ms * MS),
             top_culprit_ns: wait[1] * MS,
-            quota_binds: false,
             costly_ns: wait[1] * MS,
-            own_waits: OwnWaits::TooMany,
-            waiting: Waiting::default(),
             p99_ns: Some(4 * MS),
-            baseline: None,
+            ..Evidence::default()
         }
     }
 

@@ -15,6 +15,7 @@ mod reason;
 mod report;
 mod rollup;
 mod select;
+mod stalls;
 mod strip;
 mod wait_report;
 mod why;
@@ -35,6 +36,7 @@ pub use judge::{Judge, JudgeOptions};
 pub use report::{Detail, Key, Report, ReportBuilder, Row};
 pub use rollup::Rollup;
 pub use select::{Descent, Found, Missing, Named, SHORTEST_ID, Selection};
+pub use stalls::Stalls;
 pub use strip::{Strip, StripStep};
 pub use wait_report::{
     Culprit, Hurts, OwnWaits, Party, Released, ReleasedBy, Surroundings, Verdict, WaitReport,

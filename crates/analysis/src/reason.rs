@@ -3,10 +3,12 @@
 use noctule_model::{BlockClass, Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
 use crate::evidence::STARVES_NS;
-use crate::{Party, WaitReport, WaitReportRow};
+use crate::{Party, Verdict, WaitReport, WaitReportRow};
 
 /// A reason mentions unusually long waits from this multiple of the usual.
 const WORTH_SAYING: f64 = 2.0;
+/// A group that was active for a smaller part of the window than this is told what its share of the window is.
+const SELDOM: f64 = 0.5;
 /// Maximum number of culprits in a reason.
 const CULPRITS: usize = 3;
 
@@ -15,6 +17,7 @@ impl WaitReport {
     pub fn reason(&self, row: &WaitReportRow, level: Level) -> Reason {
         Reason {
             provisional: self.provisional,
+            sees_stalls: self.measured.has_blocked(),
             ..row.reason(level)
         }
     }
@@ -48,7 +51,12 @@ impl WaitReportRow {
             quota: self.quota.clone(),
             quota_binds: evidence.quota_binds,
             stalls: self.stalls(),
-            runnable: self.total_ns() as f64 / self.active_ns().max(1) as f64,
+            memory: self.memory.clone(),
+            runnable: self.total_ns() as f64 / evidence.active_ns().max(1) as f64,
+            stopped: evidence.stalls.stopped_ns as f64 / evidence.threads_ns.max(1) as f64,
+            of_window: self.of_window(),
+            sees_stalls: false,
+            mostly: self.mostly(),
             settings: self.settings.clone(),
             unusual: unusual
                 .filter(|(times, _)| *times >= WORTH_SAYING)
@@ -56,13 +64,41 @@ impl WaitReportRow {
         }
     }
 
-    fn stalls(&self) -> Vec<(BlockClass, f64)> {
-        let active = self.active_ns().max(1) as f64;
-        let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());
-        let parts = stalls.map(|class| (class, self.blocked_ns[class as usize] as f64 / active));
+    fn stalls(&self) -> Vec<(VerdictKind, f64)> {
+        let evidence = &self.verdict.evidence;
+        let active = evidence.active_ns().max(1) as f64;
+        let parts = evidence.stalls.parts().into_iter();
+        let parts = parts.map(|(kind, ns)| (kind, ns as f64 / active));
         let mut parts: Vec<_> = parts.filter(|(_, part)| *part > 0.0).collect();
         parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
         parts
+    }
+
+    /// Returns the time that the verdict is about as a part of the window, if the group was active for less than half
+    /// of the window.
+    fn of_window(&self) -> Option<f64> {
+        let Verdict { kind, evidence, .. } = &self.verdict;
+        let window = evidence.window_ns.max(1) as f64;
+        let part = evidence.hurt_ns(*kind) as f64 / window;
+        let is_seldom = (evidence.active_ns() as f64) < SELDOM * window;
+        (*kind != VerdictKind::Quiet && *kind != VerdictKind::Stopped && is_seldom).then_some(part)
+    }
+
+    /// Returns the class in which the threads spent at least half of their time, unless it is a stall.
+    fn mostly(&self) -> Option<(BlockClass, f64)> {
+        let of = |class: BlockClass| self.blocked_ns[class as usize];
+        let idle = of(BlockClass::Poll).saturating_add(of(BlockClass::Timer));
+        let is_meant = |class: &BlockClass| {
+            !class.is_stall() && !matches!(class, BlockClass::Timer | BlockClass::Other)
+        };
+        let parts = BlockClass::ALL.into_iter().filter(is_meant);
+        let parts = parts.map(|class| match class {
+            BlockClass::Poll => (class, idle),
+            _ => (class, of(class)),
+        });
+        let (class, ns) = parts.max_by_key(|(_, ns)| *ns)?;
+        let part = ns as f64 / self.threads_ns().max(1) as f64;
+        (part >= 0.5).then_some((class, part))
     }
 
     fn nameless_ns(&self) -> u64 {
@@ -73,7 +109,7 @@ impl WaitReportRow {
     /// Returns the other groups that had the CPU, each with its share of the time that the row
     /// wanted.
     fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
-        if self.verdict.kind == VerdictKind::Quiet {
+        if self.verdict.kind == VerdictKind::Quiet || self.verdict.kind.is_stall() {
             return Vec::new();
         }
         let evidence = &self.verdict.evidence;

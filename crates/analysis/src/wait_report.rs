@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use noctule_model::{
     Batch, Blame, BlameRow, BlockClass, Cause, CgroupId, CgroupRow, Counter, Counters, Feature,
-    Group, Histogram, IdMap, IdSet, Level, Loss, Measured, Owner, Preemptor, QuotaRow, QuotaUse,
-    Settings, Subject, ThreadRoom, VerdictKind, Waiting,
+    Group, Histogram, IdMap, IdSet, Level, Loss, Measured, MemoryUse, Owner, Preemptor, QuotaRow,
+    QuotaUse, Settings, Subject, ThreadRoom, VerdictKind, Waiting,
 };
 
 use self::around::CpuOfAll;
@@ -14,7 +14,7 @@ use self::quota::{Member, Throttled};
 use self::released::Releases;
 use crate::gone::Gone;
 use crate::report::{Key, Row, key, owner_of};
-use crate::{Baseline, Evidence, ReportBuilder, Thresholds};
+use crate::{Baseline, Evidence, ReportBuilder, Stalls, Thresholds};
 
 pub use self::around::{OwnWaits, Surroundings};
 pub use self::released::{Released, ReleasedBy};
@@ -160,6 +160,8 @@ pub struct WaitReportRow {
     /// The quota of one of its cgroups, an ancestor or a descendant that throttled it most. If several bind, it is the
     /// innermost of these. `None` if no quota held the group back, or if quotas cannot be read.
     pub quota: Option<QuotaUse>,
+    /// How memory held it; `None` if that is not known.
+    pub memory: Option<MemoryUse>,
     /// Waits that it caused to others.
     pub hurts: Hurts,
     /// The CPUs that it may use, and what ran on them.
@@ -186,6 +188,13 @@ pub struct Verdict {
     pub culprit: Option<Party>,
     /// The figures that the verdict is based on.
     pub evidence: Evidence,
+}
+
+impl Verdict {
+    /// Returns the time that the verdict is about, in nanoseconds.
+    pub fn hurt_ns(&self) -> u64 {
+        self.evidence.hurt_ns(self.kind)
+    }
 }
 
 /// Waits of all groups between two batches.
@@ -254,12 +263,6 @@ impl WaitReportRow {
         stalls.fold(0, |sum, class| {
             sum.saturating_add(self.blocked_ns[class as usize])
         })
-    }
-
-    /// Returns the time for which its threads ran, waited for a CPU or were stalled, in nanoseconds.
-    pub fn active_ns(&self) -> u64 {
-        let active = self.cpu_ns.saturating_add(self.total_ns());
-        active.saturating_add(self.stalled_ns())
     }
 
     /// Returns the time for which its threads ran, waited for a CPU or were blocked, in nanoseconds.
@@ -356,6 +359,8 @@ impl WaitReportRow {
             quota_binds: self.quota_binds(),
             costly_ns: 0,
             own_waits: OwnWaits::default(),
+            stalls: Stalls::new(&self.blocked_ns, self.memory.as_ref()),
+            threads_ns: self.threads_ns(),
             baseline,
         };
         let own_ns = evidence.of(Cause::Own);
@@ -495,6 +500,7 @@ impl Draft {
             preemptions,
             throttles: self.counters[Counter::SwitchesThrottled],
             quota: None,
+            memory: None,
             settings: Settings::default(),
             hurts: Hurts::default(),
             around: Surroundings::default(),
@@ -587,6 +593,20 @@ impl ReportBuilder {
     /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Rows are judged without a
     /// history. With `followed_only`, the report has one row, for the command that the agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
+        let mut report = self.waits_of_all(level, followed_only, thresholds);
+        report
+            .rows
+            .retain(|row| row.was_runnable() || row.stalled_ns() > 0);
+        report
+    }
+
+    /// Like [`Self::waits`], with groups that only slept.
+    pub(crate) fn waits_of_all(
+        &self,
+        level: Level,
+        followed_only: bool,
+        thresholds: &Thresholds,
+    ) -> WaitReport {
         let (first, last) = self.ends();
         let gone = self.gone();
         let growth = Growth { first, last, gone };
@@ -613,7 +633,7 @@ impl ReportBuilder {
             }
         });
         let mut rows: Vec<WaitReportRow> = finished
-            .filter(|row| row.waited() || row.active_ns() > 0)
+            .filter(|row| row.was_runnable() || row.threads_ns() > 0)
             .collect();
         let releases = Releases::of(self, &growth, level);
         for row in &mut rows {
@@ -653,15 +673,19 @@ impl ReportBuilder {
     fn throttled(&self, groups: &[Row], window_ns: u64) -> Throttled<'_> {
         let (first, last) = self.ends();
         let gone = self.gone();
-        // The group, or a descendant, got its first thread in the window.
-        let began = |quota: &QuotaRow| {
-            let has_some = |row: &CgroupRow| {
-                let owner = row.owner.as_ref();
-                owner.is_some_and(|owner| parent::is_below(&owner.path, &quota.path))
-            };
-            !first.cgroups.iter().any(has_some) && gone.cgroups(last).any(|row| has_some(&row))
-        };
+        let began = |quota: &QuotaRow| self.began(&quota.path);
         Throttled::between(&first.quotas, gone.quotas(last), began, groups, window_ns)
+    }
+
+    /// Returns whether the group with that path, or a descendant, got its first thread in the window.
+    fn began(&self, path: &str) -> bool {
+        let (first, last) = self.ends();
+        let has_some = |row: &CgroupRow| {
+            let owner = row.owner.as_ref();
+            owner.is_some_and(|owner| parent::is_below(&owner.path, path))
+        };
+        let mut rows = self.gone().cgroups(last);
+        !first.cgroups.iter().any(has_some) && rows.any(|row| has_some(&row))
     }
 
     /// Returns the rows of the `selected` groups, or of all groups. `groups` holds the usage of every group.

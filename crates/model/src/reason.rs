@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BlockClass, ThreadRoom, VerdictKind, Waiting};
+use crate::{BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiting};
 
 /// The figures behind a verdict that its sentence names. Shares are from 0 to 1 of the group's
 /// wanted time, in which its threads ran or waited.
@@ -52,11 +52,23 @@ pub struct Reason {
     pub quota_binds: bool,
     /// Its long waits compared with the usual ones, if they are much longer.
     pub unusual: Option<Unusual>,
-    /// What stalled its threads ([`BlockClass::is_stall`]), the longest first, and the parts of their
-    /// active time: they ran, waited for a CPU, or were stalled.
-    pub stalls: Vec<(BlockClass, f64)>,
+    /// What held its threads, other than the CPU and stops, the longest first, and the parts of their
+    /// active time: they ran, waited for a CPU, or were held.
+    pub stalls: Vec<(VerdictKind, f64)>,
+    /// How memory held its threads, if known.
+    pub memory: Option<MemoryUse>,
     /// The part of the same time in which they waited for a CPU.
     pub runnable: f64,
+    /// The part of all of its threads' time, asleep or not, in which they were stopped or frozen.
+    pub stopped: f64,
+    /// The time that the verdict is about, as a part of the window. Set if the group was active for less
+    /// than half of the window, because the other shares then look larger than they are.
+    pub of_window: Option<f64>,
+    /// Whether stalls are measured. If not, a quiet verdict is about the CPU alone.
+    pub sees_stalls: bool,
+    /// What a group without a verdict did most, and the part of all of its threads' time, if it is at
+    /// least half. [`BlockClass::Poll`] includes [`BlockClass::Timer`].
+    pub mostly: Option<(BlockClass, f64)>,
     /// Settings of the group, if the kernel's files were read.
     pub settings: Settings,
 }

@@ -1,6 +1,6 @@
 //! Kinds of verdicts.
 
-/// What happens to a waiting group, from its own point of view.
+/// What happens to a group that wants to run, from its own point of view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VerdictKind {
     /// Nothing that matters.
@@ -22,11 +22,23 @@ pub enum VerdictKind {
     HurtByHost,
     /// Interrupts took the CPU while the group had it.
     HurtByInterrupts,
+    /// Its threads wait for block I/O or for write-back.
+    HeldByDisk,
+    /// Its threads wait for a file system, without block I/O of their own.
+    HeldByFilesystem,
+    /// Its own memory limit, or one above or inside it, holds it back.
+    HeldByMemoryLimit,
+    /// Its threads wait for memory, and no limit of the group explains it.
+    HeldByReclaim,
+    /// Its threads wait for a lock that another group holds.
+    HeldByLock,
+    /// Its threads are stopped or frozen.
+    Stopped,
 }
 
 impl VerdictKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 15] = [
         Self::Quiet,
         Self::HurtByNeighbour,
         Self::HurtByNeighbours,
@@ -36,6 +48,12 @@ impl VerdictKind {
         Self::HurtByKernel,
         Self::HurtByHost,
         Self::HurtByInterrupts,
+        Self::HeldByDisk,
+        Self::HeldByFilesystem,
+        Self::HeldByMemoryLimit,
+        Self::HeldByReclaim,
+        Self::HeldByLock,
+        Self::Stopped,
     ];
 
     /// Returns the name in JSON and in labels.
@@ -50,21 +68,43 @@ impl VerdictKind {
             Self::HurtByKernel => "hurt_by_kernel",
             Self::HurtByHost => "hurt_by_host",
             Self::HurtByInterrupts => "hurt_by_interrupts",
+            Self::HeldByDisk => "held_by_disk",
+            Self::HeldByFilesystem => "held_by_filesystem",
+            Self::HeldByMemoryLimit => "held_by_memory_limit",
+            Self::HeldByReclaim => "held_by_reclaim",
+            Self::HeldByLock => "held_by_lock",
+            Self::Stopped => "stopped",
         }
     }
 
-    /// Returns whether a quota holds the group back.
+    /// Returns whether a CPU quota holds the group back.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::HeldByQuota | Self::QuotaAndNeighbours)
     }
 
     /// Returns whether another task has the CPU, including the group's own threads.
     pub const fn is_contended(self) -> bool {
-        !matches!(self, Self::Quiet | Self::HeldByQuota)
+        !matches!(self, Self::Quiet | Self::HeldByQuota) && !self.is_stall()
+    }
+
+    /// Returns whether its threads are blocked by something other than the CPU.
+    pub const fn is_stall(self) -> bool {
+        matches!(
+            self,
+            Self::HeldByDisk
+                | Self::HeldByFilesystem
+                | Self::HeldByMemoryLimit
+                | Self::HeldByReclaim
+                | Self::HeldByLock
+                | Self::Stopped
+        )
     }
 
     /// Returns whether the group causes it itself, by its limit or its threads.
     pub const fn is_own(self) -> bool {
-        matches!(self, Self::HeldByQuota | Self::TooManyThreads)
+        matches!(
+            self,
+            Self::HeldByQuota | Self::TooManyThreads | Self::HeldByMemoryLimit | Self::Stopped
+        )
     }
 }

@@ -94,7 +94,14 @@ pub fn advice(reason: &Reason) -> Option<String> {
         return Some(format!("let it run on CPU {cpu} too"));
     }
     Some(match reason.kind {
-        VerdictKind::Quiet => return None,
+        // No step of the group's own helps against these.
+        VerdictKind::Quiet
+        | VerdictKind::HeldByDisk
+        | VerdictKind::HeldByFilesystem
+        | VerdictKind::HeldByMemoryLimit
+        | VerdictKind::HeldByReclaim
+        | VerdictKind::HeldByLock
+        | VerdictKind::Stopped => return None,
         VerdictKind::HurtByNeighbour => share(reason),
         VerdictKind::HurtByNeighbours => format!("{}, or more CPUs", share(reason)),
         VerdictKind::HeldByQuota if hardly_throttled(reason) => format!(
@@ -363,10 +370,11 @@ mod tests {
     }
 
     #[test]
-    fn every_verdict_except_quiet_has_advice() {
+    fn every_verdict_about_the_cpu_has_advice() {
         for kind in VerdictKind::ALL {
             let some = advice(&reason(kind)).is_some();
-            assert_eq!(some, kind != VerdictKind::Quiet, "{kind:?}");
+            let is_about_cpu = kind != VerdictKind::Quiet && !kind.is_stall();
+            assert_eq!(some, is_about_cpu, "{kind:?}");
         }
     }
 }

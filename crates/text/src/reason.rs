@@ -1,13 +1,13 @@
 //! Describes a verdict: what happens to the group, caused by which group, and how much.
 
-use noctule_model::{BlockClass, Reason, VerdictKind, Waiting};
+use noctule_model::{BlockClass, MemoryUse, Reason, VerdictKind, Waiting};
 
-use crate::{duration, percent};
+use crate::{bytes, duration, percent};
 
 /// Returns the sentence of a verdict, from the group's own point of view. Not escaped.
 pub fn sentence(reason: &Reason) -> String {
     let mut words = match reason.kind {
-        VerdictKind::Quiet => "not hurt by the CPU".to_owned(),
+        VerdictKind::Quiet => quiet(reason),
         VerdictKind::HurtByNeighbour => neighbour(reason),
         VerdictKind::HurtByNeighbours => neighbours(reason),
         VerdictKind::HeldByQuota => held(reason),
@@ -33,9 +33,17 @@ pub fn sentence(reason: &Reason) -> String {
             let interrupts = part(reason.interrupts);
             format!("interrupts took the CPU for {interrupts} of the time it wanted")
         }
+        VerdictKind::Stopped => format!(
+            "stopped: its threads were stopped by a signal or a tracer, or frozen, {} of their time",
+            part(reason.stopped)
+        ),
+        kind => stalled(kind, reason),
     };
-    if let Some(stalls) = stalls(reason) {
-        words.push_str(&format!("; {stalls}"));
+    if let Some(share) = reason.of_window {
+        words.push_str(&format!("; it lost {} of the window", part(share)));
+    }
+    if let Some(others) = other_stalls(reason) {
+        words.push_str(&format!("; {others}"));
     }
     if let Some(waiting) = &reason.waiting {
         words.push_str(&format!("; {}", still_waiting(waiting)));
@@ -62,6 +70,12 @@ pub const fn verdict_word(kind: VerdictKind) -> &'static str {
         VerdictKind::HurtByKernel => "kernel",
         VerdictKind::HurtByHost => "host",
         VerdictKind::HurtByInterrupts => "interrupts",
+        VerdictKind::HeldByDisk => "disk",
+        VerdictKind::HeldByFilesystem => "filesystem",
+        VerdictKind::HeldByMemoryLimit => "mem limit",
+        VerdictKind::HeldByReclaim => "reclaim",
+        VerdictKind::HeldByLock => "lock",
+        VerdictKind::Stopped => "stopped",
     }
 }
 
@@ -69,33 +83,129 @@ pub(crate) fn part(part: f64) -> String {
     percent(part * 100.0)
 }
 
-/// Stalls below this part of the active time are not worth a word.
-const STALL: f64 = 0.05;
-
-/// What stalled its threads.
-fn stalls(reason: &Reason) -> Option<String> {
-    let named = reason.stalls.iter().filter(|(_, share)| *share >= STALL);
-    let named: Vec<String> = named
-        .map(|(class, share)| format!("{} {}", part(*share), stall(*class)))
-        .collect();
-    let listed = named.join(", ");
-    (!named.is_empty())
-        .then(|| format!("its threads were stalled: {listed} (of their active time)"))
+/// Describes a group without a verdict, and how its threads spent most of their time.
+fn quiet(reason: &Reason) -> String {
+    let mut words = match reason.sees_stalls {
+        true => "not hurt".to_owned(),
+        false => "not hurt by the CPU".to_owned(),
+    };
+    if let Some((class, share)) = reason.mostly {
+        let doing = match class {
+            BlockClass::Poll => "idle",
+            BlockClass::Lock => "blocked on a lock",
+            BlockClass::Pipe => "blocked on a pipe",
+            BlockClass::Unix => "blocked on a UNIX domain socket",
+            BlockClass::Loopback => "blocked on a socket of this host",
+            BlockClass::Network => "blocked on a peer in the network",
+            BlockClass::Child => "waiting for a child process",
+            _ => return words,
+        };
+        let share = part(share);
+        words.push_str(&format!("; {doing} {share} of its threads' time"));
+        if class == BlockClass::Lock {
+            words.push_str(" (a futex may also be an idle thread pool)");
+        }
+    }
+    words
 }
 
-/// What stalls a thread, to follow a part of its time.
-const fn stall(class: BlockClass) -> &'static str {
-    match class {
-        BlockClass::Disk => "by block I/O",
-        BlockClass::Filesystem => "by the file system (a journal commit or a lock)",
-        BlockClass::Memory => "by memory (reclaim, swap or a memory limit)",
-        BlockClass::Writeback => "by write-back of the pages that they dirtied",
-        BlockClass::Stopped => "by a stop signal, a tracer or the freezer",
-        _ => "",
+/// Describes a group that something other than the CPU holds.
+fn stalled(kind: VerdictKind, reason: &Reason) -> String {
+    let memory = reason.memory.as_ref();
+    let holder = match kind {
+        VerdictKind::HeldByDisk => "the disk".to_owned(),
+        VerdictKind::HeldByFilesystem => "the file system".to_owned(),
+        VerdictKind::HeldByMemoryLimit => memory_limit(memory),
+        VerdictKind::HeldByLock => "a lock".to_owned(),
+        // Without the kernel's account of the group's memory, its limits are unknown.
+        _ if memory.is_none() => "memory (reclaim, swap or a limit)".to_owned(),
+        _ => "the reclaim of memory".to_owned(),
+    };
+    let mut parts = reason.stalls.iter();
+    let share = parts.find(|(it, _)| *it == kind).map_or(0.0, |it| it.1);
+    let (awaited, share) = (awaited(kind), part(share));
+    let mut words =
+        format!("held by {holder}: its threads waited for {awaited} {share} of their active time");
+    let is_memory = matches!(
+        kind,
+        VerdictKind::HeldByMemoryLimit | VerdictKind::HeldByReclaim
+    );
+    if let Some(reread) = memory
+        .map(|it| it.reread_bytes)
+        .filter(|it| is_memory && *it > 0)
+    {
+        words.push_str(&format!(
+            ", and read {} of evicted pages again",
+            bytes(reread)
+        ));
+    }
+    words
+}
+
+/// Names the memory limit that was reached.
+fn memory_limit(memory: Option<&MemoryUse>) -> String {
+    let Some(limit) = memory.and_then(|memory| memory.limit.as_ref()) else {
+        return "a memory limit".to_owned();
+    };
+    let size = bytes(limit.bytes);
+    let mut words = match &limit.group {
+        Some(group) => format!("the memory limit of {size} of {group}"),
+        None => format!("its own memory limit of {size}"),
+    };
+    if limit.under_oom {
+        words.push_str(", whose OOM killer is off");
+    }
+    words
+}
+
+/// Names what a held thread waits for.
+const fn awaited(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::HeldByDisk => "block I/O or write-back",
+        VerdictKind::HeldByFilesystem => "journal commits or file-system locks",
+        VerdictKind::HeldByLock => "locks of other groups",
+        _ => "memory or evicted pages",
     }
 }
 
-/// Whether its threads were stalled for longer than they waited for a CPU.
+/// Waits below this part of the active time are not worth a word.
+const WORTH_A_WORD: f64 = 0.05;
+
+/// Describes the waits that the verdict is not about.
+fn other_stalls(reason: &Reason) -> Option<String> {
+    // The rest of the time says nothing about a group that is stopped.
+    if reason.kind == VerdictKind::Stopped {
+        return None;
+    }
+    let others = reason.stalls.iter();
+    let others = others.filter(|(kind, share)| *kind != reason.kind && *share >= WORTH_A_WORD);
+    let mut listed: Vec<String> = others
+        .map(|(kind, share)| format!("for {} {}", awaited(*kind), part(*share)))
+        .collect();
+    let waits_for_cpu = reason.kind.is_stall() && reason.runnable >= WORTH_A_WORD;
+    if waits_for_cpu {
+        listed.push(format!("for a CPU {}", part(reason.runnable)));
+    }
+    let stopped = (reason.stopped >= WORTH_A_WORD).then(|| {
+        let share = part(reason.stopped);
+        format!("its threads were stopped or frozen {share} of all their time")
+    });
+    let waited = (!listed.is_empty()).then(|| {
+        let also = if reason.kind == VerdictKind::Quiet {
+            ""
+        } else {
+            "also "
+        };
+        format!(
+            "its threads {also}waited {} of their active time",
+            listed.join(", ")
+        )
+    });
+    let said: Vec<String> = waited.into_iter().chain(stopped).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Whether its threads were held for longer than they waited for a CPU.
 pub(crate) fn is_mostly_stalled(reason: &Reason) -> bool {
     let stalled: f64 = reason.stalls.iter().map(|(_, share)| share).sum();
     stalled > reason.runnable
@@ -280,7 +390,7 @@ pub fn cpus(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{QuotaUse, ReasonCulprit, ThreadRoom, Unusual};
+    use noctule_model::{MemoryLimit, QuotaUse, ReasonCulprit, ThreadRoom, Unusual};
 
     use super::*;
 
@@ -422,6 +532,125 @@ mod tests {
         for (kind, culprits, words) in cases {
             let mut reason = reason(kind, culprits);
             reason.quota = quota(0.2, None);
+            assert_eq!(sentence(&reason), words);
+        }
+    }
+
+    #[test]
+    fn a_stall_is_described_with_its_share_and_the_other_waits() {
+        use VerdictKind::*;
+        let reason = |kind| Reason {
+            kind,
+            stalls: vec![
+                (HeldByFilesystem, 0.61),
+                (HeldByDisk, 0.2),
+                (HeldByReclaim, 0.04),
+            ],
+            runnable: 0.07,
+            sees_stalls: true,
+            ..Reason::default()
+        };
+        let mut seldom = reason(HeldByDisk);
+        (seldom.of_window, seldom.stopped) = (Some(0.057), 0.3);
+        let stopped = Reason {
+            kind: Stopped,
+            stopped: 1.0,
+            ..Reason::default()
+        };
+        let cases = [
+            (
+                reason(HeldByFilesystem),
+                "held by the file system: its threads waited for journal commits or file-system locks 61.0% of \
+                 their active time; its threads also waited for block I/O or write-back 20.0%, for a CPU 7.0% of \
+                 their active time",
+            ),
+            (
+                seldom,
+                "held by the disk: its threads waited for block I/O or write-back 20.0% of their active time; it lost \
+                 5.7% of the window; its threads also waited for journal commits or file-system locks 61.0%, for a CPU \
+                 7.0% of their active time; its threads were stopped or frozen 30.0% of all their time",
+            ),
+            (
+                stopped,
+                "stopped: its threads were stopped by a signal or a tracer, or frozen, 100.0% of their time",
+            ),
+        ];
+        for (reason, words) in cases {
+            assert_eq!(sentence(&reason), words);
+        }
+    }
+
+    #[test]
+    fn a_memory_limit_is_described_with_its_size_and_the_evicted_pages() {
+        let mut reason = Reason {
+            kind: VerdictKind::HeldByMemoryLimit,
+            stalls: vec![(VerdictKind::HeldByMemoryLimit, 0.75)],
+            memory: Some(MemoryUse {
+                limit: Some(MemoryLimit {
+                    bytes: 64 << 20,
+                    ..MemoryLimit::default()
+                }),
+                reread_bytes: 9 << 30,
+                reread_part: 1.0,
+            }),
+            ..Reason::default()
+        };
+        assert_eq!(
+            sentence(&reason),
+            "held by its own memory limit of 64.0MiB: its threads waited for memory or evicted pages 75.0% of \
+             their active time, and read 9.00GiB of evicted pages again"
+        );
+        reason.memory = Some(MemoryUse {
+            limit: Some(MemoryLimit {
+                bytes: 1 << 30,
+                group: Some("/above".into()),
+                under_oom: true,
+            }),
+            ..MemoryUse::default()
+        });
+        assert_eq!(
+            sentence(&reason),
+            "held by the memory limit of 1.00GiB of /above, whose OOM killer is off: its threads waited for memory \
+             or evicted pages 75.0% of their active time"
+        );
+        reason.kind = VerdictKind::HeldByReclaim;
+        reason.stalls[0].0 = VerdictKind::HeldByReclaim;
+        for (memory, holder) in [
+            (None, "memory (reclaim, swap or a limit)"),
+            (Some(MemoryUse::default()), "the reclaim of memory"),
+        ] {
+            reason.memory = memory;
+            let begin = format!("held by {holder}: ");
+            assert!(
+                sentence(&reason).starts_with(&begin),
+                "{}",
+                sentence(&reason)
+            );
+        }
+    }
+
+    #[test]
+    fn a_quiet_group_is_described_by_what_it_did_most() {
+        let quiet = |class, sees_stalls| Reason {
+            mostly: Some((class, 0.987)),
+            sees_stalls,
+            ..Reason::default()
+        };
+        let cases = [
+            (
+                quiet(BlockClass::Lock, true),
+                "not hurt; blocked on a lock 98.7% of its threads' time (a futex may also be an idle thread pool)",
+            ),
+            (
+                quiet(BlockClass::Poll, true),
+                "not hurt; idle 98.7% of its threads' time",
+            ),
+            (
+                quiet(BlockClass::Child, false),
+                "not hurt by the CPU; waiting for a child process 98.7% of its threads' time",
+            ),
+        ];
+        for (reason, words) in cases {
             assert_eq!(sentence(&reason), words);
         }
     }

@@ -367,6 +367,7 @@ fn judged(party: Party, kind: VerdictKind) -> WaitReportRow {
         preemptions: Default::default(),
         throttles: 0,
         quota: None,
+        memory: None,
         settings: noctule_model::Settings::default(),
         hurts: crate::Hurts::default(),
         around: crate::Surroundings::default(),

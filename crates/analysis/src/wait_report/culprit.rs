@@ -7,13 +7,15 @@ use super::{Party, WaitReportRow};
 impl WaitReportRow {
     /// Returns the culprit of the verdict. If the verdict has none, returns the party that caused most of the wait,
     /// unless it caused less than 1%. If a quota binds, only parties that share the quota are candidates. Returns
-    /// `None` if the group holds itself back, because then the other parties are not the cause.
+    /// `None` if the group holds itself back or the CPU is not the cause, because then the other parties are not to
+    /// blame.
     pub fn main_culprit(&self) -> Option<&Party> {
         let bound = self.verdict.kind == VerdictKind::QuotaAndNeighbours
             && self.verdict.evidence.quota_binds;
         let mut culprits = self.culprits.iter();
         let most = culprits.find(|it| !bound || self.uses_limit(&it.party));
-        let most = most.filter(|_| !self.verdict.kind.is_own());
+        let kind = self.verdict.kind;
+        let most = most.filter(|_| !kind.is_own() && !kind.is_stall());
         let most = most.filter(|it| self.is_worth_naming(it.blame.wait_ns));
         self.verdict.culprit.as_ref().or(most.map(|it| &it.party))
     }

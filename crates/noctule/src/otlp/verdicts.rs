@@ -119,6 +119,7 @@ mod tests {
             preemptions: [0; 3],
             throttles: 0,
             quota: None,
+            memory: None,
             hurts: Hurts::default(),
             around: noctule_analysis::Surroundings::default(),
             settings: Settings::default(),

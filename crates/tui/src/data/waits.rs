@@ -218,6 +218,7 @@ fn idle(party: &Party) -> WaitReportRow {
         preemptions: [0; Preemptor::ALL.len()],
         throttles: 0,
         quota: None,
+        memory: None,
         settings: noctule_model::Settings::default(),
         hurts: noctule_analysis::Hurts::default(),
         around: noctule_analysis::Surroundings::default(),

@@ -141,13 +141,19 @@ pub(crate) fn verdict(item: &Item) -> Option<VerdictKind> {
 pub(crate) fn severity(item: &Item) -> Option<f64> {
     Some(match verdict(item)? {
         VerdictKind::Quiet => 0.0,
-        VerdictKind::TooManyThreads => 1.0,
-        VerdictKind::HeldByQuota => 2.0,
-        VerdictKind::HurtByInterrupts => 3.0,
-        VerdictKind::HurtByKernel => 4.0,
-        VerdictKind::HurtByHost => 5.0,
-        VerdictKind::QuotaAndNeighbours => 6.0,
-        VerdictKind::HurtByNeighbours => 7.0,
-        VerdictKind::HurtByNeighbour => 8.0,
+        VerdictKind::Stopped => 1.0,
+        VerdictKind::TooManyThreads => 2.0,
+        VerdictKind::HeldByQuota => 3.0,
+        VerdictKind::HeldByMemoryLimit => 4.0,
+        VerdictKind::HurtByInterrupts => 5.0,
+        VerdictKind::HurtByKernel => 6.0,
+        VerdictKind::HurtByHost => 7.0,
+        VerdictKind::HeldByReclaim => 8.0,
+        VerdictKind::HeldByDisk => 9.0,
+        VerdictKind::HeldByFilesystem => 10.0,
+        VerdictKind::HeldByLock => 11.0,
+        VerdictKind::QuotaAndNeighbours => 12.0,
+        VerdictKind::HurtByNeighbours => 13.0,
+        VerdictKind::HurtByNeighbour => 14.0,
     })
 }

@@ -32,6 +32,6 @@ fn worst_first(report: &WaitReport) -> Vec<&WaitReportRow> {
     let mut hurt: Vec<&WaitReportRow> = rows
         .filter(|row| row.verdict.kind != VerdictKind::Quiet)
         .collect();
-    hurt.sort_by_key(|row| std::cmp::Reverse(row.verdict.evidence.lost_ns()));
+    hurt.sort_by_key(|row| std::cmp::Reverse(row.verdict.hurt_ns()));
     hurt
 }

@@ -68,7 +68,7 @@ fn verdict(row: &WaitReportRow) -> Figure {
     };
     let lost = match kind {
         VerdictKind::Quiet => -1.0,
-        _ => row.verdict.evidence.lost_ns() as f64,
+        _ => row.verdict.hurt_ns() as f64,
     };
     let cell = Cell {
         short: Some(text::verdict_word(kind).to_owned()),
