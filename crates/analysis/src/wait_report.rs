@@ -10,6 +10,7 @@ use noctule_model::{
 };
 
 use self::around::CpuOfAll;
+use self::memory::Memories;
 use self::quota::{Member, Throttled};
 use self::released::Releases;
 use crate::gone::Gone;
@@ -619,6 +620,8 @@ impl ReportBuilder {
         };
         let window_ns = last.taken_ns.saturating_sub(first.taken_ns);
         let throttled = self.throttled(&groups, window_ns);
+        let began = |path: &str| self.began(path);
+        let memories = Memories::between(&first.memory, &last.memory, began);
         let has_room = drafts.iter().any(|draft| draft.room.is_some());
         let cpu = has_room.then(|| CpuOfAll::new(&groups, level, &first.node, &last.node));
         let finished = drafts.into_iter().map(|mut draft| {
@@ -628,6 +631,7 @@ impl ReportBuilder {
             let around = around.map(|(cpu, room)| cpu.around(&row.party.key(level), room));
             WaitReportRow {
                 quota: throttled.of(&row, &members, window_ns),
+                memory: memories.of(&row, &members),
                 around: around.unwrap_or_default(),
                 ..row
             }
@@ -794,6 +798,7 @@ fn outermost(party: &mut Party, owner: &Arc<Owner>) {
 mod around;
 mod culprit;
 mod hurts;
+mod memory;
 mod parent;
 mod quota;
 mod released;

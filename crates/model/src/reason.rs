@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiting};
+use crate::{AsleepThreads, BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiting};
 
 /// The figures behind a verdict that its sentence names. Shares are from 0 to 1 of the group's
 /// wanted time, in which its threads ran or waited.
@@ -86,6 +86,8 @@ pub struct Settings {
     pub real_time: Option<(u32, RealTime)>,
     /// Kernel threads that ran in the window, busiest first.
     pub kernel_threads: Vec<String>,
+    /// Its threads that are stopped or frozen now, if that is the verdict.
+    pub stopped: Option<AsleepThreads>,
 }
 
 /// The share of CPU time that a group gets among its siblings, as the kernel stores it.

@@ -2,8 +2,9 @@
 
 use noctule_model::{Affinity, IdleGroup, Reason, Rivals, VerdictKind};
 
+use crate::asleep::release;
 use crate::reason::{hardly_throttled, is_mostly_stalled, part};
-use crate::{cpus, sentence};
+use crate::{bytes, cpus, sentence};
 
 /// Idle share of a CPU from which advice names it.
 const IDLE: f64 = 0.2;
@@ -82,6 +83,11 @@ pub fn cpu_numbers(cpus: &[u32]) -> String {
 
 /// Returns the first thing to try, if something usually helps. Not escaped.
 pub fn advice(reason: &Reason) -> Option<String> {
+    match reason.kind {
+        VerdictKind::HeldByMemoryLimit => return raise_memory_limit(reason),
+        VerdictKind::Stopped => return reason.settings.stopped.as_ref().and_then(release),
+        _ => {}
+    }
     // More of the CPU returns little to threads that wait for something else.
     if is_mostly_stalled(reason) {
         return None;
@@ -139,6 +145,24 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::HurtByInterrupts => {
             "spread the interrupts over other CPUs (/proc/interrupts shows which)".to_owned()
         }
+    })
+}
+
+fn raise_memory_limit(reason: &Reason) -> Option<String> {
+    let memory = reason.memory.as_ref()?;
+    let limit = memory.limit.as_ref()?;
+    let size = bytes(limit.bytes);
+    let raise = match &limit.group {
+        Some(group) => format!("raise the memory limit of {group} (now {size})"),
+        None => format!("raise its memory limit (now {size})"),
+    };
+    Some(match limit.under_oom {
+        true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
+        // Pages that are read in turn are evicted before their next turn, until all of them fit.
+        false if memory.reread_bytes > 0 => {
+            format!("{raise} until all that it reads again and again fits; less returns little")
+        }
+        false => raise,
     })
 }
 
@@ -208,7 +232,10 @@ fn place(reason: &Reason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{CpuWeight, QuotaUse, RealTime, ReasonCulprit, Settings, ThreadRoom};
+    use noctule_model::{
+        Asleep, AsleepThreads, CpuWeight, MemoryLimit, MemoryUse, QuotaUse, RealTime,
+        ReasonCulprit, Settings, ThreadRoom,
+    };
 
     use super::*;
 
@@ -366,6 +393,49 @@ mod tests {
         reason.kind = VerdictKind::QuotaAndNeighbours;
         reason.quota_binds = true;
         let words = "raise its limit (now 0.2 CPU), or run fewer threads";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+    }
+
+    #[test]
+    fn a_memory_limit_is_advised_to_be_raised() {
+        let mut reason = reason(VerdictKind::HeldByMemoryLimit);
+        assert_eq!(advice(&reason), None);
+        let mut limit = MemoryLimit {
+            bytes: 64 << 20,
+            ..MemoryLimit::default()
+        };
+        reason.memory = Some(MemoryUse {
+            limit: Some(limit.clone()),
+            ..MemoryUse::default()
+        });
+        let words = "raise its memory limit (now 64.0MiB)";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+        let memory = reason.memory.as_mut().expect("it has one");
+        memory.reread_bytes = 1;
+        let words = "raise its memory limit (now 64.0MiB) until all that it reads again and again fits; less returns \
+                     little";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+        limit.group = Some("/above".into());
+        limit.under_oom = true;
+        reason.memory = Some(MemoryUse {
+            limit: Some(limit),
+            ..MemoryUse::default()
+        });
+        let words = "raise the memory limit of /above (now 64.0MiB), end one of its processes, or set \
+                     memory.oom_control to 0";
+        assert_eq!(advice(&reason).as_deref(), Some(words));
+    }
+
+    #[test]
+    fn a_stopped_group_is_advised_to_be_continued() {
+        let mut reason = reason(VerdictKind::Stopped);
+        reason.settings.stopped = Some(AsleepThreads {
+            kind: Asleep::Stopped,
+            threads: 1,
+            pid: 4711,
+            wchan: None,
+        });
+        let words = "kill -CONT 4711, if that is not intended";
         assert_eq!(advice(&reason).as_deref(), Some(words));
     }
 

@@ -26,7 +26,7 @@ pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
         "{name}: {state}: none of its {all} thread{s} ran or wanted a CPU in {window}: {}",
         parts.join(", ")
     );
-    if let Some(advice) = held.and_then(advice) {
+    if let Some(advice) = held.and_then(release) {
         words.push_str(&format!(". Try: {advice}"));
     }
     words
@@ -54,7 +54,8 @@ fn part(it: &AsleepThreads) -> String {
     }
 }
 
-fn advice(it: &AsleepThreads) -> Option<String> {
+/// Returns how to let the threads go on.
+pub(crate) fn release(it: &AsleepThreads) -> Option<String> {
     Some(match it.kind {
         Asleep::Stopped => format!("kill -CONT {}, if that is not intended", it.pid),
         Asleep::Traced => format!("end the tracer (TracerPid in /proc/{}/status)", it.pid),

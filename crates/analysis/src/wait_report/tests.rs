@@ -5,6 +5,7 @@ use noctule_model::{Container, ContainerRole, ProcessId, ProcessRow, Runtime, Wa
 use super::*;
 use crate::{Named, Selection};
 
+mod memory;
 mod quota;
 
 const MS: u64 = 1_000_000;

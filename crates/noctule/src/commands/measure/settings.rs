@@ -5,7 +5,10 @@ use std::path::Path;
 
 use noctule_analysis::{Party, Report, WaitReport, WaitReportRow, busiest};
 use noctule_collect::{CpuNumbers, CpuTimes, SettingFiles, ThreadTimes};
-use noctule_model::{Affinity, Counter, IdleGroup, Level, RealTime, Rivals, Settings, VerdictKind};
+use noctule_model::{
+    Affinity, Asleep, AsleepThreads, Counter, IdleGroup, Level, RealTime, Rivals, Settings,
+    VerdictKind,
+};
 
 /// Maximum number of groups whose settings are read. Further groups are displayed without a
 /// sentence.
@@ -92,10 +95,20 @@ impl Observed {
                 true => meanwhile.kernel_threads.clone(),
                 false => Vec::new(),
             },
+            stopped: match kind {
+                VerdictKind::Stopped => self.stopped(&owner.path),
+                _ => None,
+            },
             real_time: row
                 .main_culprit()
                 .and_then(|culprit| self.real_time(culprit, meanwhile)),
         }
+    }
+
+    /// Returns the threads of a group that are stopped or frozen now.
+    fn stopped(&self, path: &str) -> Option<AsleepThreads> {
+        let mut threads = self.files.asleep(path).into_iter();
+        threads.find(|it| matches!(it.kind, Asleep::Stopped | Asleep::Traced | Asleep::Frozen))
     }
 
     /// Returns the busiest process of the culprit, if it has a real-time policy.

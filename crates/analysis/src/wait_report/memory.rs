@@ -1,0 +1,93 @@
+//! Finds the memory limit that held a row back, and how much of its disk reads memory caused.
+
+use std::collections::HashMap;
+
+use noctule_model::{MemoryLimit, MemoryRow, MemoryUse};
+
+use super::parent::is_below;
+use super::quota::Member;
+use super::{Party, WaitReportRow};
+
+/// The growth of each group's account of memory in a window.
+pub(super) struct Memories<'a>(Vec<Growth<'a>>);
+
+struct Growth<'a> {
+    last: &'a MemoryRow,
+    /// `None` if the group was not read at the start of the window.
+    hits: Option<u64>,
+    reread_bytes: Option<u64>,
+    read_bytes: u64,
+}
+
+impl<'a> Memories<'a> {
+    /// Compares the rows at both ends of the window. `began` returns whether the group began in the window.
+    pub(super) fn between(
+        first: &[MemoryRow],
+        last: &'a [MemoryRow],
+        began: impl Fn(&str) -> bool,
+    ) -> Self {
+        let before: HashMap<_, _> = first.iter().map(|row| (row.cgroup, row)).collect();
+        let grown = last.iter().map(|row| {
+            let known = before.get(&row.cgroup).copied();
+            let is_known = known.is_some() || began(&row.path);
+            let since = |of: fn(&MemoryRow) -> u64| of(row).saturating_sub(known.map_or(0, of));
+            Growth {
+                last: row,
+                hits: is_known.then(|| since(|row| row.hits)),
+                reread_bytes: is_known.then(|| since(|row| row.reread_bytes)),
+                read_bytes: since(|row| row.read_bytes),
+            }
+        });
+        Self(grown.collect())
+    }
+
+    /// Returns how memory held a row with these members; `None` if the row is not a group, or if nothing is known.
+    pub(super) fn of(&self, row: &WaitReportRow, members: &[Member]) -> Option<MemoryUse> {
+        let Party::Group(owner) = &row.party else {
+            return None;
+        };
+        let own = &*owner.path;
+        let concerns = |it: &&Growth<'_>| {
+            let path = &*it.last.path;
+            is_below(path, own) || members.iter().any(|member| is_below(&member.path, path))
+        };
+        let concerned: Vec<&Growth<'_>> = self.0.iter().filter(concerns).collect();
+        let reached = concerned.iter().filter(|it| it.is_reached());
+        let limit = reached.max_by_key(|it| (it.last.under_oom, it.hits));
+        let limit = limit.and_then(|it| {
+            Some(MemoryLimit {
+                bytes: it.last.limit_bytes?,
+                group: (it.last.path != own).then(|| it.last.path.clone()),
+                under_oom: it.last.under_oom,
+            })
+        });
+        // An account includes the descendants.
+        let is_outermost = |path: &str| {
+            let mut paths = members.iter().map(|member| &*member.path);
+            paths.clone().any(|it| it == path) && !paths.any(|it| it != path && is_below(path, it))
+        };
+        let accounts = concerned.iter().filter(|it| is_outermost(&it.last.path));
+        let accounts = accounts.filter_map(|it| Some((it.reread_bytes?, it.read_bytes)));
+        let sum = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+        let account = accounts.reduce(sum);
+        if limit.is_none() && account.is_none() {
+            return None;
+        }
+        let (reread_bytes, read_bytes) = account.unwrap_or_default();
+        Some(MemoryUse {
+            limit,
+            reread_bytes,
+            reread_part: match reread_bytes {
+                0 => 0.0,
+                bytes => bytes as f64 / read_bytes.max(bytes) as f64,
+            },
+        })
+    }
+}
+
+impl Growth<'_> {
+    fn is_reached(&self) -> bool {
+        let has_limit = self.last.limit_bytes.is_some();
+        has_limit && (self.last.under_oom || self.hits.is_some_and(|hits| hits > 0))
+    }
+}

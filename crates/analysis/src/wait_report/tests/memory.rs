@@ -1,0 +1,128 @@
+//! Reports of groups that memory holds.
+
+use noctule_model::{MemoryLimit, MemoryRow};
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Returns the memory of a group that was at its limit so often, and read so many MiB of evicted pages among all that
+/// it read.
+fn memory(
+    id: u64,
+    path: &str,
+    limit_mib: Option<u64>,
+    (hits, reread, read): (u64, u64, u64),
+) -> MemoryRow {
+    MemoryRow {
+        cgroup: CgroupId(id),
+        path: path.into(),
+        limit_bytes: limit_mib.map(|mib| mib * MIB),
+        hits,
+        reread_bytes: reread * MIB,
+        read_bytes: read * MIB,
+        under_oom: false,
+    }
+}
+
+/// Returns the report of a container that waited 800 ms for its disk, and of these rows at both ends of the window.
+fn report_of(first: Vec<MemoryRow>, last: Vec<MemoryRow>) -> WaitReport {
+    let mut row = group(10, "/docker/aaaa", 0, 0, 0);
+    row.counters = Counters::default();
+    let batch = |memory, row: &CgroupRow| Batch {
+        cgroups: vec![row.clone()],
+        memory,
+        ..Batch::default()
+    };
+    let mut builder = ReportBuilder::new(batch(first, &row));
+    row.counters[Counter::CpuTime] = 100 * MS;
+    row.counters[Counter::Blocked(BlockClass::Disk)] = 800 * MS;
+    builder.add(Batch {
+        taken_ns: SECOND,
+        ..batch(last, &row)
+    });
+    builder.waits(Level::Container, false, &Thresholds::default())
+}
+
+#[test]
+fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
+    let own = |figures| memory(1, "/docker/aaaa", Some(64), figures);
+    let above = |figures| memory(2, "/docker", Some(900), figures);
+    let other = |figures| memory(3, "/docker/aa", Some(7), figures);
+    let idle = (5, 5, 5);
+    let cases = [
+        // (own, above, other), verdict, group with the limit
+        (
+            ((9, 95, 105), idle, idle),
+            VerdictKind::HeldByMemoryLimit,
+            None,
+        ),
+        (
+            ((5, 95, 105), (9, 0, 0), idle),
+            VerdictKind::HeldByMemoryLimit,
+            Some("/docker"),
+        ),
+        // Nothing was read again, or little of what was read.
+        (((9, 5, 105), idle, idle), VerdictKind::HeldByDisk, None),
+        (((9, 25, 105), idle, idle), VerdictKind::HeldByDisk, None),
+        // No limit was reached.
+        (
+            ((5, 95, 105), idle, (9, 9, 9)),
+            VerdictKind::HeldByReclaim,
+            None,
+        ),
+        (
+            ((5, 5, 105), idle, (9, 9, 9)),
+            VerdictKind::HeldByDisk,
+            None,
+        ),
+    ];
+    for ((mine, its, others), kind, group) in cases {
+        let report = report_of(
+            vec![own(idle), above(idle), other(idle)],
+            vec![own(mine), above(its), other(others)],
+        );
+        let row = &report.rows[0];
+        assert_eq!(row.verdict.kind, kind, "{mine:?} {its:?}");
+        let limit = row.memory.as_ref().and_then(|memory| memory.limit.as_ref());
+        let named = limit.and_then(|limit| limit.group.as_deref());
+        assert_eq!(named, group, "{mine:?} {its:?}");
+    }
+}
+
+#[test]
+fn a_group_that_hangs_at_its_limit_is_held_by_it() {
+    let mut row = memory(1, "/docker/aaaa", Some(64), (5, 5, 5));
+    row.under_oom = true;
+    let mut group = group(10, "/docker/aaaa", 0, 0, 0);
+    group.counters[Counter::Blocked(BlockClass::Memory)] = 900 * MS;
+    let mut builder = ReportBuilder::new(Batch {
+        memory: vec![row.clone()],
+        ..Batch::default()
+    });
+    builder.add(Batch {
+        taken_ns: SECOND,
+        cgroups: vec![group],
+        memory: vec![row],
+        ..Batch::default()
+    });
+    let report = builder.waits(Level::Container, false, &Thresholds::default());
+    let row = &report.rows[0];
+    assert_eq!(row.verdict.kind, VerdictKind::HeldByMemoryLimit);
+    let limit = row.memory.as_ref().and_then(|memory| memory.limit.clone());
+    let expected = MemoryLimit {
+        bytes: 64 * MIB,
+        group: None,
+        under_oom: true,
+    };
+    assert_eq!(limit, Some(expected));
+}
+
+#[test]
+fn unknown_growth_is_not_taken_for_growth() {
+    let row = |figures| memory(1, "/docker/aaaa", Some(64), figures);
+    let report = report_of(Vec::new(), vec![row((9, 95, 105))]);
+    let first = &report.rows[0];
+    assert_eq!(first.verdict.kind, VerdictKind::HeldByDisk);
+    assert_eq!(first.memory, None);
+}
