@@ -75,14 +75,14 @@ impl ProcessUse {
 }
 
 impl Why {
-    /// Returns the group's row; `None` if the group neither ran nor waited in the window.
+    /// Returns the group's row; `None` if the group had no threads in the window, as far as that is measured.
     pub fn row(&self) -> Option<&WaitReportRow> {
-        self.report.rows.first().filter(|row| row.was_runnable())
+        self.report.rows.first()
     }
 
-    pub fn row_mut(&mut self) -> Option<&mut WaitReportRow> {
-        let row = self.report.rows.first_mut();
-        row.filter(|row| row.was_runnable())
+    /// Returns whether the group neither ran nor wanted a CPU.
+    pub fn is_asleep(&self) -> bool {
+        !self.row().is_some_and(WaitReportRow::was_runnable)
     }
 }
 
@@ -96,12 +96,12 @@ impl ReportBuilder {
         asked: Option<&ProcessUse>,
         thresholds: &Thresholds,
     ) -> Why {
-        let mut report = self.waits(level, false, thresholds);
+        let mut report = self.waits_of_all(level, false, thresholds);
         let wanted = party.key(level);
         report.rows.retain(|row| row.party.key(level) == wanted);
-        let below = match report.rows.is_empty() {
-            true => self.busiest_below(party, thresholds),
-            false => Vec::new(),
+        let below = match report.rows.first().is_some_and(WaitReportRow::was_runnable) {
+            true => Vec::new(),
+            false => self.busiest_below(party, thresholds),
         };
         let processes = self.report(Level::Process, false);
         let culprits = report.rows.first().map(|row| {

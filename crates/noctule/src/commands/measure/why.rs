@@ -33,7 +33,7 @@ pub(crate) fn run(args: &WhyArgs, config: &Config) -> Result<u8> {
     if !asleep.is_empty() {
         return write_asleep(args, (&found.name, &why, &asleep), &answer, &mut output);
     }
-    if why.row().is_none() {
+    if why.row().is_none() || (why.is_asleep() && !why.below.is_empty()) {
         bail!(Usage(nothing(&found, &why, args.recorded.from.as_deref())));
     }
     if args.json {
@@ -109,8 +109,7 @@ fn live(args: &WhyArgs, config: &Config) -> Result<Found> {
     let commands = CommandLines::new(config.events.args);
     let mut why = answer(&watched.builder, &found, &observed, commands, &thresholds);
     course.complete(&mut why);
-    let did_nothing = why.row().is_none() && why.below.is_empty();
-    let asleep = match did_nothing {
+    let asleep = match why.is_asleep() && why.below.is_empty() {
         true => observed.files().asleep(found.path()),
         false => Vec::new(),
     };
