@@ -19,7 +19,8 @@ use super::body::{hear, tell};
 
 type Call = Box<dyn FnOnce() + Send>;
 
-pub(super) const LOADS: &[(&str, fn())] = &[("blocks", blocks), ("rereads", rereads)];
+pub(super) const LOADS: &[(&str, fn())] =
+    &[("blocks", blocks), ("rereads", rereads), ("thrash", thrash)];
 
 /// Blocks a thread in each of these calls until the test sends a line. Two more tasks block in
 /// `read` of a pipe: the first thread, and a child process. Then the load reports the seconds that
@@ -115,9 +116,45 @@ fn rereads() {
             read.read_at(&mut [0; 4096], at as u64).expect("our file");
         }
     }
+    tell(&bytes_from_disk().to_string());
+}
+
+/// Reads pages of a file that is larger than the memory limit of the load's group, until the test sends a line. Tells how
+/// many bytes came from a disk.
+fn thrash() {
+    const PAGE: u64 = 4096;
+    const PAGES: u64 = 6 << 10;
+    let file = tempfile::tempfile_in(".").expect("a file of our own");
+    for at in (0..PAGES * PAGE).step_by(1 << 20) {
+        file.write_all_at(&[1; 1 << 20], at).expect("room");
+        file.sync_all().expect("the file is on its disk");
+    }
+    fadvise(&file, 0, None, Advice::Random).expect("a file can be read in no order");
+    tell("ready");
+    let before = bytes_from_disk();
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    thread::spawn(move || {
+        hear();
+        ends.store(true, Ordering::Relaxed);
+    });
+    let mut page = 0;
+    while !ended.load(Ordering::Relaxed) {
+        // This visits all pages in turn, far apart.
+        page = (page * 13 + 5) % PAGES;
+        file.read_at(&mut [0; PAGE as usize], page * PAGE)
+            .expect("our file");
+    }
+    tell(&(bytes_from_disk() - before).to_string());
+}
+
+/// Returns how many bytes this process has read from disks.
+fn bytes_from_disk() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").expect("procfs");
     let bytes = io
         .lines()
         .find_map(|line| line.strip_prefix("read_bytes: "));
-    tell(bytes.expect("it is counted"));
+    bytes
+        .and_then(|bytes| bytes.parse().ok())
+        .expect("it is counted")
 }
