@@ -4,6 +4,7 @@
 //! pairs beyond that are only in the sums of the node, and the point counts them.
 
 mod cpu;
+mod episodes;
 mod events;
 mod packed;
 mod point;
@@ -19,10 +20,11 @@ use noctule_model::{Batch, Blamed, Level, Reason, Subject, VerdictKind};
 
 use crate::{Party, WaitReport, WaitReportRow};
 pub use cpu::{CpuPoint, CpuStep, CpuStrip};
+pub use episodes::{Account, Accounts, Episode, HurtGroup};
 pub use events::{EventLog, EventLogLimits, at_most};
 pub use packed::{OwnerLengths, OwnerPoint, PackedRows, PairPoint, PointRows};
 use point::Numbers;
-pub use point::{NodePoint, TimePoint};
+pub use point::{NodePoint, Restart, TimePoint};
 pub use range::{OwnerSum, PairSum, SpanStep, TimeSpan, TimeSpanQuery, ZoneSum};
 pub use thin::Thinned;
 
@@ -80,14 +82,31 @@ pub struct Hurt {
     pub reason: Reason,
     /// Its wait in the window, in nanoseconds.
     pub wait_ns: u64,
+    /// The parties that it waited for, the longest wait first; at most [`Self::BEHIND`].
+    pub behind: Vec<WaitedFor>,
     /// Since when it has had this verdict with this culprit without interruption: the start of the first such window,
     /// in nanoseconds since 1970.
     pub since_unix_ns: u64,
 }
 
+impl Hurt {
+    /// Maximum number of parties in [`Self::behind`].
+    pub const BEHIND: usize = 4;
+}
+
+/// A party that had the CPU while a group waited.
+#[derive(Clone, Debug)]
+pub struct WaitedFor {
+    pub party: Party,
+    /// Its number in the points, if it has one.
+    pub id: Option<OwnerId>,
+    /// How long the group waited for it in the window, in nanoseconds.
+    pub wait_ns: u64,
+}
+
 /// A verdict that a group has had for one or more windows without interruption.
 #[derive(Clone, Debug)]
-struct Episode {
+struct Ongoing {
     kind: VerdictKind,
     culprit: Option<crate::report::Key>,
     since_unix_ns: u64,
@@ -106,6 +125,8 @@ pub struct JudgedWindow {
     pub more: usize,
     /// The verdicts of those groups, if they have a number.
     pub unlisted: Box<[(OwnerId, VerdictKind)]>,
+    /// The time of the groups' threads.
+    pub accounts: Accounts,
 }
 
 /// Collects points. It must observe every batch, in order.
@@ -115,7 +136,7 @@ pub struct Timeline {
     last: Option<Arc<Batch>>,
     points: VecDeque<Arc<TimePoint>>,
     judged: VecDeque<Arc<JudgedWindow>>,
-    episodes: HashMap<crate::report::Key, Episode>,
+    episodes: HashMap<crate::report::Key, Ongoing>,
     numbers: Numbers,
 }
 
@@ -128,6 +149,8 @@ pub struct TimelineView {
     pub judged: Vec<Arc<JudgedWindow>>,
     /// The parties by number.
     pub parties: Arc<HashMap<OwnerId, Party>>,
+    /// The latest restarts, oldest first.
+    pub restarts: Vec<Restart>,
 }
 
 impl Timeline {
@@ -157,7 +180,7 @@ impl Timeline {
             self.points.pop_front();
         }
         if let Some(oldest) = self.points.front() {
-            self.numbers.forget(oldest.sequence);
+            self.numbers.forget(oldest);
         }
         Some(point)
     }
@@ -182,7 +205,7 @@ impl Timeline {
             let before = before
                 .cloned()
                 .filter(|it| it.kind == kind && it.culprit == culprit);
-            let began = Episode {
+            let began = Ongoing {
                 kind,
                 culprit,
                 since_unix_ns: began,
@@ -200,6 +223,7 @@ impl Timeline {
                 culprit: row.verdict.culprit.clone(),
                 reason: report.reason(row, level),
                 wait_ns: row.total_ns(),
+                behind: self.behind(row),
                 since_unix_ns: (episodes.get(&row.party.key(level)))
                     .map_or(began, |episode| episode.since_unix_ns),
             })
@@ -214,11 +238,23 @@ impl Timeline {
             more: hurt.count() - findings.len(),
             findings,
             unlisted,
+            accounts: Accounts::of(report, &self.numbers, self.limits.owners),
         }));
         while self.judged.len() > self.limits.windows {
             self.judged.pop_front();
         }
         self.episodes = episodes;
+    }
+
+    fn behind(&self, row: &WaitReportRow) -> Vec<WaitedFor> {
+        let worth = row.culprits.iter();
+        let worth = worth.filter(|it| row.is_worth_naming(it.blame.wait_ns));
+        let waited = worth.take(Hurt::BEHIND).map(|it| WaitedFor {
+            party: it.party.clone(),
+            id: self.numbers.of(&it.party),
+            wait_ns: it.blame.wait_ns,
+        });
+        waited.collect()
     }
 
     /// Returns a snapshot.
@@ -227,6 +263,7 @@ impl Timeline {
             points: self.points.iter().cloned().collect(),
             judged: self.judged.iter().cloned().collect(),
             parties: self.numbers.parties(),
+            restarts: self.numbers.restarts(),
         }
     }
 }

@@ -27,10 +27,10 @@ pub use energy::{
 };
 pub use evidence::{Baseline, Evidence, Thresholds};
 pub use history::{
-    CpuPoint, CpuStep, CpuStrip, EventLog, EventLogLimits, Hurt, JudgedWindow, NodePoint, OwnerId,
-    OwnerLengths, OwnerPoint, OwnerSum, PackedRows, PairPoint, PairSum, PointRows, SpanStep,
-    Thinned, TimePoint, TimeSpan, TimeSpanQuery, Timeline, TimelineLimits, TimelineView, ZoneSum,
-    at_most,
+    Account, Accounts, CpuPoint, CpuStep, CpuStrip, Episode, EventLog, EventLogLimits, Hurt,
+    HurtGroup, JudgedWindow, NodePoint, OwnerId, OwnerLengths, OwnerPoint, OwnerSum, PackedRows,
+    PairPoint, PairSum, PointRows, Restart, SpanStep, Thinned, TimePoint, TimeSpan, TimeSpanQuery,
+    Timeline, TimelineLimits, TimelineView, WaitedFor, ZoneSum, at_most,
 };
 pub use judge::{Judge, JudgeOptions};
 pub use report::{Detail, Key, Report, ReportBuilder, Row};

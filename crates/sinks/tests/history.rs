@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use noctule_analysis::{
-    Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, TimePoint,
+    Accounts, Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, TimePoint,
     TimeSpanQuery, TimelineView,
 };
 use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
@@ -53,15 +53,18 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             culprit: None,
             reason: Reason::default(),
             wait_ns: SECOND,
+            behind: Vec::new(),
             since_unix_ns: 5 * SECOND,
         }],
         more: 1,
         unlisted: [(3, VerdictKind::HeldByQuota)].into(),
+        accounts: Accounts::default(),
     };
     TimelineView {
         points: vec![Arc::new(point)],
         judged: judged.then(|| Arc::new(window)).into_iter().collect(),
         parties: Arc::new(HashMap::from([1, 2, 3].map(|id| (id, party(id))))),
+        restarts: Vec::new(),
     }
 }
 

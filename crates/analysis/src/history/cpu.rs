@@ -58,10 +58,10 @@ pub(super) fn points(first: &Batch, last: &Batch, numbers: &mut Numbers) -> Vec<
         let known = cpu.holders.iter().filter_map(|(party, ns)| {
             let id = match party {
                 Party::Group(owner) => {
-                    numbers.id(Somebody::from(&owner.subject()), last.sequence, Some(owner))
+                    numbers.id(Somebody::from(&owner.subject()), last, Some(owner))
                 }
-                Party::Kernel => numbers.id(Somebody::Kernel, last.sequence, None),
-                Party::Unnamed => numbers.id(Somebody::Unnamed, last.sequence, None),
+                Party::Kernel => numbers.id(Somebody::Kernel, last, None),
+                Party::Unnamed => numbers.id(Somebody::Unnamed, last, None),
                 Party::Command | Party::Below { .. } => return None,
             };
             Some((id, micros(*ns)))

@@ -80,13 +80,13 @@ impl PackedRows {
     }
 }
 
-fn pack(it: &(impl Serialize + ?Sized)) -> Box<[u8]> {
+pub(super) fn pack(it: &(impl Serialize + ?Sized)) -> Box<[u8]> {
     let bytes = postcard::to_allocvec(it).expect("serializing to memory cannot fail");
     bytes.into()
 }
 
 /// Unpacks a value; returns the default if nothing was packed.
-fn unpack<'a, T: Default + Deserialize<'a>>(bytes: &'a [u8]) -> T {
+pub(super) fn unpack<'a, T: Default + Deserialize<'a>>(bytes: &'a [u8]) -> T {
     if bytes.is_empty() {
         return T::default();
     }

@@ -1,11 +1,11 @@
 //! The growth between two batches, in compact form.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use noctule_model::{
-    Batch, Blamed, Cause, Counter, Cumulative, EventCounters, FeatureState, Histogram, Measured,
-    Node, Owner, Subject, SubjectRow, ZoneReading,
+    Batch, Blamed, Cause, CgroupId, Counter, Cumulative, EventCounters, FeatureState, Histogram,
+    Level, Measured, Node, Owner, Subject, SubjectRow, ZoneReading,
 };
 
 use super::cpu;
@@ -74,7 +74,23 @@ pub(super) struct Numbers {
     unnamed: Option<OwnerId>,
     next: OwnerId,
     parties: Arc<HashMap<OwnerId, Party>>,
+    /// The last container of each name.
+    containers: HashMap<String, OwnerId>,
+    restarts: VecDeque<Restart>,
 }
+
+/// A group that was created again under the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    pub id: OwnerId,
+    /// Its new cgroup.
+    pub cgroup: CgroupId,
+    /// End of the interval in which its new cgroup first ran, in nanoseconds since 1970.
+    pub time_unix_ns: u64,
+}
+
+/// Maximum number of restarts that are kept.
+const RESTARTS: usize = 256;
 
 #[derive(Debug)]
 struct Numbered {
@@ -87,9 +103,10 @@ impl Numbers {
     pub(super) fn id(
         &mut self,
         who: Somebody<'_>,
-        sequence: u64,
+        batch: &Batch,
         owner: Option<&Arc<Owner>>,
     ) -> OwnerId {
+        let sequence = batch.sequence;
         let next = &mut self.next;
         let mut number = || {
             *next += 1;
@@ -121,9 +138,51 @@ impl Numbers {
         if let Some(party) = party
             && self.parties.get(&id) != Some(&party)
         {
+            if let Some(cgroup) = self.restarted(id, &party) {
+                self.restarts.push_back(Restart {
+                    id,
+                    cgroup,
+                    time_unix_ns: batch.time_unix_ns,
+                });
+                if self.restarts.len() > RESTARTS {
+                    self.restarts.pop_front();
+                }
+            }
             Arc::make_mut(&mut self.parties).insert(id, party);
         }
         id
+    }
+
+    /// Returns the new cgroup of a party that replaces another cgroup at the same path, or another container of the
+    /// same name.
+    fn restarted(&mut self, id: OwnerId, party: &Party) -> Option<CgroupId> {
+        let Party::Group(owner) = party else {
+            return None;
+        };
+        let replaces = match self.parties.get(&id) {
+            Some(Party::Group(before)) => {
+                owner.path.starts_with('/')
+                    && (before.path == owner.path && before.cgroup < owner.cgroup)
+            }
+            _ => false,
+        };
+        let is_known = |it: &Restart| (it.id, it.cgroup) == (id, owner.cgroup);
+        let is_restart =
+            (replaces || self.is_newer_container(id, owner)) && !self.restarts.iter().any(is_known);
+        is_restart.then_some(owner.cgroup)
+    }
+
+    /// Returns whether an older container has the same name. A name may arrive late.
+    fn is_newer_container(&mut self, id: OwnerId, owner: &Owner) -> bool {
+        let named = owner.container.as_ref().and_then(|it| it.name.as_ref());
+        let (Subject::Container(_), Some(_)) = (owner.subject(), named) else {
+            return false;
+        };
+        let last = self.containers.entry(owner.name(Level::Container));
+        let last = last.or_insert(id);
+        let is_newer = *last < id;
+        *last = (*last).max(id);
+        is_newer
     }
 
     /// Returns the number of a party at the level of containers, if one was assigned.
@@ -140,8 +199,15 @@ impl Numbers {
         }
     }
 
-    /// Drops subjects that are in no point. `oldest` is the sequence number of the oldest point.
-    pub(super) fn forget(&mut self, oldest: u64) {
+    pub(super) fn restarts(&self) -> Vec<Restart> {
+        self.restarts.iter().copied().collect()
+    }
+
+    /// Drops subjects that are in no point, and restarts before the oldest point.
+    pub(super) fn forget(&mut self, oldest: &TimePoint) {
+        self.restarts
+            .retain(|it| it.time_unix_ns >= oldest.time_unix_ns);
+        let oldest = oldest.sequence;
         let before = self.subjects.len();
         let parties = &mut self.parties;
         self.subjects.retain(|_, named| {
@@ -153,6 +219,8 @@ impl Numbers {
         });
         if self.subjects.len() < before {
             self.subjects.shrink_to(2 * self.subjects.len());
+            let parties = &self.parties;
+            self.containers.retain(|_, id| parties.contains_key(id));
         }
     }
 
@@ -206,8 +274,7 @@ impl TimePoint {
         drafts.sort_unstable_by_key(|draft| std::cmp::Reverse(draft.weight()));
         let more_owners = drafts.len().saturating_sub(limits.owners);
         drafts.truncate(limits.owners);
-        let sequence = last.sequence;
-        let owners = drafts.iter().map(|draft| draft.point(sequence, names));
+        let owners = drafts.iter().map(|draft| draft.point(last, names));
         let owners: Vec<OwnerPoint> = owners.collect();
         let lengths = lengths(&drafts, &owners, limits.lengths);
         pairs.sort_unstable_by_key(|(.., wait_ns)| std::cmp::Reverse(*wait_ns));
@@ -220,7 +287,7 @@ impl TimePoint {
                     Somebody::Subject(subject) => row_of(subject, last),
                     Somebody::Kernel | Somebody::Unnamed => None,
                 };
-                names.id(who, sequence, row.map(|row| &row.owner))
+                names.id(who, last, row.map(|row| &row.owner))
             };
             PairPoint {
                 victim: id(victim),
@@ -234,7 +301,7 @@ impl TimePoint {
             cpus: cpu::points(first, last, names),
         };
         Self {
-            sequence,
+            sequence: last.sequence,
             time_unix_ns: last.time_unix_ns,
             length_ns: last.taken_ns.saturating_sub(first.taken_ns),
             node: NodePoint::between(first, last),
@@ -268,10 +335,10 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn point(&self, sequence: u64, names: &mut Numbers) -> OwnerPoint {
+    fn point(&self, batch: &Batch, names: &mut Numbers) -> OwnerPoint {
         let who = Somebody::from(&self.row.subject);
         OwnerPoint {
-            id: names.id(who, sequence, Some(&self.row.owner)),
+            id: names.id(who, batch, Some(&self.row.owner)),
             cpu_us: micros(self.cpu_ns),
             hurts_us: micros(self.hurts_ns),
             wait_us: self.wait_ns.map(micros),

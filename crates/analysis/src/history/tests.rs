@@ -1,6 +1,7 @@
 use noctule_model::{
-    Batch, Blamed, Cause, CgroupId, Counter, Energy, EventCounter, FeatureState, Histogram,
-    Measured, Node, Owner, Subject, SubjectBlame, SubjectRow, What, ZoneReading,
+    Batch, Blamed, BlockClass, Cause, CgroupId, Container, ContainerRole, Counter, Energy,
+    EventCounter, FeatureState, Histogram, Measured, Node, Owner, Runtime, Subject, SubjectBlame,
+    SubjectRow, What, ZoneReading,
 };
 
 use super::*;
@@ -583,4 +584,129 @@ fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
         .map(|it| it.zones[0].covered_ns > 0)
         .collect();
     assert_eq!(read, [true, true, false, false, false, true]);
+}
+
+/// Returns the report of a window of one second in which a group has this verdict.
+fn window(name: &str, kind: VerdictKind, wait_ns: u64) -> WaitReport {
+    let owner = Owner {
+        unit: Some(name.into()),
+        ..Owner::unknown(CgroupId(1))
+    };
+    let mut row = judged(Party::Group(Arc::new(owner)), kind);
+    row.cpu_ns = SECOND / 4;
+    row.wait_ns[Cause::Neighbour as usize] = wait_ns;
+    row.blocked_ns[BlockClass::Lock as usize] = SECOND / 2;
+    let measured = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
+    WaitReport {
+        window_ns: SECOND,
+        rows: vec![row],
+        ..report(measured.with(Counter::Blocked(BlockClass::Other)))
+    }
+}
+
+#[test]
+fn windows_with_one_verdict_are_one_episode_until_a_gap_or_another_verdict() {
+    let mut history = history(TimelineLimits::default(), 1, &["a", "b"]);
+    let (quota, host) = (VerdictKind::HeldByQuota, VerdictKind::HurtByHost);
+    let windows = [(1, quota, 1), (2, quota, 3), (3, host, 1), (5, host, 1)];
+    for (at, kind, wait) in windows {
+        let report = window("a", kind, wait * SECOND);
+        history.judge(&report, Level::Container, START + at * SECOND);
+    }
+    let quiet = window("b", VerdictKind::Quiet, 0);
+    history.judge(&quiet, Level::Container, START + 6 * SECOND);
+    let view = history.view();
+    let groups = view.episodes(0, u64::MAX);
+    assert_eq!(groups.len(), 1, "quiet groups have no episode");
+    assert_eq!(groups[0].wait_ns, 6 * SECOND);
+    let episodes = groups[0].episodes.iter().map(|it| {
+        let since_start = |ns| (ns - START) / SECOND;
+        let (from, to) = (since_start(it.from_unix_ns), since_start(it.to_unix_ns));
+        let worst = since_start(it.worst_unix_ns);
+        (from, to, it.kind, it.wait_ns / SECOND, worst)
+    });
+    let expected = [(0, 2, quota, 4, 2), (2, 3, host, 1, 3), (4, 5, host, 1, 5)];
+    assert_eq!(episodes.collect::<Vec<_>>(), expected);
+    let early = view.episodes(START, START + 2 * SECOND);
+    assert_eq!(early[0].episodes.len(), 1);
+}
+
+#[test]
+fn account_of_a_group_is_the_sum_of_the_windows_in_the_range() {
+    let mut history = history(TimelineLimits::default(), 1, &["a"]);
+    for at in 1..=4 {
+        let report = window("a", VerdictKind::Quiet, SECOND / 4);
+        history.judge(&report, Level::Container, START + at * SECOND);
+    }
+    let view = history.view();
+    let (id, _) = view.parties.iter().next().expect("a party");
+    let account = |from, to| view.account(*id, START + from * SECOND, START + to * SECOND);
+    let sum = account(1, 3).expect("windows");
+    assert_eq!((sum.judged_ns, sum.cpu_ns), (2 * SECOND, SECOND / 2));
+    assert_eq!(sum.wait_ns, SECOND / 2);
+    assert_eq!(sum.blocked_ns[BlockClass::Lock as usize], SECOND);
+    assert_eq!(
+        (sum.from_unix_ns, sum.to_unix_ns),
+        (START + SECOND, START + 3 * SECOND)
+    );
+    assert!(sum.has_blocked);
+    // After the last window, the last one counts as long as its verdict does.
+    assert_eq!(account(5, 6).expect("the last").judged_ns, SECOND);
+    assert_eq!(account(50, 60), None);
+    assert_eq!(view.account(*id + 1, 0, START + 4 * SECOND), None);
+}
+
+#[test]
+fn a_new_cgroup_at_the_same_path_is_a_restart() {
+    let mut history = Timeline::new(TimelineLimits::default());
+    // The batches of the old cgroup overlap those of the new one.
+    for (at, cgroup) in [(1, 7), (2, 7), (3, 9), (4, 7), (5, 9), (6, 9)] {
+        let mut batch = Batch::clone(&batch(at, &["a.service"], SECOND));
+        batch.subjects[0].owner = Arc::new(Owner {
+            path: "/system.slice/a.service".into(),
+            unit: Some("a.service".into()),
+            ..Owner::unknown(CgroupId(cgroup))
+        });
+        history.observe(&Arc::new(batch));
+    }
+    let restarts = history.view().restarts;
+    let found = restarts.iter().map(|it| (it.cgroup, it.time_unix_ns));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [(CgroupId(9), START + 3 * SECOND)]
+    );
+}
+
+#[test]
+fn a_container_with_a_new_id_under_the_same_name_is_a_restart() {
+    let mut history = Timeline::new(TimelineLimits::default());
+    let container = |id: &str, name: Option<&str>| Owner {
+        path: format!("/docker/{id}"),
+        container: Some(Container {
+            id: id.into(),
+            runtime: Runtime::Docker,
+            role: ContainerRole::Workload,
+            name: name.map(Into::into),
+            image: None,
+            chain: Vec::new(),
+        }),
+        ..Owner::unknown(CgroupId(1))
+    };
+    // The name of the second one arrives late.
+    let owners = [
+        container("one", Some("web")),
+        container("one", Some("web")),
+        container("two", None),
+        container("two", Some("web")),
+        container("two", Some("web")),
+    ];
+    for (at, owner) in (1..).zip(owners) {
+        let mut batch = Batch::clone(&batch(at, &["a"], SECOND));
+        batch.subjects[0].subject = owner.subject();
+        batch.subjects[0].owner = Arc::new(owner);
+        history.observe(&Arc::new(batch));
+    }
+    let view = history.view();
+    let found = view.restarts.iter().map(|it| it.time_unix_ns);
+    assert_eq!(found.collect::<Vec<_>>(), [START + 4 * SECOND]);
 }
