@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use noctule_analysis::{
     Accounts, Hurt, JudgedWindow, NodePoint, OwnerPoint, PackedRows, Party, PointRows, TimePoint,
-    TimeSpanQuery, TimelineView,
+    TimeSpanQuery, TimelineView, WaitedFor,
 };
 use noctule_model::{Cause, CgroupId, Counter, Measured, Owner, Reason, VerdictKind};
-use noctule_sinks::json::{HistoryRows, HistorySort, history_json};
+use noctule_sinks::json::{
+    GroupFacts, GroupSettings, HistoryRows, HistorySort, OomKill, episodes_json, group_json,
+    history_json,
+};
 use serde_json::{Value, json};
 
 const SECOND: u64 = 1_000_000_000;
@@ -53,7 +56,11 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             culprit: None,
             reason: Reason::default(),
             wait_ns: SECOND,
-            behind: Vec::new(),
+            behind: vec![WaitedFor {
+                party: party(2),
+                id: Some(2),
+                wait_ns: SECOND / 2,
+            }],
             since_unix_ns: 5 * SECOND,
         }],
         more: 1,
@@ -130,4 +137,67 @@ fn waits_that_are_not_measured_have_no_keys() {
     assert_eq!(keys(&without), Vec::<String>::new());
     let with = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
     assert_eq!(keys(&answer(&view(true, with))).len(), 8);
+}
+
+#[test]
+fn episodes_have_the_groups_that_were_hurt_and_their_kills() {
+    let view = view(true, Measured::NONE.with(Counter::Wait(Cause::Neighbour)));
+    let kills = [OomKill {
+        time_unix_ns: 9 * SECOND,
+        party: party(3),
+    }];
+    let json = |most, kills| -> Value {
+        serde_json::from_str(&episodes_json(&view, (0, u64::MAX), most, kills)).unwrap()
+    };
+    let all = json(5, Some(&kills));
+    assert_eq!(all["rows"][0]["name"], NAMES[0]);
+    let episode = &all["rows"][0]["episodes"][0];
+    assert_eq!(episode["kind"], "hurt_by_host");
+    assert_eq!(episode["from_unix_nano"], 5 * SECOND);
+    assert_eq!(episode["wait.seconds"], 1.0);
+    let kill = json!({"time_unix_nano": 9 * SECOND, "id": 3, "name": NAMES[2]});
+    assert_eq!(all["oom_kills"], json!([kill]));
+    assert_eq!(
+        (&all["from_unix_nano"], &all["to_unix_nano"]),
+        (&json!(9 * SECOND), &json!(10 * SECOND))
+    );
+    let none = json(0, None);
+    assert_eq!((&none["rows"], &none["more"]), (&json!([]), &json!(1)));
+    assert_eq!(none["oom_kills"], Value::Null, "events are not kept");
+}
+
+#[test]
+fn a_group_has_its_verdict_and_only_what_was_read() {
+    let waits = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
+    let query = TimeSpanQuery {
+        from_unix_ns: 5 * SECOND,
+        to_unix_ns: 10 * SECOND,
+        steps: 1,
+        waits_of: None,
+        pair: None,
+        strips: 0,
+    };
+    let json = |id, facts: &GroupFacts| {
+        let json = group_json(&view(true, waits), id, &query, facts, |_| Vec::new());
+        json.map(|json| serde_json::from_str::<Value>(&json).unwrap())
+    };
+    let bare = json(1, &GroupFacts::default()).unwrap();
+    assert_eq!(bare["hurt"]["verdict"]["kind"], "hurt_by_host");
+    assert_eq!(bare["hurt"]["behind"][0]["name"], NAMES[1]);
+    for key in ["settings", "processes", "account"] {
+        assert_eq!(bare[key], Value::Null, "{key}");
+    }
+    let facts = GroupFacts {
+        settings: Some(GroupSettings {
+            limit: Some(0.2),
+            ..GroupSettings::default()
+        }),
+        has_processes: true,
+        judged_unix_ns: Some(4 * SECOND),
+    };
+    let read = json(1, &facts).unwrap();
+    assert_eq!(read["settings"], json!({"cpu.limit": 0.2}));
+    assert_eq!(read["processes"], json!([]));
+    assert_eq!(read["hurt"], Value::Null, "no window was judged by then");
+    assert_eq!(json(7, &facts), None, "no owner has this number");
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use noctule_analysis::{
     CpuStep, CpuStrip, Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan,
-    TimeSpanQuery, TimelineView,
+    TimeSpanQuery, TimelineView, WaitedFor,
 };
 use noctule_model::{Cause, Counter, Histogram, Level, VerdictKind, Zone};
 use noctule_schema::events::EVENTS;
@@ -260,20 +260,21 @@ struct NowJson<'a> {
 }
 
 #[derive(Serialize)]
-struct HurtJson<'a> {
+pub(super) struct HurtJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<OwnerId>,
     name: String,
     #[serde(flatten)]
     owner: OwnerJson<'a>,
-    verdict: HurtVerdict,
+    verdict: HurtVerdict<'a>,
     #[serde(rename = "wait.seconds")]
     wait: f64,
+    behind: Vec<BehindJson<'a>>,
     since_unix_nano: u64,
 }
 
 #[derive(Serialize)]
-struct HurtVerdict {
+struct HurtVerdict<'a> {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     culprit: Option<String>,
@@ -282,6 +283,33 @@ struct HurtVerdict {
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step: Option<String>,
+    /// Threads that ran or waited, on average.
+    threads: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<LimitJson<'a>>,
+}
+
+/// The quota that throttled a group most.
+#[derive(Serialize)]
+struct LimitJson<'a> {
+    cpus: f64,
+    #[serde(
+        rename = "process.linux.cgroup",
+        skip_serializing_if = "Option::is_none"
+    )]
+    group: Option<&'a str>,
+}
+
+/// A party that a group waited for.
+#[derive(Serialize)]
+struct BehindJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<OwnerId>,
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
 }
 
 fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
@@ -379,7 +407,7 @@ fn lengths(waits: &Histogram) -> Vec<u64> {
     counts
 }
 
-fn name(party: &Party) -> String {
+pub(super) fn name(party: &Party) -> String {
     party.name(Level::Container)
 }
 
@@ -512,7 +540,7 @@ impl<'a> NowJson<'a> {
 }
 
 impl<'a> HurtJson<'a> {
-    fn new(hurt: &'a Hurt) -> Self {
+    pub(super) fn new(hurt: &'a Hurt) -> Self {
         Self {
             id: hurt.id,
             name: name(&hurt.party),
@@ -523,9 +551,26 @@ impl<'a> HurtJson<'a> {
                 culprit_id: hurt.culprit_id,
                 reason: noctule_text::sentence(&hurt.reason),
                 next_step: noctule_text::advice(&hurt.reason),
+                threads: hurt.reason.threads,
+                quota: hurt.reason.quota.as_ref().map(|quota| LimitJson {
+                    cpus: quota.cpus,
+                    group: quota.group.as_deref(),
+                }),
             },
             wait: seconds(hurt.wait_ns),
+            behind: hurt.behind.iter().map(BehindJson::new).collect(),
             since_unix_nano: hurt.since_unix_ns,
+        }
+    }
+}
+
+impl<'a> BehindJson<'a> {
+    fn new(waited: &'a WaitedFor) -> Self {
+        Self {
+            id: waited.id,
+            name: name(&waited.party),
+            owner: party_owner(&waited.party, Level::Container),
+            wait: seconds(waited.wait_ns),
         }
     }
 }

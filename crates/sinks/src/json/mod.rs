@@ -5,7 +5,9 @@
 //! here. A value that is not measured has no key; it is never reported as 0 or null.
 
 mod energy;
+mod episodes;
 mod events;
+mod group;
 mod history;
 mod meters;
 mod owner;
@@ -27,7 +29,9 @@ use serde::Serialize;
 
 use energy::EnergyJson;
 pub use energy::energy_json;
+pub use episodes::{OomKill, episodes_json};
 use events::EventsJson;
+pub use group::{GroupFacts, GroupProcess, GroupSettings, group_json};
 pub use history::{HistoryRows, HistorySort, history_json, now_json};
 use meters::MeterJson;
 pub(crate) use owner::OwnerJson;

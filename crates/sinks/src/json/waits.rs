@@ -196,7 +196,7 @@ impl<'a> RowJson<'a> {
 }
 
 /// Returns blocked time by class, in seconds.
-fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
+pub(super) fn blocked(ns: &[u64; BlockClass::COUNT]) -> Named<f64> {
     let part = |class: BlockClass| (class.name(), seconds(ns[class as usize]));
     Named(BlockClass::ALL.map(part).to_vec())
 }

@@ -1,0 +1,137 @@
+//! The JSON of the verdicts over time.
+
+use noctule_analysis::{Episode, HurtGroup, OwnerId, Party, TimelineView};
+use noctule_model::Level;
+use serde::Serialize;
+
+use super::history::name;
+use super::owner::OwnerJson;
+use super::waits::party_owner;
+use super::{seconds, to_string};
+
+/// An OOM kill in a known group.
+#[derive(Clone, Debug)]
+pub struct OomKill {
+    /// In nanoseconds since 1970.
+    pub time_unix_ns: u64,
+    pub party: Party,
+}
+
+/// Returns the API's answer to `episodes`: at most `most` groups that were hurt in a range, those
+/// that waited longest first. `kills` is `None` if events are not kept.
+pub fn episodes_json(
+    view: &TimelineView,
+    (from_unix_ns, to_unix_ns): (u64, u64),
+    most: usize,
+    kills: Option<&[OomKill]>,
+) -> String {
+    let mut groups = view.episodes(from_unix_ns, to_unix_ns);
+    let more = groups.len().saturating_sub(most);
+    groups.truncate(most);
+    let inside = |ns: u64| (from_unix_ns..=to_unix_ns).contains(&ns);
+    let id = |party: &Party| {
+        let key = party.key(Level::Container);
+        let mut known = view.parties.iter();
+        let found = known.find(|(_, it)| it.key(Level::Container) == key);
+        found.map(|(id, _)| *id)
+    };
+    let kill = |kill: &OomKill| MarkJson {
+        time_unix_nano: kill.time_unix_ns,
+        id: id(&kill.party),
+        name: name(&kill.party),
+    };
+    let restarts = view.restarts.iter().filter(|it| inside(it.time_unix_ns));
+    let restarts = restarts.filter_map(|restart| {
+        Some(MarkJson {
+            time_unix_nano: restart.time_unix_ns,
+            id: Some(restart.id),
+            name: name(view.parties.get(&restart.id)?),
+        })
+    });
+    let begin = |point: &noctule_analysis::TimePoint| point.time_unix_ns - point.length_ns;
+    to_string(&Answer {
+        from: from_unix_ns.max(view.points.first().map_or(0, |it| begin(it))),
+        to: to_unix_ns.min(view.points.last().map_or(0, |it| it.time_unix_ns)),
+        rows: groups.iter().map(GroupJson::new).collect(),
+        more,
+        oom_kills: kills.map(|kills| kills.iter().map(kill).collect()),
+        restarts: restarts.collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(rename = "from_unix_nano")]
+    from: u64,
+    #[serde(rename = "to_unix_nano")]
+    to: u64,
+    rows: Vec<GroupJson<'a>>,
+    more: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom_kills: Option<Vec<MarkJson>>,
+    restarts: Vec<MarkJson>,
+}
+
+#[derive(Serialize)]
+struct GroupJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<OwnerId>,
+    name: String,
+    #[serde(flatten)]
+    owner: OwnerJson<'a>,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+    episodes: Vec<EpisodeJson>,
+}
+
+#[derive(Serialize)]
+struct EpisodeJson {
+    from_unix_nano: u64,
+    to_unix_nano: u64,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    culprit_id: Option<OwnerId>,
+    #[serde(rename = "wait.seconds")]
+    wait: f64,
+    judged_seconds: f64,
+    worst_unix_nano: u64,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct MarkJson {
+    time_unix_nano: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<OwnerId>,
+    name: String,
+}
+
+impl<'a> GroupJson<'a> {
+    fn new(group: &'a HurtGroup) -> Self {
+        Self {
+            id: group.id,
+            name: name(&group.party),
+            owner: party_owner(&group.party, Level::Container),
+            wait: seconds(group.wait_ns),
+            episodes: group.episodes.iter().map(EpisodeJson::new).collect(),
+        }
+    }
+}
+
+impl EpisodeJson {
+    fn new(episode: &Episode) -> Self {
+        Self {
+            from_unix_nano: episode.from_unix_ns,
+            to_unix_nano: episode.to_unix_ns,
+            kind: episode.kind.name(),
+            culprit: episode.culprit.as_ref().map(name),
+            culprit_id: episode.culprit_id,
+            wait: seconds(episode.wait_ns),
+            judged_seconds: seconds(episode.judged_ns),
+            worst_unix_nano: episode.worst_unix_ns,
+            reason: noctule_text::sentence(&episode.reason),
+        }
+    }
+}
