@@ -111,6 +111,17 @@ impl SettingFiles {
         Some(Quota::read(&folder)?.cpus())
     }
 
+    /// Returns the mount point of the hierarchy, as the host sees it.
+    pub fn mount(&self) -> PathBuf {
+        let inside = self.mount.strip_prefix(&self.root).unwrap_or(&self.mount);
+        Path::new("/").join(inside)
+    }
+
+    /// Returns whether the hierarchy is that of cgroup v2.
+    pub fn is_unified(&self) -> bool {
+        self.mount.join("cgroup.controllers").exists()
+    }
+
     /// Returns the kernel's PSI `some avg10`: the part of the last ten seconds in which some thread of the group waited
     /// for a CPU, in percent.
     pub fn pressure(&self, path: &str) -> Option<f64> {

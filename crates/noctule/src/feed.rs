@@ -3,6 +3,7 @@
 //! The pipeline's thread publishes, and the web server's thread answers. They share a lock that
 //! each holds only to exchange pointers.
 
+mod groups;
 mod looked_at;
 mod query;
 
@@ -12,15 +13,16 @@ use noctule_analysis::{
     EventLog, EventLogLimits, Report, ReportBuilder, TimePoint, TimeSpanQuery, Timeline,
     TimelineLimits, WaitReport, at_most,
 };
+use noctule_collect::SettingFiles;
 use noctule_model::{Batch, Event, FeatureId, Level, ProcessId, UnreadZone, Zone};
-use noctule_sinks::json::Recorded;
 use noctule_sinks::json::{self, AgentFacts, LookedAtProcess};
+use noctule_sinks::json::{CgroupMount, Recorded};
 use noctule_web::{Agent, Api, Hosts, Query, Refusal, Ticks};
 
 use crate::config::{Config, ShownProcesses};
 use crate::features::{self, When};
 use crate::wire;
-use looked_at::{LookedAt, Reader};
+use looked_at::{Groups, Processes, Reader};
 use query::{HistoryQuery, events_query, pid_query, table_query};
 
 /// Resources that reveal names of processes.
@@ -85,7 +87,9 @@ pub(crate) struct Feed {
     events: bool,
     /// Whether the port shows processes.
     processes: bool,
-    /// Reads details of a process from /proc; `None` for a recording.
+    /// Where the cgroups are mounted; `None` for a recording.
+    cgroups: Option<CgroupMount>,
+    /// Reads details of processes and groups from the kernel's files; `None` for a recording.
     reader: Option<Reader>,
     /// The served part of a recording.
     recorded: Option<Recorded>,
@@ -100,7 +104,8 @@ struct State {
     log: EventLog,
     last: Option<Window>,
     waits: Option<Arc<WaitReport>>,
-    looked_at: LookedAt,
+    looked_at: Processes,
+    groups: Groups,
 }
 
 #[derive(Clone)]
@@ -144,14 +149,18 @@ impl State {
 }
 
 impl Feed {
-    pub(crate) fn new(config: &Config, unread: &[UnreadZone]) -> Arc<Self> {
+    pub(crate) fn new(
+        config: &Config,
+        unread: &[UnreadZone],
+        files: Option<SettingFiles>,
+    ) -> Arc<Self> {
+        // Command lines are part of events, so both settings apply.
+        let shown = config.web.events && config.web.processes != ShownProcesses::Hide;
+        let reader = Reader::new(shown.then_some(config.events.args), files);
         Arc::new(Self {
             unread: unread.to_vec(),
-            reader: Some(Reader::new(
-                // Command lines are part of events, so both settings apply.
-                (config.web.events && config.web.processes != ShownProcesses::Hide)
-                    .then_some(config.events.args),
-            )),
+            cgroups: reader.cgroups(),
+            reader: Some(reader),
             patience: Some(Patience::of(config)),
             ..Self::empty(config, config.host.name(), RECENT)
         })
@@ -172,7 +181,8 @@ impl Feed {
                 log: EventLog::new(events),
                 last: None,
                 waits: None,
-                looked_at: LookedAt::default(),
+                looked_at: Processes::default(),
+                groups: Groups::default(),
             }),
             ticks: Ticks::default(),
             host,
@@ -180,6 +190,7 @@ impl Feed {
             idle: config.energy.idle.into(),
             events: config.web.events,
             processes: config.web.processes != ShownProcesses::Hide,
+            cgroups: None,
             reader: None,
             recorded: None,
             patience: None,
@@ -214,13 +225,18 @@ impl Feed {
         }
     }
 
-    /// Reads the files of the processes that clients are viewing.
+    /// Reads the files of the processes and groups that clients are viewing.
     fn look_at(&self, batch: &Batch) {
         let Some(reader) = &self.reader else { return };
         let ids = self.state().looked_at.of(batch);
         for id in ids {
             let told = reader.read(id);
-            self.state().looked_at.tell(id, told);
+            self.state().looked_at.tell(&id, told);
+        }
+        let paths = self.state().groups.viewed(batch.sequence);
+        for path in paths {
+            let told = reader.settings(&path).map(Arc::new);
+            self.state().groups.tell(&path, told);
         }
     }
 
@@ -300,6 +316,7 @@ impl Feed {
             version: env!("CARGO_PKG_VERSION"),
             recorded: self.recorded,
             verdict_window_seconds: self.verdict_window_seconds,
+            cgroups: self.cgroups.as_ref(),
             cost: &last.agent,
             losses: &last.losses,
         };
@@ -436,6 +453,8 @@ impl Agent for Feed {
             "waits" => Ok(json::waits_json(&*self.judged()?, Level::Container)),
             "pairs" => Ok(json::pairs_json(&*self.judged()?, Level::Container)),
             "now" => self.now(),
+            "episodes" => self.episodes(query),
+            "group" => self.group(query),
             "energy" => self.energy(),
             "events" => self.events(query),
             "features" => self.features(),
@@ -480,7 +499,9 @@ fn zones(batch: &Batch) -> &[Zone] {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{AgentCost, Counter, Feature, Measured, ProcessRow};
+    use noctule_model::{
+        AgentCost, CgroupId, Counter, Feature, Measured, Owner, ProcessRow, SubjectRow,
+    };
 
     use super::*;
 
@@ -488,7 +509,7 @@ mod tests {
     fn the_host_has_the_name_of_the_configuration() {
         let mut config = Config::default();
         config.host.name = "of-the-node".into();
-        let feed = Feed::new(&config, &[]);
+        let feed = Feed::new(&config, &[], None);
         feed.publish(Batch::default(), None);
         let node = feed.node(0).expect("figures");
         assert!(node.contains("\"host.name\":\"of-the-node\""), "{node}");
@@ -498,11 +519,22 @@ mod tests {
     fn hidden_processes_are_in_no_answer() {
         let mut config = Config::default();
         config.web.processes = ShownProcesses::Hide;
-        let feed = Feed::new(&config, &[]);
-        let batch = |sequence: u64| Batch {
-            sequence,
-            processes: vec![ProcessRow::default()],
-            ..Batch::default()
+        let feed = Feed::new(&config, &[], None);
+        let batch = |sequence: u64| {
+            let owner = Arc::new(Owner {
+                unit: Some("a.service".into()),
+                ..Owner::unknown(CgroupId(1))
+            });
+            let mut subject = SubjectRow::new(owner.subject(), owner);
+            subject.counters[Counter::CpuTime] = sequence * 1_000_000;
+            Batch {
+                sequence,
+                time_unix_ns: sequence * 1_000_000_000,
+                taken_ns: sequence * 1_000_000_000,
+                processes: vec![ProcessRow::default()],
+                subjects: vec![subject],
+                ..Batch::default()
+            }
         };
         feed.publish(batch(1), None);
         feed.publish(batch(2), None);
@@ -516,6 +548,12 @@ mod tests {
             );
         }
         assert!(feed.answer("units", &Query::default()).is_ok());
+        let group = feed.answer("group", &Query::default());
+        let group = group.expect("the group");
+        assert!(
+            group.contains("a.service") && !group.contains("processes"),
+            "{group}"
+        );
         let shown = ShownProcesses::Auto;
         assert!(shown.are_shown(false) && !shown.are_shown(true));
     }
@@ -595,7 +633,7 @@ mod tests {
             (since, feed.published_at(at * SECOND))
         };
         // Five intervals of a second, and one second in addition.
-        let feed = Feed::new(&Config::default(), &[]);
+        let feed = Feed::new(&Config::default(), &[], None);
         feed.publish(batch(1), None);
         feed.publish(batch(2), None);
         assert_eq!(of(&feed, 2), (false, Some(4)));
@@ -621,7 +659,7 @@ mod tests {
         };
         let cases = [
             (
-                Feed::new(&config, &[]),
+                Feed::new(&config, &[], None),
                 "no verdict yet: the first needs 10 s",
             ),
             (
@@ -667,6 +705,7 @@ mod tests {
             version: "1",
             recorded: None,
             verdict_window_seconds: 10.0,
+            cgroups: None,
             cost: &AgentCost::default(),
             losses: &[],
         };

@@ -16,7 +16,8 @@ use noctule_model::{
     ZoneKind,
 };
 use noctule_sinks::json::{
-    AgentFacts, Recorded, doctor_json, energy_json, node_json, pairs_json, stat_json, waits_json,
+    AgentFacts, CgroupMount, Recorded, doctor_json, energy_json, node_json, pairs_json, stat_json,
+    waits_json,
 };
 use serde_json::{Value, json};
 
@@ -385,6 +386,10 @@ fn answers() -> Vec<(&'static str, String)> {
         from_unix_nano: 1,
         to_unix_nano: 2,
     };
+    let cgroups = CgroupMount {
+        mount: "/sys/fs/cgroup".into(),
+        unified: true,
+    };
     let facts = AgentFacts {
         sequence: 1,
         stalled_since: Some(1),
@@ -392,6 +397,7 @@ fn answers() -> Vec<(&'static str, String)> {
         version: "1",
         recorded: Some(recorded),
         verdict_window_seconds: 10.0,
+        cgroups: Some(&cgroups),
         cost: &noctule_model::AgentCost::default(),
         losses: &full.losses,
     };

@@ -51,6 +51,8 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("waits", &[]),
     Resource::new("pairs", &[]),
     Resource::new("now", &[]),
+    Resource::new("episodes", &["from", "to", "limit"]),
+    Resource::new("group", &["id", "from", "to", "seconds", "at"]),
     Resource::new("energy", &[]),
     Resource::new("events", &["from", "to", "limit", "filter", "kind"]),
     Resource::new("features", &[]),
@@ -58,7 +60,7 @@ pub const RESOURCES: &[Resource] = &[
         "history",
         &[
             "from", "to", "seconds", "steps", "owners", "pairs", "sort", "filter", "waits_of",
-            "pair", "strips",
+            "pair", "strips", "at",
         ],
     ),
     Resource::new("openapi.json", &[]),

@@ -1,17 +1,22 @@
-//! Users and command lines of processes that clients are viewing.
+//! Users and command lines of processes, and settings of groups, that clients are viewing.
 //!
-//! The web server's thread opens no files. It notes the requested process, and the pipeline's
-//! thread reads the files at the next batch.
+//! The web server's thread opens no files. It notes the requested process or group, and the
+//! pipeline's thread reads the files at the next batch.
 
+use std::sync::Arc;
+
+use noctule_collect::SettingFiles;
 use noctule_model::{Batch, ProcessId};
+use noctule_sinks::json::{CgroupMount, GroupSettings};
 
 use crate::config::Arguments;
 use crate::users::{CommandLines, Users};
 
-/// Maximum number of viewed processes; a new one replaces the least recently requested one.
+/// Maximum number of viewed processes and of viewed groups; a new one replaces the least recently
+/// requested one.
 const MOST: usize = 16;
 
-/// Number of batches without a request after which a process is no longer read.
+/// Number of batches without a request after which the files are no longer read.
 const PATIENCE: u64 = 10;
 
 /// Details of a process. `None` if a value was not read yet or is unavailable.
@@ -22,20 +27,32 @@ pub(super) struct Told {
 }
 
 #[derive(Debug)]
-struct Looked {
-    id: ProcessId,
+struct Looked<K, T> {
+    id: K,
     /// Sequence number of the batch at which it was last requested.
     asked: u64,
-    told: Told,
+    told: T,
 }
 
-/// The processes that clients are viewing.
-#[derive(Debug, Default)]
-pub(super) struct LookedAt(Vec<Looked>);
+/// The processes or groups that clients are viewing.
+#[derive(Debug)]
+pub(super) struct LookedAt<K, T>(Vec<Looked<K, T>>);
 
-impl LookedAt {
+/// The processes that clients are viewing.
+pub(super) type Processes = LookedAt<ProcessId, Told>;
+
+/// The groups that clients are viewing, by path.
+pub(super) type Groups = LookedAt<String, Option<Arc<GroupSettings>>>;
+
+impl<K, T> Default for LookedAt<K, T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Clone + PartialEq, T: Clone + Default> LookedAt<K, T> {
     /// Notes a request and returns the known details.
-    pub(super) fn ask(&mut self, id: ProcessId, sequence: u64) -> Told {
+    pub(super) fn ask(&mut self, id: K, sequence: u64) -> T {
         if let Some(looked) = self.0.iter_mut().find(|it| it.id == id) {
             looked.asked = sequence;
             return looked.told.clone();
@@ -47,25 +64,32 @@ impl LookedAt {
         self.0.push(Looked {
             id,
             asked: sequence,
-            told: Told::default(),
+            told: T::default(),
         });
-        Told::default()
+        T::default()
     }
 
-    /// Returns the viewed processes that exist in this batch.
-    pub(super) fn of(&mut self, batch: &Batch) -> Vec<ProcessId> {
+    /// Returns those that a client viewed lately.
+    pub(super) fn viewed(&mut self, sequence: u64) -> Vec<K> {
         self.0
-            .retain(|it| it.asked.saturating_add(PATIENCE) >= batch.sequence);
-        let lives = |id: ProcessId| batch.processes.iter().any(|it| it.id == id && !it.exited);
-        let ids = self.0.iter().map(|it| it.id);
-        ids.filter(|id| lives(*id)).collect()
+            .retain(|it| it.asked.saturating_add(PATIENCE) >= sequence);
+        self.0.iter().map(|it| it.id.clone()).collect()
     }
 
-    /// Stores the details of a process.
-    pub(super) fn tell(&mut self, id: ProcessId, told: Told) {
-        if let Some(looked) = self.0.iter_mut().find(|it| it.id == id) {
+    /// Stores the details.
+    pub(super) fn tell(&mut self, id: &K, told: T) {
+        if let Some(looked) = self.0.iter_mut().find(|it| it.id == *id) {
             looked.told = told;
         }
+    }
+}
+
+impl Processes {
+    /// Returns the viewed processes that exist in this batch.
+    pub(super) fn of(&mut self, batch: &Batch) -> Vec<ProcessId> {
+        let lives = |id: ProcessId| batch.processes.iter().any(|it| it.id == id && !it.exited);
+        let ids = self.viewed(batch.sequence).into_iter();
+        ids.filter(|id| lives(*id)).collect()
     }
 }
 
@@ -74,11 +98,14 @@ pub(super) struct Reader {
     users: Users,
     /// `None` if the port must not show command lines.
     commands: Option<CommandLines>,
+    /// `None` in tests.
+    files: Option<SettingFiles>,
 }
 
 impl Reader {
-    pub(super) fn new(arguments: Option<Arguments>) -> Self {
+    pub(super) fn new(arguments: Option<Arguments>, files: Option<SettingFiles>) -> Self {
         Self {
+            files,
             users: Users::new(Some(CommandLines::new(Arguments::Off))),
             commands: arguments.map(CommandLines::new),
         }
@@ -90,6 +117,27 @@ impl Reader {
             user: self.users.of(id.pid),
             command_line: self.commands.and_then(|commands| commands.line(id.pid)),
         }
+    }
+
+    /// Returns where the cgroups are mounted.
+    pub(super) fn cgroups(&self) -> Option<CgroupMount> {
+        self.files.as_ref().map(|files| CgroupMount {
+            mount: files.mount().to_string_lossy().into_owned(),
+            unified: files.is_unified(),
+        })
+    }
+
+    /// Reads the settings of a group.
+    pub(super) fn settings(&self, path: &str) -> Option<GroupSettings> {
+        let files = self.files.as_ref()?;
+        let allowed = files.allowed(&files.processes(path));
+        Some(GroupSettings {
+            limit: files.limit(path),
+            weight: files.weight(path),
+            idle: files.idle(path),
+            allowed: allowed.map(|cpus| cpus.into_iter().collect()),
+            pressure: files.pressure(path),
+        })
     }
 }
 
@@ -117,7 +165,7 @@ mod tests {
 
     #[test]
     fn who_is_asked_for_is_read_while_it_lives_and_somebody_asks() {
-        let mut looked = LookedAt::default();
+        let mut looked = Processes::default();
         assert_eq!(looked.ask(id(7), 1), Told::default());
         assert_eq!(looked.of(&batch(2, &[7, 8])), [id(7)]);
         assert_eq!(looked.of(&batch(2, &[8])), []);
@@ -125,7 +173,7 @@ mod tests {
             user: Some("me".into()),
             ..Told::default()
         };
-        looked.tell(id(7), told.clone());
+        looked.tell(&id(7), told.clone());
         assert_eq!(looked.ask(id(7), 5), told);
         assert_eq!(looked.of(&batch(5 + PATIENCE, &[7])), [id(7)]);
         assert_eq!(looked.of(&batch(6 + PATIENCE, &[7])), []);
@@ -133,7 +181,7 @@ mod tests {
 
     #[test]
     fn no_more_are_looked_at_whoever_asks() {
-        let mut looked = LookedAt::default();
+        let mut looked = Processes::default();
         for pid in 1..1000 {
             looked.ask(id(pid), pid.into());
         }
@@ -155,11 +203,11 @@ mod tests {
             pid: std::process::id(),
             start_ns: 0,
         };
-        let line = |shown| Reader::new(shown).read(own).command_line;
+        let line = |shown| Reader::new(shown, None).read(own).command_line;
         let full = line(Some(Arguments::Full)).expect("its own files");
         let name = line(Some(Arguments::Off)).expect("its own files");
         assert!(full.starts_with(&name), "{full} {name}");
         assert_eq!(line(None), None);
-        assert!(Reader::new(None).read(own).user.is_some());
+        assert!(Reader::new(None, None).read(own).user.is_some());
     }
 }

@@ -205,6 +205,24 @@ impl EventsQuery {
     }
 }
 
+/// Maximum number of hurt groups in a response.
+const MOST_HURT: usize = 200;
+
+/// Selection of the verdicts over time: begin, end, and the maximum number of groups.
+pub(super) fn episodes_query(query: &Query) -> Result<(u64, u64, usize), Refusal> {
+    let (from_ns, to_ns) = (moment(query, "from", 0)?, moment(query, "to", u64::MAX)?);
+    match from_ns < to_ns {
+        true => Ok((from_ns, to_ns, number(query, "limit", 12, MOST_HURT)?)),
+        false => Err(Refusal::Query("from: must be before to".into())),
+    }
+}
+
+/// Parses the id of an owner, if one is given.
+pub(super) fn owner_query(query: &Query) -> Result<Option<OwnerId>, Refusal> {
+    let id = || value(query, "id", 0, "the id of an owner");
+    query.get("id").map(|_| id()).transpose()
+}
+
 /// Selection of a part of the history.
 pub(super) struct HistoryQuery {
     pub(super) from_ns: u64,
@@ -255,6 +273,10 @@ impl HistoryQuery {
                 owners: number(query, "owners", 50, MOST_OWNERS)?,
                 pairs: number(query, "pairs", 100, MOST_OWNERS)?,
                 filter: filter(query),
+                judged_unix_ns: match query.get("at") {
+                    None => None,
+                    Some(_) => Some(moment(query, "at", 0)?),
+                },
             },
         })
     }

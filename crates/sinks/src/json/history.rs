@@ -25,6 +25,8 @@ pub struct HistoryRows {
     pub pairs: usize,
     /// Keeps only owners whose name, path or container id contains this string. Must be lower case.
     pub filter: String,
+    /// The time of the verdicts, in nanoseconds since 1970; the end of the span by default.
+    pub judged_unix_ns: Option<u64>,
 }
 
 /// The sort order of the owners.
@@ -64,7 +66,8 @@ pub fn history_json(
 ) -> String {
     let span = view.range(query);
     let has_waits = span.has_waits();
-    let judged = view.judged_at(query.to_unix_ns).filter(|_| has_waits);
+    let at = rows.judged_unix_ns.unwrap_or(query.to_unix_ns);
+    let judged = view.judged_at(at).filter(|_| has_waits);
     let verdicts = judged.map(|window| window.verdicts());
     let end = |point: Option<&std::sync::Arc<noctule_analysis::TimePoint>>| {
         point.map(|point| point.time_unix_ns)

@@ -110,6 +110,7 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
         version: agent.version,
         recorded: agent.recorded,
         verdict_window_seconds: agent.verdict_window_seconds,
+        cgroups: agent.cgroups,
         window_seconds: seconds(report.window_ns),
         cpus: node.cpus,
         used_seconds: seconds(node.total[Counter::CpuTime]),
@@ -143,10 +144,21 @@ pub struct AgentFacts<'a> {
     pub recorded: Option<Recorded>,
     /// Length of the window for verdicts, in seconds.
     pub verdict_window_seconds: f64,
+    /// Where the counted cgroups are mounted; `None` for a recording.
+    pub cgroups: Option<&'a CgroupMount>,
     /// The agent's cost since its start.
     pub cost: &'a AgentCost,
     /// Losses since the agent's start.
     pub losses: &'a [Loss],
+}
+
+/// The mounted hierarchy of cgroups that is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CgroupMount {
+    /// The mount point on the host.
+    pub mount: String,
+    /// Whether it is cgroup v2; otherwise it is the cpu controller of v1.
+    pub unified: bool,
 }
 
 /// Properties of a process that are not measurements.
@@ -202,6 +214,8 @@ struct NodeAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<Recorded>,
     verdict_window_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroups: Option<&'a CgroupMount>,
     window_seconds: f64,
     cpus: u32,
     used_seconds: f64,

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &RunArgs, config: Config) -> Result<u8> {
     let doors = serving.kept;
     let mut kept = Kept::open(&config)?;
     let mut pipeline = Pipeline::start_agent(&config)?;
-    let feed = Feed::new(&config, pipeline.unread_zones());
+    let files = Some(pipeline.setting_files());
+    let feed = Feed::new(&config, pipeline.unread_zones(), files);
     let last: Arc<ArcSwapOption<Published>> = Arc::default();
     let scrapers: Arc<Scrapers> = Arc::default();
     let server = serving
