@@ -26,6 +26,33 @@ export function percent(part) {
   return v < 999.95 ? `${v.toFixed(1)}%` : `${v.toFixed(0)}%`;
 }
 
+/** Formats a number with up to two decimals: `0.83`, `12.9`, `140`. @param {number} v */
+export function plain(v) {
+  if (v > 0 && v < 0.005) return "<0.01";
+  return v < 9.995 ? String(+v.toFixed(2)) : v < 99.95 ? String(+v.toFixed(1)) : v.toFixed(0);
+}
+
+/** Formats a number for a column, with digits below each other: `0.83`, `12.9`. @param {number} v */
+export const fixed = (v) => (v > 0 && v < 0.005 ? "<0.01" : three(v));
+
+/** Formats a number of CPUs: `0.83 CPU`, `1.4 CPUs`. @param {number} v */
+export const cpus = (v) => `${plain(v)} ${v > 1.004 ? "CPUs" : "CPU"}`;
+
+/** Formats an average number of threads: `5.5 threads`. @param {number} v */
+export const threads = (v) => `${plain(v)} ${+v.toFixed(2) === 1 ? "thread" : "threads"}`;
+
+/** Formats CPU numbers: `CPU 1`, `CPUs 0-3,8`. @param {number[]} numbers in ascending order */
+export function cpuNumbers(numbers) {
+  /** @type {[number, number][]} */
+  const parts = [];
+  for (const number of numbers) {
+    const last = parts[parts.length - 1];
+    if (last && last[1] + 1 === number) last[1] = number;
+    else parts.push([number, number]);
+  }
+  return `CPU${numbers.length > 1 ? "s" : ""} ${parts.map(([a, b]) => (a === b ? a : `${a}-${b}`)).join(",")}`;
+}
+
 /** Formats a count or rate: `999`, `1.23k`. @param {number} value */
 export function count(value) {
   if (value < 10 && value % 1 !== 0 && value >= 0.05) return value.toFixed(1);

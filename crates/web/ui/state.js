@@ -6,7 +6,8 @@
  * @property {number} seconds length of the span in the live view
  * @property {number | null} from begin, seconds since 1970; null: live
  * @property {number | null} to end
- * @property {string} owner owner of the waits shown, by keyOf; "" for the machine
+ * @property {number | null} at moment of the verdicts, seconds since 1970; null: the end of the span
+ * @property {string} owner group in the pane, whose waits are shown, by keyOf; "" for the machine
  * @property {string} victim victim of the pair shown over time
  * @property {string} culprit culprit of that pair
  * @property {string} table
@@ -23,6 +24,7 @@ export const USUAL = {
   seconds: 300,
   from: null,
   to: null,
+  at: null,
   owner: "",
   victim: "",
   culprit: "",
@@ -83,6 +85,7 @@ export function read(hash, query = "") {
   };
   state.seconds = Math.max(1, Math.round(number("seconds", MOST_SECONDS + 1) ?? USUAL.seconds));
   readSpan(state, number, ignore, given);
+  state.at = number("at", LAST_SECOND);
   for (const name of /** @type {const} */ (["owner", "victim", "culprit", "sort", "filter", "kind"])) {
     state[name] = given.get(name) ?? USUAL[name];
   }

@@ -39,3 +39,14 @@ export function summary(summing, values, covered) {
 export const isCollected = ({ covered_seconds: covered }) => covered.some((seconds) => (seconds ?? 0) > 0);
 
 export const NOTHING = "nothing was collected in this span";
+
+/** Lengths between labels of a time axis, in seconds. */
+const EVERY = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
+
+/** Returns round times between two times, with room for labels. @param {number} from @param {number} to @param {number} width in pixels */
+export function roundTimes(from, to, width) {
+  const wanted = ((to - from) * 80) / Math.max(width, 1);
+  const every = EVERY.find((seconds) => seconds >= wanted) ?? 86400;
+  const first = Math.ceil(from / every) * every;
+  return Array.from({ length: Math.max(0, Math.floor((to - first) / every) + 1) }, (_, at) => first + at * every);
+}

@@ -4,8 +4,27 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { notMeasured, parseVisibly, stalled, ticks } from "../api.js";
-import { bytes, clock, count, counted, day, duration, noVerdict, percent, shorten, spanOf, watts } from "../format.js";
-import { isCollected, mean, summary } from "../steps.js";
+import { SLOTS, colorsOf } from "../colors.js";
+import {
+  bytes,
+  clock,
+  count,
+  counted,
+  cpuNumbers,
+  cpus,
+  day,
+  duration,
+  fixed,
+  noVerdict,
+  percent,
+  plain,
+  shorten,
+  spanOf,
+  threads,
+  watts,
+} from "../format.js";
+import { isCollected, mean, roundTimes, summary } from "../steps.js";
+import { classPlace, kindLook, keyWords } from "../words.js";
 import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
 
 test("numbers look as in the tables of the terminal", () => {
@@ -16,6 +35,11 @@ test("numbers look as in the tables of the terminal", () => {
     [[0, 0.526, 12.8].map(percent), ["0.0%", "52.6%", "1280%"]],
     [[82, 19_500_000].map(bytes), ["82B", "18.6MiB"]],
     [[0, 0.0352, 12.34, 1234].map(watts), ["0W", "35.2mW", "12.3W", "1.23kW"]],
+    [[0, 0.001, 0.83, 5.504, 12.94, 140.2].map(plain), ["0", "<0.01", "0.83", "5.5", "12.9", "140"]],
+    [[0, 0.83, 5.504, 12.94].map(fixed), ["0.00", "0.83", "5.50", "12.9"]],
+    [[0.2, 1, 1.4].map(cpus), ["0.2 CPU", "1 CPU", "1.4 CPUs"]],
+    [[0.5, 1, 5.5].map(threads), ["0.5 threads", "1 thread", "5.5 threads"]],
+    [[[3], [0, 1, 2, 5]].map(cpuNumbers), ["CPU 3", "CPUs 0-2,5"]],
   ];
   for (const [written, expected] of cases) assert.deepEqual(written, expected);
   assert.equal(counted({ few: 3, none: 0, many: 1200 }), "1.20k many, 3 few");
@@ -23,7 +47,7 @@ test("numbers look as in the tables of the terminal", () => {
 });
 
 test("the address restores the state and nothing else", () => {
-  const state = { ...USUAL, from: 1000, to: 1060, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
+  const state = { ...USUAL, from: 1000, to: 1060, at: 1050.5, owner: keyOf(7, "a&b=c#d"), table: "pods", sort: "wait", filter: "x y", kind: "oom" };
   assert.deepEqual(read(format(state)), { state, ignored: [] });
   assert.equal(format(USUAL), "#");
   assert.deepEqual(read("#from=5&to=4&seconds=-3&table=none&other=1").state, USUAL);
@@ -200,4 +224,31 @@ test("a page has one stream while visible and none while hidden", () => {
   source.dispatchEvent(Object.assign(new Event("tick"), { data: '{"time_unix_nano": 7000000000}' }));
   assert.deepEqual(seen, [true, 7]);
   turn(true);
+});
+
+test("an owner keeps its colour while others come and go", () => {
+  const first = colorsOf(["api", "cart", "search"]);
+  assert.equal(new Set(first.values()).size, 3);
+  const many = Array.from({ length: SLOTS }, (_, at) => (at < 3 ? ["api", "cart", "search"][at] : `other-${at}`));
+  const second = colorsOf(many);
+  assert.equal(new Set(second.values()).size, SLOTS, "no two have one colour");
+  for (const name of first.keys()) assert.equal(second.get(name), first.get(name));
+  for (const color of second.values()) assert.match(color, /^owner-\d$/);
+});
+
+test("an unknown verdict has words and a colour", () => {
+  assert.deepEqual(kindLook("held_by_something_new"), { words: "held by something new", color: "cause-unattributed" });
+  assert.equal(kindLook("held_by_quota").color, "cause-throttle");
+  assert.ok(classPlace("running") < classPlace("disk") && classPlace("disk") < classPlace("poll") && classPlace("poll") < classPlace("new"));
+  assert.equal(keyWords("process.linux.cgroup"), "cgroup");
+  assert.equal(keyWords("process.some_new.key"), "some new key");
+});
+
+const V2 = { mount: "/sys/fs/cgroup", unified: true };
+const V1 = { mount: "/sys/fs/cgroup/cpu", unified: false };
+
+test("a time axis has round times with room for labels", () => {
+  assert.deepEqual(roundTimes(1003, 1063, 320), [1005, 1020, 1035, 1050]);
+  assert.deepEqual(roundTimes(1003, 1063, 10), []);
+  assert.deepEqual(roundTimes(1000, 1600, 400), [1080, 1200, 1320, 1440, 1560]);
 });
