@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { notMeasured, parseVisibly, stalled, ticks } from "../api.js";
+import { limitAdvice, limitCommand, quote, roundUp, siblings, weightAdvice } from "../advice.js";
+import { busyWords, grouped, partsOf, whyCommand } from "../answers.js";
 import { SLOTS, colorsOf } from "../colors.js";
 import {
   bytes,
@@ -23,6 +25,7 @@ import {
   threads,
   watts,
 } from "../format.js";
+import { choice, itemWords, lanesOf, nearest, worst, worstOf } from "../lanes.js";
 import { isCollected, mean, roundTimes, summary } from "../steps.js";
 import { classPlace, kindLook, keyWords } from "../words.js";
 import { USUAL, format, keyOf, nameIn, read, wholeSpan } from "../state.js";
@@ -246,6 +249,171 @@ test("an unknown verdict has words and a colour", () => {
 
 const V2 = { mount: "/sys/fs/cgroup", unified: true };
 const V1 = { mount: "/sys/fs/cgroup/cpu", unified: false };
+
+test("a limit is raised by the command of the group's own runtime", () => {
+  const id = "0123456789abcdef0123";
+  const docker = { "container.id": id, "container.name": "web", "container.runtime.name": "docker", "process.linux.cgroup": `/docker/${id}` };
+  const unit = { "systemd.unit": "a.service", "process.linux.cgroup": "/system.slice/a.service" };
+  const pod = { "container.id": id, "container.name": "api", "container.runtime.name": "containerd", "k8s.pod.name": "api-1", "k8s.namespace.name": "shop", "process.linux.cgroup": "/kubepods/x" };
+  const cases = [
+    [limitCommand(docker, 0.9, V2), "docker update --cpus 0.9 web"],
+    [limitCommand({ ...docker, "container.runtime.name": "podman", "container.name": undefined }, 1.5, V2), "podman update --cpus 1.5 0123456789ab"],
+    [limitCommand(unit, 0.9, V2), "systemctl set-property --runtime a.service CPUQuota=90%"],
+    [limitCommand({ "process.linux.cgroup": "/jobs/a b" }, 0.9, V2), "echo 90000 100000 > '/sys/fs/cgroup/jobs/a b/cpu.max'"],
+    [limitCommand(docker, 0.9, V2, "/docker"), "echo 90000 100000 > /sys/fs/cgroup/docker/cpu.max"],
+    // Nothing is known of the machine of a recording, and a name is not typed as it is shown.
+    [limitCommand({ "process.linux.cgroup": "/jobs" }, 0.9), undefined],
+    [limitCommand({ "process.linux.cgroup": "/jobs\\u202e" }, 0.9, V2), undefined],
+    [limitCommand({ "process.linux.cgroup": "/" }, 0.9, V2), undefined],
+    [limitCommand({ ...pod, "k8s.pod.name": "a'b" }, 0.9, V2), undefined],
+  ];
+  for (const [{ command }, expected] of cases) assert.equal(command, expected);
+  const patch = limitCommand(pod, 0.9, V2).command ?? "";
+  assert.match(patch, /^kubectl -n shop patch pod api-1 --subresource resize --patch '.*"cpu":"900m".*'$/);
+  const older = limitCommand({ "process.linux.cgroup": "/jobs" }, 0.9, V1).command ?? "";
+  assert.match(older, /^echo \$\(\(900 \* \$\(cat \/sys\/fs\/cgroup\/cpu\/jobs\/cpu.cfs_period_us\) \/ 1000\)\) > .*cpu.cfs_quota_us$/);
+});
+
+test("advice about a limit has the number of CPUs that the group wanted", () => {
+  const hurt = (verdict) => ({ name: "a", "process.linux.cgroup": "/a", verdict: { kind: "held_by_quota", next_step: "raise its limit", quota: { cpus: 0.2 }, threads: 0.83, ...verdict } });
+  assert.match(limitAdvice(hurt({}), 2, V2)?.words ?? "", /^it wanted 0.83 CPU: raise its limit from 0.2 to 0.9$/);
+  // More threads than CPUs cannot use more than the CPUs.
+  assert.match(limitAdvice(hurt({ threads: 8 }), 2, V2)?.words ?? "", / to 2$/);
+  const above = limitAdvice(hurt({ quota: { cpus: 0.2, "process.linux.cgroup": "/b.slice" } }), 2, V2);
+  assert.match(above?.words ?? "", /the limit of \/b.slice from/);
+  assert.match(above?.command ?? "", /set-property --runtime b.slice CPUQuota=90%/);
+  for (const without of [{ next_step: undefined }, { quota: undefined }, { threads: 0.1 }, { kind: "hurt_by_host" }]) {
+    assert.equal(limitAdvice(hurt(without), 2, V2), undefined);
+  }
+  assert.deepEqual([0.012, 0.83, 0.9, 1.31, 2].map(roundUp), [0.02, 0.9, 0.9, 1.4, 2]);
+});
+
+test("a culprit gets the lowest weight where it competes with its victim", () => {
+  assert.deepEqual(siblings("/batch/job/a", "/shop/api"), { own: "/batch", other: "/shop" });
+  assert.deepEqual(siblings("/s/a", "/s/b/c"), { own: "/s/a", other: "/s/b" });
+  for (const [a, b] of [["/", "/a"], ["/a", "/a/b"], ["/a/b", "/a"], [undefined, "/a"], ["#7", "/a"]]) assert.equal(siblings(a, b), undefined);
+  const advice = (path, victim, cgroups) => weightAdvice({ name: "job", "process.linux.cgroup": path }, { "process.linux.cgroup": victim }, cgroups);
+  assert.equal(advice("/batch/job", "/shop/api", V2)?.command, "echo 1 > /sys/fs/cgroup/batch/cpu.weight");
+  assert.equal(advice("/batch/job", "/batch/api", V1)?.command, "echo 2 > /sys/fs/cgroup/cpu/batch/job/cpu.shares");
+  assert.equal(advice("/system.slice/b.service", "/system.slice/a.service", V2)?.command, "systemctl set-property --runtime b.service CPUWeight=1");
+  assert.match(advice("/batch/job", "/shop/api", V2)?.words ?? "", /^give \/batch the lowest/);
+  assert.match(advice("/batch/job", "/batch/api", V2)?.words ?? "", /^give job the lowest/);
+  assert.equal(advice("/", "/shop", V2), undefined);
+});
+
+test("a word is quoted for the shell", () => {
+  const cases = ["a-b.c/d", "a b", "it's", "$(x)", ""].map(quote);
+  assert.deepEqual(cases, ["a-b.c/d", "'a b'", "'it'\\''s'", "'$(x)'", "''"]);
+});
+
+const S = 1e9;
+const hurtBy = (name, kind, culprit, wait, behind) => ({
+  id: name.charCodeAt(0),
+  name,
+  verdict: { kind, culprit, culprit_id: culprit?.charCodeAt(0), reason: "", threads: 2 },
+  "wait.seconds": wait,
+  behind,
+  since_unix_nano: 100 * S,
+});
+const party = (name, wait) => ({ id: name.charCodeAt(0), name, "wait.seconds": wait });
+
+test("victims stand under the culprit that they waited for most", () => {
+  const rows = [
+    hurtBy("v", "hurt_by_neighbour", "c", 8, [party("c", 6), party("d", 2)]),
+    hurtBy("w", "hurt_by_neighbours", undefined, 10, [party("c", 5), party("d", 4)]),
+    hurtBy("x", "hurt_by_neighbour", "d", 3, [party("d", 3)]),
+    hurtBy("q", "held_by_quota", undefined, 9, []),
+    hurtBy("n", "held_by_something_new", undefined, 1, []),
+    // Several jobs with one parent are not in the list.
+    { ...hurtBy("y", "hurt_by_neighbour", undefined, 4, [party("e", 1)]), verdict: { kind: "hurt_by_neighbour", culprit: "ci/*: 3 jobs", reason: "", threads: 1 } },
+  ];
+  const { culprits, alone } = grouped({ rows, window_seconds: 10 });
+  const said = culprits.map(({ name, wait, since, victims }) => [name, +wait.toFixed(2), since, victims.map((it) => it.hurt.name).join("")]);
+  assert.deepEqual(said, [
+    ["c", 1.1, 100, "vw"],
+    ["ci/*: 3 jobs", 0.4, 100, "y"],
+    ["d", 0.3, 100, "x"],
+  ]);
+  assert.equal(culprits[0].victims[0].part, 0.4);
+  assert.deepEqual(alone.map((it) => it.name), ["q", "n"]);
+});
+
+test("the headline says how busy the CPUs are", () => {
+  const cases = [
+    [0, 1, "The CPU is busy."],
+    [0.01, 2, "Both CPUs are busy."],
+    [0.1, 8, "All 8 CPUs are busy."],
+    [0.45, 8, "The 8 CPUs are 94.4% busy."],
+    [1.1, 2, "1 of 2 CPUs is idle."],
+    [3.2, 4, "3 of 4 CPUs are idle."],
+  ];
+  for (const [idle, number, words] of cases) assert.equal(busyWords(idle, number), words);
+});
+
+const EPISODES = {
+  from_unix_nano: 1000 * S,
+  to_unix_nano: 2000 * S,
+  rows: [
+    {
+      id: 1,
+      name: "busy",
+      "wait.seconds": 60,
+      episodes: [{ from_unix_nano: 1000 * S, to_unix_nano: 2000 * S, kind: "too_many_threads", "wait.seconds": 60, judged_seconds: 1000, worst_unix_nano: 1500 * S, reason: "r" }],
+    },
+    {
+      id: 2,
+      name: "api",
+      "wait.seconds": 50,
+      episodes: [
+        { from_unix_nano: 1100 * S, to_unix_nano: 1110 * S, kind: "hurt_by_neighbour", culprit: "job", "wait.seconds": 10, judged_seconds: 10, worst_unix_nano: 1110 * S, reason: "r" },
+        { from_unix_nano: 1500 * S, to_unix_nano: 1540 * S, kind: "hurt_by_neighbour", culprit: "job", "wait.seconds": 40, judged_seconds: 40, worst_unix_nano: 1520.5 * S, reason: "r" },
+      ],
+    },
+  ],
+  more: 0,
+  oom_kills: [{ time_unix_nano: 1105 * S, id: 2, name: "api" }, { time_unix_nano: 1995 * S, id: 3, name: "eater" }],
+  restarts: [{ time_unix_nano: 1106 * S, id: 2, name: "api" }],
+};
+
+test("the worst lane is first, and a lane has its kills and restarts", () => {
+  const lanes = lanesOf(EPISODES);
+  assert.deepEqual(lanes.map((lane) => [lane.name, lane.items.length]), [["api", 4], ["busy", 1], ["eater", 1]]);
+  assert.equal(worst(lanes[0].items)?.from, 1500);
+  assert.equal(worstOf(EPISODES)?.lane.name, "api");
+  assert.equal(worstOf({ ...EPISODES, rows: [], oom_kills: [], restarts: [] }), undefined);
+});
+
+test("a click in a lane shows the nearest episode or mark", () => {
+  const [lane, , eater] = lanesOf(EPISODES);
+  const at = (time) => itemWords(nearest(lane.items, time, 2)).replace(/\d\d:\d\d:\d\d( – \d\d:\d\d:\d\d)?/, "T");
+  assert.deepEqual([1104, 1109, 1300, 1400].map(at), ["OOM kill at T", "T waits for a neighbour (job)", "T waits for a neighbour (job)", "T waits for a neighbour (job)"]);
+  assert.equal(nearest(lane.items, 1400, 2).from, 1500);
+  const whole = { from: 1000, to: 2000 };
+  const shown = choice(lane, nearest(lane.items, 1400, 2), whole);
+  assert.deepEqual(shown, { from: 1490, to: 1550, at: 1520.5, owner: "2:api", victim: "", culprit: "" });
+  const kill = choice(eater, eater.items[0], whole);
+  assert.deepEqual([kill.from, kill.to, kill.at], [1965, 2000, null]);
+});
+
+test("the parts of the threads' time are 100%, what hurts before what does not", () => {
+  const parts = partsOf({ "cpu.seconds": 1, "wait.seconds": 2, blocked: { poll: 5, disk: 2, memory: 0 } });
+  assert.deepEqual(parts.map(({ name, part }) => [name, part]), [["running", 0.1], ["runnable", 0.2], ["disk", 0.2], ["poll", 0.5]]);
+  assert.deepEqual(partsOf({ "cpu.seconds": 0, "wait.seconds": 0 }), []);
+});
+
+test("the pane has the command that gives the same answer", () => {
+  const span = { from: 1_700_000_000.7, to: 1_700_000_060 };
+  const id = "0123456789abcdef";
+  const cases = [
+    [{ name: "a.service", "systemd.unit": "a.service", "process.linux.cgroup": "/system.slice/a.service" }, "noctule why a.service"],
+    [{ name: "/a b", "process.linux.cgroup": "/a b" }, "noctule why '/a b'"],
+    [{ name: "(root)", "process.linux.cgroup": "/" }, "noctule why /"],
+    [{ name: "web", "container.name": "web", "container.id": id }, "noctule why web"],
+    [{ name: "shop/api/main", "container.name": "main", "container.id": id, "k8s.pod.name": "api" }, "noctule why 0123456789ab"],
+  ];
+  for (const [group, words] of cases) assert.equal(whyCommand(group, false, span), words);
+  assert.equal(whyCommand(cases[0][0], true, span), "noctule why a.service --from DIR --at 2023-11-14T22:13:20Z --for 59s");
+});
 
 test("a time axis has round times with room for labels", () => {
   assert.deepEqual(roundTimes(1003, 1063, 320), [1005, 1020, 1035, 1050]);

@@ -1,0 +1,90 @@
+// What the answers of the API mean, without drawing it.
+
+import { quote } from "./advice.js";
+import { percent } from "./format.js";
+import { keyOf } from "./state.js";
+import { classPlace } from "./words.js";
+
+/**
+ * @typedef {import("./api.js").Hurt} Hurt
+ * @typedef {{hurt: Hurt, wait: number, part: number}} Victim `wait` is what it waited behind the culprit, in threads
+ * @typedef {{name: string, id?: number, owner: Record<string, any>, wait: number, since: number, victims: Victim[]}} Culprit
+ */
+
+const NANO = 1e9;
+
+/** Verdicts whose cause is another group. */
+const BY_OTHERS = ["hurt_by_neighbour", "hurt_by_neighbours"];
+
+/**
+ * Splits the hurt groups: by main culprit, the worst first, and those that no other group hurts.
+ * @param {{rows: Hurt[], window_seconds: number}} now
+ * @returns {{culprits: Culprit[], alone: Hurt[]}}
+ */
+export function grouped({ rows, window_seconds: window }) {
+  const culprits = /** @type {Map<string, Culprit>} */ (new Map());
+  const alone = [];
+  const length = Math.max(window, 1e-3);
+  for (const hurt of rows) {
+    const behind = hurt.behind ?? [];
+    const named = hurt.verdict.culprit;
+    const main = behind.find((it) => it.name === named && (hurt.verdict.culprit_id ?? it.id) === it.id) ?? (named ? { name: named, id: hurt.verdict.culprit_id, "wait.seconds": 0 } : behind[0]);
+    if (!BY_OTHERS.includes(hurt.verdict.kind) || !main) {
+      alone.push(hurt);
+      continue;
+    }
+    const key = keyOf(main.id, main.name);
+    const known = culprits.get(key) ?? /** @type {Culprit} */ ({ name: main.name, id: main.id, owner: main, wait: 0, since: Infinity, victims: [] });
+    // Several jobs with one parent have no wait of their own in the list.
+    const wait = (main["wait.seconds"] || hurt["wait.seconds"]) / length;
+    known.wait += wait;
+    known.since = Math.min(known.since, hurt.since_unix_nano / NANO);
+    known.victims.push({ hurt, wait, part: partOf(hurt, length) });
+    culprits.set(key, known);
+  }
+  const sorted = [...culprits.values()].sort((a, b) => b.wait - a.wait);
+  for (const culprit of sorted) culprit.victims.sort((a, b) => b.wait - a.wait);
+  return { culprits: sorted, alone };
+}
+
+/** Returns the part of its wanted time that a group waited. @param {Hurt} hurt @param {number} length of the window */
+const partOf = (hurt, length) => Math.min(1, hurt["wait.seconds"] / length / Math.max(hurt.verdict.threads ?? 0, 1e-9));
+
+/** Says how busy the CPUs are. @param {number} idle idle CPUs on average @param {number} cpus */
+export function busyWords(idle, cpus) {
+  const free = Math.round(idle);
+  if (idle < 0.05 * cpus || free === 0) {
+    if (cpus === 1) return idle < 0.05 ? "The CPU is busy." : `The CPU is ${percent(1 - idle)} busy.`;
+    if (idle < 0.05 * cpus) return cpus === 2 ? "Both CPUs are busy." : `All ${cpus} CPUs are busy.`;
+    return `The ${cpus} CPUs are ${percent(1 - idle / cpus)} busy.`;
+  }
+  return `${free} of ${cpus} CPUs ${free === 1 ? "is" : "are"} idle.`;
+}
+
+/**
+ * Returns the parts of the threads' time, in the order of the bar, with their share.
+ * @param {{"cpu.seconds": number, "wait.seconds": number, blocked?: Record<string, number>}} account
+ */
+export function partsOf(account) {
+  const { "cpu.seconds": running, "wait.seconds": runnable, blocked = {} } = account;
+  const parts = Object.entries({ running, runnable, ...blocked });
+  const all = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  if (!(all > 0)) return [];
+  return parts
+    .filter(([, seconds]) => seconds > 0)
+    .map(([name, seconds]) => ({ name, seconds, part: seconds / all }))
+    .sort((a, b) => classPlace(a.name) - classPlace(b.name));
+}
+
+/**
+ * Returns the command that gives the same answer in a terminal.
+ * @param {Record<string, any>} group @param {boolean} recorded @param {{from: number, to: number}} span seconds since 1970
+ */
+export function whyCommand(group, recorded, { from, to }) {
+  const pod = group["k8s.pod.name"] && group["container.id"];
+  const name = group["container.id"] && (pod || !group["container.name"]) ? group["container.id"].slice(0, 12) : group["process.linux.cgroup"] && !group["systemd.unit"] && !group["container.id"] ? group["process.linux.cgroup"] : group.name;
+  const plainly = quote(name);
+  if (!recorded) return `noctule why ${plainly}`;
+  const at = new Date(Math.floor(from) * 1000).toISOString().replace(".000", "");
+  return `noctule why ${plainly} --from DIR --at ${at} --for ${Math.max(1, Math.round(to - from))}s`;
+}

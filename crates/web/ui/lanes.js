@@ -1,0 +1,96 @@
+// The episodes and marks of each group, as lanes of the timeline.
+
+import { clock } from "./format.js";
+import { keyOf } from "./state.js";
+import { kindLook } from "./words.js";
+
+/**
+ * @typedef {{from_unix_nano: number, to_unix_nano: number, kind: string, culprit?: string, "wait.seconds": number, judged_seconds: number, worst_unix_nano: number, reason: string}} Episode
+ * @typedef {{time_unix_nano: number, id?: number, name: string}} Mark
+ * @typedef {{id?: number, name: string, "wait.seconds": number, episodes: Episode[]}} HurtGroup
+ * @typedef {{from_unix_nano: number, to_unix_nano: number, rows: HurtGroup[], more: number, oom_kills?: Mark[], restarts: Mark[]}} Answer
+ * @typedef {{kind: "episode" | "kill" | "restart", from: number, to: number, episode?: Episode}} Item
+ * @typedef {{key: string, name: string, items: Item[]}} Lane
+ */
+
+const NANO = 1e9;
+/** Length of the span around a moment, and least length around an episode, in seconds. */
+const AROUND = 30;
+
+/** Returns the average number of waiting threads in an episode. @param {Episode} episode */
+export const severity = (episode) => episode["wait.seconds"] / Math.max(episode.judged_seconds, 1e-3);
+
+/** Returns the lanes, the worst first, then groups that have only marks. @param {Answer} answer @returns {Lane[]} */
+export function lanesOf(answer) {
+  const lanes = /** @type {Map<string, Lane>} */ (new Map());
+  const lane = (/** @type {number | undefined} */ id, /** @type {string} */ name) => {
+    const key = keyOf(id, name);
+    const found = lanes.get(key) ?? { key, name, items: [] };
+    lanes.set(key, found);
+    return found;
+  };
+  for (const row of answer.rows) {
+    const items = row.episodes.map((episode) => ({
+      kind: /** @type {const} */ ("episode"),
+      from: episode.from_unix_nano / NANO,
+      to: episode.to_unix_nano / NANO,
+      episode,
+    }));
+    lane(row.id, row.name).items.push(...items);
+  }
+  const mark = (/** @type {Mark} */ { time_unix_nano: at, id, name }, /** @type {"kill" | "restart"} */ kind) =>
+    lane(id, name).items.push({ kind, from: at / NANO, to: at / NANO });
+  for (const restart of answer.restarts) mark(restart, "restart");
+  // Kills are drawn over restarts.
+  for (const kill of answer.oom_kills ?? []) mark(kill, "kill");
+  const sum = (/** @type {Lane} */ lane) => lane.items.reduce((all, item) => all + weight(item), 0);
+  return [...lanes.values()].sort((a, b) => sum(b) - sum(a));
+}
+
+/** Returns the worst item of a lane: the episode with the longest wait, or a kill. @param {Item[]} items @returns {Item | undefined} */
+export function worst(items) {
+  return items.toSorted((a, b) => weight(b) - weight(a))[0];
+}
+
+/** What a group does to itself counts less than what others do to it. */
+const OWN_PART = 0.01;
+
+/** @param {Item} item */
+function weight({ kind, episode }) {
+  if (!episode) return kind === "kill" ? 1e-6 : 0;
+  return episode["wait.seconds"] * (episode.kind === "too_many_threads" ? OWN_PART : 1);
+}
+
+/** Returns the item nearest to a time; a mark is preferred to an episode that covers it. @param {Item[]} items @param {number} time @param {number} near seconds */
+export function nearest(items, time, near) {
+  const far = (/** @type {Item} */ { from, to }) => Math.max(0, from - time, time - to);
+  const marks = items.filter((item) => item.kind !== "episode" && far(item) <= near);
+  return (marks.length ? marks : items).toSorted((a, b) => far(a) - far(b))[0];
+}
+
+/**
+ * Returns the choices that show an item: the span around it, the moment of its verdict, and its group.
+ * @param {Lane} lane @param {Item} item @param {{from: number, to: number}} whole
+ */
+export function choice(lane, item, whole) {
+  const pad = item.kind === "episode" ? Math.max(5, (item.to - item.from) / 4) : AROUND;
+  const from = Math.floor(Math.max(whole.from, item.from - pad));
+  const to = Math.ceil(Math.max(from + 5, Math.min(whole.to, item.to + pad)));
+  return { from, to, at: item.episode ? item.episode.worst_unix_nano / NANO : null, owner: lane.key, victim: "", culprit: "" };
+}
+
+/** Describes an item. @param {Item} item */
+export function itemWords({ kind, from, to, episode }) {
+  if (kind === "kill") return `OOM kill at ${clock(from)}`;
+  if (kind === "restart") return `restarted at ${clock(from)}`;
+  const look = kindLook(/** @type {Episode} */ (episode).kind).words;
+  return `${clock(from)} – ${clock(to)} ${look}${episode?.culprit ? ` (${episode.culprit})` : ""}`;
+}
+
+/** Selects the worst episode of a recording once it is loaded. @param {Answer} answer */
+export function worstOf(answer) {
+  const lanes = lanesOf(answer);
+  const found = lanes.flatMap((lane) => lane.items.map((item) => ({ lane, item })));
+  const best = worst(found.map(({ item }) => item));
+  return found.find(({ item }) => item === best);
+}
