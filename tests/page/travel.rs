@@ -59,6 +59,40 @@ fn dragging_over_a_chart_sets_the_span() {
 }
 
 #[test]
+fn the_crosshair_is_in_every_panel_and_a_box_has_the_values() {
+    let _machine = support::shared();
+    let agent = agent();
+    let browser = open(&agent, "#seconds=60");
+    let boxed = || text(&browser, ".box");
+    // On a busy machine a chart may be redrawn under the mouse, so the mouse moves again.
+    let over = |selector: &str| {
+        let script = format!(
+            "const place = document.querySelector('{selector}').getBoundingClientRect(); \
+             return [place.x + place.width * 0.9, place.y + place.height / 2]"
+        );
+        let place = browser.run(&script);
+        let pixel = |at: usize| place[at].as_f64().expect("a place").round() as u32;
+        browser.hover((pixel(0), pixel(1)));
+        browser.hover((pixel(0) - 2, pixel(1)));
+    };
+    support::wait_until("the values of a chart are in the box", || {
+        over("#cpu .u-over");
+        boxed().contains("CPU")
+    });
+    let lines = "return document.querySelectorAll('#cpu .grid .line, #waits .grid .line').length";
+    support::wait_until("the heat map and the CPUs have the line", || {
+        over("#cpu .u-over");
+        browser.run(lines) == 2
+    });
+    support::wait_until("the values of a cell are in the box", || {
+        over("#waits .grid canvas");
+        boxed().contains("waits of")
+    });
+    browser.picture("crosshair");
+    assert_clean(&browser, &agent);
+}
+
+#[test]
 fn filter_keeps_matching_rows_and_is_in_the_link() {
     let _machine = support::shared();
     let agent = agent();

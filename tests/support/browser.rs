@@ -111,6 +111,16 @@ impl Browser {
         self.ask("/actions", &json!({ "actions": actions }));
     }
 
+    /// Moves the mouse to a position, in pixels of the window.
+    pub(crate) fn hover(&self, (x, y): (u32, u32)) {
+        let to_place = json!({"type": "pointerMove", "duration": 0, "x": x, "y": y});
+        let actions = json!([{
+            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+            "actions": [to_place],
+        }]);
+        self.ask("/actions", &json!({ "actions": actions }));
+    }
+
     /// Sets the size of the window, and the theme: `light` or `dark`.
     pub(crate) fn look(&self, width: u32, height: u32, theme: &str) {
         self.command(
@@ -139,7 +149,7 @@ impl Browser {
             self.run(&source);
         }
         let script = "const done = arguments[arguments.length - 1]; \
-             axe.run({resultTypes: ['violations']}).then((found) => done(found.violations \
+             axe.run({resultTypes: ['violations'], rules: {'target-size': {enabled: true}}}).then((found) => done(found.violations \
              .filter((it) => ['serious', 'critical'].includes(it.impact)) \
              .map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`)))";
         let found = self.ask("/execute/async", &json!({"script": script, "args": []}));

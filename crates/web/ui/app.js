@@ -4,6 +4,7 @@ import { html, render, useCallback, useEffect, useRef, useState } from "./ui.js"
 import { NO_CONNECTION, Refusal, WrongQuery, get, stalled, ticks } from "./api.js";
 import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
+import { Box } from "./crosshair.js";
 import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
 import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.js";
@@ -267,6 +268,7 @@ function App() {
           `
         : html`<p class="boot">${error ? "" : "loading"}</p>`}
     </main>
+    <${Box} />
     <footer><a href="/metrics">/metrics</a> <a href="/api/v1/openapi.json">API</a> <a href="/readyz">/readyz</a></footer>
   `;
 }

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./ui.js";
 import { SUMMED, summary } from "./steps.js";
+import { leave, listen, point } from "./crosshair.js";
 import uPlot from "uplot";
 
 /**
@@ -14,6 +15,7 @@ import uPlot from "uplot";
  * @property {import("./steps.js").Summing} [summing] how the legend sums up all steps; the mean by default
  * @property {() => void} [onPick]
  * @property {boolean} [picked]
+ * @property {boolean} [faint] whether another series is picked
  */
 
 /** Returns a colour of the current theme. @param {string} name */
@@ -86,12 +88,13 @@ export function powers(low, high) {
  * @param {number} options.count series
  * @param {boolean} options.log
  * @param {() => {colors: string[], dashes: (string | undefined)[], max: number | null, span: number[], marks: number[]}} options.look
- * @param {(v: number) => string} options.unit
+ * @param {(v: number) => string} options.axis formats the labels of the axis
  * @param {(from: number, to: number) => void} options.onZoom
- * @param {(at: number | null) => void} options.onPoint
+ * @param {(at: number | null, event?: MouseEvent) => void} options.onPoint the step under the crosshair; with an event
+ * if the mouse is over this chart
  * @returns {import("uplot").Options}
  */
-function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onPoint }) {
+function plotOptions({ stack, width, height, count, log, look, axis: unit, onZoom, onPoint }) {
   const grid = { stroke: () => color("grid"), width: 1 };
   const axis = { stroke: () => color("dim"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   const paths = /** @type {NonNullable<typeof uPlot.paths.stepped>} */ (uPlot.paths.stepped)({ align: 1 });
@@ -128,7 +131,6 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
     series: [{}, ...series],
     bands: stack ? series.slice(1).map((_, at) => ({ series: /** @type {[number, number]} */ ([at + 2, at + 1]) })) : [],
     cursor: {
-      sync: { key: "noctule", scales: ["x", null] },
       drag: { x: true, y: false, setScale: false },
       points: { show: false },
     },
@@ -142,7 +144,7 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
           onZoom(from, to);
         },
       ],
-      setCursor: [(u) => onPoint(u.cursor.idx ?? null)],
+      setCursor: [(u) => onPoint(u.cursor.idx ?? null, u.cursor.event ?? undefined)],
       draw: [
         (u) => {
           u.ctx.save();
@@ -169,9 +171,10 @@ function plotOptions({ stack, width, height, count, log, look, unit, onZoom, onP
  * @param {number} [props.height]
  * @param {number[]} [props.marks]
  * @param {(v: number) => string} props.unit
+ * @param {(v: number) => string} [props.axis] a shorter form for the axis
  * @param {(from: number, to: number) => void} props.onZoom
  */
-export function Chart({ label, history, series, stack = false, log = false, max = null, height = 170, marks = [], unit, onZoom }) {
+export function Chart({ label, history, series, stack = false, log = false, max = null, height = 170, marks = [], unit, axis = unit, onZoom }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {uPlot | null} */ (null));
   const [at, setAt] = useState(/** @type {number | null} */ (null));
@@ -180,7 +183,7 @@ export function Chart({ label, history, series, stack = false, log = false, max 
   const times = useMemo(() => borders(history), [history]);
   const look = useRef({ colors: [""], dashes: [/** @type {string | undefined} */ (undefined)], max, span: [0, 1], marks });
   look.current = {
-    colors: series.map((one) => color(one.color)),
+    colors: series.map((one) => (one.faint ? `color-mix(in srgb, ${color(one.color)} 30%, ${color("panel")})` : color(one.color))),
     dashes: series.map((one) => one.dash),
     max,
     span: [times[0], times[times.length - 1]],
@@ -188,6 +191,16 @@ export function Chart({ label, history, series, stack = false, log = false, max 
   };
   const zoom = useRef(onZoom);
   zoom.current = onZoom;
+  const pointed = useRef((/** @type {number | null} */ _step, /** @type {MouseEvent | undefined} */ _event) => {});
+  pointed.current = (step, event) => {
+    setAt(step);
+    if (!event) return;
+    if (step === null || step >= times.length - 1 || event.type === "mouseleave") return leave(plot);
+    const known = series.filter((one) => one.label && one.values[step] !== null && one.values[step] !== undefined);
+    const shown = known.map((one) => ({ label: one.label, value: one.values[step] ?? 0, text: unit(one.values[step] ?? 0), color: one.color }));
+    const rows = shown.filter((row) => row.value > 0);
+    return point({ time: times[step], source: plot, x: event.clientX, y: event.clientY, rows: rows.length ? rows : shown.slice(0, 1) });
+  };
   useEffect(() => {
     if (!place.current || width < 80) return undefined;
     const options = plotOptions({
@@ -197,13 +210,21 @@ export function Chart({ label, history, series, stack = false, log = false, max 
       count: series.length,
       log,
       look: () => look.current,
-      unit,
+      axis,
       onZoom: (from, to) => zoom.current(from, to),
-      onPoint: setAt,
+      onPoint: (step, event) => pointed.current(step, event),
     });
-    plot.current = new uPlot(options, undefined, place.current);
+    const drawn = new uPlot(options, undefined, place.current);
+    plot.current = drawn;
+    const silence = listen((pointed) => {
+      if (pointed?.source === plot || !drawn.data[0]?.length) return;
+      const left = pointed ? drawn.valToPos(pointed.time, "x") : -10;
+      drawn.setCursor({ left: left >= 0 && left <= drawn.over.clientWidth ? left : -10, top: -10 });
+    });
     return () => {
-      plot.current?.destroy();
+      silence();
+      leave(plot);
+      drawn.destroy();
       plot.current = null;
     };
   }, [width, series.length, stack, log, theme]);
