@@ -195,9 +195,9 @@ fn the_detail_of_a_process_has_its_user_and_its_command_line() {
         browser.run(&script)
     };
     support::wait_until("its command line is shown", || {
-        shown("process.command_line") == *line
+        shown("command line") == *line
     });
-    assert_eq!(shown("process.owner"), "root");
+    assert_eq!(shown("user"), "root");
     browser.picture("process");
     assert_clean(&browser, &agent);
 }

@@ -1,12 +1,14 @@
 //! Tests of scenes with a known cause.
 
-use crate::page::{agent, assert_clean, click, open, text};
-use crate::support;
+use std::process::Command;
+
+use crate::page::{address, agent, assert_clean, click, open, text};
 use crate::support::affinity;
 use crate::support::agent::Agent;
 use crate::support::browser::Browser;
 use crate::support::cgroup::Group;
 use crate::support::load::Load;
+use crate::support::{self, noctule};
 
 /// Opens a browser while a load runs on the last CPU.
 fn look(agent: &Agent, address: &str) -> Browser {
@@ -37,18 +39,23 @@ fn throttled_group_is_named_with_advice() {
     let group = Group::new("quota").heavy();
     group.limit(0.2);
     let _load = Load::own(&group, "spin 1");
+    let row = format!(
+        "[...document.querySelectorAll('#now .hurt')].find((row) => \
+         row.querySelector('.name').title === '{}')",
+        group.path()
+    );
+    let words = |script: &str| -> String {
+        let found = browser.run(script);
+        found.as_str().unwrap_or_default().to_owned()
+    };
     let finding = support::wait_for("the page names its quota", || {
-        let script = format!(
-            "return [...document.querySelectorAll('#now .hurt')].find((row) => \
-             row.querySelector('.name').title === '{}')?.textContent ?? ''",
-            group.path()
-        );
-        let found = browser.run(&script);
-        let found = found.as_str()?;
-        found.contains("held by quota").then(|| found.to_owned())
+        let found = words(&format!("return {row}?.textContent ?? ''"));
+        found.contains("held by a CPU limit").then_some(found)
     });
     assert!(finding.contains("its own limit of 0.2 CPU"), "{finding}");
-    assert!(finding.contains("Try: raise its limit"), "{finding}");
+    assert!(finding.contains("raise its limit from 0.2 to"), "{finding}");
+    let title = words("return document.title");
+    assert!(title.contains(" hurt - "), "{title}");
     // The waits must have that cause.
     click(&browser, &format!("#now .name[title='{}']", group.path()));
     support::wait_until("its waits are shown", || {
@@ -57,6 +64,90 @@ fn throttled_group_is_named_with_advice() {
     let causes = text(&browser, "#waits .legend");
     assert!(causes.contains("its own limit"), "{causes}");
     browser.picture("quota");
+    assert_pane(&browser, &group);
+    // The command does what the advice says.
+    let command = words(&format!(
+        "return {row}?.querySelector('code')?.textContent ?? ''"
+    ));
+    let done = Command::new("sh").args(["-c", &command]).status();
+    assert!(done.expect("a shell").success(), "{command}");
+    support::wait_until("the limit holds it no longer", || {
+        let found = words(&format!("return {row}?.textContent ?? ''"));
+        !found.contains("held by a CPU limit")
+    });
+    // The episode is over, and a click on it shows it.
+    click(
+        &browser,
+        &format!(".lane:has([title='{}']) .track", group.path()),
+    );
+    support::wait_until("the address has its time", || {
+        address(&browser).contains("at=")
+    });
+    support::wait_until("its verdict is shown", || {
+        text(&browser, ".pane").contains("its own limit of 0.2 CPU")
+    });
+    browser.picture("episode");
+    // Escape closes the pane.
+    browser.press("\u{e00c}");
+    support::wait_until("the pane is closed", || text(&browser, ".pane").is_empty());
+    assert!(!address(&browser).contains("owner="));
+    assert_clean(&browser, &agent);
+}
+
+/// Checks the pane of a group: where its time went, its limit, and words instead of keys.
+fn assert_pane(browser: &Browser, group: &Group) {
+    let pane = || text(browser, ".pane");
+    support::wait_for_or_explain(
+        "the pane has the account and the settings",
+        || {
+            let pane = pane();
+            let has = |words| pane.contains(words);
+            let all = has("running") && has("CPU limit0.2 CPU") && has("may run on");
+            (all && has(&format!("noctule why {}", group.path()))).then_some(())
+        },
+        pane,
+    );
+    let parts = "return [...document.querySelectorAll('.time-bar span')]\
+        .reduce((sum, it) => sum + Number(it.style.flexGrow), 0)";
+    let sum = browser.run(parts).as_f64().expect("a number");
+    assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    assert!(!pane().contains("process.linux"), "{}", pane());
+}
+
+#[test]
+fn recording_opens_on_all_of_it_with_its_worst_episode() {
+    let _machine = support::shared();
+    needs!("wait_throttle");
+    let folder = tempfile::tempdir().expect("a folder");
+    let tape = folder.path().join("tape");
+    let tape = tape.to_str().expect("text");
+    let group = Group::new("recorded");
+    group.limit(0.1);
+    let load = Load::own(&group, "spin 2");
+    let output = noctule(&["record", "-o", tape, "--for", "7s"]);
+    assert!(output.status.success(), "{output:?}");
+    drop(load);
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "[verdicts]\nwindow_seconds = 2.0\n").expect("a file");
+    let config = config.to_str().expect("text");
+    let agent = Agent::start(&["--from", tape, "--config", config]);
+    let browser = open(&agent, "");
+    support::wait_until("the address has all of it, and an episode", || {
+        let address = address(&browser);
+        ["from=", "to=", "at=", "owner="]
+            .iter()
+            .all(|it| address.contains(it))
+    });
+    let lane = format!(".lane:has([title='{}']) .track", group.path());
+    click(&browser, &lane);
+    support::wait_until("the pane has the episode", || {
+        let pane = text(&browser, ".pane");
+        pane.contains("its own limit of 0.1 CPU") && pane.contains("--from DIR")
+    });
+    // Settings are read from the kernel's files, and a recording has none.
+    assert!(text(&browser, ".pane").contains("not in a recording"));
+    assert!(text(&browser, "#now h2").contains("At "));
+    browser.picture("recorded-episode");
     assert_clean(&browser, &agent);
 }
 
@@ -82,7 +173,22 @@ fn an_oom_kill_is_listed_with_its_group_and_drawn() {
         let count = legend.split("OOM kills").nth(1).unwrap_or_default();
         count.trim_start().starts_with(|it: char| it != '–')
     });
+    // The headline and the timeline have it, and a click goes to its moment.
+    support::wait_until("the timeline has it", || {
+        let script = format!(
+            "return !!document.querySelector(`.lane:has([title='{}']) .mark.kill`)",
+            group.path()
+        );
+        browser.run(&script) == true
+    });
     browser.picture("oom");
+    click(
+        &browser,
+        &format!("#now .kills .name[title='{}']", group.path()),
+    );
+    support::wait_until("the address has its moment", || {
+        address(&browser).contains("from=")
+    });
     assert_clean(&browser, &agent);
 }
 

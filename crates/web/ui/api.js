@@ -11,10 +11,12 @@ import { momentOf } from "./format.js";
  * @property {Record<string, number>} [causes]
  * @property {{kind: string}} [verdict]
  * @typedef {OwnerRow & Record<string, any>} Owner
- * @typedef {object} Hurt
+ * @typedef {HurtRow & Record<string, any>} Hurt
+ * @typedef {object} HurtRow
  * @property {number} [id]
  * @property {string} name
- * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string}} verdict
+ * @property {{kind: string, culprit?: string, culprit_id?: number, reason: string, next_step?: string, threads?: number, quota?: Record<string, any>}} verdict
+ * @property {{id?: number, name: string, "wait.seconds": number}[]} [behind]
  * @property {number} since_unix_nano
  * @typedef {{of?: number, causes: Record<string, Steps>, p50_seconds: Steps, p90_seconds: Steps, p99_seconds: Steps, max_seconds: Steps, bounds_seconds: number[], lengths: number[][], missing: number}} WaitSteps
  * @typedef {object} History

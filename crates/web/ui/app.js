@@ -5,7 +5,11 @@ import { NO_CONNECTION, Refusal, WrongQuery, get, stalled, ticks } from "./api.j
 import { spanOf } from "./format.js";
 import { isCollected } from "./steps.js";
 import { Box } from "./crosshair.js";
-import { Cpu, Energy, Events, Health, Matrix, Now, Waits } from "./panels.js";
+import { Episodes } from "./episodes.js";
+import { Pane } from "./group.js";
+import { Now } from "./headline.js";
+import { worstOf } from "./lanes.js";
+import { Cpu, Energy, Events, Health, Matrix, Waits } from "./panels.js";
 import { ROWS, Tables } from "./tables.js";
 import { SPANS, format, keyOf, nameIn, read, sortsOf, wholeSpan } from "./state.js";
 
@@ -52,6 +56,7 @@ function historyQuery(state, known) {
     owners: ROWS + 1,
     sort: spanned && sortsOf("containers").includes(state.sort) ? state.sort : "cpu",
     filter: spanned ? state.filter : "",
+    at: state.at,
     waits_of: idOf(known, state.owner),
     pair: victim !== undefined && culprit !== undefined ? `${victim}-${culprit}` : undefined,
   };
@@ -72,9 +77,22 @@ async function loadAll(state, /** @type {any} */ shown, /** @type {boolean} */ s
   const span = { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 };
   const table = state.table === "containers" ? null : await get(state.table, { sort: state.sort, limit: ROWS + 1, filter: state.filter });
   const events = await loadEvents({ ...span, kind: state.kind, limit: 200 });
+  const owner = history.waits?.of ?? idOf(everything, state.owner);
+  const group = state.owner && owner !== undefined ? await get("group", { id: owner, ...(isLive(state) ? { seconds: state.seconds } : { from: state.from, to: state.to }), at: state.at }).catch(none) : null;
+  const own = group ? await loadEvents({ ...span, limit: 8, filter: eventFilter(group) }).catch(none) : null;
+  const episodes = await get("episodes", {}).catch(none);
   const more = slow ? { health: await get("features"), node: await get("node") } : {};
-  return { history, everything, table, events, ...more };
+  return { history, everything, table, events, group, groupOf: state.owner, groupEvents: own?.rows ?? [], episodes, ...more };
 }
+
+/** A part of the page that has no answer is left out: features can be off. @param {unknown} problem */
+function none(problem) {
+  if (problem instanceof Refusal || problem instanceof WrongQuery) return null;
+  throw problem;
+}
+
+/** Returns a filter that finds the events of a group. @param {Record<string, any>} group */
+const eventFilter = (group) => group.name.slice(0, 200);
 
 /** Loads events. If the agent does not know the kind, loads all kinds and returns the reason.
    @param {Record<string, any>} query @returns {Promise<any>} */
@@ -95,7 +113,7 @@ const KEYS = [
   ["← →", "earlier, later"],
   ["+ −", "zoom in, zoom out"],
   ["/", "filter"],
-  ["Esc", "close, then the node, then live"],
+  ["Esc", "close the pane, then the end of the span, then live"],
   ["?", "this help"],
 ];
 
@@ -122,6 +140,22 @@ function App() {
     });
   }, []);
 
+  const isOpened = useRef(location.hash.length > 1);
+  // A recording opens on all of it, with its worst episode.
+  const openRecording = useCallback((/** @type {any} */ { node, episodes }) => {
+    if (isOpened.current || !node) return;
+    isOpened.current = true;
+    if (!node.recorded || !isLive(latest.current.state)) return;
+    const [from, to] = [Math.floor(node.recorded.from_unix_nano / 1e9), Math.ceil(node.recorded.to_unix_nano / 1e9)];
+    const found = episodes && worstOf(episodes);
+    const worst = found?.item.episode ? { owner: found.lane.key, at: found.item.episode.worst_unix_nano / 1e9 } : {};
+    setRead((/** @type {{state: State}} */ old) => {
+      const next = { ...old.state, from, to: Math.max(to, from + 1), ...worst };
+      window.history.replaceState(null, "", location.pathname + format(next));
+      return { state: next, ignored: [] };
+    });
+  }, []);
+
   const load = useCallback(async () => {
     const now = latest.current;
     if (now.busy) {
@@ -135,6 +169,7 @@ function App() {
       const answer = await loadAll(asked, now.shown, slow);
       now.count += 1;
       setShown((/** @type {any} */ old) => ({ ...old, ...answer }));
+      openRecording(answer);
       setError("");
     } catch (problem) {
       setError(problem instanceof Error ? problem.message : String(problem));
@@ -185,8 +220,10 @@ function App() {
   const span = history ? { from: history.from_unix_nano / 1e9, to: history.to_unix_nano / 1e9 } : null;
   const zoom = useCallback((/** @type {number} */ from, /** @type {number} */ to) => {
     // A recording has no ticks, and a paused page has no newer history.
-    const { shown: now, newest } = latest.current;
-    set(wholeSpan(from, to, Math.max(newest, (now.history?.newest_unix_nano ?? 0) / 1e9) || Infinity));
+    const { shown: now, newest, state } = latest.current;
+    const next = wholeSpan(from, to, Math.max(newest, (now.history?.newest_unix_nano ?? 0) / 1e9) || Infinity);
+    const stays = state.at !== null && next.from <= state.at && state.at <= next.to;
+    set({ ...next, at: stays ? state.at : null });
   }, []);
   // The requested span may not be shown yet; the next key starts from it.
   const asked = state.from !== null && state.to !== null ? { from: state.from, to: state.to } : span;
@@ -201,7 +238,7 @@ function App() {
     const middle = (asked.from + asked.to) / 2;
     zoom(middle - half, middle + half);
   };
-  const live = (seconds = state.seconds) => set({ from: null, to: null, seconds });
+  const live = (seconds = state.seconds) => set({ from: null, to: null, at: null, seconds });
   useKeys({
     1: () => live(60),
     2: () => live(300),
@@ -216,7 +253,9 @@ function App() {
     "?": () => setHelp((/** @type {boolean} */ on) => !on),
     Escape: () => {
       if (help) setHelp(false);
-      else if (state.owner || state.victim) set({ owner: "", victim: "", culprit: "" });
+      else if (state.victim) set({ victim: "", culprit: "" });
+      else if (state.owner) set({ owner: "" });
+      else if (state.at !== null) set({ at: null });
       else if (!isLive(state)) live();
     },
   });
@@ -225,6 +264,13 @@ function App() {
   const stands = stalled(shown.node, Date.now() / 1000);
   const trouble = error || (connected ? stands : NO_CONNECTION);
   const panel = { history, health: shown.health, state, set, onZoom: zoom };
+  const whole = shown.history;
+  const kills = shown.episodes?.oom_kills ?? [];
+  useEffect(() => {
+    const hurt = whole?.now ? whole.now.rows.length + whole.now.more : 0;
+    const host = shown.node?.["host.name"];
+    document.title = [...(hurt ? [`${hurt} hurt`] : []), ...(host ? [host] : []), "noctule"].slice(0, 2).join(" - ");
+  }, [whole, shown.node]);
   return html`
     <header>
       <h1>noctule${shown.node ? html` <span class="host">${shown.node["host.name"]}${recorded ? " (recording)" : ""}</span>` : null}</h1>
@@ -250,24 +296,28 @@ function App() {
           <p>Drag in a picture to zoom. The address holds what you see: a link shows it to others, as long as the agent remembers it.</p>
         </aside>`
       : null}
-    <main>
-      ${history
-        ? html`
-            ${isCollected(history)
-              ? html`
-                  <${Now} ...${panel} node=${shown.node} />
-                  <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
-                  <${Waits} ...${panel} />
-                  <${Matrix} ...${panel} />
-                `
-              : html`<p class="none">Nothing was collected in this span: the agent did not run, or no longer remembers it.</p>`}
-            <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
-            <${Events} ...${panel} events=${shown.events} />
-            <${Energy} ...${panel} />
-            <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
-          `
-        : html`<p class="boot">${error ? "" : "loading"}</p>`}
-    </main>
+    <div class=${state.owner ? "layout with-pane" : "layout"}>
+      <main>
+        ${history
+          ? html`
+              <${Episodes} answer=${shown.episodes} span=${span} state=${state} set=${set} />
+              ${isCollected(history)
+                ? html`
+                    <${Now} ...${panel} node=${shown.node} kills=${kills} recorded=${!!recorded} />
+                    <${Cpu} ...${panel} top=${shown.everything.owners.slice().sort((/** @type {any} */ a, /** @type {any} */ b) => b["cpu.seconds"] - a["cpu.seconds"])} />
+                    <${Waits} ...${panel} />
+                    <${Matrix} ...${panel} />
+                  `
+                : html`<p class="none">Nothing was collected in this span: the agent did not run, or no longer remembers it.</p>`}
+              <${Tables} ...${panel} table=${shown.table} recorded=${!!recorded} />
+              <${Events} ...${panel} events=${shown.events} />
+              <${Energy} ...${panel} />
+              <${Health} history=${history} health=${shown.health} node=${shown.node} connected=${connected} />
+            `
+          : html`<p class="boot">${error ? "" : "loading"}</p>`}
+      </main>
+      ${state.owner && history ? html`<${Pane} history=${history} group=${shown.groupOf === state.owner ? shown.group : undefined} events=${shown.groupEvents ?? []} node=${shown.node} state=${state} set=${set} />` : null}
+    </div>
     <${Box} />
     <footer><a href="/metrics">/metrics</a> <a href="/api/v1/openapi.json">API</a> <a href="/readyz">/readyz</a></footer>
   `;

@@ -1,12 +1,15 @@
 // The panels of the page. Each panel is a function of one answer of the agent.
 
-import { html, useState } from "./ui.js";
+import { html } from "./ui.js";
 import { notMeasured } from "./api.js";
 import { Chart, borders } from "./chart.js";
+import { SLOTS, colorsOf } from "./colors.js";
 import { Grid, HeatMap } from "./heat.js";
+import { NoWaits, Section } from "./section.js";
 import { keyOf, nameIn } from "./state.js";
 import { NOTHING, isCollected, mean } from "./steps.js";
-import { bytes, clock, count, counted, duration, noVerdict, percent, shorten, watts } from "./format.js";
+import { bytes, clock, count, counted, cpus as inCpus, duration, fixed, percent, plain, shorten, threads, watts } from "./format.js";
+import { causeLook } from "./words.js";
 
 /**
  * @typedef {import("./api.js").History} History
@@ -19,85 +22,6 @@ import { bytes, clock, count, counted, duration, noVerdict, percent, shorten, wa
  * @property {import("./api.js").Doctor | null} [health]
  */
 
-/** Causes in the order of the stack, each with its colour and label. */
-const CAUSES = /** @type {Record<string, [string, string]>} */ ({
-  throttle: ["cause-throttle", "its own limit"],
-  neighbour: ["cause-neighbour", "neighbours"],
-  self: ["cause-self", "its own threads"],
-  kernel: ["cause-system", "kernel threads"],
-  system: ["cause-system", "the system"],
-  interrupt: ["cause-interrupt", "interrupts"],
-  host: ["cause-host", "the hypervisor"],
-  idle: ["cause-idle", "waking an idle CPU"],
-  unattributed: ["cause-unattributed", "not attributed"],
-});
-
-const KINDS = /** @type {Record<string, string>} */ ({ quiet: "good" });
-
-/** @param {{title: string, id: string, note?: unknown, children?: unknown}} props */
-export function Section({ title, id, note, children }) {
-  return html`<section aria-labelledby=${`${id}-title`} id=${id}>
-    <h2 id=${`${id}-title`}>${title} ${note ? html`<span class="note">${note}</span>` : null}</h2>
-    ${children}
-  </section>`;
-}
-
-/**
- * A panel of waits without data.
- * @param {{title: string, id: string, health?: import("./api.js").Doctor | null}} props
- */
-function NoWaits({ title, id, health }) {
-  return html`<${Section} title=${title} id=${id}><p class="quiet">${notMeasured(health, "cpu_waits") || "Waits were not measured in this span."}</p><//>`;
-}
-
-/** Number of hurt groups shown at first. */
-const FIRST = 5;
-
-/** @param {Panel & {node: Record<string, any> | null}} props */
-export function Now({ history, health, node, set }) {
-  const [all, setAll] = useState(false);
-  const now = history.now;
-  if (!history.waits) return html`<${NoWaits} title="Now" id="now" health=${health} />`;
-  if (!now) {
-    return html`<${Section} title="Now" id="now"><p class="now quiet">${noVerdict(history, node)}</p><//>`;
-  }
-  const at = `${clock(now.time_unix_nano / 1e9)}, over ${duration(now.window_seconds)}`;
-  return html`<${Section} title="Now" id="now" note=${at}>
-    ${now.rows.length === 0 ? html`<p class="now ${KINDS.quiet}">No group is hurt.</p>` : null}
-    <ol class="now">
-      ${now.rows.slice(0, all ? undefined : FIRST).map(
-        (row) => html`<li class="hurt">
-          <button class="link name" onClick=${() => set({ owner: keyOf(row.id, row.name) })} title=${row.name}>${shorten(row.name, 64)}</button>
-          ${" "}<span class="kind">${row.verdict.kind.replaceAll("_", " ")}</span>
-          ${row.verdict.culprit
-            ? html`<span> because of </span
-                ><button class="link name culprit" onClick=${() => set({ victim: keyOf(row.id, row.name), culprit: keyOf(row.verdict.culprit_id, row.verdict.culprit ?? "") })} title=${row.verdict.culprit}>${shorten(row.verdict.culprit, 64)}</button>`
-            : null}
-          <span class="reason">${row.verdict.reason}, since ${clock(row.since_unix_nano / 1e9)}</span>
-          ${row.verdict.next_step ? html`<span class="reason try">Try: ${row.verdict.next_step}</span>` : null}
-        </li>`,
-      )}
-    </ol>
-    ${now.rows.length > FIRST
-      ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : `${now.rows.length - FIRST} more groups are hurt`}</button>`
-      : null}
-    ${now.more ? html`<p class="note">and ${now.more} more groups, which are not listed</p>` : null}
-  <//>`;
-}
-
-/** Keeps the colour of each owner while the order changes. */
-const slots = /** @type {Map<number, number>} */ (new Map());
-const SLOTS = 8;
-
-/** @param {import("./api.js").Owner[]} owners */
-function placed(owners) {
-  const ids = new Set(owners.map((owner) => owner.id));
-  for (const id of slots.keys()) if (!ids.has(id)) slots.delete(id);
-  const free = Array.from({ length: SLOTS }, (_, n) => n).filter((n) => ![...slots.values()].includes(n));
-  for (const owner of owners) if (!slots.has(owner.id)) slots.set(owner.id, free.shift() ?? 0);
-  return owners.slice().sort((a, b) => (slots.get(a.id) ?? 0) - (slots.get(b.id) ?? 0));
-}
-
 /** Returns time that no thread used, split up if the kernel reports the parts. @param
    {History["node"]} node */
 function unusedTime({ interrupt, steal, steal_included, remainder }) {
@@ -109,20 +33,26 @@ function unusedTime({ interrupt, steal, steal_included, remainder }) {
   ];
 }
 
+/** Number of owners with a colour. */
+const OWNERS = 8;
+
 /** @param {Panel & {top: import("./api.js").Owner[]}} props all owners regardless of the tables'
    filter, largest first */
 export function Cpu({ history, top, state, set, onZoom }) {
   const { node, cpus } = history;
-  const owners = placed(top.slice(0, SLOTS));
+  const owners = top.slice(0, OWNERS).sort((a, b) => a.name.localeCompare(b.name));
+  const colors = colorsOf(owners.map((owner) => owner.name));
+  const picked = owners.some((owner) => state.owner === keyOf(owner.id, owner.name));
   const others = node.used.map((used, at) =>
     used === null ? null : Math.max(0, used - owners.reduce((sum, owner) => sum + (owner.cpus[at] ?? 0), 0)),
   );
-  const pad = Array.from({ length: SLOTS - owners.length }, () => ({ label: "", values: others.map((v) => (v === null ? null : 0)), color: "others" }));
+  const pad = Array.from({ length: OWNERS - owners.length }, () => ({ label: "", values: others.map((v) => (v === null ? null : 0)), color: "others" }));
   const series = [
     ...owners.map((owner) => ({
       label: shorten(owner.name, 40),
       values: owner.cpus,
-      color: `owner-${slots.get(owner.id)}`,
+      color: colors.get(owner.name) ?? "others",
+      faint: picked && state.owner !== keyOf(owner.id, owner.name),
       picked: state.owner === keyOf(owner.id, owner.name),
       onPick: () => set({ owner: state.owner === keyOf(owner.id, owner.name) ? "" : keyOf(owner.id, owner.name) }),
     })),
@@ -132,10 +62,10 @@ export function Cpu({ history, top, state, set, onZoom }) {
   ];
   const covered = history.covered_seconds;
   const idle = mean(node.idle, covered);
-  const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${percent(mean(o.cpus, covered) ?? 0)}`).join(", ")}`;
+  const words = `CPU of the node by owner: ${owners.map((o) => `${o.name} ${inCpus(mean(o.cpus, covered) ?? 0)}`).join(", ")}`;
   return html`<${Section} title="CPU" id="cpu" note=${`${cpus} CPUs, idle ${idle === null ? "–" : percent(idle / Math.max(cpus, 1))}`}>
-    <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${percent} onZoom=${onZoom} />
-    <${Strips} history=${history} owners=${owners} all=${top} onZoom=${onZoom} />
+    <${Chart} label=${words} history=${history} series=${series} stack max=${Math.max(cpus, 1)} height=${190} unit=${inCpus} axis=${plain} onZoom=${onZoom} />
+    <${Strips} history=${history} owners=${owners} colors=${colors} all=${top} onZoom=${onZoom} />
     ${history.crowded ? html`<p class="note">In ${history.crowded} of the points there were more owners than are kept: those are among the others.</p>` : null}
   <//>`;
 }
@@ -143,12 +73,12 @@ export function Cpu({ history, top, state, set, onZoom }) {
 /**
  * Draws a strip for each CPU. Intensity shows how busy the CPU was; the colour is that of its main
  * owner.
- * @param {{history: History, owners: import("./api.js").Owner[], all: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
+ * @param {{history: History, owners: import("./api.js").Owner[], colors: Map<string, string>, all: import("./api.js").Owner[], onZoom: (from: number, to: number) => void}} props
  */
-function Strips({ history, owners, all, onZoom }) {
+function Strips({ history, owners, colors, all, onZoom }) {
   const strips = (history.strips ?? []).toReversed();
   if (!strips.length) return null;
-  const colors = new Map(owners.map((owner) => [owner.id, `owner-${slots.get(owner.id)}`]));
+  const inks = new Map(owners.map((owner) => [owner.id, colors.get(owner.name)]));
   const names = new Map(all.map((owner) => [owner.id, owner.name]));
   const who = (/** @type {number | null} */ id) => (id === null ? "nobody" : (names.get(id) ?? "another"));
   const cell = (/** @type {number} */ at, /** @type {number} */ row) => {
@@ -157,7 +87,7 @@ function Strips({ history, owners, all, onZoom }) {
     if (part === null || part === undefined) return null;
     const stolen = (taken[at] ?? 0) > (held[at] ?? 0);
     const most = stolen ? `interrupts or steal ${percent(taken[at] ?? 0)}` : `${who(holder[at])} ${percent(held[at] ?? 0)}`;
-    const ink = stolen ? "remainder" : (colors.get(holder[at] ?? 0) ?? "others");
+    const ink = stolen ? "remainder" : (inks.get(holder[at] ?? 0) ?? "others");
     return { part: part < 0.01 ? 0 : 0.2 + 0.8 * part, text: `CPU ${cpu} busy ${percent(part)}: ${most}`, ink };
   };
   const words = strips.toReversed().map((strip) => {
@@ -185,8 +115,8 @@ export function Waits({ history, health, state, set, onZoom }) {
   if (!waits) return html`<${NoWaits} title="Waits" id="waits" health=${health} />`;
   const whose = waits.of === undefined ? "the node" : nameIn(state.owner);
   const causes = Object.entries(waits.causes).map(([cause, values]) => {
-    const [ink, words] = CAUSES[cause] ?? ["others", cause];
-    return { label: words, values, color: ink };
+    const { words, color } = causeLook(cause);
+    return { label: words, values, color };
   });
   const quantiles = [
     { label: "p50", values: waits.p50_seconds, summing: "step", color: "line-0" },
@@ -195,16 +125,16 @@ export function Waits({ history, health, state, set, onZoom }) {
     { label: "longest", values: waits.max_seconds, summing: "max", color: "line-3", dash: "dot" },
   ];
   const note = html`of <b>${whose}</b> ${state.owner ? html`<button onClick=${() => set({ owner: "" })}>show the node</button>` : null}`;
-  const worst = causes.map((one) => `${one.label} ${duration(mean(one.values, history.covered_seconds) ?? 0)}`).join(", ");
+  const worst = causes.map((one) => `${one.label} ${threads(mean(one.values, history.covered_seconds) ?? 0)}`).join(", ");
   return html`<${Section} title="Waits" id="waits" note=${note}>
     ${state.owner && waits.of === undefined ? html`<p class="note">${nameIn(state.owner)} has no figures in this span.</p>` : null}
-    <h3>How long threads were runnable but not running <span class="note">the stronger the colour, the more waits</span></h3>
+    <h3>How long threads were runnable but not running <span class="note">the stronger the colour, the more time was waited; the line is p99</span></h3>
     <${HeatMap} history=${history} waits=${waits} onZoom=${onZoom} />
     ${waits.missing ? html`<p class="note">The lengths of ${waits.missing} seconds were not kept.</p>` : null}
     <div class="two">
       <div>
-        <h3>Why, and how long in each second</h3>
-        <${Chart} label=${`Waits by cause: ${worst}`} history=${history} series=${causes} stack unit=${duration} onZoom=${onZoom} />
+        <h3>Why <span class="note">threads waiting on average</span></h3>
+        <${Chart} label=${`Waits by cause: ${worst}`} history=${history} series=${causes} stack unit=${threads} axis=${plain} onZoom=${onZoom} />
       </div>
       <div>
         <h3>Percentiles</h3>
@@ -228,15 +158,23 @@ export function first(pairs, side, most) {
   return sorted.map(([id, { name }]) => ({ id, name, key: keyOf(id, name) }));
 }
 
+/** Culprits with a column of their own. */
+const CULPRITS = 8;
+
 /** @param {Panel} props */
 export function Matrix({ history, health, state, set, onZoom }) {
   if (!history.pairs) return html`<${NoWaits} title="Who hurts whom" id="matrix" health=${health} />`;
   const seconds = history.covered_seconds.reduce((a, b) => a + b, 0) || 1;
   const pairs = history.pairs.filter((pair) => pair["wait.seconds"] / seconds >= 0.0001);
-  const culprits = first(pairs, "culprit", 10);
-  // Leaves out rows without a cell.
-  const listed = pairs.filter((pair) => culprits.some((culprit) => culprit.id === pair.culprit));
-  const victims = first(listed, "victim", 12);
+  const culprits = first(pairs, "culprit", CULPRITS);
+  const victims = first(pairs, "victim", 12);
+  // What a victim waited for culprits without a column: all of them, and for those after the fifth.
+  const rest = (/** @type {number} */ victim, /** @type {number} */ shown) => {
+    const named = culprits.slice(0, shown).map(({ id }) => id);
+    const others = pairs.filter((pair) => pair.victim === victim && !named.includes(pair.culprit));
+    const sum = others.reduce((all, pair) => all + pair["wait.seconds"], 0) / seconds;
+    return sum >= 0.005 ? fixed(sum) : "";
+  };
   const cell = (/** @type {number} */ victim, /** @type {number} */ culprit) =>
     pairs.find((pair) => pair.victim === victim && pair.culprit === culprit);
   const most = Math.max(...pairs.map((pair) => pair["wait.seconds"]), 1e-9);
@@ -244,13 +182,14 @@ export function Matrix({ history, health, state, set, onZoom }) {
     return html`<${Section} title="Who hurts whom" id="matrix"><p>Nobody waited for another in this span.</p><//>`;
   }
   const shown = history.pair && state.victim && state.culprit;
-  return html`<${Section} title="Who hurts whom" id="matrix" note="waited ms in each second; victims down, culprits across">
+  return html`<${Section} title="Who hurts whom" id="matrix" note="threads waiting on average; victims down, culprits across">
     <div class="scroll" tabindex="0" role="region" aria-label="Matrix of victims and culprits">
       <table class="matrix">
         <thead>
           <tr>
             <th scope="col">victim</th>
             ${culprits.map(({ name }) => html`<th scope="col" title=${name}><span>${shorten(name, 30)}</span></th>`)}
+            <th scope="col" class="rest"><span>others</span></th>
           </tr>
         </thead>
         <tbody>
@@ -264,19 +203,20 @@ export function Matrix({ history, health, state, set, onZoom }) {
                 if (!pair) return html`<td></td>`;
                 const part = pair["wait.seconds"] / most;
                 const picked = state.victim === victim.key && state.culprit === culprit.key;
-                const text = ((pair["wait.seconds"] / seconds) * 1000).toFixed(1);
+                const text = fixed(pair["wait.seconds"] / seconds);
                 return html`<td>
                   <button
                     class="cell"
                     style=${{ "--part": String(Math.round(6 + part * 54)) }}
                     aria-pressed=${String(picked)}
-                    aria-label=${`${victim.name} waited ${text} ms in each second behind ${culprit.name}`}
+                    aria-label=${`${victim.name} waited behind ${culprit.name}: ${text} threads on average`}
                     onClick=${() => set(picked ? { victim: "", culprit: "" } : { victim: victim.key, culprit: culprit.key })}
                   >
                     ${text}
                   </button>
                 </td>`;
               })}
+              <td class="rest number"><span class="wide">${rest(victim.id, CULPRITS)}</span><span class="narrow">${rest(victim.id, 5)}</span></td>
             </tr>`,
           )}
         </tbody>
@@ -289,7 +229,8 @@ export function Matrix({ history, health, state, set, onZoom }) {
             label=${`What ${nameIn(state.victim)} waited behind ${nameIn(state.culprit)}`}
             history=${history}
             series=${[{ label: "waited", values: history.pair?.wait ?? [], color: "cause-neighbour" }]}
-            unit=${duration}
+            unit=${threads}
+            axis=${plain}
             height=${120}
             onZoom=${onZoom}
           />`

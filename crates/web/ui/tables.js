@@ -2,10 +2,11 @@
 
 import { html, useEffect, useState } from "./ui.js";
 import { get } from "./api.js";
-import { Section } from "./panels.js";
-import { count, duration, percent, shorten } from "./format.js";
+import { Section } from "./section.js";
+import { clock, count, duration, fixed, shorten } from "./format.js";
 import { TABLES, keyOf } from "./state.js";
 import { NOTHING, isCollected } from "./steps.js";
+import { causeLook, keyWords, kindLook } from "./words.js";
 
 /**
  * @typedef {Record<string, any>} Row
@@ -45,30 +46,37 @@ export const rowKey = (row) =>
 
 /** @param {number} seconds of the span @returns {Column[]} */
 function overSpan(seconds) {
-  const part = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : percent(row[key] / seconds));
+  const part = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : fixed(row[key] / seconds));
   return [
-    { title: "CPU", sort: "cpu", number: true, cell: part("cpu.seconds") },
+    { title: "CPUs", sort: "cpu", number: true, cell: part("cpu.seconds") },
     { title: "over time", cell: (row) => html`<${Spark} values=${row.cpus} />` },
-    { title: "waits", sort: "wait", number: true, cell: part("wait.seconds") },
-    { title: "hurts others", sort: "hurts", number: true, cell: part("hurts.seconds") },
+    { title: "threads waiting", sort: "wait", number: true, cell: part("wait.seconds") },
+    { title: "makes wait", sort: "hurts", number: true, cell: part("hurts.seconds") },
     { title: "most because of", cell: (row) => topCause(row.causes) },
-    { title: "verdict", cell: (row) => (row.verdict?.kind ?? "–").replaceAll("_", " ") },
+    { title: "verdict", cell: (row) => (row.verdict ? verdictCell(row.verdict.kind) : "–") },
   ];
 }
 
 /** @param {Record<string, number>} [causes] */
 function topCause(causes = {}) {
   const [first] = Object.entries(causes).sort((a, b) => b[1] - a[1]);
-  return first && first[1] > 0.001 ? first[0] : "–";
+  return first && first[1] > 0.001 ? causeLook(first[0]).words : "–";
+}
+
+/** @param {string} kind */
+function verdictCell(kind) {
+  if (kind === "quiet") return html`<span class="dim">not hurt</span>`;
+  const { words, color } = kindLook(kind);
+  return html`<span class="chip" style=${{ "--chip": `var(--${color})` }}></span>${words}`;
 }
 
 /** @param {number} seconds of the window @returns {Column[]} */
 function overInterval(seconds) {
   const rate = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : count(row[key] / seconds));
-  const share = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : percent(row[key] / seconds));
+  const share = (/** @type {string} */ key) => (/** @type {Row} */ row) => (row[key] === undefined ? "–" : fixed(row[key] / seconds));
   return [
-    { title: "CPU", sort: "cpu", number: true, cell: share("cpu.seconds") },
-    { title: "waits", sort: "wait", number: true, cell: share("wait.seconds") },
+    { title: "CPUs", sort: "cpu", number: true, cell: share("cpu.seconds") },
+    { title: "threads waiting", sort: "wait", number: true, cell: share("wait.seconds") },
     { title: "preempted/s", sort: "preempted", number: true, cell: rate("switches.preempted") },
     { title: "throttled/s", sort: "throttled", number: true, cell: rate("switches.throttled") },
     { title: "pages read/s", sort: "page_reads", number: true, cell: rate("page_cache.reads") },
@@ -116,7 +124,7 @@ export function Tables({ history, table, recorded, state, set }) {
       </label>
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label=${`Table of ${state.table}`}>
-      <table>
+      <table class="cards">
         <thead>
           <tr>${header({ title: "name", sort: "name", cell: nameOf })}${columns.map(header)}</tr>
         </thead>
@@ -124,9 +132,9 @@ export function Tables({ history, table, recorded, state, set }) {
           ${rows.map(
             (row) => html`<tr key=${rowKey(row)} class=${row.exited ? "dim" : ""}>
               <th scope="row" title=${nameOf(row)}>
-                <button class="link" onClick=${() => (spanned ? set({ owner: keyOf(row.id, row.name) }) : null, setOpen({ table: state.table, key: rowKey(row), name: nameOf(row) }))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
+                <button class="link" onClick=${() => (spanned ? set({ owner: keyOf(row.id, row.name) }) : setOpen({ table: state.table, key: rowKey(row), name: nameOf(row) }))}>${shorten(nameOf(row), 48)}</button>${row.exited ? " (exited)" : ""}
               </th>
-              ${columns.map((column) => html`<td class=${column.number ? "number" : ""}>${column.cell(row)}</td>`)}
+              ${columns.map((column) => html`<td class=${column.number ? "number" : ""} data-title=${column.title}>${column.cell(row)}</td>`)}
             </tr>`,
           )}
           ${rows.length ? null : html`<tr><td colspan=${columns.length + 1}>${none}</td></tr>`}
@@ -173,16 +181,19 @@ function useProcess(row, live) {
 function Detail({ name, row = {}, live, close }) {
   const known = useProcess(row, live);
   const gone = Object.keys(row).length === 0;
-  const plain = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
+  const single = Object.entries(row).filter(([key, value]) => !["cpus", "id", "name"].includes(key) && typeof value !== "object");
   const nested = Object.entries(row).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
+  const figure = (/** @type {unknown} */ n) => (typeof n === "number" ? +n.toFixed(6) : n);
+  const shown = (/** @type {string} */ key, /** @type {unknown} */ value) =>
+    key.endsWith("time_unix_nano") ? clock(Number(value) / 1e9) : value === true ? "yes" : value === false ? "no" : String(figure(value));
   return html`<aside class="detail" aria-label="Details">
     <button class="close" onClick=${close} aria-label="close">×</button>
     <h3>${name}</h3>
     ${gone ? html`<p class="note">It is no longer among the rows of the table.</p>` : null}
     <dl>
-      ${["process.command_line", "process.owner"].map((key) => (known[key] ? html`<div><dt>${key}</dt><dd class="what">${known[key]}</dd></div>` : null))}
-      ${plain.map(([key, value]) => html`<div><dt>${key}</dt><dd>${String(value)}</dd></div>`)}
-      ${nested.map(([key, value]) => html`<div><dt>${key}</dt><dd>${Object.entries(value).filter(([, n]) => n !== 0).map(([name, n]) => `${name} ${typeof n === "number" ? +n.toFixed(6) : n}`).join(", ") || "0"}</dd></div>`)}
+      ${["process.command_line", "process.owner"].map((key) => (known[key] ? html`<div><dt>${keyWords(key)}</dt><dd class="what">${known[key]}</dd></div>` : null))}
+      ${single.map(([key, value]) => html`<div><dt>${keyWords(key)}</dt><dd>${shown(key, value)}</dd></div>`)}
+      ${nested.map(([key, value]) => html`<div><dt>${keyWords(key)}</dt><dd>${Object.entries(value).filter(([, n]) => n !== 0).map(([name, n]) => `${keyWords(name)} ${figure(n)}`).join(", ") || "0"}</dd></div>`)}
     </dl>
   </aside>`;
 }

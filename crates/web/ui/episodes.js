@@ -1,0 +1,129 @@
+// The timeline of episodes: when each group was hurt, over all that the agent keeps.
+
+import { html, useRef, useState } from "./ui.js";
+import { Line, leave, point } from "./crosshair.js";
+import { useWidth } from "./chart.js";
+import { choice, itemWords, lanesOf, nearest, severity, worst } from "./lanes.js";
+import { clock, count, duration, shorten, threads } from "./format.js";
+import { roundTimes } from "./steps.js";
+import { kindLook } from "./words.js";
+
+/**
+ * @typedef {import("./lanes.js").Answer} Answer
+ * @typedef {import("./lanes.js").Item} Item
+ * @typedef {import("./lanes.js").Lane} Lane
+ */
+
+const NANO = 1e9;
+/** Lanes shown at first. */
+const FIRST = 6;
+
+/**
+ * @param {{answer: Answer | null, span: {from: number, to: number} | null, state: import("./state.js").State, set: (change: Partial<import("./state.js").State>) => void}} props
+ */
+export function Episodes({ answer, span, state, set }) {
+  const [all, setAll] = useState(false);
+  if (!answer) return null;
+  const lanes = lanesOf(answer);
+  if (!lanes.length) return null;
+  const whole = { from: answer.from_unix_nano / NANO, to: answer.to_unix_nano / NANO };
+  const kills = answer.oom_kills?.length ?? 0;
+  const words = [
+    `${count(answer.rows.length + answer.more)} ${answer.rows.length + answer.more === 1 ? "group was" : "groups were"} hurt in ${duration(whole.to - whole.from)}`,
+    ...(kills ? [`${count(kills)} OOM ${kills === 1 ? "kill" : "kills"}`] : []),
+    ...(answer.restarts.length ? [`${count(answer.restarts.length)} ${answer.restarts.length === 1 ? "restart" : "restarts"}`] : []),
+  ];
+  const shown = all ? lanes : firstLanes(lanes);
+  const kinds = [...new Set(answer.rows.flatMap((row) => row.episodes.map((one) => one.kind)))];
+  return html`<section id="episodes" aria-labelledby="episodes-title">
+    <h2 id="episodes-title">Episodes <span class="note">${words.join(", ")}; a click zooms there</span></h2>
+    <div class="lanes">
+      ${shown.map((lane) => html`<${LaneRow} key=${lane.key} lane=${lane} whole=${whole} span=${span} at=${state.at} picked=${state.owner === lane.key} set=${set} />`)}
+      <${Axis} whole=${whole} />
+    </div>
+    <div class="under">
+      <ul class="legend" aria-label="legend">
+        ${kinds.map((kind) => html`<li><span class="chip" style=${{ "--chip": `var(--${kindLook(kind).color})` }}></span>${kindLook(kind).words}</li>`)}
+        ${kills ? html`<li><span class="mark kill">✕</span> OOM kill</li>` : null}
+        ${answer.restarts.length ? html`<li><span class="mark restart">↻</span> restart</li>` : null}
+      </ul>
+      ${lanes.length > shown.length || all
+        ? html`<button aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "fewer" : `${lanes.length - shown.length} more groups`}</button>`
+        : null}
+    </div>
+  </section>`;
+}
+
+/** Returns the lanes shown at first; a lane with an OOM kill is always among them. @param {Lane[]} lanes */
+function firstLanes(lanes) {
+  const has = (/** @type {Lane} */ lane) => lane.items.some((item) => item.kind === "kill");
+  const killed = lanes.filter(has).slice(0, FIRST);
+  const others = lanes.filter((lane) => !killed.includes(lane)).slice(0, FIRST - Math.min(killed.length, FIRST / 2));
+  return lanes.filter((lane) => killed.slice(0, FIRST - others.length).includes(lane) || others.includes(lane));
+}
+
+/** @param {{lane: Lane, whole: {from: number, to: number}, span: {from: number, to: number} | null, at: number | null, picked: boolean, set: (change: Partial<import("./state.js").State>) => void}} props */
+function LaneRow({ lane, whole, span, at, picked, set }) {
+  const track = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  const width = useWidth(track);
+  const length = Math.max(whole.to - whole.from, 1);
+  const part = (/** @type {number} */ time) => Math.min(1, Math.max(0, (time - whole.from) / length));
+  const bad = /** @type {Item} */ (worst(lane.items));
+  const timeAt = (/** @type {MouseEvent} */ event) => whole.from + (event.offsetX / Math.max(width, 1)) * length;
+  const near = (8 / Math.max(width, 1)) * length;
+  const go = (/** @type {Item} */ item) => set(choice(lane, item, whole));
+  const click = (/** @type {MouseEvent} */ event) => go(event.detail === 0 ? bad : nearest(lane.items, timeAt(event), near));
+  const move = (/** @type {MouseEvent} */ event) => {
+    const time = timeAt(event);
+    const item = nearest(lane.items, time, near);
+    const over = item.from - near <= time && time <= item.to + near;
+    const rows = over
+      ? [
+          { label: itemWords(item), text: item.episode ? `${threads(severity(item.episode))} waiting` : "", color: item.episode ? kindLook(item.episode.kind).color : "bad" },
+          ...(item.episode ? [{ label: item.episode.reason, text: "" }] : []),
+        ]
+      : [{ label: "not hurt", text: "" }];
+    point({ time, source: track, x: event.clientX, y: event.clientY, title: `${lane.name} at ${clock(time)}`, rows });
+  };
+  const most = Math.max(...lane.items.map((item) => (item.episode ? severity(item.episode) : 0)), 1e-9);
+  const episodes = lane.items.filter((item) => item.kind === "episode").length;
+  const label = `${lane.name}: ${episodes} ${episodes === 1 ? "episode" : "episodes"}, the worst ${itemWords(bad)}: show it`;
+  return html`<div class=${`lane${picked ? " picked" : ""}`}>
+    <button class="link name" title=${lane.name} onClick=${() => set({ owner: picked ? "" : lane.key })} aria-pressed=${String(picked)}>${shorten(lane.name, 34)}</button>
+    <button class="track" ref=${track} aria-label=${label} onClick=${click} onMouseMove=${move} onMouseLeave=${() => leave(track)}>
+      ${span ? html`<span class="window" style=${{ left: `${part(span.from) * 100}%`, right: `${(1 - part(span.to)) * 100}%` }}></span>` : null}
+      ${lane.items.map((item) =>
+        item.episode
+          ? html`<span
+              class="bar-of"
+              style=${{
+                left: `${part(item.from) * 100}%`,
+                width: `max(3px, ${(part(item.to) - part(item.from)) * 100}%)`,
+                height: `${35 + 65 * Math.sqrt(severity(item.episode) / most)}%`,
+                "--chip": `var(--${kindLook(item.episode.kind).color})`,
+              }}
+            ></span>`
+          : html`<span class=${`mark ${item.kind}`} style=${{ left: `${part(item.from) * 100}%` }}>${item.kind === "kill" ? "✕" : "↻"}</span>`,
+      )}
+      ${at === null ? null : html`<span class="moment" style=${{ left: `${part(at) * 100}%` }}></span>`}
+      <${Line} height=${24} x=${(/** @type {number} */ time) => (time >= whole.from && time <= whole.to ? part(time) * width : null)} />
+    </button>
+  </div>`;
+}
+
+/** The times below the lanes. @param {{whole: {from: number, to: number}}} props */
+function Axis({ whole }) {
+  const place = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const width = useWidth(place);
+  const length = Math.max(whole.to - whole.from, 1);
+  const times = width ? roundTimes(whole.from, whole.to, width) : [];
+  return html`<div class="lane axis" aria-hidden="true">
+    <span class="name"></span>
+    <div class="times" ref=${place}>
+      ${times.map((time) => {
+        const at = (time - whole.from) / length;
+        return at * width > 28 && (1 - at) * width > 28 ? html`<span style=${{ left: `${at * 100}%` }}>${clock(time)}</span>` : null;
+      })}
+    </div>
+  </div>`;
+}

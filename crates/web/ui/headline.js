@@ -1,0 +1,175 @@
+// The answer in words: who is hurt, by whom, since when, and what to do.
+
+import { html, useState } from "./ui.js";
+import { limitAdvice, weightAdvice } from "./advice.js";
+import { busyWords, grouped } from "./answers.js";
+import { NoWaits, Section } from "./section.js";
+import { clock, count, duration, momentOf, noVerdict, percent, shorten, threads } from "./format.js";
+import { mean } from "./steps.js";
+import { keyOf } from "./state.js";
+import { kindLook } from "./words.js";
+
+/**
+ * @typedef {import("./api.js").Hurt} Hurt
+ * @typedef {import("./advice.js").Advice} Advice
+ * @typedef {import("./answers.js").Culprit} Culprit
+ * @typedef {import("./answers.js").Victim} Victim
+ */
+
+const NANO = 1e9;
+/** Culprits, victims of one culprit, and groups that are hurt by themselves, shown at first. */
+const CULPRITS = 3;
+const VICTIMS = 5;
+
+/** The root group has no weight: its processes compete one by one. */
+const ROOT = "(root)";
+const OF_ROOT = "move its busiest processes, which its pane lists, into a group with a low CPU weight";
+
+/** Returns the mean number of idle CPUs in the judged window. @param {import("./api.js").History} history */
+function idleIn(history) {
+  const { now } = history;
+  if (!now) return null;
+  const [from, to] = [now.time_unix_nano / NANO - now.window_seconds, now.time_unix_nano / NANO];
+  const begin = history.from_unix_nano / NANO;
+  const inside = history.covered_seconds.map((seconds, at) => {
+    const start = begin + at * history.step_seconds;
+    return start + history.step_seconds > from && start < to ? seconds : 0;
+  });
+  return mean(history.node.idle, inside);
+}
+
+/** A command that can be copied. @param {{command: string, note?: string}} props */
+export function Command({ command, note }) {
+  const [copied, setCopied] = useState("");
+  const copy = async () => {
+    // A page from another address than this machine's has no clipboard.
+    const done = await navigator.clipboard?.writeText(command).then(
+      () => true,
+      () => false,
+    );
+    setCopied(done ? "copied" : "select it and copy");
+    setTimeout(() => setCopied(""), 2000);
+  };
+  return html`<span class="command"
+    ><code>${command}</code><button onClick=${copy} aria-label=${`copy: ${command}`}>${copied || "copy"}</button>${note ? html`<span class="note">${note}</span>` : null}</span
+  >`;
+}
+
+/** @param {{advice: Advice[]}} props */
+export function Try({ advice }) {
+  return advice.map(
+    (one) => html`<p class="try"><b>Try:</b> ${one.words}.${one.command ? html` <${Command} command=${one.command} note=${one.note} />` : null}</p>`,
+  );
+}
+
+/**
+ * Returns what to do about a verdict: with a number and a command where there is one.
+ * @param {Hurt} hurt @param {import("./api.js").History} history @param {Record<string, any> | null} node
+ * @returns {Advice[]}
+ */
+export function adviceFor(hurt, history, node) {
+  const limit = limitAdvice(hurt, history.cpus, node?.cgroups);
+  if (limit) return [limit];
+  return hurt.verdict.next_step ? [{ words: hurt.verdict.next_step }] : [];
+}
+
+/**
+ * @typedef {import("./panels.js").Panel & {node: Record<string, any> | null, kills: import("./lanes.js").Mark[], recorded: boolean}} NowProps
+ * @param {NowProps} props
+ */
+export function Now({ history, health, node, state, set, kills, recorded }) {
+  const now = history.now;
+  const marks = kills.filter((kill) => kill.time_unix_nano >= history.from_unix_nano && kill.time_unix_nano <= history.to_unix_nano);
+  const killed = html`<${Kills} kills=${marks} set=${set} />`;
+  const moment = now && momentOf(now.time_unix_nano / NANO, Date.now() / 1000);
+  const title = recorded || state.from !== null ? (moment ? `At ${moment}` : "Verdict") : "Now";
+  if (!history.waits) return html`<${NoWaits} title=${title} id="now" health=${health}>${killed}<//>`;
+  if (!now) {
+    return html`<${Section} title=${title} id="now"><p class="now quiet">${noVerdict(history, node)}</p>${killed}<//>`;
+  }
+  const at = `${title === "Now" ? `${moment}, ` : ""}over ${duration(now.window_seconds)}`;
+  const { culprits, alone } = grouped(now);
+  const idle = idleIn(history);
+  const number = now.rows.length + now.more;
+  const busy = idle === null ? "" : busyWords(idle, Math.max(history.cpus, 1));
+  const headline = number ? `${count(number)} ${number === 1 ? "group is" : "groups are"} hurt.` : "No group is hurt.";
+  return html`<${Section} title=${title} id="now" note=${html`${at}${state.at === null ? null : html` <button onClick=${() => set({ at: null })}>end of the span</button>`}`}>
+    <p class=${`now headline${number ? "" : " good"}`}>${headline} <span class="busy">${busy}</span></p>
+    ${killed}
+    <${List} rows=${culprits} first=${CULPRITS} what="culprits">
+      ${(/** @type {Culprit} */ culprit) => html`<${Blamed} key=${keyOf(culprit.id, culprit.name)} culprit=${culprit} history=${history} node=${node} set=${set} now=${now} />`}
+    <//>
+    <${List} rows=${alone} first=${CULPRITS} what="groups">
+      ${(/** @type {Hurt} */ hurt) => html`<${Alone} key=${keyOf(hurt.id, hurt.name)} hurt=${hurt} history=${history} node=${node} set=${set} />`}
+    <//>
+    ${now.more ? html`<p class="note">and ${now.more} more groups, which are not listed</p>` : null}
+  <//>`;
+}
+
+/** The first rows, and a button for the others. @param {{rows: any[], first: number, what: string, list?: string, children?: any}} props `list` is the class of a list of rows */
+function List({ rows, first, what, list, children }) {
+  const [all, setAll] = useState(false);
+  const draw = Array.isArray(children) ? children[0] : children;
+  const shown = rows.slice(0, all ? undefined : first).map(draw);
+  return html`${list ? html`<ul class=${list}>${shown}</ul>` : shown}
+  ${rows.length > first
+    ? html`<button class="more" aria-expanded=${String(all)} onClick=${() => setAll(!all)}>${all ? "only the worst" : `${rows.length - first} more ${what}`}</button>`
+    : null}`;
+}
+
+/** @param {{culprit: Culprit, history: import("./api.js").History, node: Record<string, any> | null, set: (change: Partial<import("./state.js").State>) => void, now: {window_seconds: number}}} props */
+function Blamed({ culprit, history, node, set, now }) {
+  const { victims, name } = culprit;
+  const [worst] = victims;
+  const own = weightAdvice({ ...culprit.owner, name }, worst.hurt, node?.cgroups);
+  const proven = worst.hurt.verdict.next_step;
+  // Where nothing usually helps the victim, less for the culprit does not help either.
+  const advice = proven ? [own ?? { words: name === ROOT ? OF_ROOT : `for ${worst.hurt.name}: ${proven}` }] : [];
+  const rest = (/** @type {Victim} */ { hurt }) => (hurt.behind ?? []).filter((one) => one.name !== name).length;
+  return html`<div class="blamed">
+    <p class="blame">
+      <button class="link name culprit" onClick=${() => set({ owner: keyOf(culprit.id, name) })} title=${name}>${shorten(name, 64)}</button>
+      ${` makes ${count(victims.length)} ${victims.length === 1 ? "group" : "groups"} wait: `}<b>${threads(culprit.wait)}</b> on average, since ${clock(culprit.since)}.
+    </p>
+    <${Try} advice=${advice} />
+    <${List} rows=${victims} first=${VICTIMS} what="groups wait for it" list="victims">
+        ${(/** @type {Victim} */ victim) => html`<li class="hurt" key=${keyOf(victim.hurt.id, victim.hurt.name)}>
+          <button class="link name" onClick=${() => set({ owner: keyOf(victim.hurt.id, victim.hurt.name) })} title=${victim.hurt.name}>${shorten(victim.hurt.name, 48)}</button>
+          <${Kind} kind=${victim.hurt.verdict.kind} />
+          <span class="much" title=${victim.hurt.verdict.reason}>
+            ${threads(victim.hurt["wait.seconds"] / now.window_seconds)} waiting, ${percent(victim.part)} of its wanted time${rest(victim) ? `; ${threads(victim.wait)} behind this one` : ""}
+          </span>
+          <span class="since">since ${clock(victim.hurt.since_unix_nano / NANO)}</span>
+        </li>`}
+    <//>
+  </div>`;
+}
+
+/** A chip with the colour and the words of a verdict. @param {{kind: string}} props */
+export function Kind({ kind }) {
+  const { words, color } = kindLook(kind);
+  return html`<span class="kind"><span class="chip" style=${{ "--chip": `var(--${color})` }}></span>${words}</span>`;
+}
+
+/** A group that is hurt, but by no other group. @param {{hurt: Hurt, history: import("./api.js").History, node: Record<string, any> | null, set: (change: Partial<import("./state.js").State>) => void}} props */
+function Alone({ hurt, history, node, set }) {
+  const { verdict, since_unix_nano: since, name, id } = hurt;
+  return html`<div class="blamed hurt">
+    <p class="blame">
+      <button class="link name" onClick=${() => set({ owner: keyOf(id, name) })} title=${name}>${shorten(name, 64)}</button>${" "}<${Kind} kind=${verdict.kind} />${" "}
+      <span class="reason">${verdict.reason}, since ${clock(since / NANO)}.</span>
+    </p>
+    <${Try} advice=${adviceFor(hurt, history, node)} />
+  </div>`;
+}
+
+/** The OOM kills of the span. @param {{kills: import("./lanes.js").Mark[], set: (change: Partial<import("./state.js").State>) => void}} props */
+function Kills({ kills, set }) {
+  if (!kills.length) return null;
+  const last = kills[kills.length - 1];
+  const at = last.time_unix_nano / NANO;
+  const go = () => set({ from: Math.floor(at - 30), to: Math.ceil(at + 30), at: null, owner: keyOf(last.id, last.name), kind: "oom.kill" });
+  return html`<p class="kills"><span class="mark kill">✕</span> <b>${count(kills.length)} OOM ${kills.length === 1 ? "kill" : "kills"}</b>, the last in
+    ${" "}<button class="link name" onClick=${go} title=${last.name}>${shorten(last.name, 48)}</button> at ${clock(at)}</p>`;
+}
+
