@@ -91,9 +91,9 @@ pub const fn cause_colour(cause: Cause) -> Option<u8> {
     match cause {
         Cause::Throttle => Some(136),
         Cause::Neighbour => Some(167),
-        Cause::Own => Some(68),
+        Cause::Own => Some(133),
         Cause::Kernel => Some(98),
-        Cause::Interrupt => Some(29),
+        Cause::Interrupt => Some(100),
         Cause::Host => Some(94),
         Cause::Idle => Some(245),
         Cause::Unattributed => None,
