@@ -196,7 +196,9 @@ export function Matrix({ history, health, state, set, onZoom }) {
           ${victims.map(
             (victim) => html`<tr>
               <th scope="row" title=${victim.name}>
-                <button class="link" onClick=${() => set({ owner: victim.key })}>${shorten(victim.name, 34)}</button>
+                <button class="link" onClick=${() => set({ owner: victim.key })}>
+                  <span class="wide">${shorten(victim.name, 34)}</span><span class="narrow">${shorten(victim.name, 15)}</span>
+                </button>
               </th>
               ${culprits.map((culprit) => {
                 const pair = cell(victim.id, culprit.id);
