@@ -111,6 +111,9 @@ export function weightAdvice(culprit, victim, cgroups) {
   return { words, command: `echo ${value} > ${file(cgroups, path, name)}` };
 }
 
+/** The part of the agent's advice that names a limit. */
+const PART = /raise (its limit|the limit of .*?) \(now [^)]*\)/;
+
 /**
  * Returns how to raise a limit that holds a group back: the number, and the command.
  * @param {Record<string, any>} hurt a row of `now` @param {number} cpus of the machine @param {Cgroups} [cgroups]
@@ -124,6 +127,9 @@ export function limitAdvice(hurt, cpus, cgroups) {
   if (!(limit > quota.cpus)) return undefined;
   const path = quota["process.linux.cgroup"];
   const whose = path ? `the limit of ${path}` : "its limit";
-  const words = `it wanted ${short(wanted)} CPU: raise ${whose} from ${short(quota.cpus)} to ${short(limit)}`;
+  const raise = `it wanted ${short(wanted)} CPU: raise ${whose} from ${short(quota.cpus)} to ${short(limit)}`;
+  // The other parts of the advice stay. If it has another subject, the limit is not what helps.
+  if (!PART.test(next)) return undefined;
+  const words = next.replace(PART, () => raise);
   return { words, ...limitCommand(hurt, limit, cgroups, path) };
 }

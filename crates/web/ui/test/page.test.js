@@ -275,14 +275,14 @@ test("a limit is raised by the command of the group's own runtime", () => {
 });
 
 test("advice about a limit has the number of CPUs that the group wanted", () => {
-  const hurt = (verdict) => ({ name: "a", "process.linux.cgroup": "/a", verdict: { kind: "held_by_quota", next_step: "raise its limit", quota: { cpus: 0.2 }, threads: 0.83, ...verdict } });
+  const hurt = (verdict) => ({ name: "a", "process.linux.cgroup": "/a", verdict: { kind: "held_by_quota", next_step: "raise its limit (now 0.2 CPU)", quota: { cpus: 0.2 }, threads: 0.83, ...verdict } });
   assert.match(limitAdvice(hurt({}), 2, V2)?.words ?? "", /^it wanted 0.83 CPU: raise its limit from 0.2 to 0.9$/);
   // More threads than CPUs cannot use more than the CPUs.
   assert.match(limitAdvice(hurt({ threads: 8 }), 2, V2)?.words ?? "", / to 2$/);
-  const above = limitAdvice(hurt({ quota: { cpus: 0.2, "process.linux.cgroup": "/b.slice" } }), 2, V2);
-  assert.match(above?.words ?? "", /the limit of \/b.slice from/);
+  const above = limitAdvice(hurt({ next_step: "raise the limit of /b.slice (now 0.2 CPU), or run fewer threads", quota: { cpus: 0.2, "process.linux.cgroup": "/b.slice" } }), 2, V2);
+  assert.match(above?.words ?? "", /: raise the limit of \/b.slice from 0.2 to 0.9, or run fewer threads$/);
   assert.match(above?.command ?? "", /set-property --runtime b.slice CPUQuota=90%/);
-  for (const without of [{ next_step: undefined }, { quota: undefined }, { threads: 0.1 }, { kind: "hurt_by_host" }]) {
+  for (const without of [{ next_step: undefined }, { next_step: "let it run on CPU 0 too" }, { quota: undefined }, { threads: 0.1 }, { kind: "hurt_by_host" }]) {
     assert.equal(limitAdvice(hurt(without), 2, V2), undefined);
   }
   assert.deepEqual([0.012, 0.83, 0.9, 1.31, 2].map(roundUp), [0.02, 0.9, 0.9, 1.4, 2]);
