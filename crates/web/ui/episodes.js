@@ -6,6 +6,7 @@ import { useWidth } from "./chart.js";
 import { choice, itemWords, lanesOf, nearest, severity, worst } from "./lanes.js";
 import { clock, count, duration, shorten, threads } from "./format.js";
 import { roundTimes } from "./steps.js";
+import { wholeSpan } from "./state.js";
 import { kindLook } from "./words.js";
 
 /**
@@ -25,18 +26,18 @@ export function Episodes({ answer, span, state, set }) {
   const [all, setAll] = useState(false);
   if (!answer) return null;
   const lanes = lanesOf(answer);
-  if (!lanes.length) return null;
   const whole = { from: answer.from_unix_nano / NANO, to: answer.to_unix_nano / NANO };
   const kills = answer.oom_kills?.length ?? 0;
+  const hurt = answer.rows.length + answer.more;
   const words = [
-    `${count(answer.rows.length + answer.more)} ${answer.rows.length + answer.more === 1 ? "group was" : "groups were"} hurt in ${duration(whole.to - whole.from)}`,
+    `${hurt ? count(hurt) : "no"} ${hurt > 1 ? "groups were" : "group was"} hurt in ${duration(whole.to - whole.from)}`,
     ...(kills ? [`${count(kills)} OOM ${kills === 1 ? "kill" : "kills"}`] : []),
     ...(answer.restarts.length ? [`${count(answer.restarts.length)} ${answer.restarts.length === 1 ? "restart" : "restarts"}`] : []),
   ];
   const shown = all ? lanes : firstLanes(lanes);
   const kinds = [...new Set(answer.rows.flatMap((row) => row.episodes.map((one) => one.kind)))];
   return html`<section id="episodes" aria-labelledby="episodes-title">
-    <h2 id="episodes-title">Episodes <span class="note">${words.join(", ")}; a click zooms there</span></h2>
+    <h2 id="episodes-title">Episodes <span class="note">${words.join(", ")}${lanes.length ? "; a click zooms there" : ""}</span></h2>
     <div class="lanes">
       ${shown.map((lane) => html`<${LaneRow} key=${lane.key} lane=${lane} whole=${whole} span=${span} at=${state.at} picked=${state.owner === lane.key} set=${set} />`)}
       <${Axis} whole=${whole} />
@@ -72,7 +73,16 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   const timeAt = (/** @type {MouseEvent} */ event) => whole.from + (event.offsetX / Math.max(width, 1)) * length;
   const near = (8 / Math.max(width, 1)) * length;
   const go = (/** @type {Item} */ item) => set(choice(lane, item, whole));
-  const click = (/** @type {MouseEvent} */ event) => go(event.detail === 0 ? bad : nearest(lane.items, timeAt(event), near));
+  const pressed = useRef(/** @type {number | null} */ (null));
+  const click = (/** @type {MouseEvent} */ event) => {
+    const began = pressed.current;
+    pressed.current = null;
+    if (event.detail === 0) return go(bad);
+    const [a, b] = [began ?? timeAt(event), timeAt(event)].sort((one, other) => one - other);
+    // A drag selects a span, as in the charts.
+    if (b - a > near) return set({ ...wholeSpan(a, b, whole.to), at: null });
+    return go(nearest(lane.items, timeAt(event), near));
+  };
   const move = (/** @type {MouseEvent} */ event) => {
     const time = timeAt(event);
     const item = nearest(lane.items, time, near);
@@ -90,7 +100,7 @@ function LaneRow({ lane, whole, span, at, picked, set }) {
   const label = `${lane.name}: ${episodes} ${episodes === 1 ? "episode" : "episodes"}, the worst ${itemWords(bad)}: show it`;
   return html`<div class=${`lane${picked ? " picked" : ""}`}>
     <button class="link name" title=${lane.name} onClick=${() => set({ owner: picked ? "" : lane.key })} aria-pressed=${String(picked)}>${shorten(lane.name, 34)}</button>
-    <button class="track" ref=${track} aria-label=${label} onClick=${click} onMouseMove=${move} onMouseLeave=${() => leave(track)}>
+    <button class="track" ref=${track} aria-label=${label} onMouseDown=${(/** @type {MouseEvent} */ event) => (pressed.current = timeAt(event))} onClick=${click} onMouseMove=${move} onMouseLeave=${() => leave(track)}>
       ${span ? html`<span class="window" style=${{ left: `${part(span.from) * 100}%`, right: `${(1 - part(span.to)) * 100}%` }}></span>` : null}
       ${lane.items.map((item) =>
         item.episode
