@@ -146,6 +146,21 @@ static __always_inline __u32 folio_pages(struct folio *folio)
 	return 1;
 }
 
+/* Before v5.17: f3fa33acca9f ("block: remove the ->rq_disk field in struct request"). */
+struct request___pre_5_17 {
+	struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
+/* Returns NULL for a request to a queue without a disk. */
+static __always_inline struct gendisk *disk_of(struct request *request)
+{
+	struct request___pre_5_17 *older = (void *)request;
+
+	if (bpf_core_field_exists(older->rq_disk))
+		return BPF_CORE_READ(older, rq_disk);
+	return BPF_CORE_READ(request, q, disk);
+}
+
 /*
  * v6.7: c68a78ffe2cb ("bpf: Introduce task open coded iterator kfuncs"). Without them, a cgroup
  * move of a multithreaded process is seen immediately only for its leader. For the other threads it

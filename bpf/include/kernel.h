@@ -104,6 +104,7 @@ enum {
 	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
 	TCP_CLOSING = 11,
+	E2BIG = 7,
 	EAGAIN = 11,
 	EBUSY = 16,
 	EEXIST = 17,
@@ -133,6 +134,10 @@ struct cgroup_root {
 	int hierarchy_id;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 	struct cgroup_subsys_state *parent;
@@ -142,6 +147,8 @@ struct cgroup {
 	struct cgroup_subsys_state self;
 	struct kernfs_node *kn;
 	struct cgroup_root *root;
+	/* The sets of tasks in this cgroup: cgrp_cset_link.cset_link. */
+	struct list_head cset_links;
 };
 
 struct css_set {
@@ -151,7 +158,13 @@ struct css_set {
 
 /* The value differs between kernels; CO-RE looks it up by name. */
 enum cgroup_subsys_id {
+	cpu_cgrp_id = 0,
 	memory_cgrp_id = 1,
+};
+
+struct cgrp_cset_link {
+	struct css_set *cset;
+	struct list_head cset_link;
 };
 
 struct page_counter {
@@ -170,10 +183,6 @@ struct task_struct;
 struct task_group {
 	struct cgroup_subsys_state css;
 	struct cfs_rq **cfs_rq;
-};
-
-struct list_head {
-	struct list_head *next;
 };
 
 struct rq {
@@ -698,6 +707,52 @@ struct folio {
 /* linux/page-flags.h. The value differs between kernels; CO-RE looks it up by name. */
 enum pageflags {
 	PG_head = 6,
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+	char disk_name[32];
+};
+
+struct request_queue {
+	/* v5.15: d152c682f03c ("block: add an explicit ->disk backpointer"). */
+	struct gendisk *disk;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bio {
+	unsigned int bi_opf;
+	void *bi_private;
+	/* CONFIG_BLK_CGROUP. */
+	struct blkcg_gq *bi_blkg;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	struct bio *bio;
+	__u64 start_time_ns;
+};
+
+/* linux/blk_types.h. The values have not changed since v5.10. */
+enum req_op {
+	REQ_OP_READ = 0,
+	REQ_OP_WRITE = 1,
+	REQ_OP_MASK = 0xff,
+};
+
+/* linux/blk_types.h. The values differ between kernels; CO-RE looks them up by name. */
+enum req_flag_bits {
+	__REQ_META = 12,
 };
 
 #pragma clang attribute pop

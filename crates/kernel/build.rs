@@ -8,7 +8,7 @@ use std::{env, fs};
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
-const OBJECTS: [&str; 8] = [
+const OBJECTS: [&str; 9] = [
     "switch",
     "softirq",
     "pagecache",
@@ -17,6 +17,7 @@ const OBJECTS: [&str; 8] = [
     "tcp",
     "files",
     "udp",
+    "disk",
 ];
 
 /// The highest zstd level without a window that readers must enable.

@@ -121,6 +121,8 @@ pub struct Tracepoints {
     pub retransmit_error: bool,
     /// `inet_csk_accept()` takes its arguments in a struct (6.10).
     pub accept_struct: bool,
+    /// The tracepoints of block I/O pass the queue before the bio or the request (until 5.10).
+    pub block_queue: bool,
 }
 
 /// The relevant capabilities in the effective set.
@@ -183,6 +185,11 @@ pub(crate) const HOOKS: &[&str] = &[
     "tcp_v4_connect()",
     "tcp_v6_connect()",
     "inet_csk_accept()",
+    "block_bio_queue",
+    "block_split",
+    "block_rq_issue",
+    "block_rq_requeue",
+    "block_rq_complete",
     "bpf_iter_task_new()",
     "bpf_task_from_pid()",
 ];
@@ -369,6 +376,7 @@ impl Tracepoints {
             victim_task: arguments(btf, "mark_victim") > 1,
             retransmit_error: arguments(btf, "tcp_retransmit_skb") > 2,
             accept_struct: function_arguments(btf, "inet_csk_accept") == Some(2),
+            block_queue: arguments(btf, "block_rq_issue") > 1,
         }
     }
 }

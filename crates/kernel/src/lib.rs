@@ -11,6 +11,7 @@ mod cgroups;
 mod clock;
 mod cost;
 mod cpu_slots;
+mod disks;
 mod enumerators;
 mod error;
 mod events;
@@ -47,6 +48,7 @@ pub use cgroups::CgroupEvents;
 pub use clock::process_cpu_ns;
 pub use cost::{CostWindow, ProgramHandle};
 pub use cpu_slots::CpuSlots;
+pub use disks::Disks;
 pub use enumerators::enumerators;
 pub use error::{Error, ErrorKind};
 pub use events::{

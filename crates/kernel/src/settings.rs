@@ -2,7 +2,7 @@
 //! names in all objects.
 
 use crate::facts::{CgroupVersion, Facts};
-use crate::skel::{files, lifecycle, pagecache, switch, tcp, udp};
+use crate::skel::{disk, files, lifecycle, pagecache, switch, tcp, udp};
 
 /// The read-only data of an object that is not loaded yet.
 pub(crate) trait Settings {
@@ -34,6 +34,7 @@ settings! {
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
     files: cgroup_from_v2;
     udp: cgroup_from_v2, has_task_storage;
+    disk: cgroup_from_v2, has_task_storage, block_passes_queue, hierarchy;
 }
 
 /// The value of each setting.
@@ -74,6 +75,14 @@ mod value {
 
     pub(super) fn accept_takes_struct(facts: &Facts) -> bool {
         facts.tracepoints.accept_struct
+    }
+
+    pub(super) fn block_passes_queue(facts: &Facts) -> bool {
+        facts.tracepoints.block_queue
+    }
+
+    pub(super) fn hierarchy(facts: &Facts) -> i32 {
+        facts.hierarchy.id
     }
 }
 
@@ -124,6 +133,7 @@ mod tests {
             tcp: TcpSkelBuilder;
             files: FilesSkelBuilder;
             udp: UdpSkelBuilder;
+            disk: DiskSkelBuilder;
         };
         let all = objects.iter().flat_map(|(_, (names, _))| names.iter());
         let all: BTreeSet<&str> = all.copied().collect();

@@ -29,6 +29,7 @@ skeleton!(lifecycle, "lifecycle");
 skeleton!(tcp, "tcp");
 skeleton!(files, "files");
 skeleton!(udp, "udp");
+skeleton!(disk, "disk");
 
 /// Decompresses an object. The caller keeps the bytes for the life of the skeleton, which borrows
 /// them.

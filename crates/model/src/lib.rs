@@ -13,6 +13,7 @@ mod counters;
 mod counts;
 mod cpu;
 mod destination;
+mod disk;
 mod energy;
 mod event;
 mod event_counters;
@@ -47,6 +48,7 @@ pub use counters::{Cause, Counter, Counters, Preemptor, SOFTIRQ_VECTORS};
 pub use counts::{Countable, Counts, Cumulative};
 pub use cpu::CpuRow;
 pub use destination::{DestinationCounter, DestinationCounters, DestinationRow};
+pub use disk::{Disk, DiskUse, DiskUser};
 pub use energy::{Energy, EnergySource, Unread, UnreadZone, Zone, ZoneKind, ZoneReading};
 pub use event::{
     CloseReason, ConnectError, DnsAnswer, DnsQuery, DnsQuestion, Event, EventKind, EventKinds,

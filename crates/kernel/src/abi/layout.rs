@@ -82,6 +82,7 @@ fn what_is_exported_is_integers_without_holes() {
             process_signal process_row process_start;
         tcp::TcpSkelBuilder: connect_times destination_key destination_row socket_sample tcp_event
             tcp_row;
+        disk::DiskSkelBuilder: ;
         udp::UdpSkelBuilder: dns_key dns_query flow_key udp_flow;
         files::FilesSkelBuilder: file_change file_counts file_open;
     }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rows that user space reads.
+ */
+#ifndef NOCTULE_DISK_ABI_H
+#define NOCTULE_DISK_ABI_H
+
+#include "../include/kernel.h"
+#include "../include/abi.bpf.h"
+
+enum {
+	/* DISK_NAME_LEN of linux/blkdev.h. */
+	DEVICE_NAME_BYTES = 32,
+};
+
+/* Who a request belongs to. */
+enum disk_user {
+	/* The cgroup in the key. */
+	DISK_USER_CGROUP,
+	/* Data that kernel threads write back, of unknown cgroups. */
+	DISK_USER_WRITEBACK,
+	/* Journal and metadata of file systems, written by kernel threads. */
+	DISK_USER_JOURNAL,
+	/* The device's cache is flushed. One flush can serve several tasks. */
+	DISK_USER_FLUSH,
+	/* Other requests of kernel threads. */
+	DISK_USER_KERNEL,
+	/* The programs did not see who queued it. */
+	DISK_USER_UNKNOWN,
+};
+
+ABI_EXPORT(enum, disk_user);
+
+struct disk_key {
+	/* 0 unless the user is a cgroup. */
+	__u64 cgroup;
+	/* Major number << 20 | minor number, as in the kernel. */
+	__u32 device;
+	/* enum disk_user */
+	__u32 user;
+};
+
+_Static_assert(sizeof(struct disk_key) == 16, "no padding");
+
+/* Completed requests. The times are sums over requests, which overlap. */
+struct disk_use {
+	__u64 read_bytes;
+	__u64 written_bytes;
+	__u64 reads;
+	__u64 writes;
+	/* Flushes, discards and others without data. */
+	__u64 others;
+	/* From the submission of the request to its issue. */
+	__u64 queue_ns;
+	/* From the issue to the completion. */
+	__u64 device_ns;
+};
+
+_Static_assert(sizeof(struct disk_use) == 56, "no padding");
+
+struct disk_device {
+	/* Time in which at least one request was in the device, without the present such time. */
+	__u64 busy_ns;
+	__u64 busy_since;
+	__u64 in_flight;
+	char name[DEVICE_NAME_BYTES];
+};
+
+_Static_assert(sizeof(struct disk_device) == 56, "no padding");
+
+/* A request that was issued and is not completed. */
+struct disk_request {
+	struct disk_key key;
+	__u64 queue_ns;
+	/* 0: the driver gave it back, and it waits for its next issue. */
+	__u64 issued_at;
+	/* Start of the queue time that `queue_ns` does not contain yet. */
+	__u64 queued_at;
+	__u32 bytes;
+	/* enum req_op */
+	__u32 operation;
+};
+
+_Static_assert(sizeof(struct disk_request) == 48, "no padding");
+
+#endif

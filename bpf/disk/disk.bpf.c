@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests to block devices, by device and by the cgroup that caused them: bytes, time in the queue
+ * and time in the device.
+ *
+ * A bio is remembered when it is queued, which happens in the task that wants it. A request is
+ * issued and completed by any task or interrupt, and belongs to whoever queued its first bio.
+ *
+ * The programs use raw tracepoints and copy what they read, as those of the object cgroup do.
+ */
+#include "../include/kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "../include/compat.bpf.h"
+#include "../include/row.bpf.h"
+#include "abi.h"
+#include "owner.bpf.h"
+
+char LICENSE[] SEC("license")
+= "Dual BSD/GPL";
+
+enum {
+	MAX_DEVICES = 256,
+	/* Bios that wait for their issue. Those that were merged into others stay until evicted. */
+	MAX_BIOS = 16384,
+	MAX_IN_FLIGHT = 16384,
+	/* The first operation of requests that pass through the block layer: REQ_OP_SCSI_IN. */
+	REQ_OP_PASSES_THROUGH = 32,
+};
+
+struct queued {
+	__u64 at;
+	__u64 cgroup;
+	__u32 user;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_BIOS);
+	__type(key, __u64);
+	__type(value, struct queued);
+} bios SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_IN_FLIGHT);
+	__type(key, __u64);
+	__type(value, struct disk_request);
+} requests SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* set at load */
+	__type(key, struct disk_key);
+	__type(value, struct disk_use);
+} uses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_DEVICES);
+	__type(key, __u32);
+	__type(value, struct disk_device);
+} devices SEC(".maps");
+
+/*
+ * Whether these tracepoints pass the queue first (before v5.11: a54895fa057c ("block: remove the
+ * request_queue to argument request based tracepoints"), e8a676d61c07).
+ */
+const volatile bool block_passes_queue = false;
+
+/* CLOCK_MONOTONIC; set after the programs were attached. Earlier requests are not lost. */
+__u64 started_at = -1ULL;
+
+/* Requests without a row, because the table was full. */
+__u64 lost_rows;
+/* Requests whose issue or completion was not seen: counted, but without their times. */
+__u64 lost_requests;
+
+static __always_inline void add(__u64 *sum, __u64 amount)
+{
+	__atomic_fetch_add(sum, amount, __ATOMIC_RELAXED);
+}
+
+/*
+ * Returns the bio or the request that the tracepoint passes. The barrier keeps the compiler from
+ * merging the loads, because the verifier wants them at constant offsets.
+ */
+static __always_inline __u64 subject_of(const __u64 *context)
+{
+	__u64 subject;
+
+	if (!block_passes_queue)
+		return context[0];
+	subject = context[1];
+	asm volatile("" : "+r"(subject));
+	return subject;
+}
+
+static __always_inline void enter_device(__u32 number, __u64 now)
+{
+	struct disk_device *device = bpf_map_lookup_elem(&devices, &number);
+
+	if (device && !fetch_and_add(&device->in_flight, 1))
+		device->busy_since = now;
+}
+
+static __always_inline void leave_device(__u32 number, __u64 now)
+{
+	struct disk_device *device = bpf_map_lookup_elem(&devices, &number);
+	__u64 since;
+
+	if (!device)
+		return;
+	/* Read first: as soon as none is in flight, another CPU may begin the next busy time. */
+	since = *(volatile __u64 *)&device->busy_since;
+	if (fetch_and_add(&device->in_flight, -1) == 1 && now > since)
+		add(&device->busy_ns, now - since);
+}
+
+static __always_inline __u32 device_number(struct gendisk *disk)
+{
+	__u32 number = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+	struct disk_device device = {};
+
+	if (bpf_map_lookup_elem(&devices, &number))
+		return number;
+	bpf_core_read_str(device.name, sizeof(device.name), &disk->disk_name);
+	if (bpf_map_update_elem(&devices, &number, &device, BPF_NOEXIST) == -E2BIG)
+		add(&lost_rows, 1);
+	return number;
+}
+
+SEC("raw_tp/block_bio_queue")
+int block_bio_queue(__u64 *context)
+{
+	__u64 bio = subject_of(context);
+	struct queued queued = {.at = bpf_ktime_get_ns()};
+
+	find_user((void *)bio, &queued.cgroup, &queued.user);
+	bpf_map_update_elem(&bios, &bio, &queued, BPF_ANY);
+	return 0;
+}
+
+/* The argument is the part that was split off, and `bi_private` the bio that was queued. */
+SEC("raw_tp/block_split")
+int block_split(__u64 *context)
+{
+	__u64 bio = subject_of(context);
+	__u64 whole = (__u64)BPF_CORE_READ((struct bio *)bio, bi_private);
+	struct queued queued = {};
+	struct queued *before = bpf_map_lookup_elem(&bios, &whole);
+
+	if (before) {
+		queued = *before;
+	} else {
+		queued.at = bpf_ktime_get_ns();
+		find_user((void *)bio, &queued.cgroup, &queued.user);
+	}
+	bpf_map_update_elem(&bios, &bio, &queued, BPF_ANY);
+	return 0;
+}
+
+/* Adds a request that was in the device until `now`. */
+static __always_inline void count(const struct disk_request *request, __u64 now)
+{
+	static const struct disk_use none;
+	struct disk_use *use = lookup_or_init(&uses, &request->key, &none);
+
+	if (!use) {
+		add(&lost_rows, 1);
+		return;
+	}
+	switch (request->operation) {
+	case REQ_OP_READ:
+		add(&use->reads, 1);
+		add(&use->read_bytes, request->bytes);
+		break;
+	case REQ_OP_WRITE:
+		add(&use->writes, 1);
+		add(&use->written_bytes, request->bytes);
+		break;
+	default:
+		add(&use->others, 1);
+	}
+	add(&use->queue_ns, request->queue_ns);
+	if (now > request->issued_at)
+		add(&use->device_ns, now - request->issued_at);
+}
+
+/*
+ * Describes a request that is issued now. Returns false for a request that is not counted: it
+ * passes through the block layer, or its queue has no disk.
+ */
+static __always_inline bool describe(struct disk_request *issued, struct request *request)
+{
+	struct gendisk *disk = disk_of(request);
+	__u64 bio = (__u64)BPF_CORE_READ(request, bio);
+	struct queued *queued;
+
+	issued->operation = BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK;
+	if (!disk || issued->operation >= REQ_OP_PASSES_THROUGH)
+		return false;
+	issued->key.device = device_number(disk);
+	issued->bytes = BPF_CORE_READ(request, __data_len);
+	if (!bio) {
+		issued->key.user = DISK_USER_FLUSH;
+		return true;
+	}
+	queued = bpf_map_lookup_elem(&bios, &bio);
+	if (!queued) {
+		issued->key.user = DISK_USER_UNKNOWN;
+		return true;
+	}
+	issued->key.user = queued->user;
+	issued->key.cgroup = queued->cgroup;
+	if (issued->issued_at > queued->at)
+		issued->queue_ns = issued->issued_at - queued->at;
+	bpf_map_delete_elem(&bios, &bio);
+	return true;
+}
+
+SEC("raw_tp/block_rq_issue")
+int block_rq_issue(__u64 *context)
+{
+	__u64 address = subject_of(context);
+	struct disk_request issued = {.issued_at = bpf_ktime_get_ns()};
+	struct disk_request *before = bpf_map_lookup_elem(&requests, &address);
+
+	if (before && !before->issued_at) {
+		before->queue_ns += issued.issued_at - before->queued_at;
+		before->issued_at = issued.issued_at;
+		enter_device(before->key.device, issued.issued_at);
+		return 0;
+	}
+	if (!describe(&issued, (struct request *)address))
+		return 0;
+	if (before) {
+		/* The completion of an earlier request at this address was not seen. */
+		add(&lost_requests, 1);
+		leave_device(before->key.device, issued.issued_at);
+		count(before, before->issued_at);
+	}
+	if (bpf_map_update_elem(&requests, &address, &issued, BPF_ANY))
+		add(&lost_requests, 1);
+	else
+		enter_device(issued.key.device, issued.issued_at);
+	return 0;
+}
+
+/* The driver has no room for the request and gives it back. */
+SEC("raw_tp/block_rq_requeue")
+int block_rq_requeue(__u64 *context)
+{
+	__u64 address = subject_of(context);
+	struct disk_request *request = bpf_map_lookup_elem(&requests, &address);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!request || !request->issued_at)
+		return 0;
+	request->queue_ns += now - request->issued_at;
+	request->issued_at = 0;
+	request->queued_at = now;
+	leave_device(request->key.device, now);
+	return 0;
+}
+
+/* Whether this completion is of a request that the programs should have seen. */
+static __always_inline bool is_lost(struct request *request)
+{
+	__u32 operation = BPF_CORE_READ(request, cmd_flags) & REQ_OP_MASK;
+
+	/* A flush with a bio is never issued: a request of the queue stands for it. */
+	return operation < REQ_OP_PASSES_THROUGH && BPF_CORE_READ(request, __data_len) &&
+	       BPF_CORE_READ(request, start_time_ns) > started_at;
+}
+
+/* The arguments have always been the request, its error and the completed bytes. */
+SEC("raw_tp/block_rq_complete")
+int block_rq_complete(__u64 *context)
+{
+	__u64 address = context[0];
+	__u32 bytes = context[2];
+	struct request *request = (void *)address;
+	struct disk_request *issued = bpf_map_lookup_elem(&requests, &address);
+	struct disk_request done = {};
+	__u64 now = bpf_ktime_get_ns();
+
+	/* A part of the request. The rest is completed later. */
+	if (bytes < BPF_CORE_READ(request, __data_len))
+		return 0;
+	if (!issued || !issued->issued_at) {
+		if (is_lost(request) && describe(&done, request)) {
+			add(&lost_requests, 1);
+			done.issued_at = now;
+			count(&done, now);
+		}
+		return 0;
+	}
+	done = *issued;
+	bpf_map_delete_elem(&requests, &address);
+	leave_device(done.key.device, now);
+	count(&done, now);
+	return 0;
+}
