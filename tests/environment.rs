@@ -15,7 +15,8 @@ use super::support::{self, bpf, hierarchies, oracle};
 /// Writes a configuration that enables everything.
 fn everything() -> NamedTempFile {
     let mut config = NamedTempFile::new().expect("a file of our own");
-    let text = b"[events]\nexec_failures = true\nfiles = true\ndns = true\nudp = true\n";
+    let text =
+        b"[collect]\ndisks = true\n[events]\nexec_failures = true\nfiles = true\ndns = true\nudp = true\n";
     config.write_all(text).expect("it can be written");
     config
 }

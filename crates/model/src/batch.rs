@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     AgentCost, BlameRow, Blocked, ByPackage, CgroupId, Comm, Counter, Counters, CpuRow,
-    DestinationRow, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured, MemoryRow,
-    Owner, PackageRow, ProcessId, QuotaRow, ReleaseRow, Sockets, SubjectRow, ThreadRoom, WaitRow,
-    Waiting, ZoneAccount,
+    DestinationRow, Disk, Energy, EventCounters, Feature, Histogram, Joules, Loss, Measured,
+    MemoryRow, Owner, PackageRow, ProcessId, QuotaRow, ReleaseRow, Sockets, SubjectRow, ThreadRoom,
+    WaitRow, Waiting, ZoneAccount,
 };
 
 /// Maximum number of holders of a CPU to carry over from batches that readers skip.
@@ -62,6 +62,8 @@ pub struct Batch {
     pub blames: Vec<BlameRow>,
     /// Who ended the blocks of each group; `None` if that is not measured.
     pub releases: Option<Vec<ReleaseRow>>,
+    /// Block devices that had requests; `None` if they are not measured.
+    pub disks: Option<Vec<Disk>>,
     /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
     /// Groups with a memory limit, and those that waited for disks or memory.
@@ -100,6 +102,7 @@ impl Batch {
             destinations: self.destinations.clone(),
             blames: self.blames.clone(),
             releases: self.releases.clone(),
+            disks: self.disks.clone(),
             quotas: self.quotas.clone(),
             memory: self.memory.clone(),
             energy: self.energy.clone(),

@@ -72,6 +72,8 @@ features! {
     PageCacheWrites: "page_cache_writes", needs CpuTime;
     /// Softirqs, by vector.
     Softirqs: "softirqs", needs CpuTime;
+    /// Use of block devices by group.
+    DiskUse: "disk_use";
     /// Whether cgroup ids can be resolved to paths.
     CgroupPaths: "cgroup_paths";
     /// Whether every process of the machine is visible.

@@ -21,8 +21,8 @@ use crate::args::{self, RunArgs};
 use crate::exit::Usage;
 use energy::EnergyConfig;
 pub(crate) use energy::Host;
+pub(crate) use events::Arguments;
 use events::Events;
-pub(crate) use events::{Arguments, Events as EventSettings};
 pub(crate) use metrics::MetricNames;
 use metrics::Metrics;
 pub(crate) use otlp::{Otlp, OtlpEvents};
@@ -52,6 +52,7 @@ pub(crate) struct Collect {
     pub(crate) page_cache: bool,
     pub(crate) softirqs: bool,
     pub(crate) waits: bool,
+    pub(crate) disks: bool,
     pub(crate) blame_rows: u32,
     pub(crate) cgroup_rows: u32,
     pub(crate) process_rows: u32,
@@ -68,6 +69,7 @@ impl Default for Collect {
             page_cache: true,
             softirqs: true,
             waits: true,
+            disks: false,
             blame_rows: 16_384,
             cgroup_rows: 4096,
             process_rows: 16_384,
@@ -209,6 +211,13 @@ impl Config {
         let config = Self::parse(&text).with_context(place)?;
         config.check().with_context(place)?;
         Ok(config)
+    }
+
+    /// Returns the configuration of a command that shows the use of block devices.
+    pub(crate) fn with_disks(&self) -> Self {
+        let mut config = self.clone();
+        config.collect.disks = true;
+        config
     }
 
     fn parse(text: &str) -> Result<Self, Usage> {
@@ -445,7 +454,7 @@ mod tests {
             .filter_map(|v| v.as_table())
             .map(toml::Table::len)
             .sum();
-        assert_eq!(count, 74, "an option is not shown in deploy/noctule.toml");
+        assert_eq!(count, 75, "an option is not shown in deploy/noctule.toml");
     }
 
     #[test]

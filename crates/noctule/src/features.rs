@@ -130,6 +130,11 @@ pub(crate) fn warn_of_hidden(facts: &Facts) {
 /// call or packet.
 pub(crate) fn not_asked_for(id: FeatureId) -> Feature {
     let (switch, watch) = match id {
+        FeatureId::DiskUse => {
+            return Feature::off(id, NOT_ASKED_FOR).mended_by(
+                "switch disks on in the section [collect] of the configuration, or watch with noctule why NAME",
+            );
+        }
         FeatureId::UdpEvents => ("dns or udp", "--kind dns,udp"),
         FeatureId::FileOpens => ("files", "--kind file"),
         _ => ("exec_failures", "--kind process --failures"),

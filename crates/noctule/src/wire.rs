@@ -18,8 +18,8 @@ use noctule_collect::{
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CounterSpec, CpuSlots, Error, ErrorKind, Events, EventsWanted, Facts, LoadedEvents,
-    Plan, Wanted, beside,
+    Accounting, CounterSpec, CpuSlots, Disks, Error, ErrorKind, Events, EventsWanted, Facts,
+    LoadedEvents, Plan, Wanted, beside,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, EventKind, EventKinds, Feature, FeatureId, FeatureState,
@@ -94,6 +94,7 @@ pub(crate) struct Pipeline {
     /// Groups whose directory was removed, with the time, oldest first.
     removed: VecDeque<(u64, CgroupId)>,
     events: Option<EventStream>,
+    disks: Option<Disks>,
     arguments: Arguments,
     /// Mount point of the counted hierarchy.
     cgroup_mount: PathBuf,
@@ -229,6 +230,8 @@ impl Pipeline {
             event_stream(&facts, config, scope, wanted.stream, loaded, &mut others)
         });
         programs.extend(events.iter().flat_map(EventStream::programs));
+        let disks = on_request::load_disks(&facts, config, shown, &mut others);
+        programs.extend(disks.iter().flat_map(Disks::programs));
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
@@ -256,6 +259,7 @@ impl Pipeline {
             released: Vec::new(),
             removed: VecDeque::new(),
             events,
+            disks,
             arguments: config.events.args,
             cgroup_mount: mount(&facts.hierarchy),
             proc: facts.roots.proc,
@@ -440,6 +444,7 @@ impl Pipeline {
         if let Some(stream) = &self.events {
             losses.extend(stream.source.losses());
         }
+        losses.extend(self.disks.iter().flat_map(Disks::losses));
         let names = self.registry.stats();
         let of_names = [("names_hang", names.hangs), ("group_name", names.given_up)];
         losses.extend(of_names.map(|(kind, count)| Loss {
@@ -530,6 +535,10 @@ impl Pipeline {
         self.make_room()?;
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
+        }
+        if let Some(disks) = &self.disks {
+            batch.disks = Some(disks.read(batch.taken_ns)?);
+            self.released.iter().for_each(|id| disks.forget(*id));
         }
         self.released.clear();
         // Groups that were created while the batch was taken.
@@ -675,7 +684,7 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     // Starts as for a recording, because some programs are loaded only if their events are kept.
     // All optional features are tried, so that advice to enable one is given only if it works.
     let mut trial = config.clone();
-    let unasked = on_request::ask_for_all(&mut trial.events);
+    let unasked = on_request::ask_for_all(&mut trial);
     match Pipeline::start_recorded(&trial, false).and_then(look) {
         Ok(batch) => {
             // The actual result of confining threads replaces the status derived from the kernel's

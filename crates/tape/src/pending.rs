@@ -108,8 +108,9 @@ impl Tables {
             all_connects,
             destinations,
             blames,
-            // Only commands that watch a window measure them.
+            // Recordings contain neither.
             releases: _,
+            disks: _,
             quotas,
             memory,
             // Readers rebuild the subjects from the cgroups.

@@ -1,12 +1,12 @@
 //! Programs that are loaded only if the user enabled them and their events are kept.
 
 use anyhow::Result;
-use noctule_kernel::{Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
+use noctule_kernel::{Disks, Events, Facts, FileEvents, FileOptions, UdpEvents, UdpOptions};
 use noctule_model::{EventKind, Feature, FeatureId};
 
 use super::events::Scope;
-use super::{Pipeline, Shown, chain};
-use crate::config::{Config, EventSettings, RingSize};
+use super::{Pipeline, Shown, chain, now_ns};
+use crate::config::{Config, RingSize};
 use crate::features::not_asked_for;
 
 impl Pipeline {
@@ -24,12 +24,15 @@ impl Pipeline {
 }
 
 /// Enables everything, and returns the features that were not enabled before.
-pub(super) fn ask_for_all(events: &mut EventSettings) -> Vec<FeatureId> {
+pub(super) fn ask_for_all(config: &mut Config) -> Vec<FeatureId> {
+    let (events, disks) = (&mut config.events, &mut config.collect.disks);
     let asked = [
+        (FeatureId::DiskUse, *disks),
         (FeatureId::ExecFailures, events.exec_failures),
         (FeatureId::FileOpens, events.files),
         (FeatureId::UdpEvents, events.dns || events.udp),
     ];
+    *disks = true;
     (events.exec_failures, events.files) = (true, true);
     (events.dns, events.udp) = (true, true);
     let unasked = asked.into_iter().filter(|(_, asked)| !asked);
@@ -66,6 +69,31 @@ pub(super) fn load_files(
         Ok((files, status)) => {
             features.extend(status);
             files
+        }
+        Err(error) => {
+            features.push(Feature::off(id, chain(&error)));
+            None
+        }
+    }
+}
+
+/// Loads the programs that watch block devices. They are off by default, because they run for each
+/// request.
+pub(super) fn load_disks(
+    facts: &Facts,
+    config: &Config,
+    shown: Shown,
+    features: &mut Vec<Feature>,
+) -> Option<Disks> {
+    let id = FeatureId::DiskUse;
+    if !config.collect.disks || shown == Shown::Use {
+        features.extend((shown == Shown::All).then(|| not_asked_for(id)));
+        return None;
+    }
+    match Disks::load(facts, config.collect.cgroup_rows, now_ns) {
+        Ok(disks) => {
+            features.push(Feature::on(id, "the tracepoints of block I/O"));
+            Some(disks)
         }
         Err(error) => {
             features.push(Feature::off(id, chain(&error)));
