@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::hash::Hash;
 
 use noctule_model::{
-    Batch, Blame, BlameRow, Blocked, CgroupId, CgroupRow, Cumulative, Group, Histogram, IdMap,
-    IdSet, ProcessId, ProcessRow, QuotaRow,
+    Batch, Blame, BlameRow, Blocked, CgroupId, CgroupRow, Cumulative, DiskUse, DiskUser, Group,
+    Histogram, IdMap, IdSet, ProcessId, ProcessRow, QuotaRow,
 };
 
 /// Last figures of rows that have disappeared, to be added to those of the last batch.
@@ -19,6 +19,8 @@ pub(crate) struct Gone {
     /// The part of `blames` that the source moved to the unnamed cell of a victim that stayed.
     unnamed: IdMap<Group, Blame>,
     quotas: IdMap<CgroupId, QuotaRow>,
+    /// By the number of the device and its user.
+    disks: IdMap<((u32, u32), DiskUser), DiskUse>,
 }
 
 impl Gone {
@@ -35,6 +37,10 @@ impl Gone {
         let gone = before.quotas.iter().filter(|r| !stay.contains(&r.cgroup));
         self.quotas
             .extend(gone.map(|row| (row.cgroup, row.clone())));
+        let stay: IdSet<_> = disk_uses(after).map(|(key, _)| key).collect();
+        for (key, used) in disk_uses(before).filter(|(key, _)| !stay.contains(key)) {
+            *self.disks.entry(key).or_default() += used;
+        }
     }
 
     /// The accounts of a cgroup and its events may disappear at different times.
@@ -142,6 +148,15 @@ impl Gone {
         last.quotas.iter().chain(gone)
     }
 
+    /// Returns the use of disks by device and user, with that of users that disappeared.
+    pub(crate) fn disks(&self, last: &Batch) -> IdMap<((u32, u32), DiskUser), DiskUse> {
+        let mut uses = self.disks.clone();
+        for (key, used) in disk_uses(last) {
+            *uses.entry(key).or_default() += used;
+        }
+        uses
+    }
+
     /// Yields the wait histograms of the last batch and those that disappeared.
     pub(crate) fn waits<'a>(
         &'a self,
@@ -176,6 +191,15 @@ impl Gone {
         }
         cells
     }
+}
+
+/// Yields the use of disks in a batch, by device and user.
+pub(crate) fn disk_uses(batch: &Batch) -> impl Iterator<Item = (((u32, u32), DiskUser), &DiskUse)> {
+    let disks = batch.disks.iter().flatten();
+    disks.flat_map(|disk| {
+        let users = disk.users.iter();
+        users.map(|(user, used)| ((disk.number, *user), used))
+    })
 }
 
 /// Yields the entries of `all` whose key is not listed. If `all` is empty, as it usually is, nothing is collected.

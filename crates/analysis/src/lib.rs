@@ -6,6 +6,7 @@
 mod bar;
 mod cpus;
 pub mod diff;
+mod disk_report;
 mod energy;
 mod evidence;
 mod gone;
@@ -21,6 +22,7 @@ mod wait_report;
 mod why;
 
 pub use cpus::{CpuUse, CpuWindow};
+pub use disk_report::{DiskParty, DiskReport};
 pub use energy::{
     Attribution, EnergyReport, IdleEnergy, IdleKnowledge, KindReport, LearnedIdle, ZoneReport,
     charged_kinds, counts_in_rows,

@@ -13,6 +13,7 @@ use self::around::CpuOfAll;
 use self::memory::Memories;
 use self::quota::{Member, Throttled};
 use self::released::Releases;
+use crate::disk_report::{self, DiskReport};
 use crate::gone::Gone;
 use crate::report::{Key, Row, key, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Stalls, Thresholds};
@@ -213,6 +214,8 @@ pub struct WaitReport {
     pub provisional: bool,
     /// Groups that ran or waited, in descending order of wait.
     pub rows: Vec<WaitReportRow>,
+    /// Block devices that were used, the busiest first; `None` if they are not measured.
+    pub disks: Option<Vec<DiskReport>>,
     /// Counters that are measured. A cause that is not measured is 0 in every row.
     pub measured: Measured,
     /// Losses in the window.
@@ -668,6 +671,7 @@ impl ReportBuilder {
             cpus: last.node.cpus,
             provisional: false,
             rows,
+            disks: disk_report::between(first, last, gone, level, &growth.owners()),
             measured: last.measured,
             losses: self.losses(last),
             features: last.features.clone(),

@@ -1,6 +1,7 @@
 //! Commands that measure a window: CPU time, energy, run-queue latency and its causes.
 
 mod blocked_table;
+mod disk_lines;
 pub(crate) mod energy;
 pub(crate) mod energy_table;
 mod released;

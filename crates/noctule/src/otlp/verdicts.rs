@@ -136,6 +136,7 @@ mod tests {
             cpus: 1,
             provisional: false,
             rows: vec![row],
+            disks: None,
             measured: Measured::default(),
             losses: Vec::new(),
             features: Vec::new().into(),

@@ -4,6 +4,7 @@
 //! The types here mirror those of the model, so a key that users see changes only if it is changed
 //! here. A value that is not measured has no key; it is never reported as 0 or null.
 
+mod disks;
 mod energy;
 mod episodes;
 mod events;

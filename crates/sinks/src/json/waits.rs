@@ -6,6 +6,7 @@ use noctule_analysis::{Culprit, Party, WaitReport, WaitReportRow};
 use noctule_model::{BlockClass, Cause, Counter, Level, Preemptor, VerdictKind};
 use serde::{Serialize, Serializer};
 
+use super::disks::{DiskJson, disks};
 use super::owner::OwnerJson;
 use super::released::ReleasedJson;
 use super::{FeatureJson, seconds, to_string};
@@ -24,6 +25,7 @@ pub fn waits_json(report: &WaitReport, level: Level) -> String {
             .iter()
             .map(|row| RowJson::new(report, row, level))
             .collect(),
+        disks: disks(report, level),
         losses: report.losses.iter().map(|l| (l.kind, l.count)).collect(),
         features: report.features.iter().map(FeatureJson::short).collect(),
     };
@@ -37,6 +39,8 @@ struct Waits<'a> {
     to_unix_nano: u64,
     cpus: u32,
     rows: Vec<RowJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disks: Option<Vec<DiskJson<'a>>>,
     losses: BTreeMap<&'static str, u64>,
     features: Vec<FeatureJson<'a>>,
 }

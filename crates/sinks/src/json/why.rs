@@ -4,6 +4,7 @@ use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
 use noctule_model::{AsleepThreads, CpuWeight, Level};
 use serde::Serialize;
 
+use super::disks::{DiskJson, disks};
 use super::events::EventsJson;
 use super::waits::{CulpritJson, RowJson};
 use super::{seconds, to_string};
@@ -33,6 +34,7 @@ pub fn why_json(why: &Why) -> String {
             pressure: why.pressure.map(|percent| percent / 100.0),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
             behind: culprits.collect(),
+            disks: disks(&why.report, why.level),
             steps: why.steps.iter().map(StepJson::new).collect(),
             time_of_cpus: why
                 .cpus
@@ -120,6 +122,8 @@ struct Answer<'a> {
     pressure: Option<f64>,
     processes: Vec<ProcessJson<'a>>,
     behind: Vec<Behind<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disks: Option<Vec<DiskJson<'a>>>,
     steps: Vec<StepJson>,
     time_of_cpus: Vec<CpuJson>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use noctule_model::{FeatureId, Level};
 
 use super::blocked_table;
+use super::disk_lines;
 use super::settings::Observed;
 use super::wait_answers;
 use super::wait_table;
@@ -56,7 +57,10 @@ pub(crate) fn run(args: &WaitsArgs, config: &Config) -> Result<u8> {
         let paint = output.paint().wide(args.shape.wide);
         let answers = wait_answers::draw(&report, level, args.top, paint);
         let table = match args.blocked {
-            true => blocked_table::draw(&report, level, args.top, &choice, paint),
+            true => {
+                let table = blocked_table::draw(&report, level, args.top, &choice, paint);
+                table + &disk_lines::below_table(&report, level, paint)
+            }
             false => wait_table::draw(&report, level, args.top, &choice, paint),
         };
         output.print(&(times + &answers + &table + &lost(&report.losses, paint)))?;
@@ -69,7 +73,7 @@ fn live(args: &WaitsArgs, config: &Config, observed: &mut Option<Observed>) -> R
     let signals = Signals::catch()?;
     let tape = window::keep(&args.source, (&config.host, &args.command))?;
     let mut pipeline = match args.blocked {
-        true => Pipeline::start_with_releasers(config, Shown::Waits)?,
+        true => Pipeline::start_with_releasers(&config.with_disks(), Shown::Waits)?,
         false => Pipeline::start(config, Shown::Waits)?,
     };
     pipeline.need(FeatureId::CpuWaits)?;

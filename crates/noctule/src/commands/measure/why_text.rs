@@ -4,7 +4,7 @@ use noctule_analysis::{CpuUse, Party, ProcessUse, StripStep, WaitReportRow, Why}
 use noctule_model::{BlockClass, Cause, EventCounter, ExitKind, Level};
 use noctule_text::{self as text, Tone, WAIT_SCALE, duration, escape, percent, share};
 
-use super::released;
+use super::{disk_lines, released};
 use crate::print::Paint;
 
 /// Width of the labels.
@@ -51,6 +51,9 @@ pub(crate) fn draw(why: &Why, paint: Paint) -> String {
         for words in released::lines(row, why.level) {
             line("blocked", &words);
         }
+    }
+    for words in disk_lines::of_group(&why.report, row, why.level) {
+        line("disk", &words);
     }
     let room = paint.width().map(|width| width.saturating_sub(LABEL));
     let window = why.report.window_ns;

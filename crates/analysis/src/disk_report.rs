@@ -1,0 +1,208 @@
+//! Which groups used which block device in a window.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use noctule_model::{Batch, CgroupId, DiskUse, DiskUser, Group, IdMap, Level, Owner};
+
+use crate::gone::{Gone, disk_uses};
+use crate::report::Key;
+use crate::wait_report::Party;
+
+/// A user of a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskParty {
+    /// A group whose tasks queued the requests.
+    Party(Party),
+    /// Requests that belong to no group.
+    Nobody(DiskUser),
+}
+
+impl DiskParty {
+    /// Returns the name shown to people. It is not escaped.
+    pub fn name(&self, level: Level) -> String {
+        let name = match self {
+            Self::Party(party) => return party.name(level),
+            Self::Nobody(DiskUser::Cgroup(_) | DiskUser::Unknown) => "unknown",
+            Self::Nobody(DiskUser::WriteBack) => "write-back",
+            Self::Nobody(DiskUser::Journal) => "journal",
+            Self::Nobody(DiskUser::Flush) => "flushes",
+            Self::Nobody(DiskUser::Kernel) => "kernel threads",
+        };
+        name.to_owned()
+    }
+
+    /// Returns its kind as one word: that of a [`Party`], or `write-back`, `journal`, `flush`,
+    /// `kernel` or `unknown`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Party(party) => party.kind(),
+            Self::Nobody(DiskUser::Cgroup(_) | DiskUser::Unknown) => "unknown",
+            Self::Nobody(DiskUser::WriteBack) => "write-back",
+            Self::Nobody(DiskUser::Journal) => "journal",
+            Self::Nobody(DiskUser::Flush) => "flush",
+            Self::Nobody(DiskUser::Kernel) => "kernel",
+        }
+    }
+
+    /// Returns whether it is this party.
+    pub fn is(&self, party: &Party, level: Level) -> bool {
+        matches!(self, Self::Party(own) if own.key(level) == party.key(level))
+    }
+}
+
+/// A block device in a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskReport {
+    /// Name, such as `sda`.
+    pub name: String,
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// Time in which at least one request was in the device, in nanoseconds.
+    pub busy_ns: u64,
+    /// Its users, in descending order of device time.
+    pub users: Vec<(DiskParty, DiskUse)>,
+}
+
+impl DiskReport {
+    /// Returns the use by all users.
+    pub fn total(&self) -> DiskUse {
+        let mut total = DiskUse::default();
+        self.users.iter().for_each(|(_, used)| total += used);
+        total
+    }
+
+    /// Returns the use by one party.
+    pub fn of(&self, party: &Party, level: Level) -> DiskUse {
+        let mut users = self.users.iter();
+        let own = users.find(|(user, _)| user.is(party, level));
+        own.map_or_else(DiskUse::default, |(_, used)| *used)
+    }
+}
+
+/// Returns the devices that were used between two batches, the busiest first; `None` if one of the
+/// batches did not measure them.
+pub(crate) fn between(
+    first: &Batch,
+    last: &Batch,
+    gone: &Gone,
+    level: Level,
+    owners: &IdMap<CgroupId, Arc<Owner>>,
+) -> Option<Vec<DiskReport>> {
+    let earlier = first.disks.as_ref()?.iter();
+    let earlier: IdMap<_, u64> = earlier.map(|disk| (disk.number, disk.busy_ns)).collect();
+    let mut users = users(first, last, gone, level, owners);
+    let disks = last.disks.as_ref()?.iter().map(|disk| DiskReport {
+        name: disk.name.clone(),
+        number: disk.number,
+        busy_ns: disk
+            .busy_ns
+            .saturating_sub(*earlier.get(&disk.number).unwrap_or(&0)),
+        users: users.remove(&disk.number).unwrap_or_default(),
+    });
+    let mut disks: Vec<_> = disks.filter(|disk| !disk.users.is_empty()).collect();
+    disks.sort_by_key(|disk| (Reverse(disk.busy_ns), disk.number));
+    Some(disks)
+}
+
+/// Returns the users of each device, in descending order of device time.
+fn users(
+    first: &Batch,
+    last: &Batch,
+    gone: &Gone,
+    level: Level,
+    owners: &IdMap<CgroupId, Arc<Owner>>,
+) -> IdMap<(u32, u32), Vec<(DiskParty, DiskUse)>> {
+    let before: IdMap<_, &DiskUse> = disk_uses(first).collect();
+    let mut rows: HashMap<((u32, u32), Key), (DiskParty, DiskUse)> = HashMap::new();
+    for ((device, user), used) in gone.disks(last) {
+        let used = match before.get(&(device, user)) {
+            Some(earlier) => used.since(earlier),
+            None => used,
+        };
+        if used == DiskUse::default() {
+            continue;
+        }
+        let (key, party) = match user {
+            DiskUser::Cgroup(id) => {
+                let party = Party::of(Group::Cgroup(id), owners);
+                (party.key(level), DiskParty::Party(party))
+            }
+            _ => ((u8::MAX, format!("{user:?}")), DiskParty::Nobody(user)),
+        };
+        let row = rows.entry((device, key));
+        row.or_insert((party, DiskUse::default())).1 += &used;
+    }
+    let mut users: IdMap<(u32, u32), Vec<_>> = IdMap::default();
+    for ((device, _), row) in rows {
+        users.entry(device).or_default().push(row);
+    }
+    for list in users.values_mut() {
+        list.sort_by_cached_key(|(user, used)| (Reverse(used.device_ns), user.name(level)));
+    }
+    users
+}
+
+#[cfg(test)]
+mod tests {
+    use noctule_model::Disk;
+
+    use super::*;
+    use crate::ReportBuilder;
+
+    const CGROUP: DiskUser = DiskUser::Cgroup(CgroupId(7));
+
+    fn batch(busy_ns: u64, users: &[(DiskUser, u64)]) -> Batch {
+        let used = |(user, ns): &(DiskUser, u64)| {
+            let used = DiskUse {
+                device_ns: *ns,
+                written_bytes: 10 * ns,
+                ..DiskUse::default()
+            };
+            (*user, used)
+        };
+        Batch {
+            disks: Some(vec![Disk {
+                number: (8, 0),
+                name: "sda".into(),
+                busy_ns,
+                users: users.iter().map(used).collect(),
+            }]),
+            ..Batch::default()
+        }
+    }
+
+    fn report(batches: impl IntoIterator<Item = Batch>) -> Option<Vec<DiskReport>> {
+        let mut batches = batches.into_iter();
+        let mut builder = ReportBuilder::new(batches.next().expect("one at least"));
+        batches.for_each(|batch| builder.add(batch));
+        let report = builder.waits(Level::Cgroup, false, &crate::Thresholds::default());
+        report.disks
+    }
+
+    #[test]
+    fn users_that_disappear_and_return_keep_what_they_used_in_the_window() {
+        let batches = [
+            batch(10, &[(CGROUP, 5), (DiskUser::WriteBack, 1)]),
+            batch(30, &[(CGROUP, 9), (DiskUser::WriteBack, 4)]),
+            batch(30, &[(DiskUser::WriteBack, 4)]),
+            batch(40, &[(CGROUP, 2), (DiskUser::WriteBack, 5)]),
+        ];
+        let disks = report(batches).expect("measured");
+        assert_eq!(disks.len(), 1);
+        assert_eq!((disks[0].busy_ns, disks[0].total().device_ns), (30, 10));
+        let used = disks[0].users.iter();
+        let used: Vec<_> = used
+            .map(|(user, used)| (user.kind(), used.device_ns, used.bytes()))
+            .collect();
+        assert_eq!(used, [("cgroup", 6, 60), ("write-back", 4, 40)]);
+    }
+
+    #[test]
+    fn devices_that_are_not_measured_are_not_empty_and_idle_ones_are_left_out() {
+        assert_eq!(report([Batch::default(), Batch::default()]), None);
+        let idle = || batch(10, &[(CGROUP, 5)]);
+        assert_eq!(report([idle(), idle()]), Some(Vec::new()));
+    }
+}
