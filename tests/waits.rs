@@ -20,6 +20,7 @@ use super::support::{self, NOCTULE, assert_close, load};
 
 mod blocked;
 mod churn;
+mod disks;
 mod exact;
 mod followed;
 mod host;

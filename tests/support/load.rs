@@ -12,6 +12,7 @@ use super::{oracle, wait_for, wait_until};
 
 mod blocks;
 mod body;
+mod disk;
 mod memory;
 mod metered;
 mod released;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{MARK, VARIABLE, blocks, memory, metered, released, sockets, waiting};
+use super::{MARK, VARIABLE, blocks, disk, memory, metered, released, sockets, waiting};
 use crate::support::affinity::{last_cpu, pin};
 
 /// All loads by name.
@@ -55,6 +55,7 @@ extern "C" fn load() {
         LOADS,
         waiting::LOADS,
         blocks::LOADS,
+        disk::LOADS,
         memory::LOADS,
         metered::LOADS,
         released::LOADS,

@@ -1,0 +1,97 @@
+//! Tests of the use of disks by group, against what the groups read and wrote and the kernel's counts.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::fs::{major, minor};
+use serde_json::Value;
+
+use super::support::cgroup::Group;
+use super::support::load::Load;
+use super::support::window::Window;
+use super::{number, support};
+
+/// Folder in sysfs of the disk that has the working folder; `None` if it is not on a disk.
+fn disk() -> Option<(String, String)> {
+    let device = fs::metadata(".").expect("a folder").dev();
+    let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let folder = fs::canonicalize(folder).ok()?;
+    let folder = match folder.join("partition").exists() {
+        true => folder.parent()?.to_owned(),
+        false => folder,
+    };
+    let name = folder.file_name()?.to_str()?.to_owned();
+    Some((name, folder.join("stat").to_str()?.to_owned()))
+}
+
+/// Returns the bytes that the disk has read and written.
+fn bytes_of(stat: &str) -> f64 {
+    let text = fs::read_to_string(stat).expect("sysfs");
+    let fields: Vec<f64> = text
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    (fields[2] + fields[6]) * 512.0
+}
+
+fn bytes(user: &Value) -> f64 {
+    number(&user["read_bytes"]) + number(&user["written_bytes"])
+}
+
+#[test]
+fn a_disk_shows_what_each_group_read_and_wrote_and_how_long_its_requests_took() {
+    let _machine = support::shared();
+    let Some((name, stat)) = disk() else {
+        return;
+    };
+    let scenes = [
+        ("read_bytes", "reads", "8 64"),
+        ("written_bytes", "writes", "8 64"),
+        ("written_bytes", "writes", "24 256"),
+    ];
+    let mut loads: Vec<_> = scenes
+        .iter()
+        .map(|(_, what, sizes)| {
+            let group = Group::new(&format!("disk-{what}"));
+            let load = Load::own(&group, &format!("direct {sizes} {what}"));
+            (group, load)
+        })
+        .collect();
+    let before = bytes_of(&stat);
+    let window = Window::of(&["waits", "--blocked", "--by", "cgroup"]);
+    loads.iter_mut().for_each(|(_, load)| load.say("begin"));
+    let mut seconds = Vec::new();
+    for (_, load) in &mut loads {
+        seconds.push(load.hear().parse::<f64>().expect("a number"));
+        load.wait_for_end();
+        load.reap();
+    }
+    let answer = window.close().answer;
+    let all = bytes_of(&stat) - before;
+    let disks = answer["disks"].as_array().expect("disks");
+    let disk = disks.iter().find(|disk| disk["device"] == name.as_str());
+    let disk = disk.unwrap_or_else(|| panic!("{name}: {answer}"));
+    let users = disk["users"].as_array().expect("users");
+    for (((key, _, sizes), (group, _)), seconds) in scenes.iter().zip(&loads).zip(seconds) {
+        let user = users.iter().find(|user| user["cgroup.id"] == group.id());
+        let user = user.unwrap_or_else(|| panic!("{}: {disk}", group.path()));
+        let (length, _) = sizes.split_once(' ').expect("two sizes");
+        let length = length.parse::<f64>().expect("a number") * 1024.0 * 1024.0;
+        // The kernel can hide a request from programs: neither its issue nor its completion is seen.
+        let counted = number(&user[key]);
+        assert!(
+            (0.99 * length..=length).contains(&counted),
+            "{length}: {user}"
+        );
+        let (queued, served) = (&user["queue_seconds"], &user["device_seconds"]);
+        assert!(number(served) > 0.0, "{user}");
+        assert!(
+            number(queued) + number(served) <= seconds,
+            "{seconds}: {user}"
+        );
+    }
+    let sum: f64 = users.iter().map(bytes).sum();
+    assert!(sum <= all, "{sum} of {all}: {disk}");
+    let window = number(&answer["window_seconds"]);
+    assert!(number(&disk["busy_seconds"]) <= window, "{window}: {disk}");
+}
