@@ -536,10 +536,7 @@ impl Pipeline {
         if let Some(stream) = &mut self.events {
             stream.source.count(batch, &self.released)?;
         }
-        if let Some(disks) = &self.disks {
-            batch.disks = Some(disks.read(batch.taken_ns)?);
-            self.released.iter().for_each(|id| disks.forget(*id));
-        }
+        on_request::read_disks(self.disks.as_ref(), batch, &self.released)?;
         self.released.clear();
         // Groups that were created while the batch was taken.
         self.drain_events()?;

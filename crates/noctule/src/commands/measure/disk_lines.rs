@@ -103,3 +103,83 @@ fn users(disk: &DiskReport, level: Level, row: Option<&WaitReportRow>) -> Vec<St
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use noctule_analysis::{ReportBuilder, Thresholds};
+    use noctule_model::{Batch, CgroupId, CgroupRow, Counter, Disk, DiskUser, Owner};
+
+    use super::*;
+
+    const OWN: CgroupId = CgroupId(7);
+    const OTHER: CgroupId = CgroupId(8);
+    const MS: u64 = 1_000_000;
+
+    /// Returns the lines for the group `/own`, whose threads were blocked on the disk for this long.
+    fn lines(blocked_ns: u64, users: &[(DiskUser, DiskUse)]) -> Vec<String> {
+        let group = |id, path: &str, blocked_ns| {
+            let mut row = CgroupRow {
+                id,
+                owner: Some(Arc::new(Owner {
+                    path: path.to_owned(),
+                    ..Owner::unknown(id)
+                })),
+                ..CgroupRow::default()
+            };
+            row.counters[Counter::CpuTime] = MS;
+            row.counters[Counter::Blocked(BlockClass::Disk)] = blocked_ns;
+            row
+        };
+        let first = Batch {
+            disks: Some(Vec::new()),
+            ..Batch::default()
+        };
+        let mut builder = ReportBuilder::new(first);
+        builder.add(Batch {
+            taken_ns: 1000 * MS,
+            cgroups: vec![group(OWN, "/own", blocked_ns), group(OTHER, "/b", 0)],
+            disks: Some(vec![Disk {
+                number: (8, 0),
+                name: "sda".into(),
+                busy_ns: 500 * MS,
+                users: users.to_vec(),
+            }]),
+            ..Batch::default()
+        });
+        let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        let own = |row: &&WaitReportRow| row.party.name(Level::Cgroup) == "/own";
+        let row = report.rows.iter().find(own).expect("it ran");
+        of_group(&report, row, Level::Cgroup)
+    }
+
+    fn used(written_bytes: u64, device_ms: u64, queue_ms: u64) -> DiskUse {
+        DiskUse {
+            written_bytes,
+            device_ns: device_ms * MS,
+            queue_ns: queue_ms * MS,
+            ..DiskUse::default()
+        }
+    }
+
+    #[test]
+    fn a_group_that_waited_sees_who_used_its_disk() {
+        let users = [
+            (DiskUser::Cgroup(OWN), used(400, 250, 2000)),
+            (DiskUser::Cgroup(OTHER), used(600, 700, 0)),
+            (DiskUser::WriteBack, used(0, 50, 0)),
+        ];
+        let expected = "sda: busy 50.0%; /b 70.0% of device time (60.0% of bytes), this group 25.0% (40.0%), \
+                        write-back 5.0% (0.0%); requests of this group waited 2.00s in the queue and 250ms \
+                        in the device";
+        assert_eq!(lines(600 * MS, &users), [expected]);
+        assert_eq!(
+            lines(600 * MS, &users[1..2]),
+            [
+                "sda: busy 50.0%; /b 100.0% of device time (100.0% of bytes); this group had no requests"
+            ]
+        );
+        assert!(lines(0, &users).is_empty());
+    }
+}
