@@ -163,7 +163,7 @@ const fn counter<S>(name: &'static str, unit: Unit, source: S) -> Metric<S> {
         labels: &[],
         help: "",
         source,
-        absent: "never absent",
+        absent: "never",
     }
 }
 
