@@ -39,6 +39,8 @@ fn all(row: &Value) -> f64 {
 #[test]
 fn running_and_runnable_time_of_busy_threads_add_up_to_the_window() {
     const THREADS: f64 = 8.0;
+    // A thread that a tick interrupts can be off by it, at each end of the window.
+    const TICKS: f64 = 2.0 * 0.004;
     let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("busy-all");
@@ -52,7 +54,7 @@ fn running_and_runnable_time_of_busy_threads_add_up_to_the_window() {
     let row = row_of(&answer, &group);
     let (sum, whole) = (all(row), THREADS * number(&answer["window_seconds"]));
     assert!(
-        (sum - whole).abs() <= 0.001 * whole,
+        (sum - whole).abs() <= 0.001 * whole + TICKS,
         "{sum} of {whole}: {row}"
     );
 }

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn the_largest_part_that_hurts_is_the_verdict() {
         use BlockClass::*;
-        let cases: [(u64, u64, &[(BlockClass, u64)], VerdictKind); 15] = [
+        type Case = (u64, u64, &'static [(BlockClass, u64)], VerdictKind);
+        let cases: [Case; 15] = [
             (50, 20, &[(Disk, 900)], HeldByDisk),
             (50, 20, &[(Writeback, 900)], HeldByDisk),
             (

@@ -225,7 +225,10 @@ mod tests {
         }
     }
 
-    fn figures(batch: &Batch) -> Vec<(&str, Option<u64>, u64, u64, u64, bool)> {
+    /// Path, limit, hits, pages read again, bytes read, and whether the group is under OOM.
+    type Figures<'a> = (&'a str, Option<u64>, u64, u64, u64, bool);
+
+    fn figures(batch: &Batch) -> Vec<Figures<'_>> {
         let page = rustix::param::page_size() as u64;
         let rows = batch.memory.iter();
         rows.map(|it| {

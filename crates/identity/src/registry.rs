@@ -86,7 +86,7 @@ impl Registry {
             let lookups = spawned
                 .inspect_err(|error| {
                     tracing::warn!(%error, "cannot start the name lookup thread: \
-                    containers and pods are shown by id")
+                    containers and pods are shown by id");
                 })
                 .ok()?;
             Some(Asking {

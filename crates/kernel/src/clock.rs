@@ -7,11 +7,11 @@ use std::mem::MaybeUninit;
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let mut clock = MaybeUninit::uninit();
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: each call writes its whole result if it returns 0.
     #[allow(
         unsafe_code,
         reason = "rustix cannot read the CPU clock of another process"
     )]
+    // SAFETY: each call writes its whole result if it returns 0.
     let time = unsafe {
         if libc::clock_getcpuclockid(pid.cast_signed(), clock.as_mut_ptr()) != 0
             || libc::clock_gettime(clock.assume_init(), time.as_mut_ptr()) != 0

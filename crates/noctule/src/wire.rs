@@ -202,13 +202,7 @@ impl Pipeline {
             // Cgroup events start first. A group created during the walk then appears in at least
             // one of them.
             let (life, names) = cgroup_life(&facts, wanted.ring_bytes / 4);
-            let registry = Registry::new(noctule_identity::Config {
-                root: "/".into(),
-                cgroup_mount: mount(&facts.hierarchy),
-                remember: remembered(config),
-                on_thread: rights::read_only,
-                ..noctule_identity::Config::default()
-            });
+            let registry = registry(config, &facts);
             let kernel = Accounting::load(&facts, &plan, &wanted, &cpus);
             (life, names, registry, kernel)
         });
@@ -727,6 +721,16 @@ fn subject_grace(config: &Config) -> Duration {
 pub(crate) fn rollup(config: &Config) -> Rollup {
     let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
     Rollup::new(stays.as_nanos() as u64)
+}
+
+fn registry(config: &Config, facts: &Facts) -> Registry {
+    Registry::new(noctule_identity::Config {
+        root: "/".into(),
+        cgroup_mount: mount(&facts.hierarchy),
+        remember: remembered(config),
+        on_thread: rights::read_only,
+        ..noctule_identity::Config::default()
+    })
 }
 
 fn grace(config: &Config) -> Grace {

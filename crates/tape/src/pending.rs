@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use noctule_model::{Batch, Event};
+use noctule_model::{Batch, Event, Measured, ProcessRow};
 
 use crate::changes::{Changes, Log, Pending};
 use crate::tables::{
@@ -127,16 +127,7 @@ impl Tables {
         let rows = rows.map(|(place, row)| PackageRecord::new(place, row));
         self.packages.step(tick, rows);
         self.cpus.step(tick, cpus.iter().map(CpuRecord::new));
-        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
-        let rows = processes.iter().map(|row| record(row, owners));
-        let ended = self.processes.step(tick, rows);
-        let reported: BTreeSet<_> = exited
-            .iter()
-            .map(|it| (it.id.pid, it.id.start_ns))
-            .collect();
-        let mut kept = ended.iter().all(|key| reported.contains(key));
-        let rows = exited.iter().map(|row| record(row, owners));
-        self.exited.push(tick, rows);
+        let mut kept = self.step_processes(tick, (processes, exited), owners, (measured, metered));
         let rows = cgroups.iter();
         let rows = rows.map(|row| GroupRecord::new(row, owners, measured, metered));
         kept &= self.groups.step(tick, rows).is_empty();
@@ -174,6 +165,27 @@ impl Tables {
             .step(tick, rows.map(|(place, fill)| MapRecord::new(place, fill)));
         self.owners.push(tick, owners.take());
         kept
+    }
+
+    /// Records the changes of processes. Returns whether no process is missing without having
+    /// exited.
+    fn step_processes(
+        &mut self,
+        tick: u64,
+        (processes, exited): (&[ProcessRow], &[ProcessRow]),
+        owners: &mut Owners,
+        (measured, metered): (Measured, bool),
+    ) -> bool {
+        let record = |row, owners: &mut Owners| ProcessRecord::new(row, owners, measured, metered);
+        let rows = processes.iter().map(|row| record(row, owners));
+        let ended = self.processes.step(tick, rows);
+        let reported: BTreeSet<_> = exited
+            .iter()
+            .map(|it| (it.id.pid, it.id.start_ns))
+            .collect();
+        let rows = exited.iter().map(|row| record(row, owners));
+        self.exited.push(tick, rows);
+        ended.iter().all(|key| reported.contains(key))
     }
 
     /// Adds events that follow the batch `tick`.

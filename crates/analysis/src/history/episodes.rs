@@ -204,7 +204,7 @@ impl Accounts {
     /// Keeps the accounts of the groups that were active longest.
     pub(super) fn of(report: &WaitReport, numbers: &Numbers, most: usize) -> Self {
         let mut rows: Vec<&WaitReportRow> = report.rows.iter().collect();
-        rows.sort_by_key(|row| Reverse(row.active_ns()));
+        rows.sort_by_key(|row| Reverse(row.cpu_ns + row.total_ns() + row.stalled_ns()));
         let rows = rows.into_iter().take(most);
         let rows = rows.filter_map(|row| Some(AccountRow::new(numbers.of(&row.party)?, row)));
         let rows: Vec<AccountRow> = rows.collect();

@@ -44,7 +44,7 @@ pub(super) fn below_table(report: &WaitReport, level: Level, paint: Paint) -> St
     let disks = report.disks.iter().flatten();
     let busy = disks.filter(|disk| is_busy(disk, report)).take(DEVICES);
     let line = |disk: &DiskReport| {
-        let words = format!("disk {}", line(disk, report, users(disk, level, None)));
+        let words = format!("disk {}", line(disk, report, &users(disk, level, None)));
         paint.folded(Tone::Plain, &words, 2)
     };
     busy.map(line).collect()
@@ -61,7 +61,7 @@ fn of_both(
     (report, level): (&WaitReport, Level),
 ) -> String {
     let own = disk.of(&row.party, level);
-    let words = line(disk, report, users(disk, level, Some(row)));
+    let words = line(disk, report, &users(disk, level, Some(row)));
     if own == DiskUse::default() {
         return format!("{words}; this group had no requests");
     }
@@ -71,7 +71,7 @@ fn of_both(
     )
 }
 
-fn line(disk: &DiskReport, report: &WaitReport, users: Vec<String>) -> String {
+fn line(disk: &DiskReport, report: &WaitReport, users: &[String]) -> String {
     let busy = share(disk.busy_ns.min(report.window_ns), report.window_ns);
     format!("{}: busy {busy}; {}", escape(&disk.name), users.join(", "))
 }
