@@ -115,15 +115,16 @@ fn labelled<K: Measurable, const N: usize>(
     list: &[K],
     counts: impl Fn(&Line) -> &Counts<K, N>,
 ) {
-    let there = |counter: &&K| measured.has(**counter);
-    if !list.iter().any(|counter| there(&counter)) {
+    let there = list.iter().copied().filter(|it| measured.has(*it));
+    let parts: Vec<(&str, K)> = there.map(|it| (it.part(), it)).collect();
+    if parts.is_empty() {
         return;
     }
     text.family(level.name, metric);
     for line in level.lines {
-        for counter in list.iter().filter(there) {
+        for (name, counter) in &parts {
             let value = value(metric, counts(line)[*counter]);
-            let names = &[counter.part()][..metric.labels.len()];
+            let names = &[*name][..metric.labels.len()];
             text.sample(line.born, &line.labels, (metric.labels, names), value);
         }
     }
