@@ -109,10 +109,19 @@ impl WaitReportRow {
     /// Returns the other groups that had the CPU, each with its share of the time that the row
     /// wanted.
     fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
+        let evidence = &self.verdict.evidence;
+        if self.verdict.kind == VerdictKind::HeldByLock {
+            let active_ns = evidence.active_ns().max(1) as f64;
+            let holders = self.lock_holders().unwrap_or_default().into_iter();
+            let holders = holders.map(|(party, ns)| ReasonCulprit {
+                name: party.name(level),
+                share: ns as f64 / active_ns,
+            });
+            return holders.collect();
+        }
         if self.verdict.kind == VerdictKind::Quiet || self.verdict.kind.is_stall() {
             return Vec::new();
         }
-        let evidence = &self.verdict.evidence;
         let named = |party: &Party, ns| ReasonCulprit {
             name: party.name(level),
             share: evidence.share(ns),

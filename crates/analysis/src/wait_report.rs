@@ -6,7 +6,7 @@ use std::sync::Arc;
 use noctule_model::{
     Batch, Blame, BlameRow, BlockClass, Cause, CgroupId, CgroupRow, Counter, Counters, Feature,
     Group, Histogram, IdMap, IdSet, Level, Loss, Measured, MemoryUse, Owner, Preemptor, QuotaRow,
-    QuotaUse, Settings, Subject, ThreadRoom, VerdictKind, Waiting,
+    QuotaUse, Settings, ThreadRoom, VerdictKind, Waiting,
 };
 
 use self::around::CpuOfAll;
@@ -15,116 +15,12 @@ use self::quota::{Member, Throttled};
 use self::released::Releases;
 use crate::disk_report::{self, DiskReport};
 use crate::gone::Gone;
-use crate::report::{Key, Row, key, owner_of};
+use crate::report::{Key, Row, owner_of};
 use crate::{Baseline, Evidence, ReportBuilder, Stalls, Thresholds};
 
 pub use self::around::{OwnWaits, Surroundings};
+pub use self::party::Party;
 pub use self::released::{Released, ReleasedBy};
-
-/// A group, or another set of threads, that waited or ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Party {
-    /// A container, pod, unit or cgroup. The owner is that of its outermost cgroup.
-    Group(Arc<Owner>),
-    /// Kernel threads.
-    Kernel,
-    /// The command that the agent follows.
-    Command,
-    /// Several groups with a common ancestor.
-    Below {
-        /// Path of the ancestor.
-        path: String,
-        /// Number of groups.
-        groups: usize,
-    },
-    /// Groups that share a row because the table is full.
-    Unnamed,
-}
-
-impl Party {
-    /// Returns the party of a group.
-    pub(crate) fn of(group: Group, owners: &IdMap<CgroupId, Arc<Owner>>) -> Self {
-        match group {
-            Group::Cgroup(id) => Self::Group(owner_of(owners.get(&id), id)),
-            Group::Kernel => Self::Kernel,
-            Group::Followed => Self::Command,
-            Group::Unnamed => Self::Unnamed,
-        }
-    }
-
-    /// Returns the name shown to people. It is not escaped.
-    pub fn name(&self, level: Level) -> String {
-        match self {
-            Self::Group(owner) => owner.name(level),
-            Self::Kernel => "kernel threads".into(),
-            Self::Command => "the command".into(),
-            Self::Below { path, groups } => {
-                format!("{}/*: {groups} jobs", path.trim_start_matches('/'))
-            }
-            Self::Unnamed => "others".into(),
-        }
-    }
-
-    /// Returns whether its place in the cgroup tree is known.
-    pub(crate) fn has_path(&self) -> bool {
-        match self {
-            Self::Group(owner) => owner.path.starts_with('/'),
-            Self::Below { .. } => true,
-            Self::Kernel | Self::Command | Self::Unnamed => false,
-        }
-    }
-
-    /// Returns whether it is a descendant of that path.
-    pub(crate) fn is_below(&self, above: &str) -> bool {
-        match self {
-            Self::Group(owner) => owner.path != above && parent::is_below(&owner.path, above),
-            _ => false,
-        }
-    }
-
-    /// Returns whether it consists of descendants of `party`.
-    fn is_led_by(&self, party: &Self) -> bool {
-        match (self, party) {
-            (Self::Below { path, .. }, Self::Group(owner)) => owner.path == *path,
-            _ => false,
-        }
-    }
-
-    /// Returns whether it consists of several groups and `party` is one of them.
-    pub fn has(&self, party: &Self) -> bool {
-        match self {
-            Self::Below { path, .. } => party.is_below(path),
-            _ => false,
-        }
-    }
-
-    /// Returns its kind as one word: `container`, `service`, `cgroup`, `cgroups` (several), `kernel`, `command` or
-    /// `others`.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Group(owner) => match owner.subject() {
-                Subject::Container(_) => "container",
-                Subject::Unit(_) => "service",
-                Subject::Cgroup(_) | Subject::Overflow => "cgroup",
-            },
-            Self::Kernel => "kernel",
-            Self::Command => "command",
-            Self::Below { .. } => "cgroups",
-            Self::Unnamed => "others",
-        }
-    }
-
-    /// Returns its identity at a level.
-    pub fn key(&self, level: Level) -> Key {
-        match self {
-            Self::Group(owner) => key(owner, level),
-            Self::Kernel => (10, String::new()),
-            Self::Command => (11, String::new()),
-            Self::Unnamed => (12, String::new()),
-            Self::Below { path, .. } => (13, path.clone()),
-        }
-    }
-}
 
 /// A party that made a group wait.
 #[derive(Clone, Debug)]
@@ -367,6 +263,8 @@ impl WaitReportRow {
             threads_ns: self.threads_ns(),
             baseline,
         };
+        let holders = self.lock_holders();
+        evidence.stalls.lock_ns = holders.map(|all| all.iter().map(|(_, ns)| ns).sum());
         let own_ns = evidence.of(Cause::Own);
         evidence.own_waits = self
             .around
@@ -392,6 +290,10 @@ impl WaitReportRow {
                 let is_one = |ns: u64| ns as f64 >= one_ns && self.is_worth_naming(ns);
                 let one = most.filter(|(_, ns)| is_one(*ns));
                 one.map(|(party, _)| party)
+            }
+            VerdictKind::HeldByLock => {
+                let holders = self.lock_holders().unwrap_or_default();
+                holders.first().map(|(party, _)| (*party).clone())
             }
             _ => None,
         };
@@ -804,6 +706,7 @@ mod culprit;
 mod hurts;
 mod memory;
 mod parent;
+mod party;
 mod quota;
 mod released;
 #[cfg(test)]

@@ -14,12 +14,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use noctule_analysis::{Attribution, LearnedIdle, Missing, Rollup, Selection};
 use noctule_collect::{
-    CgroupLife, CpuSource, EventSource, Grace, Memory, Meters, Moment, Quotas, Rooms, SettingFiles,
+    CgroupLife, CpuSource, EventSource, Memory, Meters, Moment, Quotas, Rooms, SettingFiles,
 };
 use noctule_identity::Registry;
 use noctule_kernel::{
-    Accounting, CounterSpec, CpuSlots, Disks, Error, ErrorKind, Events, EventsWanted, Facts,
-    LoadedEvents, Plan, Wanted, beside,
+    Accounting, CpuSlots, Disks, Error, ErrorKind, Events, Facts, LoadedEvents, Plan, beside,
 };
 use noctule_model::{
     Batch, CgroupEvent, CgroupId, Event, EventKind, EventKinds, Feature, FeatureId, FeatureState,
@@ -28,7 +27,7 @@ use noctule_model::{
 use rustix::thread::CapabilitySet;
 
 use crate::args::Names;
-use crate::config::{Arguments, Config, OtlpEvents, RingSize};
+use crate::config::{Arguments, Config, OtlpEvents};
 use crate::features::{self, When, ZoneWarnings};
 use crate::idle_power;
 use crate::rights::{self, Reading};
@@ -38,10 +37,13 @@ use crate::stop::{Signals, Woken};
 mod events;
 mod groups;
 mod on_request;
+mod wanted;
 
 use events::EventStream;
 pub(crate) use events::Scope;
 use groups::{cgroup_life, memory, mount, quotas, rooms};
+pub(crate) use wanted::rollup;
+use wanted::{counts_events, events_wanted, grace, registry, wanted};
 
 /// Maximum number of lookups of a name, and the time between them.
 const NAME_LOOKS: u32 = 20;
@@ -691,77 +693,6 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
         }
     }
     features
-}
-
-fn wanted(config: &Config, scope: &Scope, facts: &Facts) -> Wanted {
-    let collect = &config.collect;
-    Wanted {
-        counters: if collect.hardware_counters {
-            CounterSpec::HARDWARE.to_vec()
-        } else {
-            vec![]
-        },
-        page_cache: collect.page_cache,
-        softirqs: collect.softirqs,
-        waits: collect.waits,
-        releasers: scope.releasers,
-        blames: collect.blame_rows,
-        cgroups: collect.cgroup_rows,
-        processes: collect.process_rows,
-        ring_bytes: RingSize::ENDED.bytes(collect.ring_bytes, facts.topology.cpus().count()),
-    }
-}
-
-fn subject_grace(config: &Config) -> Duration {
-    Duration::from_secs_f64(config.metrics.grace_seconds)
-}
-
-/// Creates the rollup of groups to subjects. After its last group is no longer listed, a subject
-/// stays for the rest of its own grace period.
-pub(crate) fn rollup(config: &Config) -> Rollup {
-    let stays = subject_grace(config).saturating_sub(grace(config).cgroup);
-    Rollup::new(stays.as_nanos() as u64)
-}
-
-fn registry(config: &Config, facts: &Facts) -> Registry {
-    Registry::new(noctule_identity::Config {
-        root: "/".into(),
-        cgroup_mount: mount(&facts.hierarchy),
-        remember: remembered(config),
-        on_thread: rights::read_only,
-        ..noctule_identity::Config::default()
-    })
-}
-
-fn grace(config: &Config) -> Grace {
-    Grace::at_most(subject_grace(config))
-}
-
-/// Returns how long owners of removed groups are remembered, so that every listed group keeps its
-/// name.
-fn remembered(config: &Config) -> Duration {
-    let wanted = Duration::from_secs_f64(config.collect.dead_cgroup_memory_seconds);
-    let listed = Duration::from_nanos(REMOVED_NS) + grace(config).cgroup;
-    // Plus a margin of some ticks.
-    wanted.max(listed + 3 * config.interval())
-}
-
-fn counts_events(config: &Config) -> bool {
-    config.events.processes || config.events.tcp
-}
-
-fn events_wanted(config: &Config, scope: &Scope, facts: &Facts) -> EventsWanted {
-    let events = &config.events;
-    EventsWanted {
-        tcp: events.tcp,
-        exec_failures: events.exec_failures,
-        stream: scope.kinds,
-        filter_processes: scope.filters_processes(),
-        filter_cgroups: scope.filters_cgroups(),
-        ring_bytes: RingSize::EVENTS.bytes(events.ring_bytes, facts.topology.cpus().count()),
-        cgroups: config.collect.cgroup_rows,
-        destinations: events.destinations,
-    }
 }
 
 /// Starts the event stream. If that fails, everything else still works. `attached` is `None` if

@@ -403,7 +403,8 @@ fn answers() -> Vec<(&'static str, String)> {
     };
     let mut window = ReportBuilder::new(Batch::default());
     window.add(fixture::waiting());
-    let waits = window.waits(Level::Container, false, &Thresholds::default());
+    let mut waits = window.waits(Level::Container, false, &Thresholds::default());
+    waits.disks = Some(Vec::new());
     vec![
         ("Stat", stat_json(&full, Level::Process)),
         (

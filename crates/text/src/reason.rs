@@ -116,7 +116,10 @@ fn stalled(kind: VerdictKind, reason: &Reason) -> String {
         VerdictKind::HeldByDisk => "the disk".to_owned(),
         VerdictKind::HeldByFilesystem => "the file system".to_owned(),
         VerdictKind::HeldByMemoryLimit => memory_limit(memory),
-        VerdictKind::HeldByLock => "a lock".to_owned(),
+        VerdictKind::HeldByLock => match reason.culprits.first() {
+            Some(culprit) => format!("locks of {}", culprit.name),
+            None => "a lock".to_owned(),
+        },
         // Without the kernel's account of the group's memory, its limits are unknown.
         _ if memory.is_none() => "memory (reclaim, swap or a limit)".to_owned(),
         _ => "the reclaim of memory".to_owned(),

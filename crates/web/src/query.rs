@@ -93,7 +93,7 @@ mod tests {
     fn wrong_queries_are_refused_with_a_hint() {
         let cases = [
             ("to=1", "expected one of from, filter"),
-            ("from=1&from=2", "twice"),
+            ("from=1&from=2", "more than once"),
             ("filter=%zz", "not percent-encoded"),
             ("filter=%+1", "not percent-encoded"),
             ("filter=%ff", "not percent-encoded"),

@@ -53,6 +53,19 @@ impl Released {
     }
 }
 
+impl WaitReportRow {
+    /// Returns the other groups that ended its waits for locks, and how long those waits were, the
+    /// longest first; `None` if that is not measured. A group that only wakes its own pool of
+    /// threads is not among them.
+    pub(crate) fn lock_holders(&self) -> Option<Vec<(&Party, u64)>> {
+        let mut classes = self.released.as_ref()?.iter();
+        let lock = classes.find(|it| it.class == BlockClass::Lock);
+        let by = lock.map_or(&[][..], |it| &it.by).iter();
+        let others = by.filter(|it| !it.is_own && matches!(it.party, Party::Group(_)));
+        Some(others.map(|it| (&it.party, it.blocked_ns)).collect())
+    }
+}
+
 /// The parts of one class while they are added up.
 #[derive(Default)]
 struct Parts {
@@ -218,7 +231,7 @@ impl Releases {
 
 #[cfg(test)]
 mod tests {
-    use noctule_model::{Batch, CgroupRow, Counter, ProcessRow};
+    use noctule_model::{Batch, CgroupRow, Counter, ProcessRow, VerdictKind};
 
     use super::*;
     use crate::{Detail, Thresholds};
@@ -243,9 +256,9 @@ mod tests {
         }
     }
 
-    /// Returns what became of the blocked time of a victim that was blocked for `lock_ns`, of which
-    /// a block that lasts took 100 ns.
-    fn released(lock_ns: u64, rows: Vec<ReleaseRow>) -> Released {
+    /// Returns the row of a victim that was blocked for `lock_ns`, of which a block that lasts took
+    /// 100 ns.
+    fn victim(lock_ns: u64, rows: Vec<ReleaseRow>) -> WaitReportRow {
         let group = |id| CgroupRow {
             id,
             ..CgroupRow::default()
@@ -268,10 +281,14 @@ mod tests {
             releases: Some(rows),
             ..Batch::default()
         });
-        let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
-        let released = report.rows[0].released.clone().expect("it is measured");
+        let mut report = builder.waits(Level::Cgroup, false, &Thresholds::default());
+        report.rows.swap_remove(0)
+    }
+
+    fn released(lock_ns: u64, rows: Vec<ReleaseRow>) -> Released {
+        let mut released = victim(lock_ns, rows).released.expect("it is measured");
         assert_eq!(released.len(), 1);
-        released[0].clone()
+        released.remove(0)
     }
 
     fn parts(it: &Released) -> (Vec<(u32, bool, u64)>, [u64; 3]) {
@@ -299,6 +316,19 @@ mod tests {
         );
         assert_eq!(it.by[1].comm, None);
         assert_eq!(it.released_ns(), 650);
+    }
+
+    #[test]
+    fn only_a_lock_that_another_group_held_makes_a_verdict() {
+        let held = victim(1000, vec![row(Some((HOLDER, 2)), 800)]);
+        assert_eq!(held.verdict.kind, VerdictKind::HeldByLock);
+        let culprit = held.verdict.culprit.expect("it is known");
+        assert_eq!(
+            culprit.key(Level::Cgroup),
+            Party::of(Group::Cgroup(HOLDER), &IdMap::default()).key(Level::Cgroup)
+        );
+        let pool = victim(1000, vec![row(Some((VICTIM, 1)), 800)]);
+        assert_eq!(pool.verdict.kind, VerdictKind::Quiet);
     }
 
     #[test]

@@ -248,7 +248,7 @@ mod tests {
             (&["--kind", "tcp", "--reads"], "add `file`"),
             (&["--kind", "tcp", "--failures"], "`process` to --kind"),
             (&["--pid", "-1"], "unexpected argument"),
-            (&["--pid", "1", "--", "true"], "cannot be used with"),
+            (&["--pid", "1", "--", "true"], "cannot be combined with"),
             (&["--for", "soon"], "soon"),
         ];
         for (words, said) in cases {

@@ -229,7 +229,7 @@ mod tests {
         let table = table(&features, Paint::none());
         assert_eq!(table.matches("no PMU").count(), 1, "{table}");
         assert!(
-            table.contains("instructions  off       the same\n"),
+            table.contains("instructions  off       same as above\n"),
             "{table}"
         );
         features.push(feature(

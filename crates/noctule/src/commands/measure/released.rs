@@ -121,7 +121,7 @@ mod tests {
         };
         assert_eq!(
             words(&it, Level::Cgroup),
-            "lock 10.0s, released by web-b 90.0% (process python3 [42]), by itself 5.0% (most by \
+            "lock 10.0s, released by /web-b 90.0% (process python3 [42]), by itself 5.0% (most by \
              process python3 [42]), by a timeout or a signal 2.0%, not yet 3.0%"
         );
     }

@@ -96,7 +96,7 @@ pub(in crate::commands) fn offsets(path: &Path, function: &str) -> Result<Vec<u6
 fn refusal(file: &str, name: &str, why: NoFunction) -> String {
     let escaped = |all: Vec<String>| all.iter().map(|one| escape(one)).collect();
     match why {
-        NoFunction::Unknown(None) => format!("{file} has no symbol for a function {name}"),
+        NoFunction::Unknown(None) => format!("{file} has no function {name} in its symbol tables"),
         NoFunction::Unknown(Some(near)) => {
             format!(
                 "{file} has no function {name}; did you mean {}?",
