@@ -193,6 +193,8 @@ export function Chart({ label, history, series, stack = false, log = false, max 
   zoom.current = onZoom;
   const pointed = useRef((/** @type {number | null} */ _step, /** @type {MouseEvent | undefined} */ _event) => {});
   pointed.current = (step, event) => {
+    // Nothing is drawn again during a drag.
+    if (event?.buttons) return;
     setAt(step);
     if (!event) return;
     if (step === null || step >= times.length - 1 || event.type === "mouseleave") return leave(plot);
