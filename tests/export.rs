@@ -175,12 +175,12 @@ fn impossible_exports_are_refused_with_a_fix() {
                 "date",
             ],
             2,
-            "--partition-by is for",
+            "--partition-by works only with",
         ),
         (
             &["--to", "csv", "-o", full, "--step", "1s"],
             2,
-            "--step is for",
+            "--step works only with",
         ),
     ];
     for (args, code, words) in cases {

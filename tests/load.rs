@@ -274,7 +274,7 @@ fn map_with_pinning_is_not_pinned() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert!(
-        errors.contains("the map noctule_pinned is not pinned"),
+        errors.contains("map noctule_pinned is not pinned"),
         "{errors}"
     );
 }

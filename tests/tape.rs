@@ -180,7 +180,7 @@ fn an_agent_serves_the_figures_of_a_recording() {
     let (status, body) = silent.get("/api/v1/events?limit=1000", "*/*");
     assert_eq!(status, 503, "{body}");
     assert!(
-        body.contains("events is off") && !body.contains("rows"),
+        body.contains("events is false") && !body.contains("rows"),
         "{body}"
     );
 }

@@ -90,15 +90,15 @@ fn a_wrong_configuration_ends_with_2_and_names_file_line_and_key() {
         ),
         (
             b"[collect]\ninterval_seconds = 0\n",
-            &["collect.interval_seconds", "0.01 to 3600"],
+            &["collect.interval_seconds", "between 0.01 and 3600"],
         ),
         (
             b"[collect]\ninterval_seconds = nan\n",
-            &["collect.interval_seconds", "0.01 to 3600"],
+            &["collect.interval_seconds", "between 0.01 and 3600"],
         ),
         (
             b"[collect]\ncgroup_rows = 0\n",
-            &["collect.cgroup_rows", "1 to"],
+            &["collect.cgroup_rows", "between 1 and"],
         ),
         (b"[collect]\ncgroup_rows = -1\n", &["line 2", "-1"]),
         (

@@ -132,8 +132,8 @@ fn doctor_separates_switched_off_from_unavailable() {
         assert_eq!(word(needed, "state"), "off", "{name} needs {needed}");
         needy += 1;
     }
-    // Two features need waits, three need TCP, five need processes and one needs file opens.
-    assert_eq!(needy, 11, "{few:?}");
+    // Two features need waits, one blocked time, three TCP, five processes, and one file opens.
+    assert_eq!(needy, 12, "{few:?}");
 }
 
 /// The event file belongs to the agent. A command without one must not use the ring, which it would

@@ -317,7 +317,7 @@ fn errors_of_several_triggers_have_a_caret() {
         ),
         (
             &["synthetic:none", "keys=fd", made],
-            "synthetic:none: --synth defines made",
+            "synthetic:none: not defined: --synth defines made",
         ),
         (
             &[exit, "keys=ret", "--synth=made intt fd"],

@@ -85,7 +85,7 @@ fn damaged_relocations_and_maps_are_named() {
         Some(3),
         "the kernel has no such kind of map: {errors}"
     );
-    assert!(errors.contains("making the map by_length"), "{errors}");
+    assert!(errors.contains("creating the map by_length"), "{errors}");
     let modern = changed(fixtures::SECTIONS, |bytes| {
         let at = section(bytes, ".reltracepoint/syscalls/sys_enter_getppid").start;
         bytes[at + 12..at + 16].copy_from_slice(&0xffff_u32.to_ne_bytes());

@@ -51,6 +51,7 @@ fn has_type(wanted: &Value, value: &Value) -> bool {
     let is = |name: &str| match name {
         "object" => value.is_object(),
         "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
         "string" => value.is_string(),
         "integer" => value.is_u64() || value.is_i64(),
         "number" => value.is_number(),

@@ -21,7 +21,7 @@ fn disabled_waits_are_a_configuration_error() {
     let cases = [
         ("waits = false", &["collect.waits", "false", "true"][..]),
         ("waits = \"full\"", &["line 2", "full", "boolean"]),
-        ("blame_rows = 0", &["collect.blame_rows", "1 to"]),
+        ("blame_rows = 0", &["collect.blame_rows", "between 1 and"]),
     ];
     for (text, words) in cases {
         let config = configuration(&format!("[collect]\n{text}\n"));

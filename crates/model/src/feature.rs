@@ -73,7 +73,7 @@ features! {
     /// Softirqs, by vector.
     Softirqs: "softirqs", needs CpuTime;
     /// Use of block devices by group.
-    DiskUse: "disk_use";
+    DiskUse: "disk_use", needs CpuTime;
     /// Whether cgroup ids can be resolved to paths.
     CgroupPaths: "cgroup_paths";
     /// Whether every process of the machine is visible.

@@ -154,9 +154,13 @@ impl Pipeline {
             command,
             ..Scope::default()
         };
-        let mut this = Self::load(config, &scope, Shown::All)?;
-        this.narrow(&scope)?;
-        this.list_existing(!command)?;
+        Self::start_scope(config, &scope, !command)
+    }
+
+    fn start_scope(config: &Config, scope: &Scope, existing: bool) -> Result<Self> {
+        let mut this = Self::load(config, scope, Shown::All)?;
+        this.narrow(scope)?;
+        this.list_existing(existing)?;
         Ok(this)
     }
 
@@ -678,7 +682,12 @@ pub(crate) fn examine(config: &Config, meters: &Meters) -> Vec<Feature> {
     // All optional features are tried, so that advice to enable one is given only if it works.
     let mut trial = config.clone();
     let unasked = on_request::ask_for_all(&mut trial);
-    match Pipeline::start_recorded(&trial, false).and_then(look) {
+    let scope = Scope {
+        kinds: trial.events.kinds(),
+        releasers: true,
+        ..Scope::default()
+    };
+    match Pipeline::start_scope(&trial, &scope, true).and_then(look) {
         Ok(batch) => {
             // The actual result of confining threads replaces the status derived from the kernel's
             // features.
