@@ -65,10 +65,12 @@ struct {
 } devices SEC(".maps");
 
 /*
- * Whether these tracepoints pass the queue first (before v5.11: a54895fa057c ("block: remove the
- * request_queue to argument request based tracepoints"), e8a676d61c07).
+ * Whether the tracepoints of requests and those of bios pass the queue first. Both do before v5.11
+ * (a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
+ * e8a676d61c07), and 5.10.y has only the first change.
  */
-const volatile bool block_passes_queue = false;
+const volatile bool request_passes_queue = false;
+const volatile bool bio_passes_queue = false;
 
 /* CLOCK_MONOTONIC; set after the programs were attached. Earlier requests are not lost. */
 __u64 started_at = -1ULL;
@@ -87,11 +89,11 @@ static __always_inline void add(__u64 *sum, __u64 amount)
  * Returns the bio or the request that the tracepoint passes. The barrier keeps the compiler from
  * merging the loads, because the verifier wants them at constant offsets.
  */
-static __always_inline __u64 subject_of(const __u64 *context)
+static __always_inline __u64 subject_of(const __u64 *context, bool passes_queue)
 {
 	__u64 subject;
 
-	if (!block_passes_queue)
+	if (!passes_queue)
 		return context[0];
 	subject = context[1];
 	asm volatile("" : "+r"(subject));
@@ -135,7 +137,7 @@ static __always_inline __u32 device_number(struct gendisk *disk)
 SEC("raw_tp/block_bio_queue")
 int block_bio_queue(__u64 *context)
 {
-	__u64 bio = subject_of(context);
+	__u64 bio = subject_of(context, bio_passes_queue);
 	struct queued queued = {.at = bpf_ktime_get_ns()};
 
 	find_user((void *)bio, &queued.cgroup, &queued.user);
@@ -147,7 +149,7 @@ int block_bio_queue(__u64 *context)
 SEC("raw_tp/block_split")
 int block_split(__u64 *context)
 {
-	__u64 bio = subject_of(context);
+	__u64 bio = subject_of(context, bio_passes_queue);
 	__u64 whole = (__u64)BPF_CORE_READ((struct bio *)bio, bi_private);
 	struct queued queued = {};
 	struct queued *before = bpf_map_lookup_elem(&bios, &whole);
@@ -224,7 +226,7 @@ static __always_inline bool describe(struct disk_request *issued, struct request
 SEC("raw_tp/block_rq_issue")
 int block_rq_issue(__u64 *context)
 {
-	__u64 address = subject_of(context);
+	__u64 address = subject_of(context, request_passes_queue);
 	struct disk_request issued = {.issued_at = bpf_ktime_get_ns()};
 	struct disk_request *before = bpf_map_lookup_elem(&requests, &address);
 
@@ -253,7 +255,7 @@ int block_rq_issue(__u64 *context)
 SEC("raw_tp/block_rq_requeue")
 int block_rq_requeue(__u64 *context)
 {
-	__u64 address = subject_of(context);
+	__u64 address = subject_of(context, request_passes_queue);
 	struct disk_request *request = bpf_map_lookup_elem(&requests, &address);
 	__u64 now = bpf_ktime_get_ns();
 

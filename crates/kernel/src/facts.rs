@@ -121,8 +121,10 @@ pub struct Tracepoints {
     pub retransmit_error: bool,
     /// `inet_csk_accept()` takes its arguments in a struct (6.10).
     pub accept_struct: bool,
-    /// The tracepoints of block I/O pass the queue before the bio or the request (until 5.10).
-    pub block_queue: bool,
+    /// `block_rq_issue` and its likes pass the queue before the request (until 5.10).
+    pub request_queue: bool,
+    /// `block_bio_queue` and its likes pass the queue before the bio (until 5.10).
+    pub bio_queue: bool,
 }
 
 /// The relevant capabilities in the effective set.
@@ -376,7 +378,8 @@ impl Tracepoints {
             victim_task: arguments(btf, "mark_victim") > 1,
             retransmit_error: arguments(btf, "tcp_retransmit_skb") > 2,
             accept_struct: function_arguments(btf, "inet_csk_accept") == Some(2),
-            block_queue: arguments(btf, "block_rq_issue") > 1,
+            request_queue: arguments(btf, "block_rq_issue") > 1,
+            bio_queue: arguments(btf, "block_bio_queue") > 1,
         }
     }
 }

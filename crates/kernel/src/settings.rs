@@ -34,7 +34,7 @@ settings! {
     tcp: cgroup_from_v2, has_task_storage, has_retransmit_error, accept_takes_struct;
     files: cgroup_from_v2;
     udp: cgroup_from_v2, has_task_storage;
-    disk: cgroup_from_v2, has_task_storage, block_passes_queue, hierarchy;
+    disk: cgroup_from_v2, has_task_storage, request_passes_queue, bio_passes_queue, hierarchy;
 }
 
 /// The value of each setting.
@@ -77,8 +77,12 @@ mod value {
         facts.tracepoints.accept_struct
     }
 
-    pub(super) fn block_passes_queue(facts: &Facts) -> bool {
-        facts.tracepoints.block_queue
+    pub(super) fn request_passes_queue(facts: &Facts) -> bool {
+        facts.tracepoints.request_queue
+    }
+
+    pub(super) fn bio_passes_queue(facts: &Facts) -> bool {
+        facts.tracepoints.bio_queue
     }
 
     pub(super) fn hierarchy(facts: &Facts) -> i32 {
