@@ -70,7 +70,7 @@ export function Pane({ history, group, events, node, state, set }) {
   const parts = group.account ? partsOf(group.account) : [];
   return frame(html`
     ${group.hurt
-      ? html`<p><${Kind} kind=${group.hurt.verdict.kind} />${" "}${group.hurt.verdict.reason}, since ${clock(group.hurt.since_unix_nano / NANO)}.</p>
+      ? html`<p><${Kind} kind=${group.hurt.verdict.kind} />:${" "}${group.hurt.verdict.reason}, since ${clock(group.hurt.since_unix_nano / NANO)}.</p>
           <${Try} advice=${adviceFor(group.hurt, history, node)} />`
       : html`<p class="good">Not hurt by the CPU at ${at}.</p>`}
     ${parts.length

@@ -156,7 +156,7 @@ function Alone({ hurt, history, node, set }) {
   const { verdict, since_unix_nano: since, name, id } = hurt;
   return html`<div class="blamed hurt">
     <p class="blame">
-      <button class="link name" onClick=${() => set({ owner: keyOf(id, name) })} title=${name}>${shorten(name, 64)}</button>${" "}<${Kind} kind=${verdict.kind} />${" "}
+      <button class="link name" onClick=${() => set({ owner: keyOf(id, name) })} title=${name}>${shorten(name, 64)}</button>${" "}<${Kind} kind=${verdict.kind} />:${" "}
       <span class="reason">${verdict.reason}, since ${clock(since / NANO)}.</span>
     </p>
     <${Try} advice=${adviceFor(hurt, history, node)} />
