@@ -25,7 +25,7 @@ fn gid() {
     let _ = rustix::process::getgid();
 }
 
-/// Returns the texts of the closes that were shown.
+/// Returns the printed line of each `close` event.
 fn closes(events: &[Value]) -> Vec<&str> {
     let texts = events
         .iter()

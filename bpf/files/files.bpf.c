@@ -168,8 +168,8 @@ static __always_inline bool is_first_attempt(const struct open_flags *op)
 }
 
 /*
- * Handles every open of a path, by any system call or io_uring. The kernel's own opens of a program
- * for execution do not count as opens of the process.
+ * Handles each open by path, from any system call or io_uring. Opens by the kernel to execute a
+ * program are not counted as opens of the process.
  */
 static __always_inline int opened(struct filename *name, const struct open_flags *op,
 				  struct file *file)

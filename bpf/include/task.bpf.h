@@ -49,7 +49,10 @@ struct task_account {
 	__u8 reported;
 	/* Written last. Until it is set, `cgroup` and `base` are not valid. */
 	__u32 ready;
-	/* Cached row of its group's waits, valid while the group has not changed. */
+	/*
+	 * Cached row with the waits of the thread's group, valid until the thread changes its
+	 * group.
+	 */
 	__u32 wait_row;
 	/* Switched out because its real-time or deadline budget is used up. */
 	__u8 held;
@@ -75,11 +78,14 @@ struct task_account {
 	__u64 ahead;
 	/* run_delay at the end of the last wait. */
 	__u64 before;
-	/* The queue of `throttle_noted`, and its total throttled time before the wait. */
+	/*
+	 * The run queue that can be throttled (`throttle_noted`), and its total throttled time
+	 * before the wait.
+	 */
 	__u64 queue;
 	__u64 throttled_at;
 	/*
-	 * When the thread was migrated in its sleep, by the CPU's clock. Valid while `phantom` is
+	 * When the thread was migrated while it slept, by the CPU's clock. Valid while `phantom` is
 	 * set. The scheduler has then set last_queued, although no wait began.
 	 */
 	__u64 phantom_at;

@@ -2,8 +2,8 @@
 /*
  * Account: blocked time, by what the thread waits for. A blocked thread is neither running nor
  * runnable. The class is decided when the thread leaves its CPU, because then the kernel still has
- * its state and its system call. A block ends when the thread becomes runnable. Blocked time and
- * run-queue latency therefore meet without gap or overlap, and no program runs at wake-ups.
+ * its state and its system call. A block ends when the thread becomes runnable. Run-queue latency
+ * therefore begins exactly where blocked time ends, and no program runs at wake-ups.
  *
  * A sleeping thread costs nothing. A snapshot reads a block in progress once, and user space adds
  * the elapsed time until the thread is read again.
@@ -49,14 +49,14 @@ static __always_inline __u32 state_at_switch(unsigned long long *ctx, bool preem
 	return task_state(prev);
 }
 
-/* Whether a host is connected to itself: over loopback, or to its own address. */
+/* Whether a connection stays on the host: over loopback, or to the host's own address. */
 static __always_inline bool is_same_host4(__be32 here, __be32 there)
 {
 	/* The first byte on the wire. */
 	return (there & 0xff) == LOOPBACK_NET || (there && there == here);
 }
 
-/* The addresses are absent without CONFIG_IPV6. */
+/* Like is_same_host4(). Without CONFIG_IPV6 a socket has no IPv6 addresses. */
 static __always_inline bool is_same_host6(const struct sock_common *sock)
 {
 	struct in6_addr here, there;
@@ -69,7 +69,10 @@ static __always_inline bool is_same_host6(const struct sock_common *sock)
 	return (other[0] || other[1]) && one[0] == other[0] && one[1] == other[1];
 }
 
-/* Returns the class of a blocked socket operation, on kernels without the cast (before v6.2). */
+/*
+ * Returns the class of a blocked socket operation on kernels before v6.2, where a pointer cannot be
+ * cast to a kernel type.
+ */
 static __always_inline enum block_class class_of_older_socket(struct socket *socket)
 {
 	struct sock *sock = BPF_CORE_READ(socket, sk);

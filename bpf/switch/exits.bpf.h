@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ring buffer for ended processes, and for records that cannot wait for the next snapshot. */
+/*
+ * Ring buffer for records of ended processes, and for other records that user space needs before
+ * the next snapshot.
+ */
 #ifndef NOCTULE_EXITS_BPF_H
 #define NOCTULE_EXITS_BPF_H
 

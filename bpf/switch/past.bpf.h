@@ -79,7 +79,7 @@ struct share {
 	__u64 ns;
 };
 
-/* The sum of consecutive slices. */
+/* Consecutive slices, added up. */
 struct epoch {
 	/* Start of the first slice. The epoch ends where the next epoch begins. */
 	__u64 began;
@@ -97,11 +97,14 @@ struct past {
 	/* The running thread; 0 for the idle task. */
 	__u32 pid;
 	__u32 reserved;
-	/* Start of the epoch that the newest slice will belong to. That slice is not folded yet. */
+	/*
+	 * At each level, start of the epoch to which the newest slice will be added. That slice is
+	 * still in the ring.
+	 */
 	__u64 newest[LEVELS];
 	/*
-	 * Number of epochs. The short ones end where the ring of slices begins, the long ones where
-	 * the short ones begin.
+	 * Number of epochs at each level. The short epochs end where the ring of slices begins, and
+	 * the long epochs end where the short ones begin.
 	 */
 	__u64 epochs_count[LEVELS];
 	__u64 padding;

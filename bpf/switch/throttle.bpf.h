@@ -25,8 +25,9 @@ enum {
 
 /*
  * v6.18: e1fad12dcb66 ("sched/fair: Switch to task based throttle model"). Since then a thread is
- * only throttled when it is switched out. A thread that is woken, or that waits for others, first
- * gets the CPU. Throttling thus begins at a switch and needs no program at wake-ups.
+ * throttled only when it is switched out. A thread that is woken or already queued when its group
+ * is throttled still gets the CPU first. Throttling thus begins at a switch and needs no program at
+ * wake-ups.
  */
 static __always_inline bool throttles_threads(void)
 {
@@ -135,9 +136,9 @@ __noinline __u64 throttled_time_of_other(__u64 address, __u64 clock)
 }
 
 /*
- * Returns the throttled part of a wait up to now. `going_on`: the wait has not ended. The thread
- * may have moved to another group and may have got a CPU before the program of the move ran. In
- * that case the wait was in the recorded queue, not in the current one.
+ * Returns the throttled part of a wait up to now. `going_on`: whether the wait still lasts. The
+ * thread may have moved to another group and may have got a CPU before the program of the move ran.
+ * In that case the wait was in the recorded queue, not in the current one.
  */
 static __always_inline __u64 throttled_part(struct task_struct *task, struct task_account *account,
 					    __u64 clock, bool going_on)

@@ -80,8 +80,8 @@ static __always_inline struct division *begin_division(struct task_struct *task,
 }
 
 /*
- * Charges the wait of the thread up to now, and returns the counter of its cause: of the longest
- * part, if it has several. The run queue of the CPU is locked.
+ * Charges the thread's wait up to now, and returns the counter of the cause. If the wait has
+ * several causes, returns the counter of the longest part. The run queue of the CPU is locked.
  */
 static __always_inline enum counter charge_causes(struct task_struct *task,
 						  struct task_account *account, __u64 victim,
@@ -94,7 +94,7 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 	struct division *it;
 	__u64 longest = 0;
 
-	/* The most common case: one runner had the CPU all the time. */
+	/* The most common case: one runner had the CPU during the whole wait. */
 	if (likely(past->count && newest->began.clock <= from && !account->throttle_noted &&
 		   !account->held && task->normal_prio >= MAX_RT_PRIO)) {
 		__u64 culprit = group_of(newest->runner);
@@ -102,7 +102,10 @@ static __always_inline enum counter charge_causes(struct task_struct *task,
 		__u64 ns = now->clock - from;
 		struct blame *row;
 
-		/* Usually nothing was taken, and a division takes as long as all the rest. */
+		/*
+		 * Usually no time was stolen or used by interrupts. The check avoids a division,
+		 * which costs as much as the rest of this function.
+		 */
 		if (newest->began.stolen != now->stolen) {
 			struct taken taken =
 				taken_from(newest, now, ns, now->clock - newest->began.clock);

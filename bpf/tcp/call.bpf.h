@@ -78,7 +78,7 @@ static __always_inline void fail_call(struct sock *sk, struct tcp_sock *tcp, con
 	/* The IPv6 function called the IPv4 function, which has already reported the failure. */
 	if (v6 && is_mapped(name.v6))
 		return;
-	/* The socket already has an account if it got as far as its SYN. */
+	/* The socket already has an account if it tried to send a SYN. */
 	account = known_account(sk);
 	if (!account || !(account->flags & SOCKET_CONNECTS)) {
 		account = account_for(sk, task, SOCKET_CONNECTS);

@@ -46,12 +46,15 @@ struct socket_account {
 	/* Retransmitted segments that were already reported. */
 	__u32 retransmits;
 	__u32 reserved;
-	/* Values already in the rows. For a socket in `open_sockets` they are kept there. */
+	/*
+	 * Bytes already added to the rows of the group. For a socket in `open_sockets` the row
+	 * there keeps this value instead.
+	 */
 	struct payload settled;
 	struct event_process owner;
 	/*
-	 * CLOCK_BOOTTIME of the connect call; later of when the socket was established or began to
-	 * listen.
+	 * CLOCK_BOOTTIME. Initially the time of the connect call; afterwards the time at which the
+	 * connection was established or the socket began to listen.
 	 */
 	__u64 since;
 };

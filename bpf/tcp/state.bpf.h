@@ -229,8 +229,8 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 }
 
 /*
- * `from`: the previous state. TCP_CLOSE: unknown; a connection without an error has then usually
- * sent its FIN.
+ * `from`: the previous state. TCP_CLOSE means that it is unknown. If the socket then has no error,
+ * TCP_LAST_ACK is assumed, because the connection has usually sent its FIN.
  */
 static __always_inline void end_connection(struct socket_account *account, struct tcp_sock *tcp,
 					   int from)
@@ -393,7 +393,10 @@ static __always_inline struct socket_account *begin(struct sock *sk, struct tcp_
 	return account;
 }
 
-/* `again`: called by the second of the two programs. All other work here is idempotent. */
+/*
+ * `again`: set by the second program, which runs in case the kernel skipped the first one.
+ * Everything that does not depend on `again` is idempotent.
+ */
 static __always_inline void change_state(struct sock *sk, int from, int to, bool again)
 {
 	struct socket_account *account;

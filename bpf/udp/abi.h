@@ -17,7 +17,8 @@ enum dns_limit {
 /* A DNS question, and its result. */
 struct dns_query {
 	/*
-	 * For a pending question the time is that of the last attempt, otherwise that of the end.
+	 * While the question is pending, the time of the last attempt; afterwards the time at which
+	 * it ended.
 	 */
 	struct event_head head;
 	struct socket_ends ends;
@@ -61,7 +62,7 @@ struct flow_key {
 _Static_assert(sizeof(struct flow_key) == 32, "implicit padding");
 
 struct udp_flow {
-	/* The time is that of the last packet. */
+	/* The time in `head` is the time of the last packet. */
 	struct event_head head;
 	struct socket_ends ends;
 	/* Time of the first packet. */

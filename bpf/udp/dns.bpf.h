@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * DNS questions and their answers. A question belongs to the process that sends it. An answer
- * counts when a process receives it from its socket. User space parses the name.
+ * DNS questions and their answers. A question is charged to the process that sends it. An answer is
+ * recorded when a process reads it from the socket. User space parses the name.
  */
 #ifndef NOCTULE_UDP_DNS_BPF_H
 #define NOCTULE_UDP_DNS_BPF_H
@@ -112,8 +112,8 @@ static __always_inline void end_question(const struct dns_key *key, struct dns_q
 }
 
 /*
- * Returns true if the query repeats the pending question. A different pending question under that
- * key ends without an answer.
+ * Returns true if the query repeats the pending question. If a different question is pending under
+ * that key, it is reported as unanswered.
  */
 static __always_inline bool is_repeated(const struct dns_key *key, const struct dns_query *query,
 					__u32 of)

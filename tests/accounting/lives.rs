@@ -9,16 +9,16 @@ use super::support::window::Window;
 use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
-/// Few batches, so that much happens between two of them.
+/// Interval of the batches, long enough for many processes to start and end between two batches.
 const RARELY: &str = "1s";
 
 fn process(agent: &Agent, pid: u32) -> f64 {
     Reading::fresh_with(agent, "the process is listed", |r| r.process_seconds(pid))
 }
 
-/// Returns the figure of a process that has ended. A killed thread leaves `/proc` before its last
-/// switch. Until that switch, the figure is that of the previous batch, which takes a batch or two
-/// on a busy machine.
+/// Returns the CPU time of a process that has ended. A killed thread leaves `/proc` before its last
+/// switch. Until that switch, the agent repeats the previous value. On a busy machine that lasts a
+/// batch or two.
 fn at_the_end(agent: &Agent, pid: u32, expected: f64) -> f64 {
     let mut last = 0.0;
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use super::support::reading::Reading;
 use super::support::{self, oracle};
 use super::{agent, assert_exact};
 
-/// Returns the figures of both groups.
+/// Returns the CPU seconds that the agent reports for each of the two groups.
 fn groups(agent: &Agent, groups: [&Group; 2]) -> [f64; 2] {
     Reading::fresh_with(agent, "both groups are listed", |reading| {
         let [first, second] = groups.map(|group| reading.group_seconds(group));

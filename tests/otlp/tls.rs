@@ -40,7 +40,7 @@ fn figures_are_equal_with_tls() {
         assert_equal_to_metrics(&sending);
         let path = sending.receiver.requests("metrics")[0]["how"]["path"].clone();
         assert_eq!(path, if grpc { "grpc" } else { "/v1/metrics" });
-        // A closed connection is reopened, with TLS.
+        // After the receiver closes the connection, the agent reconnects over TLS.
         sending.receiver.stop();
         let had = sending.receiver.points().len();
         sending.receiver.start_again();

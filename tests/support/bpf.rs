@@ -1,4 +1,4 @@
-//! The loaded BPF programs, and the processes that hold them.
+//! Lists the loaded BPF programs and the processes that hold file descriptors of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

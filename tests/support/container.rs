@@ -25,11 +25,12 @@ const REST: &str = "rootfs/rest";
 pub(crate) struct Wish {
     /// The container's id.
     pub(crate) id: String,
-    /// `linux.cgroupsPath`; chosen by runc if absent.
+    /// `linux.cgroupsPath`. If this is `None`, runc chooses the path.
     pub(crate) cgroup: Option<String>,
     /// Script for the container's shell.
     pub(crate) script: String,
-    /// CPUs that it may use, with a weight that secures them on a busy machine.
+    /// CPU limit in CPUs, with a weight high enough for the container to reach the limit on a busy
+    /// machine.
     pub(crate) cpus: Option<f64>,
 }
 
@@ -185,19 +186,20 @@ impl Container {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// Returns the host pid of its first process.
+    /// Returns the host pid of the container's first process.
     pub(crate) fn pid(&self) -> u32 {
         let output = runc(&["state", &self.id]);
         let state: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         state["pid"].as_u64().expect("a pid") as u32
     }
 
-    /// Returns the accounting of its group.
+    /// Returns the kernel's accounting of the container's group.
     pub(crate) fn accounting(&self) -> Accounting {
         Accounting(hierarchies::folder_of(self.pid(), "cpuacct"))
     }
 
-    /// Returns the CPU time by its group's own accounting, in seconds.
+    /// Returns the CPU time in seconds that the kernel's accounting reports for the container's
+    /// group.
     pub(crate) fn usage_seconds(&self) -> f64 {
         self.accounting().usage_seconds()
     }

@@ -13,7 +13,7 @@ use super::{assert_close, configuration, path};
 /// What the agent may keep: the latest events, tables that were larger before, code run for the
 /// first time, and fragmented free memory.
 const SLACK_MIB: f64 = 8.0;
-/// Number of groups that exist at a time.
+/// Maximum number of groups that exist at the same time.
 const BATCH: usize = 100;
 
 /// Returns the number of groups, which is smaller on an emulated machine.
@@ -21,7 +21,7 @@ fn group_count() -> usize {
     10_000 / support::slowness().sqrt() as usize
 }
 
-/// Makes many groups in a parent, runs something short in every tenth, and removes them.
+/// Creates many groups in a parent, runs a short process in every tenth, and removes the groups.
 fn make_groups(parent: &Group) -> Load {
     let groups = group_count();
     let script = format!(

@@ -37,7 +37,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Prepares everything that the tests need.
+/// Mounts file systems, loads kernel modules and sets up the network for the tests. Returns the job
+/// to run.
 fn prepare() -> Result<Job> {
     mounts::first()?;
     let job = fs::read(JOB).context(JOB)?;

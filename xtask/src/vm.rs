@@ -290,11 +290,11 @@ fn cache() -> Result<PathBuf> {
     Ok(folder.join("noctule/vm"))
 }
 
-/// A temporary folder that is removed on drop.
+/// A temporary directory that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates the folder, and removes leftovers of killed processes.
+    /// Creates the directory, and removes directories left behind by killed processes.
     fn new(cache: &Path) -> Result<Self> {
         const PREFIX: &str = "run-";
         for entry in fs::read_dir(cache).into_iter().flatten().flatten() {

@@ -418,7 +418,7 @@ fn driver(place: usize, zones: &[Zone], measured: Measured) -> Driver {
     }
 }
 
-/// Yields the zones directly below a zone.
+/// Yields the indexes of the zones directly below the zone at index `place`.
 fn parts(place: usize, zones: &[Zone]) -> impl Iterator<Item = usize> {
     let inner = zones.iter().enumerate();
     inner

@@ -31,7 +31,7 @@ pub struct Row {
     pub events: Option<Events>,
 }
 
-/// What happened between two batches.
+/// The resource use and events between two batches.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Length of the window in nanoseconds of `CLOCK_MONOTONIC`.
@@ -167,8 +167,8 @@ impl ReportBuilder {
         self.ends().1.taken_ns
     }
 
-    /// Returns the report of the window so far, which is empty if there is only one batch. `followed_only` restricts it
-    /// to the command that the agent follows.
+    /// Returns the report of the window so far. It is empty if there is only one batch. With `followed_only`, it
+    /// contains only processes of the command that the agent follows.
     pub fn report(&self, level: Level, followed_only: bool) -> Report {
         let last = self.last.as_ref().unwrap_or(&self.first);
         let rows = match level {

@@ -106,7 +106,7 @@ pub struct WaitReport {
     pub time_unix_ns: u64,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// Whether the window is still shorter than its full length. Its verdicts may change.
+    /// Whether the window is still shorter than its full length, so that the verdicts may change.
     pub provisional: bool,
     /// Groups that ran or waited, in descending order of wait.
     pub rows: Vec<WaitReportRow>,
@@ -496,8 +496,8 @@ impl Growth<'_> {
 }
 
 impl ReportBuilder {
-    /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Rows are judged without a
-    /// history. With `followed_only`, the report has one row, for the command that the agent follows.
+    /// Returns the waits in the window so far. `level` must not be [`Level::Process`]. Verdicts do not use the history.
+    /// With `followed_only`, the report has one row, for the command that the agent follows.
     pub fn waits(&self, level: Level, followed_only: bool, thresholds: &Thresholds) -> WaitReport {
         let mut report = self.waits_of_all(level, followed_only, thresholds);
         report
@@ -506,7 +506,7 @@ impl ReportBuilder {
         report
     }
 
-    /// Like [`Self::waits`], with groups that only slept.
+    /// Like [`Self::waits`], but includes groups that only slept.
     pub(crate) fn waits_of_all(
         &self,
         level: Level,

@@ -16,7 +16,7 @@ use crate::quotas::Quota;
 const THREADS: usize = 256;
 /// Maximum number of threads of the machine whose CPU time is recorded.
 const NOTED: usize = 8192;
-/// Upper bound of the size of a thread's `stat`: a name, and about fifty numbers of up to twenty digits.
+/// Upper bound for the size of a thread's `stat` file: a name, and about 50 numbers of up to 20 digits.
 const LONGEST_STAT: usize = 2048;
 
 /// Reads the kernel's files.

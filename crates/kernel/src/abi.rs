@@ -41,11 +41,13 @@ pub mod sample_flag {
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
     /// Its CPU has switched since the moment of the snapshot.
     pub const SWITCHED: u32 = abi::SAMPLE_SWITCHED.0;
-    /// The counters are carried sums: of ended threads, and of threads in earlier cgroups.
+    /// The counters are carried sums: usage of ended threads, and usage in cgroups that threads
+    /// have left.
     pub const CARRIED: u32 = abi::SAMPLE_CARRIED.0;
     /// The process has ended, and these are its last counters.
     pub const EXITED: u32 = abi::SAMPLE_EXITED.0;
-    /// Usage of an ending process on another package. Its own record follows.
+    /// Usage of an ending process on a package other than its last one. The `EXITED` record of the
+    /// process follows.
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// With `CARRIED`: the process was reaped, and the record of its end follows.
     pub const GONE: u32 = abi::SAMPLE_GONE.0;
@@ -143,7 +145,7 @@ pub(crate) fn group(number: u64) -> Option<Group> {
     }
 }
 
-/// Returns the number of a group in the BPF programs; `None` if it does not have one.
+/// Returns the number by which the BPF programs identify a group, if there is one.
 pub(crate) fn group_number(group: Group) -> Option<u64> {
     match group {
         Group::Cgroup(id) => Some(id.0),

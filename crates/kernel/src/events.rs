@@ -59,8 +59,8 @@ pub struct EventsWanted {
     pub destinations: u32,
 }
 
-/// Filter maps that all objects with events share. They must have the names in
-/// `bpf/include/filter.bpf.h`, as in the other objects.
+/// Filter maps that all BPF objects with events share. In each object, the maps must have the names
+/// from `bpf/include/filter.bpf.h`.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMaps<'a> {
     /// Followed processes: thread group id, and start time of the leader.

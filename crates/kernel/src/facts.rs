@@ -29,7 +29,7 @@ pub struct Facts {
     pub release: String,
     /// Capabilities of the process.
     pub capabilities: Capabilities,
-    /// Why the capabilities could not be read. All of `capabilities` are then false.
+    /// Why the capabilities could not be read. If this is set, all of `capabilities` are false.
     pub capabilities_error: Option<String>,
     /// Whether the kernel provides BTF in /sys/kernel/btf/vmlinux.
     pub btf: bool,
@@ -101,7 +101,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Whether the recorded times can be used: that needs a readable clock.
+    /// Whether the scheduler's recorded times can be used, which requires its clock.
     pub(crate) fn keeps_notes(self) -> bool {
         self.notes && self.clock
     }

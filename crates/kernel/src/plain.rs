@@ -26,17 +26,17 @@ const INSN_BYTES: usize = 8;
 /// The kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainMapKind {
-    /// Numbered entries, with one value for all CPUs.
+    /// Entries by index, each with one value that all CPUs share.
     Array,
-    /// Numbered entries, with a value for each CPU.
+    /// Entries by index, each with one value per CPU.
     PerCpuArray,
-    /// Entries by key, with one value for all CPUs.
+    /// Entries by key, each with one value that all CPUs share.
     Hash,
     /// Like `Hash`, but a full map evicts the least recently used entry.
     LruHash,
-    /// Entries by key, with a value for each CPU.
+    /// Entries by key, each with one value per CPU.
     PerCpuHash,
-    /// A ring buffer with one reader, for all CPUs. The number of entries is its size.
+    /// A ring buffer that all CPUs share. The number of entries is its size in bytes.
     Ring,
 }
 

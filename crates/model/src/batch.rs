@@ -218,22 +218,23 @@ pub struct ProcessRow {
     /// Cgroup of the leader. Other threads may be in other cgroups; the figures of cgroups account
     /// for that.
     pub cgroup: CgroupId,
-    /// The owner of that cgroup, filled by the identity step.
+    /// The owner of that cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,
-    /// Whether it is a kernel thread.
+    /// Whether the process is a kernel thread.
     pub kernel_thread: bool,
-    /// Whether it descends from the command that the agent follows, even if it was reparented.
+    /// Whether the process descends from the command that the agent follows, even if it was
+    /// reparented.
     pub followed: bool,
-    /// Whether it has exited, so that these are its final figures.
+    /// Whether the process has exited, so that this row has its final figures.
     pub exited: bool,
-    /// Whether the kernel no longer lists it, but its exit has not been reported yet. The row
-    /// repeats the last batch that listed it.
+    /// Whether the kernel no longer lists the process, but its exit is not reported yet. The row
+    /// then repeats the last batch in which the process was listed.
     pub gone: bool,
-    /// Its resource use.
+    /// The resource use of the process.
     pub counters: Counters,
-    /// Active energy charged to it; 0 without a meter.
+    /// Active energy charged to the process; 0 if there is no meter.
     pub joules: Joules,
-    /// Its use by package.
+    /// The resource use by package.
     pub packages: ByPackage,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,
@@ -241,23 +242,23 @@ pub struct ProcessRow {
     pub blocked: Blocked,
 }
 
-/// A cgroup: the threads directly in it, live and exited, without those of child cgroups.
+/// A cgroup: its own live and exited threads, excluding the threads of child cgroups.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupRow {
     /// The cgroup.
     pub id: CgroupId,
     /// Its owner, filled by the identity step.
     pub owner: Option<Arc<Owner>>,
-    /// Use of its threads while they were in it.
+    /// Resource use of the threads while they were in the cgroup.
     pub counters: Counters,
-    /// Active energy charged to them; 0 without a meter.
+    /// Active energy charged to these threads; 0 if there is no meter.
     pub joules: Joules,
-    /// Their use by package.
+    /// Resource use of these threads by package.
     pub packages: ByPackage,
-    /// Events of the cgroup. A connection belongs to the cgroup of its process when it connected or
-    /// began to listen.
+    /// Events of the cgroup. A connection belongs to the cgroup in which its process was when it
+    /// connected or began to listen.
     pub events: EventCounters,
-    /// Sockets that it has open now.
+    /// Open sockets of the cgroup at the moment of the batch.
     pub sockets: Sockets,
     /// Its threads that wait for a CPU now.
     pub waiting: Waiting,

@@ -74,8 +74,8 @@ pub enum Unread {
 /// A reading of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneReading {
-    /// Energy since the agent first read the zone, in microjoules. It only goes up, because
-    /// wrap-arounds of the meter's counter are resolved.
+    /// Energy since the agent first read the zone, in microjoules. It never decreases, because noctule corrects for
+    /// wraps of the meter's counter.
     pub energy_uj: u64,
     /// `CLOCK_MONOTONIC` just before the read that gave `energy_uj`, in nanoseconds. It can precede
     /// the batch by the sampling interval of a power sensor, or by more if reads fail.
@@ -87,17 +87,16 @@ pub struct ZoneReading {
     /// `lost_ns` shows. Nothing is missing between two readings with the same number.
     pub gaps: u64,
     /// Time since the first read whose energy is known to be lost for good, in nanoseconds of the
-    /// same clock. Late energy does not count: a counter goes on while it cannot be read, and power
-    /// is interpolated over short pauses. 0 in recordings of versions without this field.
+    /// same clock. Late energy is not lost: a counter keeps counting while it cannot be read, and power is interpolated
+    /// over short pauses. 0 in recordings of versions without this field.
     pub lost_ns: u64,
-    /// Total length of the gaps, in nanoseconds. In a gap the zone could not be read, or a counter
-    /// that always moves stood still. The energy of a gap is late or lost. 0 in recordings of
-    /// versions without this field.
+    /// Total length of the gaps, in nanoseconds. In a gap the zone could not be read, or a counter that should always
+    /// advance stood still. The energy of a gap is late or lost. 0 in recordings of versions without this field.
     pub failed_ns: u64,
-    /// On, or degraded if the last read failed or was implausible, so that `energy_uj` is from an
-    /// older read. Never off.
+    /// Degraded if the last read failed or gave an implausible value, so that `energy_uj` is from an older read.
+    /// Otherwise on; never off.
     pub state: FeatureState,
-    /// Why it is degraded; `None` if it is on.
+    /// Why the zone is degraded; `None` if it is on.
     pub reason: Option<Arc<str>>,
 }
 

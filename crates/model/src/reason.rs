@@ -15,15 +15,14 @@ pub struct Reason {
     /// Share waited behind anything: other groups, its own threads, the kernel, interrupts or the
     /// host.
     pub contended: f64,
-    /// Share waited behind other groups that cost it something. If a quota binds, only groups that
-    /// use up the same quota count.
+    /// Share waited behind other groups, if the wait reduced the CPU time that the group got. If a quota is the limit,
+    /// this includes only groups that use up the same quota.
     pub costly: f64,
     /// Share throttled by a CPU quota.
     pub throttled: f64,
-    /// Share waited behind its own threads.
+    /// Share waited behind threads of the same group.
     pub own: f64,
-    /// Share waited behind its own threads although each could have had its own CPU. Other groups
-    /// had those CPUs.
+    /// Share waited behind threads of the same group although there was a CPU for each. Other groups had those CPUs.
     pub crowded: f64,
     /// Its threads and the CPUs that they may use, if known.
     pub room: Option<ThreadRoom>,

@@ -81,8 +81,8 @@ pub(crate) fn deliver(
     Ok(())
 }
 
-/// Standard error for the log. After a line was abandoned, writes do not wait until there is room
-/// again.
+/// Standard error for the log. After a write timed out, later writes do not wait until a write
+/// succeeds again.
 pub(crate) struct Log;
 
 static STUCK: AtomicBool = AtomicBool::new(false);

@@ -86,7 +86,7 @@ pub(crate) struct Pipeline {
     registry: Registry,
     /// CPU quotas; `None` if waits are not measured.
     quotas: Option<Quotas>,
-    /// Memory of groups; `None` if waits are not measured.
+    /// Memory use and limits of groups; `None` if waits are not measured.
     memory: Option<Memory>,
     /// Threads of waiting groups and their CPUs; `None` if waits are not measured.
     rooms: Option<Rooms>,

@@ -40,7 +40,7 @@ pub(crate) trait Column: Clone + Default {
     fn since(&self, _earlier: &Self) -> Option<Self> {
         Some(self.clone())
     }
-    /// Adds the earlier value back, which reverts [`Self::since`].
+    /// Undoes [`Self::since`] by adding the earlier value.
     fn add(&mut self, _earlier: &Self) {}
 }
 
@@ -51,10 +51,10 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn arrays(rows: &[&Self], out: &mut Vec<ArrayRef>);
     /// Returns one record per row.
     fn read(from: &Columns<'_>) -> ColumnResult<Vec<Self>>;
-    /// Returns the record with each count as its growth since an earlier record, or `None` if a
-    /// count has no growth.
+    /// Returns the record with each count replaced by its growth since an earlier record. Returns
+    /// `None` if [`Column::since`] does so for any field.
     fn since(&self, earlier: &Self) -> Option<Self>;
-    /// Adds the earlier counts back, which reverts [`Self::since`].
+    /// Undoes [`Self::since`] by adding the earlier counts.
     fn add(&mut self, earlier: &Self);
 }
 

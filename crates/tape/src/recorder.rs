@@ -80,7 +80,7 @@ struct Lost {
 }
 
 impl Recorder {
-    /// Locks the folder and starts the thread.
+    /// Locks the directory of the recording and starts the writing thread.
     pub fn open(options: Options) -> Result<Self, Error> {
         let on_thread = options.on_thread;
         let writer = Writer::open(options)?;

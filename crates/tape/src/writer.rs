@@ -62,13 +62,14 @@ pub(crate) struct Writer {
     options: Options,
     tables: Tables,
     owners: Owners,
-    /// The next flush, without its chunks.
+    /// The next flush. Its chunks are added when it is written.
     flush: Flush,
     /// `CLOCK_MONOTONIC` of the first unwritten batch.
     since_ns: Option<u64>,
     /// `CLOCK_MONOTONIC` of the last batch that was written in full in this segment.
     whole_ns: Option<u64>,
-    /// `CLOCK_MONOTONIC` of the very first batch, and of the last batch at the last write.
+    /// `CLOCK_MONOTONIC` of the very first batch, and of the newest batch at the time of the last
+    /// write.
     first_ns: Option<u64>,
     written_ns: u64,
     /// Number of the last batch.
@@ -331,7 +332,7 @@ struct TableFile {
     stream: StreamWriter<Vec<u8>>,
 }
 
-/// Bytes to append to a table.
+/// Encoded rows to append to the file of a table.
 #[derive(Debug)]
 struct Encoded {
     /// Index of the table in [`Open::tables`].

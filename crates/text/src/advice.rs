@@ -88,7 +88,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         VerdictKind::Stopped => return reason.settings.stopped.as_ref().and_then(release),
         _ => {}
     }
-    // More of the CPU returns little to threads that wait for something else.
+    // Threads that mostly wait for something other than a CPU would gain little from more CPU time.
     if is_mostly_stalled(reason) {
         return None;
     }

@@ -162,7 +162,7 @@ mod frame {
 pub(crate) const MAX_PAIR_KEY: usize = 88;
 
 /// Number of instances of a program that can run nested on one CPU, each with its own scratch
-/// memory. One more is counted as dropped. Applies to programs that can interrupt themselves.
+/// memory. A deeper instance only counts its hit as dropped. Applies to programs that can interrupt themselves.
 pub(crate) const MEMORIES: u32 = 8;
 
 /// Maximum number of intermediate results on the stack.

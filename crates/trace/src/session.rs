@@ -297,8 +297,8 @@ impl Session {
             .is_some_and(|firsts| firsts.count() >= full)
     }
 
-    /// Detaches the programs one by one. They count in the same time window only if the gate was
-    /// closed before.
+    /// Detaches the programs one by one. Close the gate first, or the programs stop counting at
+    /// different times.
     pub fn stop(&mut self) {
         for mut attached in self.attached.drain(..) {
             self.time += attached.counted_time();

@@ -18,9 +18,9 @@ pub const LONGEST_RECORD: u32 = 8192;
 /// The handling of one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Which part of the record is sent.
+    /// Which part of the record the program sends to user space.
     pub shape: Shape,
-    /// Set if the event itself is shown.
+    /// When the event itself is shown; `None` if it only has triggers.
     pub shown: Option<Shown>,
     /// The triggers in the order given.
     pub triggers: Vec<Trigger>,

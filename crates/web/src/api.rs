@@ -75,12 +75,12 @@ impl Resource {
     }
 }
 
-/// Why a query gets no answer.
+/// Why a query cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The query is wrong. The text says where, and what is accepted.
     Query(String),
-    /// Figures of this kind are not available yet. The text says why.
+    /// The requested figures are not available yet. The text says why.
     NotYet(String),
 }
 

@@ -384,17 +384,18 @@ impl Drop for Answer {
     }
 }
 
-/// A body that counts as being sent until the connection has taken all of it.
+/// A body that counts as being sent until the connection has read all of it.
 pub(crate) struct Kept {
     pub(crate) body: Body,
     /// `None` for a short answer without a place.
     pub(crate) answer: Option<Answer>,
-    /// Called when all of it was sent.
+    /// Called when the whole body was sent.
     pub(crate) sent: Option<Sent>,
 }
 
 impl Drop for Kept {
-    /// The connection has all of the body, or gives it up. What it has is sent when it is flushed next.
+    /// Called when the connection has read all of the body, or has given up on it. The bytes that it read are sent at
+    /// its next flush.
     fn drop(&mut self) {
         if self.body.is_end_stream()
             && let Some(Answer(seat)) = &self.answer

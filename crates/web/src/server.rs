@@ -288,7 +288,8 @@ async fn accept(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        // A closed connection keeps its descriptor until its task has ended.
+        // At the limit, waits for a task to end, because a closed connection holds its file
+        // descriptor until then.
         while open.len() >= most {
             seats.close_one();
             open.join_next().await;

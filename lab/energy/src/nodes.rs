@@ -159,14 +159,14 @@ fn judge_node(class: &Class, mut node: Node, score: &mut ClassScore) {
     }
 }
 
-/// The truth and the charges so far, in joules.
+/// The true energy, and the energy charged by each method so far, in joules.
 #[derive(Debug, Default)]
 struct State {
-    /// Energy of work, for each zone.
+    /// True active energy of each zone.
     active: Vec<f64>,
-    /// Energy of each process.
+    /// True energy of each process.
     truth: Vec<f64>,
-    /// Charges to each process, by method.
+    /// Energy that each method charged to each process.
     charged: Vec<Vec<f64>>,
     accounts: Vec<ZoneAccount>,
 }

@@ -101,14 +101,15 @@ impl Scene {
                 scene.threads = choose(1, 2);
                 scene.nested = true;
             }
-            // The victim gets its whole quota next to the neighbour, and would not get more without
-            // it.
+            // The victim uses its whole quota although the neighbour runs. It would not get more
+            // CPU time if the neighbour were absent.
             "quota_beside_neighbour" => {
                 scene.quota = choose(20, 30);
                 scene.weights = (10_000, 5000);
                 scene.neighbours = vec![spin(1)];
             }
-            // The quota runs out while the neighbour sleeps, and lasts while the neighbour runs.
+            // While the neighbour sleeps, the victim uses up its quota. While the neighbour runs,
+            // the victim does not.
             "quota_and_neighbour" => {
                 scene.quota = choose(25, 35);
                 scene.weights = (400, 10_000);

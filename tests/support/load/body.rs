@@ -261,8 +261,8 @@ fn lookup() {
     }
 }
 
-/// Starts a process that becomes a child of its own parent, like the start of a container, and
-/// reports its pid.
+/// Starts a process as a child of its own parent (CLONE_PARENT), as container runtimes do, and
+/// reports the new pid.
 fn sibling() {
     tell("ready");
     // SAFETY: as fork(2): the child has its own copy of the memory, and ends immediately.

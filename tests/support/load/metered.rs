@@ -47,8 +47,8 @@ fn duty() {
     tell(&used.join(";"));
 }
 
-/// `brood CPU COUNT MILLISECONDS`: on request, starts this many processes that use 2 ms each, one
-/// after another, at this interval.
+/// `brood CPU COUNT MILLISECONDS`: on request, runs COUNT processes one after another. Each uses 2
+/// ms of CPU time, and a pause of MILLISECONDS follows each.
 fn brood() {
     pin(None, argument(0).expect("a CPU"));
     let count: u32 = argument(1).expect("a number");

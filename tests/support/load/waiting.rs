@@ -165,7 +165,7 @@ fn worker() {
     report();
 }
 
-/// `SECONDS`: two processes that use the last CPU for this long each.
+/// `SECONDS`: starts two processes on the last CPU, each of which uses this much CPU time.
 fn pair() {
     tell("ready");
     let load = format!("worker 1 {}", argument::<f64>(0).expect("SECONDS"));

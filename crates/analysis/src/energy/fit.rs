@@ -25,8 +25,8 @@ const LEAST_SPREAD: f64 = 1e-3;
 
 /// Lower bound of the prediction error, as a part of power.
 const LEAST_ERROR: f64 = 0.01;
-/// How much the mean cost of work may depend on the load, as a part of it. The kinds of work at high loads may differ
-/// from those at low loads.
+/// Part by which the mean cost of work may vary with the load, because the kinds of work at high loads may differ from
+/// the kinds at low loads.
 const KINDS_OF_WORK: f64 = 0.03;
 
 /// All non-empty sets of terms.
@@ -105,17 +105,18 @@ impl Fit {
         let mean_watts = self.right[0] / count;
         let explained = self.explained_variance();
         let work = mean_watts - self.idle_watts().min(usual);
-        // Counters and meter are never read at exactly the same time, so a smaller error is luck.
+        // Enforces a lower bound on the error. Counters and meter are never read at exactly the same time, so a smaller
+        // error is luck.
         let error = self.error().hypot(LEAST_ERROR * mean_watts);
         let noise = 2.0 * error * (squares / spread).sqrt();
-        // Errors in the load flatten the slope. The true slope is at most that of load over power, which is steeper by
-        // the part of the variance that the fit does not explain.
+        // Errors in the measured load make the fitted slope too flat. The slope from regressing load on power is an
+        // upper bound for the true slope. It is steeper by the part of the variance that the fit does not explain.
         let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
         let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
         (explained > 0.0).then_some(noise + too_flat + kinds)
     }
 
-    /// Returns the variance of the predictions for the learned ticks.
+    /// Returns the variance of the power that the fit predicts for the ticks from which it learned.
     fn explained_variance(&self) -> f64 {
         let count = self.normal[0][0];
         let rows = self.normal.iter().zip(&self.coefficients);

@@ -368,7 +368,8 @@ fn an_hour_of_churn_closes_at_every_tick() {
             assert_eq!(groups, account.active_uj, "tick {tick}, {kind:?}");
             let last = batch.exited.iter().map(|row| row.joules[kind]);
             ended[place] += last.sum::<u64>();
-            // If a meter stands still, the energy owed to an ended process is only charged to its cgroup.
+            // If the meter stood still when a process ended, the energy owed to the process is charged to its cgroup
+            // alone.
             let processes = process_sum(&batch, kind) + ended[place];
             assert!(processes <= account.active_uj, "tick {tick}, {kind:?}");
         }
@@ -457,11 +458,12 @@ fn energy_that_a_gap_swallowed_is_not_taken_from_those_who_run_after_it() {
 /// The readings of a meter that fails, and recovers in the last second.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
-    /// Seconds before the last one without readings.
+    /// Number of seconds without readings, before the last second.
     seconds: u64,
-    /// How long before the end of the last second the meter counted; `None` if it always did.
+    /// Length in milliseconds of the final part of the last second in which the meter counted again. `None` if the
+    /// meter never stopped counting.
     counted_ms: Option<u64>,
-    /// The sensor answered so late that this energy is in its next reading.
+    /// Whether the sensor answered so late that the energy of that part is in the next reading.
     late: bool,
 }
 

@@ -165,7 +165,7 @@ pub(super) struct ZoneState {
     span: Span,
     owed: Option<Owed>,
     still: bool,
-    /// Whether energy is missing or came late since the meter last moved.
+    /// Whether the readings had a gap since the meter last advanced. The energy of a gap is late or lost.
     gap: bool,
     debt_uj: f64,
     watts: Option<f64>,

@@ -20,11 +20,11 @@ pub struct CpuPoint {
     pub cpu: u32,
     /// Time for which the CPU was online.
     pub elapsed_us: Micros,
-    /// The part in which the CPU was not idle.
+    /// Time for which the CPU was not idle.
     pub busy_us: Micros,
     /// Time that interrupts and the host took, as far as either is known; `None` if neither is.
     pub taken_us: Option<Micros>,
-    /// Owners that had the CPU, and for how long. Unused entries are 0.
+    /// The owners that had the CPU, and for how long. Unused entries have the owner 0.
     pub holders: [(OwnerId, Micros); HOLDERS],
 }
 
@@ -39,7 +39,8 @@ pub struct CpuStrip {
 /// One CPU in a step. Values are parts of its time, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuStep {
-    /// The part in which it was not idle; `None` if the CPU was offline or nothing was collected.
+    /// The part in which the CPU was not idle; `None` if the CPU was offline or nothing was
+    /// collected.
     pub busy: Option<f64>,
     /// The part that interrupts and the host took; `None` if the kernel measures neither.
     pub taken: Option<f64>,

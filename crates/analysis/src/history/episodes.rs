@@ -124,8 +124,9 @@ impl TimelineView {
         groups
     }
 
-    /// Returns the sum of a group's accounts in the windows that lie mostly in a range. If there is none, returns its
-    /// account in the last window before the end of the range. Returns `None` if the group has no account there.
+    /// Returns the sum of a group's accounts over the windows that lie mostly in a range. Without such an account,
+    /// returns the account in the last window before the end of the range, or `None` if that window has none for the
+    /// group.
     pub fn account(&self, id: OwnerId, from_unix_ns: u64, to_unix_ns: u64) -> Option<Account> {
         let mut sum: Option<Account> = None;
         let within = self.judged_within(from_unix_ns, to_unix_ns);

@@ -78,8 +78,8 @@ pub struct SpanStep {
     pub lengths: Histogram,
     /// Number of points that did not keep the histogram of the owner's waits.
     pub lengths_missing: usize,
-    /// Events of the machine. Events of a point are spread evenly over it. If a point extends beyond the range, every
-    /// event that may be inside is counted, so adjacent ranges may both count an event.
+    /// Events of the machine. The events of a point are assumed to be spread evenly over its time. If a point extends
+    /// beyond the range, the count is rounded up, so adjacent ranges may both include an event.
     pub events: EventCounters,
     /// Number of losses, spread like events.
     pub losses: u64,

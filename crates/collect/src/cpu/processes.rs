@@ -19,7 +19,7 @@ const ENDED_ROWS: usize = 8192;
 /// Name of the row that sums up the ended processes without their own row.
 const OVERFLOW: &[u8] = b"_overflow";
 
-/// Live processes, and those that are gone but not yet reported.
+/// Live processes, and ended processes whose end was not reported yet.
 pub(super) struct Processes {
     /// Number of packages of the machine.
     packages: usize,
@@ -27,9 +27,9 @@ pub(super) struct Processes {
     /// Time of the previous batch.
     before_ns: u64,
     now_ns: u64,
-    /// Boxed, because a table has up to twice the capacity that it needs, and entries are large.
+    /// Boxed, because entries are large and up to half of the hash table is unused.
     living: IdMap<ProcessId, Box<Living>>,
-    /// Values added to processes for this batch only.
+    /// Values to add to the processes in this batch only.
     besides: IdMap<(ProcessId, u32), Counters>,
     /// Processes that were reaped and whose exit was not reported before this batch.
     reaped: Vec<ProcessId>,

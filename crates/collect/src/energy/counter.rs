@@ -16,17 +16,17 @@ const LATEST_NS: u64 = 60_000_000_000;
 /// Properties of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The largest value, which is followed by 0; `None` if the counter does not wrap.
+    /// The largest value, after which the counter wraps to 0; `None` if it does not wrap.
     pub(super) range_uj: Option<u64>,
     /// The smallest step, in microjoules.
     pub(super) step_uj: u64,
     /// Upper bound of the power of such a zone. A higher value is not a measurement.
     pub(super) most_watts: u64,
-    /// Whether the zone always uses some power.
+    /// Whether the zone always uses power, so that a working counter always advances.
     pub(super) always_moves: bool,
 }
 
-/// Why a reading does not count.
+/// Why a reading is rejected or incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The value is smaller than before, and a wrap does not explain it.
@@ -35,7 +35,8 @@ pub(super) enum Fault {
     JumpedAhead,
     /// The counter has not moved for [`STALL_NS`].
     Stalled,
-    /// So much time passed that the counter may have wrapped unnoticed. The known part counts.
+    /// So much time passed that the counter may have wrapped unnoticed. The growth without such a
+    /// wrap is added.
     MayHaveWrapped,
 }
 

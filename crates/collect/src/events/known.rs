@@ -41,11 +41,11 @@ struct Open {
     owner: RawProcess,
     socket: Socket,
     listens: bool,
-    /// Whether its begin was reported.
+    /// Whether the start of the connection or listener was reported.
     reported: bool,
 }
 
-/// Processes and sockets that the stream reported as alive or open, and that no list includes.
+/// Processes and sockets that the event stream reported as alive or open, but that are missing from the lists.
 #[derive(Default)]
 pub(super) struct Missing {
     pub(super) processes: HashSet<ProcessId>,
@@ -53,7 +53,7 @@ pub(super) struct Missing {
 }
 
 impl Known {
-    /// Returns whether the event was already reported. Each process and each socket begins and ends once.
+    /// Returns whether the event was already reported. A process starts and ends only once, and so does a socket.
     pub(super) fn is_repeated(&self, event: &RawEvent) -> bool {
         let id = event.process.map(|process| process.id);
         match &event.what {
@@ -218,7 +218,7 @@ impl Known {
         new.map(start).collect()
     }
 
-    /// Returns the begins of listed sockets that are not known.
+    /// Returns a start event for each listed connection or listener that is not known yet.
     pub(super) fn begins(&self, there: &[SocketSample]) -> Vec<RawEvent> {
         let listeners = Listeners::among(there);
         let new = there.iter().filter(|sample| {

@@ -200,7 +200,7 @@ impl UdpEvents {
         self.take(now_ns, now_ns)
     }
 
-    /// Returns all remaining questions and flows, at the end of the agent.
+    /// Returns all remaining questions and flows. Called when the agent ends.
     pub fn rest(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
         self.take(now_ns, u64::MAX)
     }

@@ -33,13 +33,13 @@ impl Kind {
     pub(super) const TYPE_TAG: Self = Self(18);
     pub(super) const ENUM64: Self = Self(19);
 
-    /// Returns the word with the kind and the number of parts.
+    /// Returns the `info` word of a type of this kind with that number of entries.
     pub(super) fn info(self, parts: usize) -> u32 {
         self.0 << 24 | parts as u32
     }
 
-    /// Returns the number of bytes after the header of a type with `parts` parts; `None` for an
-    /// unknown kind.
+    /// Returns the number of bytes that follow the header of a type with `parts` entries; `None`
+    /// for an unknown kind.
     fn more(self, parts: usize) -> Option<usize> {
         Some(match self {
             Self::INT | Self::VAR | Self::DECL_TAG => 4,
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// A type: its header, and its parts.
+/// A BTF type: its header and the entries after it, such as members or parameters.
 #[derive(Clone, Copy)]
 pub(super) struct Type<'a> {
     pub(super) kind: Kind,

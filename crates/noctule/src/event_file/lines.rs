@@ -4,18 +4,18 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// The beginning of every line. It distinguishes a partial line of an event file from the end of
-/// another file, which must not be truncated.
+/// The beginning of every event line. If the data after the last complete line starts differently,
+/// this is not an event file and must not be truncated.
 const BEGIN: &[u8] = b"{\"time_unix_nano\":";
 /// Number of bytes read in one step, from the end.
 const STEP: u64 = 64 * 1024;
 
-/// The sizes of the complete and the partial lines.
+/// Sizes of the complete lines and of the partial last line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Bytes up to the end of the last complete line.
     pub(super) whole: u64,
-    /// Bytes after that.
+    /// Bytes of the partial line after that.
     pub(super) half: u64,
 }
 

@@ -20,10 +20,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     file: Rotation,
     queue: Arc<Queue>,
-    /// Lines that were not written yet. `reported` counts the events in them.
+    /// Lines that are not written yet. `reported` counts their events.
     lines: Vec<u8>,
     reported: Tally,
-    /// Losses that the file does not report yet; initially the time since its last event.
+    /// Losses for which the file has no gap record yet. Initially the gap since the last event in
+    /// the file.
     missing: Tally,
     /// Whether the first event has arrived, which ends the gap of the restart.
     begun: bool,

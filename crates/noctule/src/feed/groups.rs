@@ -77,7 +77,8 @@ impl Feed {
             .ok_or_else(|| Refusal::Query(format!("id: no owner has the id {id}")))
     }
 
-    /// Returns the processes of a party that used the CPU most, with the command lines read so far.
+    /// Returns the processes of a party with the highest CPU use, and their command lines as far as
+    /// they were read.
     fn busiest_processes(
         &self,
         report: &Report,

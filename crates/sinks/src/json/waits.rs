@@ -134,7 +134,7 @@ struct VerdictJson {
     quota: Option<QuotaJson>,
 }
 
-/// The quota that throttled the row most.
+/// The CPU quota that throttled this row's threads the longest.
 #[derive(Serialize)]
 struct QuotaJson {
     cpus: f64,

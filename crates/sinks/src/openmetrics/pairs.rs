@@ -11,17 +11,17 @@ use super::budget::{Shown, Table};
 use super::figures::Figures;
 use super::view::{Born, YOUNG_NS};
 
-/// Returns the escaped labels with which the series of another subject refer to this one; `None`
-/// while they are not final.
+/// Returns the escaped labels that identify this subject in the series of other subjects; `None`
+/// until the labels are final.
 pub(super) type Named<'a> = dyn Fn(&Subject) -> Option<Arc<str>> + 'a;
 
 /// A relation between subjects and their partners, with an amount for each pair.
 pub(super) trait Relation {
     /// The other side of the pair.
     type Partner: Ord + Clone + Debug + 'static;
-    /// The type of the amount.
+    /// Type of the amount of a pair, such as a time or a number of bytes.
     type Amount: Cumulative + Copy + Debug;
-    /// The priority for a place; the largest comes first.
+    /// Priority of a pair for a place in the series. The pairs with the largest rank get one.
     type Rank: Ord;
 
     /// Whether series start with the pair's full amount, if none of it has been shown elsewhere.
@@ -42,14 +42,15 @@ pub(super) trait Relation {
         None
     }
 
-    /// Returns the escaped labels of the partner; `None` while they are not final.
+    /// Returns the escaped labels of the partner; `None` until they are final.
     fn labels(partner: &Self::Partner, named: &Named<'_>) -> Option<Arc<str>>;
 
-    /// Returns the rank; `None` while the amount is too small for series.
+    /// Returns the rank of a pair with this amount; `None` if the amount is too small to get
+    /// series.
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
 
-    /// Returns the amount over all partners, including those without rows of their own. It grows at
-    /// least as much as the sum of the rows does.
+    /// Returns the amount over all partners, including partners without a row of their own. It
+    /// never grows more slowly than the sum of the rows.
     fn all(figures: &Figures) -> Self::Amount;
 }
 

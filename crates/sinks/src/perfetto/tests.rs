@@ -189,7 +189,7 @@ fn times_are_those_since_boot_whatever_the_wall_clock_shows() {
     bytes.extend(tracer.restart("a"));
     bytes.extend(tracer.batch(&batch_of(40, 4100)));
     bytes.extend(tracer.events(&[event(4135)]));
-    // The machine is rebooted 50 s later, and then again with a wrong clock.
+    // The machine is rebooted 50 s later, and then rebooted again with a wrong wall clock.
     bytes.extend(tracer.restart("b"));
     bytes.extend(tracer.batch(&batch_of(2, 4188)));
     bytes.extend(tracer.events(&[event(4189)]));

@@ -1,4 +1,5 @@
-//! Compiles conditions to jumps that are taken if the condition is true, or if it is false.
+//! Compiles conditions to jumps. The caller chooses whether a jump is taken when the condition is
+//! true or when it is false.
 
 use super::{EmitError, Emitter};
 use crate::asm::{Alu, Jump, Label, Reg};

@@ -19,7 +19,7 @@ const SET: u64 = u64::from_be_bytes(*b"\xfenoctule");
 const NO_EXIST: i32 = 1;
 /// Maximum nesting of synthetic events, including the event that triggers the first.
 const LEVELS: i16 = 4;
-/// Number of attempts to store a maximum while other CPUs store theirs.
+/// Maximum number of attempts to store a new maximum while other CPUs write the same row.
 pub(super) const TRIES: usize = 8;
 
 /// State of an event that must survive the code of a nested event.

@@ -173,7 +173,7 @@ impl Emitter {
         }
     }
 
-    /// Loads an element of a dynamic array. Yields 0 if the array is shorter.
+    /// Loads an element of a dynamic array, or 0 if the array is too short.
     fn dynamic(&mut self, number: &Number, dst: Reg) -> Result<(), EmitError> {
         let Number::DynamicField {
             word,

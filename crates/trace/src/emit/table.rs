@@ -84,7 +84,7 @@ impl Emitter {
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.new_row(value_size, dropped)?;
-            // The update, or another CPU, may have created the row.
+            // Looks the row up again. Either the update above or another CPU may have created it.
             self.lookup(MapUse::Table, self.key);
             self.asm.jump(Jump::Ne, Reg::R0, 0, found);
             self.asm.bind(dropped);

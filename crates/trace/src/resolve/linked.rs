@@ -19,7 +19,7 @@ const NOT_UNIQUE: &str =
 const NO_OPERAND: &str = "String type can not be an operand in expression";
 const NO_PARAM: &str = "Couldn't find param";
 
-/// Maximum nesting of synthetic events.
+/// Maximum depth to which synthetic events can generate each other.
 const LEVELS: usize = 4;
 
 /// A trigger that can be linked to the other triggers of its command.
@@ -95,7 +95,7 @@ pub fn linked(
     Ok(made)
 }
 
-/// Nests the programs of generated synthetic events in the program.
+/// Inserts the programs of synthetic events into the program that generates these events.
 fn nest_synthetic(
     program: &Program,
     all: &[Linkable<'_>],

@@ -18,11 +18,11 @@ use crate::text::{self, Align};
 /// Letters for the groups with the most CPU time. All other groups share one sign.
 const LETTERS: [char; 12] = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l'];
 const OTHERS: char = '.';
-/// Sign for a cell in which interrupts or steal took more than any group.
+/// Character for a column in which interrupts or steal took more time than any group.
 const TAKEN: char = '!';
-/// Share of a CPU's time in a column below which no letter is drawn.
+/// Minimum share of a CPU's time for drawing a group's letter in a column.
 const LITTLE: f64 = 0.05;
-/// Share of one CPU over the minute below which a group gets no letter.
+/// Minimum use over the last minute, in CPUs, for a group to get a letter.
 const LEAST: f64 = 0.01;
 /// Number of groups named next to a strip.
 const NAMED: usize = 3;

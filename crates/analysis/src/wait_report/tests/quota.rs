@@ -121,7 +121,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert_eq!(side.expect("its own").group, None);
 }
 
-/// Returns a group with a quota of 0.45 CPUs next to a busy neighbour.
+/// A group with a quota of 0.45 CPUs and a busy neighbour.
 struct Limited {
     window_ms: u64,
     periods: [u64; 2],

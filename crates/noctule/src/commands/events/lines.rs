@@ -14,7 +14,7 @@ const KIND: usize = 7;
 const WHO: usize = 22;
 const PLACE: usize = 22;
 const WHAT: usize = 26;
-/// Width to which names are shortened before a column is dropped, and the gap between columns.
+/// Minimum width to which names are shortened. A column that needs more room than that is dropped.
 const NAME: usize = 12;
 const GAP: usize = 2;
 

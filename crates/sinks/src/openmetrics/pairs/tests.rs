@@ -146,18 +146,19 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
     let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
     assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
     assert_eq!(steps.pairs.overflowed(), 1);
-    // Other pairs take no place from a growing one, even if they have more blame.
+    // A growing pair keeps its place, even if other pairs have more blame.
     assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
     assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
     let text = "v<unit:a=0 v<unit:b=1 v<_other=122";
     assert_eq!(steps.step(103, &blame(92, 31)), text);
-    // Further growth of b is in `_other`. If b gets a place again, its series continue.
+    // Further growth of b is added to `_other`. If b gets a place again, its series continue from
+    // their last values.
     let text = "v<unit:a=1 v<unit:b=1 v<_other=126";
     assert_eq!(steps.step(104, &blame(93, 35)), text);
     assert_eq!(steps.pairs.overflowed(), 1);
     let text = "v<unit:a=1 v<unit:b=1 v<_other=127";
     assert_eq!(steps.step(300, &blame(93, 36)), text);
-    // By now each reader has the last value of a.
+    // By now each reader has got the last value of a.
     let late = 301 + YOUNG_NS;
     let text = "v<unit:b=3 v<_other=127";
     assert_eq!(steps.step(late, &blame(93, 38)), text);

@@ -34,9 +34,9 @@ pub(super) fn run(emitted: &Emitted, world: &World, maps: &mut Maps) -> Result<(
     interrupted(emitted, &[world], usize::MAX, maps).map(|_| ())
 }
 
-/// Runs the program for the first event. After `steps` steps, or at its end, the remaining events
-/// interrupt it, each nested in the previous one. Returns whether the first event reached that
-/// number of steps.
+/// Runs the program for the first event. After `steps` steps, or at the end of the program, the
+/// second event interrupts the first, the third interrupts the second, and so on. Returns whether
+/// the first event reached that number of steps.
 pub(super) fn interrupted(
     emitted: &Emitted,
     worlds: &[&World],

@@ -25,7 +25,7 @@ struct Wanted<'a> {
 }
 
 impl<'a> Traced<'a> {
-    /// Finds the events of these texts: `SYSTEM:EVENT [if FILTER]`, or patterns.
+    /// Finds the events for these arguments. Each is `SYSTEM:EVENT [if FILTER]`, or a pattern.
     pub(in crate::commands) fn find(
         texts: &'a [String],
         kernel: &TraceEvents,
@@ -92,7 +92,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns a condition that holds if either filter does; `None` always holds.
+/// Returns a condition that is true if either filter is true. `None` is a filter that is always
+/// true.
 pub(in crate::commands) fn either(
     one: Option<Condition>,
     other: Option<Condition>,

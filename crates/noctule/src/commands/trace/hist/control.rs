@@ -33,7 +33,8 @@ impl Control {
             let input = rustix::io::dup(std::io::stdin());
             File::from(input.context("reading standard input")?)
         } else {
-            // Opened for reading and writing, so it does not end when a writer closes it.
+            // Opens the FIFO for writing too. Otherwise reads would return end of file when the
+            // last writer closes it.
             let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = open(path, flags, Mode::empty());
             File::from(file.with_context(|| format!("--control {shown}"))?)

@@ -13,7 +13,7 @@ use crate::commands::trace::groups::Groups;
 use crate::commands::trace::kallsyms::Kallsyms;
 use crate::exit::Usage;
 
-/// An event with its `enable_hist` or `disable_hist` trigger.
+/// An event and its `enable_hist` or `disable_hist` trigger, as given on the command line.
 pub(super) struct Given<'a> {
     event: &'a str,
     trigger: &'a str,
