@@ -1,4 +1,4 @@
-//! Tests of the cookbook's commands and the examples in help texts.
+//! Tests the commands in the cookbook and the examples in the output of `--help`.
 
 use std::process::{Command, Output, Stdio};
 

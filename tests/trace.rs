@@ -34,7 +34,7 @@ impl Trace {
         wait_until("its programs are loaded", || {
             !bpf::held_by(child.id()).is_empty()
         });
-        // The programs are attached right after this, unless noctule has ended with an error.
+        // Loaded programs are attached immediately afterwards, unless noctule exits with an error.
         thread::sleep(Duration::from_millis(500));
         Self {
             child,

@@ -13,11 +13,14 @@ enum {
 	DEVICE_NAME_BYTES = 32,
 };
 
-/* Who a request belongs to. */
+/* To whom a request is charged. */
 enum disk_user {
-	/* The cgroup in the key. */
+	/* The cgroup whose id is in the key. */
 	DISK_USER_CGROUP,
-	/* Data that kernel threads write back, of unknown cgroups. */
+	/*
+	 * Write-back of dirty data by kernel threads; the cgroups that dirtied the data are
+	 * unknown.
+	 */
 	DISK_USER_WRITEBACK,
 	/* Journal and metadata of file systems, written by kernel threads. */
 	DISK_USER_JOURNAL,

@@ -70,7 +70,7 @@ static __always_inline __u64 charged_until(struct task_struct *prev, const struc
 	return end < now->clock ? end : now->clock;
 }
 
-/* Whether the thread has the name of an idle injector. Not inlined, because it rarely runs. */
+/* Whether the thread has the name of an idle injector. Not inlined, because it is rarely called. */
 static __noinline bool is_named_injector(struct task_struct *task)
 {
 	__u64 name = 0;

@@ -37,13 +37,16 @@ struct {
 	__type(value, struct task_sample);
 } carried SEC(".maps");
 
-/* Set when sums are carried; cleared by user space. */
+/* Set when a program carries sums; cleared by user space. */
 __u32 carried_unread;
 
-/* Sum over the cgroups that did not fit into `settled`. */
+/* Sum of the counters of all cgroups that did not fit into the map `settled`. */
 struct counters overflow;
 
-/* Number of followed processes that started, and number whose end was reported. */
+/*
+ * Number of followed processes that started, and number of followed processes whose end was
+ * reported.
+ */
 __u64 followed_started;
 __u64 followed_reported;
 

@@ -232,7 +232,7 @@ fn agent_counts_and_reports_configured_opens() {
         assert_eq!(has(&told, "missing"), asked == "file_failures", "{told:?}");
         assert_eq!(has(&told, "/dev/null"), asked == "file_special", "{told:?}");
 
-        // A figure that was not requested is absent rather than 0.
+        // A counter that was not requested must be absent, not 0.
         let cgroup = group.path();
         let value = |reading: &Reading, name: &str, mode: &[(&str, &str)]| {
             let labels = [&[("cgroup", cgroup.as_str())], mode].concat();

@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::NOCTULE;
 
-/// `noctule run` on a free port, ended with SIGTERM when dropped.
+/// A `noctule run` process that listens on a free port. Dropping it ends the process with SIGTERM.
 pub(crate) struct Agent {
     child: Child,
     address: String,
-    /// Its output at the start.
+    /// Output of the process up to the point at which it was ready.
     pub(crate) said: String,
 }
 

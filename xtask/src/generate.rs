@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the first line in which the texts differ, from 1.
+/// Returns the number of the first line in which the two strings differ, counting from 1.
 fn first_difference(found: &str, wanted: &str) -> Option<usize> {
     if found == wanted {
         return None;

@@ -15,14 +15,15 @@ const NO_LIMIT: u64 = 1 << 62;
 pub struct MemoryFiles {
     /// Mount point of the hierarchy with the memory controller.
     pub memory: PathBuf,
-    /// Mount point of the hierarchy with the I/O controller, if it is mounted.
+    /// Mount point of the hierarchy with the I/O controller, if that hierarchy is mounted.
     pub io: Option<PathBuf>,
     /// Mount point of procfs.
     pub proc: PathBuf,
 }
 
-/// The memory of groups. A group is read at the start if it has a limit, and again whenever its threads waited for a disk
-/// or for memory. The figures of the others cannot have changed in a way that matters.
+/// Reads the memory use of groups. At the start, reads each group that has a limit or is below a group with a limit.
+/// Later, reads a group again when its threads waited for a disk or for memory. Other groups cannot have changed in a
+/// way that matters.
 #[derive(Debug)]
 pub struct Memory {
     files: MemoryFiles,
@@ -42,7 +43,7 @@ impl Memory {
         }
     }
 
-    /// Reads those of the groups that have a limit, or are below a group with one.
+    /// Reads each of these groups that has a limit, or is below a group with a limit.
     pub fn look<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
         let paths: BTreeSet<&str> = paths.filter(|path| path.starts_with('/')).collect();
         let has_limit = |path: &str| limit(&self.files.folder(path)).is_some();

@@ -16,8 +16,9 @@ const MAX_DEPTH: usize = 128;
 /// Paths are relative to the mount. Names that are not UTF-8 are converted with U+FFFD. The id of a group is the inode
 /// of its directory, so one listing of each directory is enough. Symbolic links are not followed.
 ///
-/// Returns how many directories exist but could not be listed or are too deep. Groups below them are missing. Groups
-/// that vanished during the walk do not count. Memory use does not depend on the number of groups.
+/// Returns the number of existing directories that could not be listed or are too deep. Groups below these directories
+/// are missing. Directories that vanished during the walk are not included in the number. Memory use does not depend on
+/// the number of groups.
 ///
 /// The result is not a snapshot: groups that are created or moved meanwhile may be missing. Fails only if the mount's
 /// root cannot be read.

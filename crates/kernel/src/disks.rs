@@ -71,8 +71,8 @@ impl Disks {
         })
     }
 
-    /// Returns the use of each device up to this moment of `CLOCK_MONOTONIC`. A request counts
-    /// when it is completed.
+    /// Returns the use of each device up to `now_ns` (`CLOCK_MONOTONIC`). A request is counted when
+    /// it completes.
     pub fn read(&self, now_ns: u64) -> Result<Vec<Disk>, Error> {
         let maps = &self.skel.maps;
         let devices = table::entries(&maps.devices, "the table of disks")?;

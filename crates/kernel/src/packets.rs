@@ -82,7 +82,7 @@ impl PacketSource {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// The kernel rejects the program.
     pub fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         set_program(&self.socket, program).context("attaching to a packet socket")?;
         bind(&self.socket, self.index).context("binding a packet socket to its interface")?;
@@ -107,8 +107,8 @@ fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     opened.map_err(io::Error::from).context(words)
 }
 
-/// Whether the interface's packets have an Ethernet header: it is an Ethernet or loopback
-/// interface.
+/// Whether packets of the interface start with an Ethernet header, as on Ethernet and loopback
+/// interfaces.
 fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
     #[allow(
         unsafe_code,

@@ -34,7 +34,7 @@ pub struct Batch {
     pub packages: Vec<PackageRow>,
     /// CPUs that are online, in ascending order.
     pub cpus: Vec<CpuRow>,
-    /// Which counters are measured.
+    /// The set of counters that are measured.
     pub measured: Measured,
     /// All live processes, including zombies, and those whose exit has not been reported yet.
     pub processes: Vec<ProcessRow>,
@@ -193,14 +193,14 @@ impl Node {
 }
 
 impl ProcessRow {
-    /// Its counters at the moment of its batch, with the time of blocks that last.
+    /// Returns the counters at the moment of the batch, including the time of blocks in progress.
     pub fn counters_at(&self, taken_ns: u64) -> Counters {
         self.blocked.added_to(self.counters, taken_ns)
     }
 }
 
 impl CgroupRow {
-    /// Its counters at the moment of its batch, with the time of blocks that last.
+    /// Returns the counters at the moment of the batch, including the time of blocks in progress.
     pub fn counters_at(&self, taken_ns: u64) -> Counters {
         self.blocked.added_to(self.counters, taken_ns)
     }
@@ -236,9 +236,9 @@ pub struct ProcessRow {
     pub joules: Joules,
     /// The resource use by package.
     pub packages: ByPackage,
-    /// Its threads that wait for a CPU now.
+    /// Threads that are waiting for a CPU at the moment of the batch.
     pub waiting: Waiting,
-    /// Its threads that are blocked now.
+    /// Threads that are blocked at the moment of the batch.
     pub blocked: Blocked,
 }
 
@@ -247,7 +247,7 @@ pub struct ProcessRow {
 pub struct CgroupRow {
     /// The cgroup.
     pub id: CgroupId,
-    /// Its owner, filled by the identity step.
+    /// The owner of the cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,
     /// Resource use of the threads while they were in the cgroup.
     pub counters: Counters,
@@ -260,9 +260,9 @@ pub struct CgroupRow {
     pub events: EventCounters,
     /// Open sockets of the cgroup at the moment of the batch.
     pub sockets: Sockets,
-    /// Its threads that wait for a CPU now.
+    /// Threads that are waiting for a CPU at the moment of the batch.
     pub waiting: Waiting,
-    /// Its threads that are blocked now.
+    /// Threads that are blocked at the moment of the batch.
     pub blocked: Blocked,
     /// Its threads and the CPUs that they may use. `None` if it was not read, because its threads
     /// hardly waited for each other.

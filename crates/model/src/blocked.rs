@@ -70,7 +70,7 @@ impl BlockClass {
 }
 
 /// The threads of a row that are blocked now. The time since they blocked is in no counter yet:
-/// [`Blocked::added_to`] adds it. A thread that goes on sleeping changes nothing here.
+/// [`Blocked::added_to`] adds it. A thread that keeps sleeping changes nothing here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     threads: [u32; BlockClass::COUNT],

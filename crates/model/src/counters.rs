@@ -79,13 +79,13 @@ pub enum Counter {
     PageWrites,
     /// Voluntary context switches.
     SwitchesVoluntary,
-    /// Context switches of a thread that wanted to go on, in favour of another thread.
+    /// Context switches to another thread while this thread was still runnable.
     SwitchesPreempted,
     /// Context switches because of a CPU quota. 0 if waits are not measured, because they then
     /// count as preempted.
     SwitchesThrottled,
-    /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed part of a wait
-    /// that goes on, from 0.1 ms on.
+    /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed part of a wait in progress once it
+    /// reaches 0.1 ms.
     Wait(Cause),
     /// Preemptions, by the task that got the CPU.
     PreemptedBy(Preemptor),

@@ -9,7 +9,8 @@ use crate::CgroupId;
 pub enum DiskUser {
     /// The tasks of a cgroup.
     Cgroup(CgroupId),
-    /// Data that kernel threads write back. The kernel does not tell which groups dirtied it.
+    /// Write-back of dirty data by kernel threads. The kernel does not report which groups dirtied
+    /// the data.
     WriteBack,
     /// Journal and metadata of file systems, written by kernel threads for all groups.
     Journal,
@@ -17,7 +18,7 @@ pub enum DiskUser {
     Flush,
     /// Other requests of kernel threads.
     Kernel,
-    /// The programs did not see who queued the request.
+    /// The BPF programs did not see which task queued the request.
     Unknown,
 }
 

@@ -215,7 +215,7 @@ impl FileChange {
         })
     }
 
-    /// Returns the value of `event.name`.
+    /// Returns the name of the event, which outputs write as `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Delete { .. } => "file.delete",
@@ -470,8 +470,8 @@ impl What {
         rss_peak_bytes: None,
     };
 
-    /// Returns an event of this name: numbers are 0, texts and lists are empty, and what may be absent is absent.
-    /// `None` for a name that is not in [`What::NAMES`].
+    /// Returns an event of this name in which numbers are 0, strings and lists are empty, and optional fields are
+    /// absent. `None` for a name that is not in [`What::NAMES`].
     pub fn blank(name: &str) -> Option<Self> {
         Some(match name {
             "process.start" => Self::ProcessStart {
@@ -552,7 +552,7 @@ impl What {
         "gap",
     ];
 
-    /// Returns the value of `event.name`.
+    /// Returns the name of the event, which outputs write as `event.name`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::ProcessStart { .. } => "process.start",

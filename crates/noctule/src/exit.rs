@@ -45,7 +45,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An event to which this command's programs cannot be attached. Other events of the command are
+/// An event to which this command's programs cannot be attached. The command's other events are
 /// unaffected.
 #[derive(Debug)]
 pub(crate) struct NotForPrograms(pub(crate) String);

@@ -331,7 +331,7 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     Some(at.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// Joins the texts on one line, shortened and without control characters.
+/// Joins the strings on one line, shortened and without control characters.
 fn joined(what: &str, said: &str) -> String {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let said: String = said

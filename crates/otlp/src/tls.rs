@@ -1,4 +1,5 @@
-//! TLS with the receiver: trusted authorities, the client certificate, and the meaning of failures.
+//! TLS connections to the receiver: loads the trusted authorities and the client certificate, and
+//! explains failures.
 
 use std::error::Error;
 use std::fmt;
@@ -39,8 +40,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Loads the certificates, including those of the system, and checks that client certificate
-    /// and key match.
+    /// Loads the certificates, including the system's trusted ones, and checks that client
+    /// certificate and key match.
     pub fn new(wish: &TlsWish<'_>) -> Result<Self, TlsError> {
         let roots = match wish.authorities {
             Some(pem) => noctule_tls::authorities(pem)?,

@@ -86,8 +86,8 @@ impl Tables {
             .for_each(|(_, table)| table.rewrite());
     }
 
-    /// Records the changes that a batch made. Returns whether the batch contains all rows of the
-    /// batch before, except for processes that it reports as exited.
+    /// Records the rows that changed in a batch. Returns whether the batch contains every row of
+    /// the previous batch, apart from processes that it reports as exited.
     pub(crate) fn step(&mut self, batch: &Batch, owners: &mut Owners) -> bool {
         let Batch {
             sequence,

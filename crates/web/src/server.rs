@@ -332,7 +332,7 @@ mod tests {
         last_answer: NEVER,
     };
 
-    /// Makes the pages of a server.
+    /// A function that returns the page for each request.
     type Pages = dyn Fn() -> Page + Send + Sync;
 
     /// Returns a page that no socket buffer holds.

@@ -13,7 +13,7 @@ use super::rounds::Plan;
 /// Increased when a name or a meaning changes.
 const FORMAT: u32 = 1;
 
-/// Returns everything known about a run.
+/// Returns the JSON description of a run: its machine, contenders and figures.
 pub(super) fn describe_run(
     plan: &Plan,
     bed: &Bed,

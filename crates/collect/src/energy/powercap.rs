@@ -1,4 +1,4 @@
-//! `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
+//! Reads zones from `/sys/class/powercap`, where the RAPL drivers for Intel and AMD register, among others.
 
 use std::fs;
 use std::path::Path;

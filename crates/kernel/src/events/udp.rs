@@ -1,4 +1,5 @@
-//! UDP: DNS queries with their answers, and traffic of sockets with each peer.
+//! UDP events: DNS queries with their answers, and the traffic between a socket and each of its
+//! peers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -44,11 +45,11 @@ pub struct UdpOptions {
 const QUESTIONS: u32 = 4096;
 const FLOWS: u32 = 16_384;
 
-/// A question without an answer or another attempt in this time is unanswered: libc retries after 5
-/// s.
+/// A question is reported as unanswered if neither an answer nor another attempt follows within
+/// this time. libc retries after 5 s.
 const PATIENCE_NS: u64 = 6_000_000_000;
 
-/// A flow without packets for this time has ended.
+/// A flow ends after this time without packets.
 const IDLE_NS: u64 = 30_000_000_000;
 
 const FEATURE: FeatureId = FeatureId::UdpEvents;

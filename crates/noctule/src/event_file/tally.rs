@@ -1,10 +1,10 @@
-//! Counts lost events by name.
+//! Counts lost events for each kind of event.
 
 use std::collections::BTreeMap;
 
 use noctule_model::{Event, What};
 
-/// Numbers of lost events by name.
+/// The number of lost events for each value of `event.name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     counts: BTreeMap<&'static str, u64>,

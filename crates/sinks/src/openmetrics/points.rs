@@ -1,4 +1,4 @@
-//! The metrics of a snapshot as OTLP requests.
+//! Encodes the metrics of a snapshot as OTLP requests.
 
 use noctule_model::{Metric, OtelKind, OtelMetric, otel_attributes};
 use prost::Message as _;

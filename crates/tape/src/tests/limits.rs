@@ -178,9 +178,9 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
     assert_eq!(kept(|time, _| time + YEAR, 90).0, 0);
 }
 
-/// Counts the segments of each run that remain in the end. Each run has 80 s in segments of 10 s,
-/// and 100 s are kept. A run starts when the one before ends, with its wall clock wrong by the
-/// given amount.
+/// Records several runs of 80 s each in segments of 10 s, with a limit of 100 s, and returns how
+/// many segments of each run remain at the end. A run starts when the previous one ends. Its wall
+/// clock is off by the given amount.
 fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {

@@ -365,7 +365,7 @@ impl World {
             // When a quota is set again, the kernel counts from 0.
             row.throttled_ns = [0, row.throttled_ns + dice.roll(1 << 30)][dice.roll(2) as usize];
         }
-        // In the order in which they are read from the cgroup hierarchy.
+        // Sorts the rows as if they had been read from the cgroup hierarchy.
         rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
     }
 

@@ -1,4 +1,4 @@
-//! Parses operands: numbers, texts, names and their modifiers.
+//! Parses operands: numbers, strings, names and their modifiers.
 
 use super::expr::{INVALID_VALUE, TOO_MANY_TERMS};
 use super::number::number;

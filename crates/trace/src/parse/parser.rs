@@ -5,7 +5,7 @@ use crate::lex::{Lexer, Token};
 use crate::source::{Problem, Span};
 use crate::tree::{BinaryOp, Expr, ExprKind};
 
-/// The position of an expression. The kernel has different error texts for each.
+/// The position of an expression. The kernel has a different error message for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Context {
     /// After `if`.

@@ -12,7 +12,7 @@ use crate::synthetic::Synthetic;
 use crate::table::{SavedColumn, SavedShow, Table, Tracked};
 use crate::tree::{self, EventName, Expr, ExprKind, Handler, Hist, Name};
 
-/// The kernel's error texts.
+/// Error messages of the kernel.
 const NOT_FOUND: &str = "Couldn't find variable";
 const NOT_UNIQUE: &str =
     "Variable name not unique, need to use fully qualified name (subsys.event.var) for variable";

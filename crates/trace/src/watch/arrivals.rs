@@ -1,12 +1,12 @@
-//! Decodes the messages of the programs and sorts them by time.
+//! Decodes the messages that BPF programs send, and sorts them by time.
 
 use std::collections::{BinaryHeap, HashMap};
 
-/// Size of the head before a record in bytes.
+/// Size of the header before each record, in bytes.
 pub const HEAD: usize = 64;
 /// Maximum number of stack addresses, the same as in the kernel's stack traces.
 pub const FRAMES: i32 = 126;
-/// Bytes reserved for a stack between head and record.
+/// Bytes reserved for a stack between the header and the record.
 pub const STACK_ROOM: usize = 1024;
 
 /// A shown event or an executed trigger.

@@ -140,7 +140,7 @@ impl WatchSession {
     }
 }
 
-/// The maps that all programs of a command share.
+/// BPF maps that all programs of one command share.
 struct Shared {
     ring: PlainMap,
     lost: PlainMap,

@@ -1,4 +1,4 @@
-//! Tests hostile text: mutations of the golden cases and very long texts.
+//! Tests hostile input: mutations of the golden cases, and very long strings.
 
 use noctule_trace::parse::{self, MAX_NESTING, MAX_OPERATORS};
 use noctule_trace::source::{Problem, Span};
@@ -112,7 +112,7 @@ fn check_parse(kind: usize, text: &str) -> Option<String> {
     for span in spans {
         assert!(text.get(span.range()).is_some(), "{span:?} of {text:?}");
     }
-    // Each problem shows the whole text, so long texts are excluded.
+    // Each problem shows the whole input, so long inputs are excluded.
     let short = problems.iter().filter(|_| text.len() < 1000);
     for problem in short {
         let shown = problem.show(text);

@@ -13,7 +13,7 @@ use crate::dump;
 
 type Read = fn(&str) -> (String, Vec<Problem>);
 
-/// Each file and the parser for its texts.
+/// The golden files, each with the parser for its inputs.
 pub(crate) const FILES: [(&str, Read); 3] = [
     ("filter", |text| {
         let (expr, problems) = parse::filter(text);
@@ -38,7 +38,7 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_default()
 }
 
-/// Returns the source texts of a file.
+/// Returns the inputs in a golden file.
 pub(crate) fn sources(name: &str) -> Vec<String> {
     let file = file(name);
     let texts = file.lines().filter_map(|line| line.strip_prefix("> "));

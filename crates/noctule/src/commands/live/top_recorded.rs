@@ -52,7 +52,7 @@ struct Shown {
     met: Mutex<Vec<Damage>>,
 }
 
-/// An iterator over batches that collects the damage it meets.
+/// An iterator over batches that collects the damage that it finds in the recording.
 struct Noted<'a> {
     batches: Batches<'a>,
     met: &'a Mutex<Vec<Damage>>,

@@ -188,7 +188,8 @@ impl Choice {
         rows.sort_by_cached_key(|row| ByKey(figure(of, row).map(|figure| figure.key)));
     }
 
-    /// Lays out the rows. A column without any figure is omitted, unless it was selected by name.
+    /// Lays out the rows. Omits columns in which no row has a value, unless the user selected the
+    /// column by name.
     pub(crate) fn draw<F, R>(
         &self,
         columns: &[Column<F>],
@@ -261,7 +262,7 @@ pub(crate) fn more(rows: usize) -> String {
     }
 }
 
-/// Sorts numbers in descending order, texts in ascending order, and missing figures last.
+/// Sorts numbers in descending order and strings in ascending order. Missing values come last.
 #[derive(PartialEq)]
 struct ByKey(Option<Key>);
 

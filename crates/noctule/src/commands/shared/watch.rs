@@ -123,7 +123,8 @@ fn of_command(
     Ok((builder, followed.code))
 }
 
-/// Watches the machine for a time or until a signal.
+/// Collects batches for the requested time or until a signal arrives, and returns the report
+/// builder.
 fn window(
     pipeline: &mut Pipeline,
     signals: &Signals,
@@ -252,7 +253,8 @@ pub(crate) fn follow(
 fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     use rustix::io::Errno;
     let name = program.to_string_lossy();
-    // A path with a slash is not searched for. If the file exists, its interpreter is missing.
+    // A name with a slash is a path, and PATH is not searched. If the file exists, ENOENT means
+    // that its interpreter is missing.
     let exists = name.contains('/') && Path::new(program).exists();
     let code = match Errno::from_io_error(&error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {

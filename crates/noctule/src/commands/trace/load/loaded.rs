@@ -96,7 +96,7 @@ impl Object {
     }
 }
 
-/// Programs in the kernel.
+/// Programs that were loaded into the kernel.
 pub(super) enum Loaded {
     Libbpf(LoadedObject),
     Bare(BareObject),
