@@ -71,13 +71,13 @@ struct disk_device {
 
 _Static_assert(sizeof(struct disk_device) == 56, "no padding");
 
-/* A request that was issued and is not completed. */
+/* A request that was issued and has not completed. */
 struct disk_request {
 	struct disk_key key;
 	__u64 queue_ns;
-	/* 0: the driver gave it back, and it waits for its next issue. */
+	/* 0 if the driver returned the request and it has not been issued again. */
 	__u64 issued_at;
-	/* Start of the queue time that `queue_ns` does not contain yet. */
+	/* Start of the queue time that is not included in `queue_ns` yet. */
 	__u64 queued_at;
 	__u32 bytes;
 	/* enum req_op */

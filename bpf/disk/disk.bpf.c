@@ -6,7 +6,7 @@
  * A bio is remembered when it is queued, which happens in the task that wants it. A request is
  * issued and completed by any task or interrupt, and belongs to whoever queued its first bio.
  *
- * The programs use raw tracepoints and copy what they read, as those of the object cgroup do.
+ * The programs use raw tracepoints and copy what they read, like the programs of the object cgroup.
  */
 #include "../include/kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -65,9 +65,9 @@ struct {
 } devices SEC(".maps");
 
 /*
- * Whether the tracepoints of requests and those of bios pass the queue first. Both do before v5.11
- * (a54895fa057c ("block: remove the request_queue to argument request based tracepoints"),
- * e8a676d61c07), and 5.10.y has only the first change.
+ * Whether the tracepoints of requests, and the tracepoints of bios, pass the queue as the first
+ * argument. Both do before v5.11 (a54895fa057c ("block: remove the request_queue to argument
+ * request based tracepoints"), e8a676d61c07), and 5.10.y has only the first change.
  */
 const volatile bool request_passes_queue = false;
 const volatile bool bio_passes_queue = false;

@@ -18,9 +18,10 @@ enum histogram {
 };
 
 /*
- * Returns the position of the highest set bit. `value` is not 0 and below 2^63. BPF has no
+ * Returns the position of the highest set bit. `value` must be between 1 and 2^63 - 1. BPF has no
  * instruction for this. The code avoids branches, because each branch doubles the states that the
- * verifier explores. It relies on the top bit being set after a larger number is subtracted.
+ * verifier explores. Instead it subtracts: if the subtracted number is larger, the top bit of the
+ * result is set.
  */
 static __always_inline __u32 highest_bit(__u64 value)
 {

@@ -6,7 +6,7 @@
 #include "../include/hist.bpf.h"
 
 enum sample_flag {
-	/* The thread is the leader, so parent, comm and cgroup are also those of the process. */
+	/* The thread is the leader, so parent, comm and cgroup also apply to the process. */
 	SAMPLE_LEADER = 1 << 0,
 	/* Kernel thread. */
 	SAMPLE_KERNEL = 1 << 1,
@@ -97,7 +97,7 @@ struct cpu_place {
 };
 
 enum place_limit {
-	/* CPUs of packages beyond this number count for package 0. */
+	/* CPUs of packages beyond this number are counted with package 0. */
 	MOST_PACKAGES = 16,
 };
 

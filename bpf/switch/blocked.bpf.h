@@ -277,7 +277,10 @@ static __always_inline void end_block(struct task_account *account, __u64 end)
 
 	if (!account->block)
 		return;
-	/* Another CPU may be dividing the block while it moves the thread to another cgroup. */
+	/*
+	 * Another CPU may be moving the thread to another cgroup and dividing the block between the
+	 * two cgroups.
+	 */
 	block = exchange(&account->block, 0);
 	if (unlikely(at) && end > at && block >> BLOCK_CLASS_BITS < at) {
 		charge_late_block(account, at);

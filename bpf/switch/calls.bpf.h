@@ -287,7 +287,7 @@ static const __u8 calls[CALLS] = {
 };
 /* clang-format on */
 
-/* Returns the class of the thread's system call. `registers` are its user registers. */
+/* Returns the class of the thread's system call. `registers` are the thread's user registers. */
 static __always_inline enum call call_of(struct task_struct *task, const struct pt_regs *registers)
 {
 #if defined(__TARGET_ARCH_x86)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A moment by a CPU's scheduler clock, with the interrupt and steal time up to it.
+ * A point in time on a CPU's scheduler clock, with the interrupt and steal time up to that point.
  */
 #ifndef NOCTULE_MOMENT_BPF_H
 #define NOCTULE_MOMENT_BPF_H
@@ -8,7 +8,7 @@
 #include "../include/clock.bpf.h"
 #include "../include/slot.bpf.h"
 
-/* By the clock of one CPU, whose run queue must be locked. */
+/* Times are on the clock of one CPU, whose run queue must be locked. */
 struct moment {
 	__u64 clock;
 	/* Interrupt and steal time since boot. */
@@ -51,8 +51,8 @@ static __always_inline __u64 behind(const struct moment *moment)
 
 /*
  * Returns the growth of the kernel's steal count since the CPU's last switch. Some hosts report
- * wrong values, for example after a CPU was offline: the count goes back. A later increase by the
- * same amount is not time.
+ * wrong values: for example, the count decreases after a CPU was offline. A later increase by the
+ * same amount is then not steal time.
  */
 static __always_inline __s64 host_grown(const struct cpu_slot *slot, struct rq *rq)
 {

@@ -85,7 +85,7 @@ static __always_inline void take_unsettled(struct task_struct *task, struct task
 	used_so_far(task, account, slot, c);
 	without_later(account, c, sample_at);
 	/*
-	 * As a loop, clang lays it out such that kernels before v6.2 take it for an infinite one.
+	 * Unrolled, because kernels before v6.2 would mistake clang's code for an infinite loop.
 	 */
 #pragma clang loop unroll(full)
 	for (int i = 0; i < COUNTER_TOTALS; i++) {

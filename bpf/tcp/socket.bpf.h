@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The account of a socket: its owner, and its settled values. It is stored in the socket's own
- * storage. Softirqs handle most packets in the context of an arbitrary thread. The owner is
- * therefore recorded when it is known: at connect and at listen. An incoming connection inherits
- * the account of its listener.
+ * The account of a socket: its owner, and the values that were already charged to the owner. The
+ * account is kept in the socket's BPF storage. Softirqs handle most packets in the context of an
+ * arbitrary thread, so the owner is recorded where it is known: at connect and at listen. An
+ * incoming connection inherits the account of its listener.
  */
 #ifndef NOCTULE_TCP_SOCKET_BPF_H
 #define NOCTULE_TCP_SOCKET_BPF_H
@@ -14,7 +14,7 @@
 #include "../include/loss.bpf.h"
 #include "abi.h"
 
-/* The owner of an incoming connection is known at accept(2), if that is seen. */
+/* The owner of an incoming connection becomes known at accept(2), if accept(2) is traced. */
 enum acceptance {
 	/* Already reported, or not expected. */
 	ACCEPT_DONE,
