@@ -228,7 +228,7 @@ fn an_answer_is_compressed_and_has_a_tag() {
     let known = format!("{host}If-None-Match: {}\r\n", plain.header("etag"));
     let same = ask(&agent, "GET /api/v1/openapi.json", &known);
     assert_eq!((same.status, same.body.len()), (304, 0));
-    // The tag of figures is that of their batch.
+    // Figures have the same tag as their batch.
     let first = get(&agent, "node");
     support::wait_until("the next batch has another tag", || {
         get(&agent, "node").header("etag") != first.header("etag")

@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-/// Returns the only row of a container in the answer of `stat`.
+/// Returns the row of a container from the output of `stat`, which must have exactly one.
 fn row_of<'a>(answer: &'a Value, id: &str) -> &'a Value {
     let row = rows(answer, |row| row["container.id"] == id);
     assert_eq!(row.len(), 1, "{id}: {answer}");

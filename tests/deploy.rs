@@ -147,8 +147,8 @@ fn mount(at: &str, kind: &str, source: &str, options: &[&str]) -> Value {
     json!({"destination": at, "type": kind, "source": source, "options": options})
 }
 
-/// Returns the host folders that the pod mounts. Folders missing on this machine are left out,
-/// because the test does not create them.
+/// Returns the host directories that the pod mounts. Directories missing on this machine are left
+/// out, because the test does not create them.
 fn volumes(pod: &Value, container: &Value) -> Vec<Value> {
     let volumes = pod["volumes"].as_array().expect("volumes");
     let mut mounts = Vec::new();

@@ -215,7 +215,7 @@ fn export_of_an_incomplete_index_is_written_and_fails() {
     }
 }
 
-/// Copies a folder recursively.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {

@@ -23,7 +23,7 @@ struct Machine {
     folder: TempDir,
 }
 
-/// Folder of a zone below `class/powercap`, and its name.
+/// Directory of a zone below `class/powercap`, and its name.
 const ZONES: [(&str, &str); 2] = [("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "dram")];
 
 impl Machine {

@@ -267,8 +267,8 @@ fn identity(resource: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     labels.collect()
 }
 
-/// Returns the samples to compare: without the age, which is that of the scrape, and without
-/// buckets, which differ.
+/// Returns the samples to compare: without the age, which depends on the time of the scrape, and
+/// without buckets, which differ.
 fn compared(samples: &[Sample]) -> BTreeMap<String, f64> {
     let wanted = samples.iter().filter(|sample| {
         sample.name != "noctule_self_tick_age_seconds" && !sample.name.ends_with("_bucket")

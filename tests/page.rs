@@ -1,5 +1,5 @@
 //! Tests of the page in a real browser, with real cgroups. Screenshots are saved in `tmp/pictures`
-//! of the target folder.
+//! of the target directory.
 
 mod access;
 mod figures;

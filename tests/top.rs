@@ -39,7 +39,7 @@ impl Top {
         Self { terminal, settings }
     }
 
-    /// Asserts that the shell has its terminal back, with the earlier settings.
+    /// Asserts that the shell has its terminal back, with the same settings as before.
     fn assert_restored(&self) {
         self.terminal.wait_for_prompt();
         // The status comes first, because any other command would replace it.
@@ -51,7 +51,7 @@ impl Top {
         assert_eq!(self.terminal.output_of("echo $((6*7))"), "42\n");
     }
 
-    /// Returns the ids of its BPF programs.
+    /// Returns the ids of the BPF programs that `noctule top` holds.
     fn programs(&self) -> std::collections::BTreeSet<u32> {
         let ids = bpf::held_by(self.terminal.child());
         assert!(ids.len() >= 8, "{ids:?}");

@@ -174,7 +174,7 @@ fn the_event_that_turns_tracing_on_is_shown() {
     });
     for ((ours, theirs), first) in seen.into_iter().zip([true, false]) {
         assert_eq!(ours, [true, true]);
-        // The trigger of Linux 5.10 turns on another buffer than that of the instance.
+        // In Linux 5.10, the trigger turns on a buffer other than the instance's.
         if theirs[1] || support::kernel() > (5, 10) {
             assert_eq!(theirs, [first, true], "the kernel's");
         }

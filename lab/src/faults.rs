@@ -254,7 +254,7 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("the path is not valid UTF-8")
 }
 
-/// A temporary folder for the files of the runs.
+/// A temporary directory for the files of the runs.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -274,7 +274,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover folder only wastes space.
+        // A leftover directory only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

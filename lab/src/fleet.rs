@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let folder = std::env::temp_dir().join(format!("noctule-fleet-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let figures = simulate(root, args, &folder);
-    // A leftover folder only wastes space.
+    // A leftover directory only wastes space.
     let _ = fs::remove_dir_all(&folder);
     figures?;
     Ok(ExitCode::SUCCESS)

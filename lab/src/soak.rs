@@ -290,7 +290,7 @@ fn growth_of(figures: &[Figure], samples: &[Sample]) -> Vec<String> {
     grown
 }
 
-/// A temporary folder for the agent's files.
+/// A temporary directory for the agent's files.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -304,7 +304,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover folder only wastes space.
+        // A leftover directory only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

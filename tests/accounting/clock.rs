@@ -37,7 +37,7 @@ impl Drop for Tick {
 fn slewed_clock_adds_no_cpu_time() {
     let _machine = support::alone();
     needs!("cpu_time");
-    // The clock is that of the whole machine, so the test changes it only in a virtual machine.
+    // The clock belongs to the whole machine, so the test changes it only in a virtual machine.
     needs_a_virtual_machine!();
     let agent = agent("200ms");
     let group = Group::new("slewed").heavy();
@@ -62,7 +62,8 @@ fn cpu_holders_are_known_while_the_clock_is_behind() {
     // The clock falls behind by one second, more than it can have been ahead since boot.
     thread::sleep(Duration::from_secs(10));
     let group = Group::new("behind").heavy();
-    // Two threads take turns, because the holder of a CPU that never switches is unknown.
+    // Two threads take turns, because noctule does not know which thread runs on a CPU that never
+    // switches.
     let load = Load::own(&group, "spin 2");
     let pid = load.pid().to_string();
     let answer = support::json(&["why", &pid, "--json", "--for", "2s"]);

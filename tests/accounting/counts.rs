@@ -61,7 +61,7 @@ fn counted(agent: &Agent, load: &mut Load, command: &str) -> [f64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
-/// Creates a folder on a disk, next to the test binary.
+/// Creates a directory on a disk, next to the test binary.
 fn disk() -> tempfile::TempDir {
     let binary = std::env::current_exe().expect("the test binary has a path");
     let folder = binary.parent().map(Path::to_path_buf);

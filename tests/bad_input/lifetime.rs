@@ -187,7 +187,7 @@ fn a_signal_ends_the_command_of_stat_too() {
     let path = report.to_str().expect("UTF-8");
     let (mut child, ids) = bpf::start(&["stat", "-o", path, "--", "sleep", "3600"]);
     signal(&child, Signal::TERM);
-    // The exit status is that of the command, which SIGTERM ended.
+    // noctule returns the exit status of the command, which SIGTERM ended.
     assert_eq!(wait_for_end(&mut child).code(), Some(143));
     let text = fs::read_to_string(&report).expect("the report");
     assert_says(&text, &["sleep", "(exited)"]);

@@ -216,7 +216,7 @@ fn missing_kernel_option_costs_only_its_features() {
         let without = verdicts(&mut with_types(file, &[]));
         let mut expected = states(&with);
         for (name, state) in lack.costs {
-            // A feature that is unavailable anyway does not change.
+            // A feature that is off even with all types does not change.
             if expected[name] != "off" {
                 expected.insert(name, state);
             }

@@ -24,7 +24,7 @@ const GROUPS: usize = 150;
 /// Maximum size of a user's file.
 const FILE_BYTES: usize = 500 << 10;
 
-/// The folder for files of a user's rootless containers, removed when dropped.
+/// The directory for files of a user's rootless containers, removed when dropped.
 struct Files(PathBuf);
 
 impl Files {

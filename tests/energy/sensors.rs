@@ -44,7 +44,7 @@ fn lacks_sensors() -> bool {
     lacks
 }
 
-/// Returns the folder of a hardware monitor.
+/// Returns the directory of a hardware monitor.
 fn monitor(name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir("/sys/class/hwmon").expect("hardware monitors");
     let mut folders = entries.flatten().map(|entry| entry.path());

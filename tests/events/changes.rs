@@ -13,7 +13,8 @@ use super::support::agent::Agent;
 use super::support::bpf;
 use super::support::stream::{Stream, is};
 
-/// A change: the shell script in a folder, and the expected event with paths below that folder.
+/// A change: the shell script in a directory, and the expected event with paths below that
+/// directory.
 struct Case {
     script: &'static str,
     name: &'static str,
@@ -35,7 +36,7 @@ const fn case(
     }
 }
 
-/// A value that starts with `@` is a path below the folder.
+/// A value that starts with `@` is a path below the directory.
 const CASES: [Case; 11] = [
     case("rm file", "file.delete", "file", &[]),
     case("cd sub; rm ../file", "file.delete", "file", &[]),
@@ -267,7 +268,8 @@ fn only_changes_below_the_prefix_are_reported() {
     let prefix = folder.join("sub");
     let prefix = prefix.to_str().expect("in UTF-8");
     let stream = Stream::start(&["--path", prefix]);
-    // Changes into, out of and next to the folder. Without --failures, failed changes are left out.
+    // Changes into, out of and next to the directory. Without --failures, failed changes are left
+    // out.
     let script = "mv file sub/moved; mv sub/inside out; chmod 600 old; rm out; rmdir sub; \
         chmod 600 sub/moved; rm sub/moved";
     run(&folder, script, 0);

@@ -14,7 +14,7 @@ use super::support::reading::Reading;
 use super::support::stream::{Stream, is};
 use super::support::uring::{By, Ring};
 
-/// Runs the script of a case in a shell, in a folder.
+/// Runs the script of a case in a shell, in a directory.
 fn shell(folder: &std::path::Path, script: &str) -> u32 {
     let mut child = Command::new("/bin/sh")
         .args(["-c", script])
@@ -35,7 +35,7 @@ fn opens_have_full_paths_flags_and_results() {
     fs::create_dir(folder.join("below")).expect("a folder");
     fs::write(folder.join("read"), "x").expect("a file");
     let stream = Stream::start(&["--kind", "file", "--reads", "--failures"]);
-    // The script, the path below the folder, some flags, and the expected error.
+    // The script, the path below the directory, some flags, and the expected error.
     let cases: [(&str, &str, &[&str], Option<&str>); 5] = [
         (
             ": > made",

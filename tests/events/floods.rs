@@ -21,7 +21,7 @@ const MARKERS: usize = 20;
 /// Number of repetitions of a flood before the first marker.
 const BEGUN: u64 = 200;
 
-/// A flood repeats one action in the given folder.
+/// A flood repeats one action in the given directory.
 type Flood = (&'static str, fn(&Path));
 
 const FLOODS: [Flood; 4] = [

@@ -128,13 +128,13 @@ fn hostile_paths_are_reported_exactly_and_escaped() {
     assert_eq!(text.lines().count(), NAMES.len(), "{text}");
 }
 
-/// Creates nested folders, one for each of `names`, and a file in the last one. A system call
+/// Creates nested directories, one for each of `names`, and a file in the last one. A system call
 /// accepts at most 4,095 bytes, so each step is made separately.
 fn open_deep(top: &Path, names: &[String], file: &str) -> Vec<u8> {
     let mut folder = openat(CWD, top, OFlags::DIRECTORY, Mode::empty()).expect("a folder");
     let mut path = top.as_os_str().as_bytes().to_vec();
     for name in names {
-        // The folder may exist from an earlier run.
+        // The directory may exist from an earlier run.
         let _ = mkdirat(&folder, name, Mode::RWXU);
         folder = openat(&folder, name, OFlags::DIRECTORY, Mode::empty()).expect("a folder");
         path.extend([b"/", name.as_bytes()].concat());

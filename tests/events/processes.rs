@@ -66,7 +66,7 @@ fn every_process_has_one_start_exec_and_exit() {
     let _machine = support::shared();
     needs!("process_events");
     let stream = Stream::start(&["--kind", "process"]);
-    // Children start with this memory and replace it by exec.
+    // Children inherit this memory at the fork, and exec replaces it.
     let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
     let cases = [
         ("exit 0", Some(0), None),

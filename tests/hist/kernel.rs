@@ -46,7 +46,7 @@ impl Trigger {
             None => (rest, (0, 0)),
         };
         let text = match rest.split_once(" if ") {
-            // The event that generates it is restricted to the thread.
+            // The event that generates the synthetic event is already restricted to the thread.
             _ if event.starts_with("synthetic:") => rest.to_owned(),
             Some((_, filter)) if filter.contains("$PROGRAM") => {
                 rest.replace("$PROGRAM", program.to_str().expect("text"))

@@ -131,7 +131,7 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", &json!({ "features": theme }));
     }
 
-    /// Saves a screenshot of the whole page in the target folder.
+    /// Saves a screenshot of the whole page in the target directory.
     pub(crate) fn picture(&self, name: &str) {
         let options = json!({"format": "png", "captureBeyondViewport": true});
         let picture = self.command("Page.captureScreenshot", &options);

@@ -21,11 +21,12 @@ const LONGEST_END: Duration = Duration::from_secs(60);
 /// A cgroup of a test. Dropping it kills its processes and removes it.
 pub(crate) struct Group {
     name: String,
-    /// Folder in the hierarchy that noctule counts: v2, or the cpu controller of v1.
+    /// Directory in the hierarchy that noctule counts: v2, or the cpu controller of v1.
     counted: PathBuf,
-    /// Folder of the same group where CPU time is accounted, which can be another hierarchy (v1).
+    /// Directory of the same group where CPU time is accounted, which can be another hierarchy
+    /// (v1).
     accounted: PathBuf,
-    /// Folder of the same group where memory is limited, if it is.
+    /// Directory of the same group where memory is limited, if it is.
     limited: Option<PathBuf>,
 }
 
@@ -93,12 +94,12 @@ impl Group {
         format!("/{}", self.name)
     }
 
-    /// Returns the folder in the counted hierarchy.
+    /// Returns the directory in the counted hierarchy.
     pub(crate) fn folder(&self) -> &Path {
         &self.counted
     }
 
-    /// Returns the id, which is the inode of the folder.
+    /// Returns the id, which is the inode of the directory.
     pub(crate) fn id(&self) -> u64 {
         fs::metadata(&self.counted)
             .expect("the group is there")

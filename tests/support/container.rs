@@ -65,7 +65,7 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        // The folders are dropped later, when they are empty.
+        // The directories are dropped later, when they are empty.
         let _ = fs::remove_file(&self.file);
     }
 }

@@ -1,5 +1,5 @@
-//! Folders that tests create in shared places. Only missing folders are created, and they are
-//! removed again.
+//! Directories that tests create in shared places. Only missing directories are created, and they
+//! are removed again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use super::hierarchies;
 
-/// Folders that were created, outermost first. Dropping this removes the empty ones. A folder still
-/// used by another test is marked, and that test removes it.
+/// Directories that were created, outermost first. Dropping this removes the empty ones. A
+/// directory still used by another test is marked, and that test removes it.
 #[derive(Default)]
 pub(crate) struct Made {
     made: Vec<PathBuf>,
-    /// Folders that existed already, perhaps because of another test, innermost first.
+    /// Directories that existed already, perhaps because of another test, innermost first.
     above: Vec<PathBuf>,
 }
 
-/// Mark on a folder that its last user must remove.
+/// Mark on a directory that its last user must remove.
 const MARK: &str = "trusted.noctule.test";
 
 impl Made {
-    /// Creates the folder and its missing parents.
+    /// Creates the directory and its missing parents.
     pub(crate) fn make(&mut self, folder: &Path) {
         self.note(folder);
         fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     }
 
-    /// Records the missing folders of a path that another program will create.
+    /// Records the missing directories of a path that another program will create.
     pub(crate) fn note(&mut self, folder: &Path) {
         let missing: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
         let above = folder.ancestors().skip(missing.len());
@@ -38,7 +38,7 @@ impl Made {
             .extend(missing.into_iter().rev().map(Path::to_owned));
     }
 
-    /// Returns the folders that the test created or recorded.
+    /// Returns the directories that the test created or recorded.
     pub(crate) fn made(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(PathBuf::as_path)
     }
@@ -48,7 +48,7 @@ impl Drop for Made {
     fn drop(&mut self) {
         for folder in self.made.iter().rev() {
             if !remove(folder) {
-                // On a file system without extended attributes, the folder stays.
+                // On a file system without extended attributes, the directory stays.
                 let _ = setxattr(folder, MARK, b"1", XattrFlags::empty());
                 // The other test may have checked the mark just before.
                 let _ = fs::remove_dir(folder);
@@ -62,7 +62,7 @@ impl Drop for Made {
     }
 }
 
-/// Removes a folder; returns false if it is in use. The kernel frees a cgroup shortly after its
+/// Removes a directory; returns false if it is in use. The kernel frees a cgroup shortly after its
 /// last process has ended.
 fn remove(folder: &Path) -> bool {
     for _ in 0..100 {

@@ -36,7 +36,7 @@ pub(crate) fn with(controller: &str) -> Hierarchy {
     v1.or_else(|| v2.pop()).expect("a cgroup hierarchy")
 }
 
-/// Returns the folder of a process in the hierarchy with this v1 controller, or of v2.
+/// Returns the directory of a process in the hierarchy with this v1 controller, or of v2.
 pub(crate) fn folder_of(pid: u32, controller: &str) -> PathBuf {
     let hierarchy = with(controller);
     let list = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("the process is there");

@@ -145,7 +145,7 @@ impl Load {
         });
     }
 
-    /// Stops it, and waits until none of its threads runs.
+    /// Stops the load, and waits until none of its threads runs.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         wait_until("every thread has stopped", || {
@@ -165,7 +165,7 @@ impl Load {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it, and waits until it is a zombie.
+    /// Kills the load, and waits until it is a zombie.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
         self.wait_for_end();
@@ -176,7 +176,8 @@ impl Load {
         wait_until("the load has ended", || oracle::states(self.pid()) == ['Z']);
     }
 
-    /// Reaps it. Returns its CPU time and that of its own reaped children, in seconds.
+    /// Reaps the load. Returns the CPU time of its process and of the children that the process
+    /// reaped, in seconds.
     pub(crate) fn reap(&mut self) -> f64 {
         self.reaped = true;
         oracle::reap(self.pid())

@@ -1,9 +1,9 @@
 //! The machine, which tests share. Each test first declares whether it can run together with
 //! others.
 //!
-//! The locks are the kernel's (`flock`), on folders that exist on every machine. Tests of another
-//! process, tree or user therefore respect them, and a killed test releases them. A test takes them
-//! first, so that its own time limits do not include the wait.
+//! The locks are the kernel's (`flock`), on directories that exist on every machine. Tests of
+//! another process, tree or user therefore respect them, and a killed test releases them. A test
+//! takes them first, so that its own time limits do not include the wait.
 
 use std::cell::Cell;
 use std::env;
@@ -15,7 +15,7 @@ use rustix::process::setpriority_process;
 
 use super::oracle;
 
-/// The folder that represents the whole machine. Every user may open it, unlike a file created
+/// The directory that represents the whole machine. Every user may open it, unlike a file created
 /// there by another user (`fs.protected_regular`).
 const WHOLE: &str = "/tmp";
 
@@ -30,13 +30,13 @@ pub(crate) enum Part {
     /// The last CPU, to which loads are pinned in groups of maximum weight. A test with such a
     /// group on any CPU needs it too, because the group could take the last CPU.
     LastCpu,
-    /// Groups in shared places (`/docker`, `/system.slice`), thousands of groups, or the folders of
-    /// container runtimes.
+    /// Groups in shared places (`/docker`, `/system.slice`), thousands of groups, or the
+    /// directories of container runtimes.
     Groups,
 }
 
 impl Part {
-    /// Returns its name and the folder that represents it.
+    /// Returns its name and the directory that represents it.
     fn place(self) -> (&'static str, &'static str) {
         match self {
             Self::LastCpu => ("last-cpu", "/sys/devices/system/cpu"),

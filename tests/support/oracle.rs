@@ -166,13 +166,13 @@ fn threads(pid: u32) -> Vec<PathBuf> {
 /// Seconds of one CPU, or of all, since boot, as counted by `/proc/stat` in 1/100 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeTime {
-    /// Time in tasks.
+    /// Time spent running tasks.
     pub(crate) busy: f64,
     /// Idle time, including iowait.
     pub(crate) idle: f64,
     /// Steal time.
     pub(crate) steal: f64,
-    /// Time in interrupts and softirqs. Some kernels take it from the time of the tasks.
+    /// Time in interrupts and softirqs. Some kernels exclude this time from the time of the tasks.
     pub(crate) interrupts: f64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn promtool(text: &str) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Folder of its blocks.
+/// Directory of its blocks.
 const DATA: &str = "data";
 
 /// The server, ended when dropped.

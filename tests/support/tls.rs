@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A certificate authority in its own folder.
+/// A certificate authority in its own directory.
 pub(crate) struct Authority {
     folder: TempDir,
 }

@@ -62,7 +62,7 @@ impl<'a> Instance<'a> {
         instance
     }
 
-    /// Returns the name of its folder in tracefs.
+    /// Returns the name of its directory in tracefs.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -11,7 +11,7 @@ use super::support::load::Load;
 use super::support::window::Window;
 use super::{number, support};
 
-/// Folder in sysfs of the disk that has the working folder; `None` if it is not on a disk.
+/// Directory in sysfs of the disk that has the working directory; `None` if it is not on a disk.
 fn disk() -> Option<(String, String)> {
     let device = fs::metadata(".").expect("a folder").dev();
     let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));

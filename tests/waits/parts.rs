@@ -104,7 +104,7 @@ fn culprits_are_blamed_in_proportion_to_their_weights() {
         println!("weight {}: {share}", rival.weight);
         let what = format!("weight {}", rival.weight);
         let expected = rival.weight as f64 / 7.0;
-        // Time that the host takes counts for the group that has the CPU.
+        // Time that the host takes is charged to the group that has the CPU.
         let allowed = 0.05 + support::stolen() / number(&row["wait"]["seconds"]);
         assert!(
             (share - expected).abs() < allowed,

@@ -17,7 +17,7 @@ const NEW_ROOT: &str = "/new";
 /// File systems that the kernel needs to show devices and processes.
 const FIRST: &[(&str, &str)] = &[("/dev", "devtmpfs"), ("/proc", "proc"), ("/sys", "sysfs")];
 
-/// File systems that the tests need: folder, type and options.
+/// File systems that the tests need: directory, type and options.
 const REST: &[(&str, &str, &CStr)] = &[
     ("/dev/pts", "devpts", c"ptmxmode=0666"),
     ("/dev/shm", "tmpfs", c""),
@@ -39,8 +39,8 @@ pub(crate) fn first() -> Result<()> {
     Ok(())
 }
 
-/// Makes the disk the root. The page cache counts only for a disk, not for files in the initial
-/// memory.
+/// Mounts the disk as the root file system. The kernel counts page cache accesses only for files on
+/// a disk, not for files in the initramfs.
 pub(crate) fn disk() -> Result<()> {
     for _ in 0..500 {
         if Path::new(DISK).exists() {
@@ -73,7 +73,7 @@ pub(crate) fn rest() -> Result<()> {
 }
 
 fn attach(folder: &str, kind: &str, options: &CStr) -> Result<()> {
-    // If the kernel provides the folder, it already exists.
+    // If the kernel provides the directory, it already exists.
     let _ = fs::create_dir_all(folder);
     let options = (!options.is_empty()).then_some(options);
     mount(kind, folder, kind, MountFlags::empty(), options)

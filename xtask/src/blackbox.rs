@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     };
     fs::create_dir_all(&runner.scratch).context("creating a folder for test output")?;
     let reports = runner.run_all(args);
-    // A leftover folder only wastes space.
+    // A leftover directory only wastes space.
     let _ = fs::remove_dir_all(&runner.scratch);
     let reports = reports?;
     let count = |fits: fn(&Outcome) -> bool| reports.iter().filter(|r| fits(&r.outcome)).count();
@@ -85,10 +85,10 @@ struct Report {
     flaky: bool,
 }
 
-/// Maximum number of failed tests that run again. More failures are not a coincidence.
+/// Maximum number of failed tests that run again. More failures than this are no coincidence.
 const MAX_RERUNS: usize = 8;
 
-/// Runs the failed tests once more, if they are few.
+/// Runs the failed tests once more, unless there are too many.
 fn rerun_failed(
     reports: &mut [Report],
     mut run: impl FnMut(&str) -> Result<Outcome>,

@@ -92,7 +92,7 @@ impl Tree {
 }
 
 fn list(root: &Path, which: &[&str]) -> Result<Vec<String>> {
-    // In a container, the folder often belongs to another user, and git would refuse to list it.
+    // In a container, the directory often belongs to another user, and git would refuse to list it.
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z"])
         .args(which)

@@ -47,7 +47,7 @@ use tools::Tools;
 /// Run the tests of the binary on other kernels
 ///
 /// Boots each kernel in a virtual machine without hardware support. Kernels are downloaded once
-/// from Debian with this machine's apt and kept in the user's cache folder. Runs the tests whose
+/// from Debian with this machine's apt and kept in the user's cache directory. Runs the tests whose
 /// names contain one of the given words, and always those of the environment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -143,7 +143,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Folders, and the start time.
+/// Directories, and the start time.
 struct Place<'a> {
     root: &'a Path,
     /// Persistent files.
@@ -279,8 +279,8 @@ fn job(root: &Path, kernel: &Kernel, args: &Args) -> Result<Job> {
     })
 }
 
-/// Returns the cache folder. It is outside of the repository because kernels are large and shared
-/// by all trees.
+/// Returns the cache directory. It is outside of the repository because kernels are large and
+/// shared by all trees.
 fn cache() -> Result<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = env::var_os("XDG_CACHE_HOME")
@@ -312,7 +312,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover folder only wastes space.
+        // A leftover directory only wastes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -33,8 +33,8 @@ impl DiskParty {
         name.to_owned()
     }
 
-    /// Returns its kind as one word: that of a [`Party`], or `write-back`, `journal`, `flush`,
-    /// `kernel` or `unknown`.
+    /// Returns the kind as one word: the kind of the [`Party`], or `write-back`, `journal`,
+    /// `flush`, `kernel` or `unknown`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Party(party) => party.kind(),

@@ -4,7 +4,7 @@ use noctule_model::{Cause, VerdictKind, Waiting};
 
 use crate::{OwnWaits, Stalls};
 
-/// Limits from which a wait is worth a verdict.
+/// Limits above which a wait leads to a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Minimum wait, as a part of the time for which the group wanted the CPU. Contention and throttling are each
@@ -50,7 +50,7 @@ pub(crate) const CONTENDED: [Cause; 6] = [
 /// Waits shorter than this do not matter, so they are not compared with the history.
 const COMPARED_NS: u64 = 1_000_000;
 
-/// A wait of this length is worth a verdict, even if it is a small part of the wanted time.
+/// A wait of this length leads to a verdict, even if it is a small part of the wanted time.
 pub(crate) const STARVES_NS: u64 = 1_000_000_000;
 
 /// Figures of one group in one window. Times are in nanoseconds.
@@ -296,9 +296,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns the evidence of a window of 1 s. The group ran for `cpu` and waited for throttle, neighbour, own,
-    /// kernel, interrupts, host, idle and unattributed, all in milliseconds. One culprit caused all of the neighbours'
-    /// part.
+    /// Returns the evidence for a window of 1 s in which the group ran for `cpu` ms. `wait` lists its waits by cause,
+    /// in ms: throttling, neighbours, its own threads, the kernel, interrupts, the host, idle, and unattributed. One
+    /// culprit caused all waits for neighbours.
     fn evidence(cpu: u64, wait: [u64; 8]) -> Evidence {
         Evidence {
             window_ns: 1000 * MS,

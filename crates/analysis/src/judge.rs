@@ -17,7 +17,7 @@ pub struct JudgeOptions {
     pub window_ns: u64,
     /// Length of the history of a group, in nanoseconds.
     pub baseline_ns: u64,
-    /// When a wait is worth a verdict.
+    /// When a wait is long enough for a verdict.
     pub thresholds: Thresholds,
 }
 
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(kinds, [VerdictKind::HurtByNeighbour, quiet, quiet]);
     }
 
-    /// The row of a removed group stays for minutes. Without this rule, an alert would stay too.
+    /// The row of a removed group is kept for minutes. Without this rule, its alert would keep firing as long.
     #[test]
     fn a_group_that_has_gone_is_quiet_from_the_first_window_without_it() {
         let mut judge = Judge::new(JudgeOptions {
@@ -296,7 +296,7 @@ mod tests {
             last.cgroups[0].owner = Some(owner.clone());
             assert_eq!(verdict(&mut last), expected);
         }
-        // The group is removed in the middle of a window in which it was hurt. Its row stays for a while.
+        // The group is removed in the middle of a window in which it was hurt. Its row is kept for a while.
         for expected in [hurt, hurt, quiet, quiet] {
             last.taken_ns += SECOND;
             assert_eq!(verdict(&mut last), Some(expected));

@@ -5,9 +5,9 @@ use noctule_model::{BlockClass, Cause, Level, Reason, ReasonCulprit, Unusual, Ve
 use crate::evidence::STARVES_NS;
 use crate::{Party, Verdict, WaitReport, WaitReportRow};
 
-/// A reason mentions unusually long waits from this multiple of the usual.
+/// A reason mentions waits that are at least this many times as long as usual.
 const WORTH_SAYING: f64 = 2.0;
-/// A group that was active for a smaller part of the window than this is told what its share of the window is.
+/// If a group was active for less than this share of the window, the reason states the share.
 const SELDOM: f64 = 0.5;
 /// Maximum number of culprits in a reason.
 const CULPRITS: usize = 3;

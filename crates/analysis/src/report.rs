@@ -569,7 +569,7 @@ mod tests {
         };
         let mut builder = ReportBuilder::new(listed(0, vec![used(1, 5, 1)]));
         builder.add(listed(1, vec![used(1, 9, 3), used(2, 30, 4)]));
-        // The accounts disappear before the events. The other group stays.
+        // The accounts disappear before the events. The other group remains.
         builder.add(listed(2, vec![used(1, 0, 3), used(2, 31, 4)]));
         builder.add(listed(3, vec![used(2, 33, 4)]));
         let report = builder.report(Level::Cgroup, false);

@@ -30,13 +30,13 @@ const MAX_PAIRS: usize = 1 << 14;
 /// Maximum number of rows for destinations, over all subjects.
 const MAX_DESTINATIONS: usize = 1 << 14;
 
-/// Maximum number of subjects that are kept after their last cgroup was removed. Each takes about 10 KB here and in
-/// its series, which adds up if cgroups come and go by the hundred. Beyond the limit, the subjects that ended first are
-/// dropped before their grace ends.
+/// Maximum number of subjects that are kept after their last cgroup was removed. Each subject takes about 10 KB in the
+/// rollup and its series, which adds up if hundreds of cgroups come and go. Beyond the limit, the subjects that ended
+/// first are dropped before their grace period ends.
 const MAX_ENDED: usize = 1 << 10;
 
 /// Minimum time for which an ended subject is kept regardless of the limit. Not every reader sees each batch; verdicts
-/// use one every 4 s.
+/// read one every 4 s.
 const LOOKED_AT_NS: u64 = 5_000_000_000;
 
 /// Charges the growth of each cgroup to its subject.

@@ -1,7 +1,8 @@
 //! Energy meters: finds those of the machine and reads each zone.
 //!
 //! All meters are found below a given root of sysfs. A zone is read at each batch, and in between as often as its
-//! counter may wrap. If a zone fails, only that zone is degraded, with a reason. Its sum stays, and it is tried again.
+//! counter may wrap. If a zone fails, only that zone is degraded, with a reason. Its sum is kept, and the zone is tried
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

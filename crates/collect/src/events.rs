@@ -44,7 +44,7 @@ pub struct EventSource {
     program_names: ProgramNames,
     /// Events that were read from tables rather than rings.
     drained: Vec<RawEvent>,
-    /// Events that are not reported yet.
+    /// Events that have not been reported yet.
     order: Order,
     /// Programs behind the events, and how often the kernel had skipped them at the last check. Reading these counts
     /// takes a while on a machine with many CPUs.
@@ -56,8 +56,8 @@ pub struct EventSource {
     gap: bool,
     /// Decides until when the stream is compared with the current state after a loss.
     relist: Relist,
-    /// Time since boot up to which the stream is complete: what began earlier is in the stream or older than the
-    /// stream.
+    /// Time since boot up to which the stream is complete. Everything that began earlier is in the stream, or began
+    /// before the stream did.
     whole_ns: u64,
     /// Whether the state at the start is known, so that gaps can be compared with it.
     listed: bool,

@@ -13,9 +13,8 @@ impl CgroupLife {
         Self { kernel }
     }
 
-    /// Returns the events since the last call, in order. A path too long for the kernel side is
-    /// missing from `Made` and `Renamed`. Those events are dropped, and a walk of the hierarchy
-    /// finds the cgroup.
+    /// Returns the events since the last call, in order. If a path is too long for the kernel side,
+    /// its `Made` or `Renamed` event is dropped, and a walk of the hierarchy finds the cgroup.
     pub fn collect(&mut self) -> Result<Vec<CgroupEvent>, Error> {
         Ok(self.kernel.drain()?.into_iter().filter_map(event).collect())
     }

@@ -117,7 +117,7 @@ impl SettingFiles {
         Path::new("/").join(inside)
     }
 
-    /// Returns whether the hierarchy is that of cgroup v2.
+    /// Returns whether the hierarchy is cgroup v2.
     pub fn is_unified(&self) -> bool {
         self.mount.join("cgroup.controllers").exists()
     }

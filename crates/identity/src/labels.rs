@@ -43,7 +43,7 @@ const NODE: &[&str] = &[
     "role.minikube.sigs.k8s.io",
 ];
 
-/// Returns whether the labels are those of a node.
+/// Returns whether the labels belong to a node.
 pub(crate) fn is_node(labels: &HashMap<String, String>) -> bool {
     NODE.iter().any(|&key| labels.contains_key(key))
 }

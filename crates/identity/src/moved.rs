@@ -74,14 +74,14 @@ pub(crate) struct User<'a> {
 }
 
 impl User<'_> {
-    /// Returns the root of the user's Docker.
+    /// Returns the data directory of the user's Docker daemon.
     pub(crate) fn docker(&self, root: &Path) -> Option<PathBuf> {
         let file = self.settings(root, DOCKER);
         let settings: Docker = files::parse_within(&file, files::USER_BYTES).ok()?;
         self.own(root, &settings.data_root?)
     }
 
-    /// Returns the user's storage of podman.
+    /// Returns the storage directories of the user's podman.
     pub(crate) fn storage(&self, root: &Path) -> Vec<PathBuf> {
         let text = files::read_within(&self.settings(root, STORAGE), files::USER_BYTES).ok();
         let own: Option<StorageFile> = text.and_then(|text| toml::from_slice(&text).ok());

@@ -365,7 +365,7 @@ impl Registry {
     }
 
     /// If memory is short, drops groups until an eighth of it is free, because a search for a single group is not worth
-    /// it. The added group stays.
+    /// it. The added group is kept.
     fn make_room(&mut self, added: CgroupId) {
         if self.bytes <= self.config.most_bytes {
             return;

@@ -48,7 +48,7 @@ pub(crate) fn is_number(text: &str) -> bool {
 }
 
 /// Decodes the `\xHH` escapes of a systemd unit name for display. Invalid UTF-8 in the result
-/// becomes U+FFFD. A backslash that does not start an escape stays.
+/// becomes U+FFFD. A backslash that does not start an escape is kept.
 pub fn unescape(name: &str) -> String {
     if !name.contains("\\x") {
         return name.to_owned();

@@ -384,9 +384,9 @@ impl Accounting {
     }
 
     /// Reads everything. All CPU time, of threads and idle, is exact for one moment, however long
-    /// the reading takes. Other counters are as of their reading. A thread that ends or moves
-    /// meanwhile sends a record with its usage. If the ring buffer has no room for the record, the
-    /// usage is missing from this snapshot and complete in the next.
+    /// the reading takes. Other counters have the values at the time of their reading. A thread
+    /// that ends or moves meanwhile sends a record with its usage. If the ring buffer has no room
+    /// for the record, the usage is missing from this snapshot and complete in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {
@@ -476,9 +476,9 @@ impl Accounting {
     }
 
     /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
-    /// Hardware counts are as of their reading, which must not be later than the CPU time. A switch
-    /// before the programs see the moment keeps no values. Both are therefore repeated if the agent
-    /// was preempted in between.
+    /// Hardware counters have the values at the time of their reading, which must not be later than
+    /// that of the CPU time. A switch before the programs see the moment keeps no values. Both are
+    /// therefore repeated if the agent was preempted in between.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let mut snapshot = Snapshot::default();

@@ -104,7 +104,7 @@ impl CostWindow {
     ///
     /// # Errors
     ///
-    /// The process lacks CAP_SYS_ADMIN.
+    /// Fails if the process lacks CAP_SYS_ADMIN.
     pub fn begin(&mut self, now: Instant) -> std::io::Result<()> {
         let stats = enable_stats()?;
         let before = self

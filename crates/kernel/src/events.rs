@@ -486,8 +486,8 @@ impl Events {
         Some(destination.with(counts?))
     }
 
-    /// Sets whether a cgroup may add destinations. If the update fails, the old setting stays, and
-    /// the next batch tries again.
+    /// Sets whether a cgroup may add destinations. If the update fails, the old setting remains in
+    /// effect, and the next batch tries again.
     pub fn bound_destinations(&self, id: CgroupId, bounded: bool) {
         let Some(Sockets { tcp, .. }) = &self.sockets else {
             return;

@@ -157,7 +157,7 @@ impl FunctionProbe {
     ///
     /// # Errors
     ///
-    /// The kernel lacks such probes or the function, or the process lacks privileges.
+    /// Fails if the kernel lacks such probes or the function, or the process lacks privileges.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match &self.place {
             FunctionPlace::Kernel { function, offset } => self.kernel(function, *offset, program),

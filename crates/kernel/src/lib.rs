@@ -81,8 +81,8 @@ pub use roots::HostRoots;
 pub use sandbox::{Landlock, Sandbox, Unconfined, no_programs, only_answer};
 pub use topology::Topology;
 
-/// Sends messages of libbpf to the log, at level `debug`. If there are alternatives, a failing
-/// attempt is expected. Errors that matter have their own messages.
+/// Logs libbpf's messages at level `debug`. Many of them are expected: noctule tries alternatives
+/// until one works. Errors that matter are reported separately.
 pub fn log_libbpf() {
     #[allow(
         clippy::needless_pass_by_value,

@@ -33,7 +33,7 @@ pub use target::{NoTarget, Places, SECTIONS, Target};
 
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// Size of the verifier log per program. Untouched memory costs nothing.
+/// Size of the verifier log per program. Pages that are never written take no memory.
 const LOG_BYTES: usize = 16 << 20;
 
 /// Log level: the verifier's steps and the reason.
@@ -147,7 +147,7 @@ impl ForeignObject {
     ///
     /// # Errors
     ///
-    /// It is not an object, or does not follow libbpf's conventions.
+    /// Fails if `bytes` is not an object, or does not follow libbpf's conventions.
     pub fn open(bytes: &[u8], name: &str) -> Result<Self, ObjectError> {
         let (opened, said) = said::listen(|| {
             let mut builder = ObjectBuilder::default();
@@ -205,7 +205,7 @@ impl ForeignObject {
     ///
     /// # Errors
     ///
-    /// There is no such target.
+    /// Fails if there is no such target.
     pub fn retarget(&mut self, name: &str, function: &str) -> Result<(), ObjectError> {
         for mut program in self.object.progs_mut().filter(|p| p.name() == name) {
             let (set, said) =
@@ -227,7 +227,7 @@ impl ForeignObject {
     ///
     /// # Errors
     ///
-    /// The kernel rejects a map or a program. Nothing stays loaded.
+    /// Fails if the kernel rejects a map or a program. Nothing remains loaded.
     pub fn load(self) -> Result<LoadedObject, ObjectError> {
         match load_logged(self.object, None) {
             Err(error) if error.errno() == Some(libc::ENOSPC) => {
@@ -262,7 +262,8 @@ fn forget_pins(object: &mut OpenObject) -> Vec<String> {
     names
 }
 
-/// `level`: the log level. Without it libbpf asks for the steps if a program is rejected.
+/// Loads the object with a log buffer for each program. `level` is the log level. If it is `None`
+/// and a program is rejected, libbpf loads the program again to log the verifier's steps.
 fn load_logged(mut object: OpenObject, level: Option<u32>) -> Result<LoadedObject, ObjectError> {
     let mut logs = Vec::new();
     for mut program in object.progs_mut().filter(|p| p.autoload()) {
@@ -347,7 +348,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// The kernel lacks the target, or rejects it.
+    /// Fails if the kernel lacks the target, or rejects it.
     pub fn attach(
         &self,
         name: &str,
@@ -405,7 +406,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it, or the attachment is not an iterator.
+    /// Fails if the kernel rejects the read, or the attachment is not an iterator.
     pub fn read_iterator(attached: &Attachment) -> Result<String, Error> {
         let link = attached.link();
         let link = link.ok_or_else(|| {
@@ -428,7 +429,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// The kernel rejects one.
+    /// Fails if the kernel rejects a table.
     pub fn register_tables(&mut self) -> Result<Vec<(String, Attachment)>, ObjectError> {
         let mut registered = Vec::new();
         for mut map in self.object.maps_mut() {

@@ -28,7 +28,7 @@ impl PacketSource {
     ///
     /// # Errors
     ///
-    /// The process lacks CAP_NET_RAW, or the kernel has no packet sockets.
+    /// Fails if the process lacks CAP_NET_RAW, or the kernel has no packet sockets.
     pub fn open(name: &str) -> Result<Option<Self>, Error> {
         let raw = socket(SocketType::RAW)?;
         if name == ANY {

@@ -124,8 +124,8 @@ impl PerfProbe {
     ///
     /// # Errors
     ///
-    /// The kernel or the machine lacks the event, the process lacks privileges, or the frequency
-    /// exceeds the kernel's limit.
+    /// Fails if the kernel or the machine lacks the event, the process lacks privileges, or the
+    /// frequency exceeds the kernel's limit.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         let mut cpus = facts::online_cpus(Path::new("/sys"));
         if !self.on_all_cpus {

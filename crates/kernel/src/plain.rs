@@ -69,7 +69,7 @@ impl PlainMap {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it for lack of privileges or memory, or because of its sizes.
+    /// Fails if the kernel rejects the sizes of the map, or privileges or memory are insufficient.
     pub fn create(
         kind: PlainMapKind,
         name: &str,
@@ -93,7 +93,7 @@ impl PlainMap {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects the update.
     pub fn set(&self, index: u32, value: &[u8]) -> Result<(), Error> {
         let key = index.to_ne_bytes();
         let written = self.handle.update(&key, value, MapFlags::ANY);
@@ -104,7 +104,7 @@ impl PlainMap {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects the update.
     pub fn clear(&self) -> Result<(), Error> {
         let what = "clearing a map";
         if self.kind == PlainMapKind::PerCpuArray {
@@ -130,21 +130,21 @@ impl PlainMap {
         self.handle.keys().count()
     }
 
-    /// Returns the entry of this key on each possible CPU, if it exists.
+    /// Returns the value for this key on each possible CPU, if the key exists.
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects the lookup.
     pub fn get_per_cpu(&self, key: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Error> {
         let found = self.handle.lookup_percpu(key, MapFlags::ANY);
         found.context("reading an entry of a map")
     }
 
-    /// Returns the entry of this number, if it exists.
+    /// Returns the entry with this number, if it exists.
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects the lookup.
     pub fn get(&self, index: u32) -> Result<Option<Vec<u8>>, Error> {
         let found = self.handle.lookup(&index.to_ne_bytes(), MapFlags::ANY);
         found.context("reading an entry of a map")
@@ -154,7 +154,7 @@ impl PlainMap {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects a lookup.
     pub fn per_cpu_entries(&self) -> Result<Vec<PerCpuEntry>, Error> {
         if self.kind == PlainMapKind::PerCpuArray {
             let key = 0_u32.to_ne_bytes().to_vec();
@@ -308,7 +308,7 @@ impl PlainProgram<'_> {
     ///
     /// # Errors
     ///
-    /// The kernel rejects it.
+    /// Fails if the kernel rejects the program.
     pub fn load(&self) -> Result<LoadedProgram, Refused> {
         self.load_logged(None).or_else(|error| {
             let mut log = vec![0; LOG_BYTES];
@@ -470,7 +470,7 @@ impl TraceEvents {
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn format(&self, system: &str, event: &str) -> Result<Option<String>, Error> {
         self.tracefs
             .read(&format!("events/{system}/{event}/format"))
@@ -481,12 +481,13 @@ impl TraceEvents {
         libbpf_rs::num_possible_cpus().unwrap_or(1)
     }
 
-    /// Returns system and name of every event that can be enabled, sorted. The list includes events
-    /// of the kernel and its modules, and registered dynamic events such as kprobes and uprobes.
+    /// Returns the system and name of every event that can be enabled, sorted. The list includes
+    /// events of the kernel and its modules, and registered dynamic events such as kprobes and
+    /// uprobes.
     ///
     /// # Errors
     ///
-    /// They cannot be listed.
+    /// Fails if the events cannot be listed.
     pub fn available(&self) -> Result<Vec<(String, String)>, Error> {
         let text = self.tracefs.read("available_events")?.unwrap_or_default();
         let split = |line: &str| {
@@ -503,7 +504,7 @@ impl TraceEvents {
     ///
     /// # Errors
     ///
-    /// The list cannot be read.
+    /// Fails if the list cannot be read.
     pub fn dynamic(&self) -> Result<String, Error> {
         // One file for all kinds, since Linux 5.0.
         Ok(self.tracefs.read("dynamic_events")?.unwrap_or_default())
@@ -514,7 +515,7 @@ impl TraceEvents {
     ///
     /// # Errors
     ///
-    /// The list cannot be read.
+    /// Fails if the list cannot be read.
     pub fn texts(&self) -> Result<String, Error> {
         Ok(self.tracefs.read("printk_formats")?.unwrap_or_default())
     }
@@ -523,7 +524,7 @@ impl TraceEvents {
     ///
     /// # Errors
     ///
-    /// The process lacks privileges, or the tracepoint already has 64 programs.
+    /// Fails if the process lacks privileges, or the tracepoint already has 64 programs.
     pub fn attach(&self, program: &LoadedProgram, id: u64) -> Result<AttachedProgram, Error> {
         let event = Builder::new(Tracepoint::with_id(id))
             .any_pid()

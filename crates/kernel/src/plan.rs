@@ -130,7 +130,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Nothing at all can work on this kernel.
+    /// Fails if nothing at all can work on this kernel.
     pub fn new(facts: &Facts, wanted: &Wanted) -> Result<Self, Error> {
         if let Some(error) = &facts.capabilities_error {
             let words = format!("cannot read the capabilities of this process: {error}");

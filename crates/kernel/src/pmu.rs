@@ -14,7 +14,7 @@ pub struct EnergyEvent {
 }
 
 impl EnergyEvent {
-    /// Opens an event of the PMU with this folder in sysfs. It starts to count immediately.
+    /// Opens an event of the PMU with this directory in sysfs. It starts to count immediately.
     pub fn open(pmu: &Path, event: &str, cpu: u32) -> io::Result<Self> {
         let mut dynamic = Dynamic::builder(pmu)?;
         dynamic.event(event)?;

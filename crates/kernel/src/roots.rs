@@ -19,7 +19,7 @@ impl Default for HostRoots {
 }
 
 impl HostRoots {
-    /// Returns both mount points below a folder, under their usual names.
+    /// Returns both mount points below a directory, under their usual names.
     pub fn below(root: &Path) -> Self {
         Self {
             sys: root.join("sys"),

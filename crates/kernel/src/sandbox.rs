@@ -193,7 +193,7 @@ const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7;
 
-/// Flag of x32 system calls, which have other numbers.
+/// The flag in the numbers of x32 system calls. x32 numbers differ from those of x86-64.
 const X32: u32 = 0x4000_0000;
 
 // Offsets in `struct seccomp_data`. Arguments are 64-bit, with the lower half first.

@@ -62,7 +62,7 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
         value_size: map.value_size() as usize,
         ..Entries::default()
     };
-    // Position at which the kernel continues: the number of a bucket.
+    // The bucket at which the kernel continues to read.
     let mut place = [0_u8; 4];
     let (mut begun, mut read, mut room, mut tries) = (false, 0, BATCH, 0);
     loop {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::facts::{cpu_list, line};
 use crate::skel::switch::types::place_limit;
 
-/// Maximum number of packages. CPU time on others counts for the first.
+/// Maximum number of packages. CPU time on further packages is counted with the first.
 const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;
 
 /// Location of the CPUs that are or were online.

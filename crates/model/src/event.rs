@@ -53,8 +53,8 @@ named_values! {
         Seen: "seen",
         /// It existed when the agent started.
         Existing: "existing",
-        /// Its record was lost, and a list of live objects revealed it. The time is that of the list,
-        /// and fields that only the record has are absent.
+        /// Its record was lost, and a list of live objects revealed it. The time is when the list was read, and fields
+        /// that only the record has are absent.
         Reconciled: "reconciled",
     }
 }
@@ -427,7 +427,7 @@ named_values! {
 named_values! {
     /// Why a connection could not be established.
     ///
-    /// The name is the value of `error.type` and of the label `result`.
+    /// The name of a value is used in `error.type` and in the label `result`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ConnectError {
         /// The peer refused it (ECONNREFUSED, ECONNRESET).

@@ -98,7 +98,7 @@ mod tests {
         let mut table = Idle::default();
         assert_eq!(idle(&mut table, 0, &[7, 1, 5, 1, 9, 3]), []);
         assert_eq!(idle(&mut table, 9, &[7, 2, 5, 1, 9, 3]), []);
-        // The larger half of the rows stays.
+        // The larger half of the rows is kept.
         assert_eq!(idle(&mut table, 10, &[7, 2, 5, 4, 9, 3]), [5, 2, 0]);
         // Watching restarts, because all rows may have grown since.
         let all = [7, 2, 5, 4, 9, 3];

@@ -146,7 +146,8 @@ mod tests {
         let id = "0123456789abcdef".repeat(4);
         assert_eq!(short(&id), "0123456789ab");
         assert_eq!(short("web"), "web");
-        // This name has the same length in bytes, but cannot be cut at byte 12.
+        // This name is as long as a container id in bytes, but byte 12 is in the middle of a
+        // character.
         let name = format!("lxc-payload{}{}", '\u{e9}', "n".repeat(51));
         assert_eq!(name.len(), 64);
         assert_eq!(short(&name), name);

@@ -146,7 +146,7 @@ pub enum Subject {
 
 /// A change in the cgroup tree of the hierarchy that the kernel side reads.
 ///
-/// Paths are those of the kernel, from the root of the hierarchy. The root itself is `/`.
+/// Paths are the kernel's, relative to the root of the hierarchy. The root itself is `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CgroupEvent {
     /// A cgroup was created (`cgroup_mkdir`).

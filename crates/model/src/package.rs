@@ -71,14 +71,15 @@ impl AddAssign<&Self> for PackageUse {
     }
 }
 
-/// Use of a process or group by package, in the order of [`crate::Batch::packages`]. The sum equals
-/// its counters. On a machine with one package (the usual case), the list is empty.
+/// Resource use of a process or group on each package, in the order of [`crate::Batch::packages`].
+/// The packages add up to its counters. On a machine with one package (the usual case), the list is
+/// empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByPackage(Box<[PackageUse]>);
 
 impl ByPackage {
-    /// Creates the use on a machine with several packages. Unused packages at the end may be left
-    /// out.
+    /// Creates the value for a machine with several packages. Unused packages at the end may be
+    /// left out.
     pub fn several(parts: impl IntoIterator<Item = PackageUse>) -> Self {
         Self(parts.into_iter().collect())
     }

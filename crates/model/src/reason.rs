@@ -12,13 +12,12 @@ pub struct Reason {
     pub kind: VerdictKind,
     /// Whether the window has not reached its full length yet.
     pub provisional: bool,
-    /// Share waited behind anything: other groups, its own threads, the kernel, interrupts or the
-    /// host.
+    /// Share spent waiting behind other groups, the group's own threads, the kernel, interrupts or the host.
     pub contended: f64,
     /// Share waited behind other groups, if the wait reduced the CPU time that the group got. If a quota is the limit,
     /// this includes only groups that use up the same quota.
     pub costly: f64,
-    /// Share throttled by a CPU quota.
+    /// Share spent throttled by a CPU quota.
     pub throttled: f64,
     /// Share waited behind threads of the same group.
     pub own: f64,
@@ -38,7 +37,7 @@ pub struct Reason {
     pub threads: f64,
     /// Average number of CPUs that they had in the window.
     pub cpus: f64,
-    /// Its threads that wait now, if one of them has waited long enough to be mentioned.
+    /// The threads that are waiting, if one of them has waited long enough to be mentioned.
     pub waiting: Option<Waiting>,
     /// Other groups that had the CPU, main culprit first. Groups below 1% of the wait are left out.
     pub culprits: Vec<ReasonCulprit>,
@@ -85,7 +84,7 @@ pub struct Settings {
     pub real_time: Option<(u32, RealTime)>,
     /// Kernel threads that ran in the window, busiest first.
     pub kernel_threads: Vec<String>,
-    /// Its threads that are stopped or frozen now, if that is the verdict.
+    /// The threads that are stopped or frozen, if that is the verdict.
     pub stopped: Option<AsleepThreads>,
 }
 
@@ -199,7 +198,7 @@ pub struct QuotaUse {
     pub cpus: f64,
     /// Path of the group with the quota, if it is another one, above or inside.
     pub group: Option<String>,
-    /// Periods in which that group ran, without those after its last process exited.
+    /// Periods in which that group ran, excluding periods after its last process exited.
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,

@@ -24,7 +24,7 @@ pub struct SubjectRow {
     pub frequency_hertz: Option<f64>,
     /// Histogram of its waits since the agent started, in nanoseconds.
     pub waits: Histogram,
-    /// Its threads that wait for a CPU now.
+    /// Its threads that are waiting for a CPU.
     pub waiting: Waiting,
     /// Its events since the agent started, and its open sockets.
     pub events: Events,

@@ -65,7 +65,7 @@ pub struct BlameRow {
 }
 
 /// Waits in progress at the moment of a batch: threads that are runnable but not running, including
-/// throttled ones. It goes up and down.
+/// throttled ones. Unlike counters, both values can decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Number of waiting threads.

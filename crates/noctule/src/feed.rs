@@ -305,7 +305,7 @@ impl Feed {
         (first.sequence < last.sequence).then_some(2 * last.sequence + stalled)
     }
 
-    /// Returns the node as of this time of `CLOCK_MONOTONIC`.
+    /// Returns the state of the node at this time of `CLOCK_MONOTONIC`.
     fn node(&self, now_ns: u64) -> Result<String, Refusal> {
         let Window { last, .. } = self.window()?;
         let stalled = self.is_stalled(&last, now_ns);

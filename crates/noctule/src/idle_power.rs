@@ -10,8 +10,8 @@ use noctule_analysis::{IdleKnowledge, LearnedIdle};
 
 use crate::config::{Config, Host};
 
-/// The agent's state folder, created by systemd (`StateDirectory=`), and its environment variable.
-/// Other commands read it, too, if they can.
+/// The agent's state directory, created by systemd (`StateDirectory=`), and its environment
+/// variable. Other commands read it, too, if they can.
 const FOLDER: &str = "/var/lib/noctule";
 const VARIABLE: &str = "STATE_DIRECTORY";
 /// File name. The first line identifies the machine; each further line has seconds since 1970,
@@ -53,7 +53,7 @@ pub(crate) fn configured(config: &Config) -> IdleKnowledge {
     }
 }
 
-/// Returns the agent's state folder, if it has one.
+/// Returns the agent's state directory, if it has one.
 fn state_folder() -> Option<PathBuf> {
     let folders = std::env::var_os(VARIABLE)?;
     std::env::split_paths(&folders).next()
@@ -141,7 +141,7 @@ fn write(folder: &Path, machine: &str, learned: &[LearnedIdle]) -> io::Result<()
     fs::rename(&new, folder.join(FILE))
 }
 
-/// Saves learned idle power, if there is a folder.
+/// Saves learned idle power, if there is a directory.
 #[derive(Debug)]
 pub(crate) struct IdleFile {
     folder: Option<PathBuf>,

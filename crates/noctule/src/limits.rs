@@ -49,7 +49,7 @@ pub(crate) fn as_started<T>(act: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 ///
-/// The limit of open files is too low.
+/// Fails if the limit of open files is too low.
 pub(crate) fn connections() -> Result<usize> {
     // Without procfs, the number of open descriptors is unknown.
     if !Path::new("/proc/self/fd").exists() {

@@ -30,7 +30,7 @@ use crate::{rights, wire};
 use inbox::{Inbox, Message};
 use verdicts::{Verdicts, Window};
 
-/// Maximum time to wait for the queues at the end.
+/// Maximum time to wait at shutdown until the queues are sent.
 const LAST_SENDS: Duration = Duration::from_secs(5);
 
 /// Maximum time that an event or a verdict waits for the name of a container; series wait as long.

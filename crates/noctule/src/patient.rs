@@ -49,7 +49,7 @@ fn offer_within(to: impl AsFd, mut bytes: &[u8], patience: Timespec) -> bool {
 }
 
 /// Writes everything, however slow the reader is. Once the user has asked the command to end
-/// (`ending`), a reader that stalls for a while is abandoned.
+/// (`ending`), gives up on a reader that stalls for a while.
 pub(crate) fn deliver(
     to: impl AsFd,
     mut bytes: &[u8],

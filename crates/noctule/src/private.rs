@@ -122,7 +122,7 @@ pub(crate) struct Answer {
     unnamed: Option<TempPath>,
 }
 
-/// Creates an output file that only its owner can read, as a new file in the folder of `path`.
+/// Creates an output file that only its owner can read, as a new file in the directory of `path`.
 /// `keep` replaces a link or file with this name, without writing through it. Pipes, devices and
 /// descriptors are written directly.
 pub(crate) fn create(path: &Path) -> io::Result<Answer> {
@@ -190,8 +190,8 @@ impl Direct {
     const MOST_LINKS: usize = 8;
 
     /// Resolves a path, unless it is a file or a link that another user may have created. Links are
-    /// followed only in device folders, in which only root can create them. `/dev/shm` is excluded,
-    /// because every user can.
+    /// followed only in device directories, in which only root can create them. `/dev/shm` is
+    /// excluded, because every user can.
     fn of(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         for _ in 0..Self::MOST_LINKS {
@@ -215,13 +215,13 @@ impl Direct {
     }
 }
 
-/// Returns whether the folder is `/proc/PID/fd`.
+/// Returns whether the directory is `/proc/PID/fd`.
 fn is_of_descriptors(folder: &Path) -> bool {
     let process = folder.strip_prefix("/proc");
     process.is_ok_and(|process| process.components().count() == 2 && process.ends_with("fd"))
 }
 
-/// Returns whether only root and this user can create links in the folder.
+/// Returns whether only root and this user can create links in the directory.
 fn is_safe(folder: &Path) -> bool {
     std::fs::metadata(folder).is_ok_and(|found| {
         let owner = found.uid();

@@ -29,7 +29,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Creates the folder and locks it against other recorders.
+    /// Creates the directory and locks it against other recorders.
     pub(crate) fn open(
         folder: &Path,
         segment: Duration,

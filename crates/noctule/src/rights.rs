@@ -69,7 +69,7 @@ pub(crate) fn read_only() {
     keep(READ);
 }
 
-/// Restricts a thread that writes files. A folder of another user needs CAP_DAC_OVERRIDE.
+/// Restricts a thread that writes files. A directory of another user needs CAP_DAC_OVERRIDE.
 pub(crate) fn write_only() {
     keep(CapabilitySet::DAC_OVERRIDE);
 }

@@ -231,7 +231,7 @@ pub(crate) fn read(path: &Path, files: &mut Files) -> Result<Security> {
 }
 
 impl TlsFile {
-    /// Reads the files, which are relative to the folder of the configuration.
+    /// Reads the files, which are relative to the directory of the configuration.
     fn read(&self, folder: &Path, files: &mut Files) -> Result<Tls> {
         let mut take = |key: &str, path: &Option<PathBuf>, readers| {
             let Some(path) = path.as_ref().filter(|path| !path.as_os_str().is_empty()) else {

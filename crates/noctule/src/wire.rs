@@ -235,7 +235,7 @@ impl Pipeline {
         let mut not_tried = features::not_tried(&[kernel.features(), &others].concat());
         not_tried.retain(|feature| shown == Shown::All || !feature.id.is_of_events());
         others.extend(not_tried);
-        // Released, because the folder of the meters may be chosen by the user.
+        // Released, because the directory of the meters may be chosen by the user.
         drop(reading);
         others.push(features::energy(meters.zones(), meters.unread(), &[]));
         let grace = grace(config);

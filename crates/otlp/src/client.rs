@@ -29,10 +29,10 @@ use crate::outcome::{Outcome, Status, accepted};
 use crate::queue::Packed;
 use crate::tls::{self, Tls};
 
-/// Maximum bytes read of an answer.
+/// Maximum number of bytes to read from a response.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Maximum characters of the receiver's message to quote.
+/// Maximum number of characters to quote from the receiver's message.
 const WORDS: usize = 200;
 
 /// Where and how to send requests.
@@ -46,14 +46,14 @@ pub struct Settings {
     pub headers: HeaderMap,
     /// Whether to compress requests.
     pub gzip: bool,
-    /// Time limit for an answer, including the connection.
+    /// Time limit for connecting, sending a request and receiving the response.
     pub timeout: Duration,
     /// Name and version of the agent, for the receiver's logs.
     pub agent: HeaderValue,
 }
 
 impl Settings {
-    /// Parses a header of requests; `None` if it is invalid.
+    /// Parses a request header; returns `None` if it is invalid.
     pub fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_str(value).ok()?;
         // The value may be a credential, so no message shows it.

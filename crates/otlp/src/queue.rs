@@ -94,7 +94,7 @@ impl Queue {
         }
         state.bytes += request.body.len();
         state.waiting.push_back(request);
-        // The newest request stays, whatever its size.
+        // The newest request is kept, whatever its size.
         while state.bytes > self.room && state.waiting.len() > 1 {
             let Some(oldest) = state.waiting.pop_front() else {
                 break;

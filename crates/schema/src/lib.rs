@@ -63,7 +63,7 @@ pub enum Type {
     Number,
     /// Text.
     Text,
-    /// A list of texts.
+    /// A list of strings.
     Texts,
     /// Integers by name.
     Counts,

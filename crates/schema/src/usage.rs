@@ -34,7 +34,7 @@ impl Usage {
 pub struct UsageField {
     /// The key, meaning and value.
     pub field: Field<Usage>,
-    /// The counter, if the value is that of a single counter.
+    /// The counter, if the value comes from a single counter.
     pub counter: Option<NamedCounter>,
 }
 

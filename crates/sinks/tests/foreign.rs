@@ -142,7 +142,7 @@ fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
     batch.quotas[0].periods += 10;
     batch.quotas[0].throttled_periods += 4;
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
-    // The limit was removed. The series stays as long as the container.
+    // The limit was removed. The series is kept for as long as the container exists.
     let mut quotas = std::mem::take(&mut batch.quotas);
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
     // When the limit is set again, the kernel counts from 0.
@@ -201,7 +201,8 @@ fn labels_stay_as_they_were_first_shown() {
     assert_eq!(labels(&renamed), first);
 }
 
-/// A restarted container has another id and the same name. The previous one stays for a while.
+/// A restarted container has another id and the same name. The row of the previous one is kept for
+/// a while.
 #[test]
 fn containers_of_one_name_share_a_sum_that_never_falls() {
     let mut exporter = Exporter::new(Options {

@@ -337,8 +337,8 @@ fn destinations_close_with_what_they_are_part_of() {
         reported.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // The first destination has the place and starts with its value, because a connection pool does
-    // not connect again.
+    // The first destination gets the only place. Its series starts with the current value instead
+    // of 0, because a connection pool does not connect again.
     let first = [line("10.0.0.1:80", "5"), line("_other", "3")];
     assert_eq!(step(1, 1), first);
     let later = [line("10.0.0.1:80", "15"), line("_other", "9")];

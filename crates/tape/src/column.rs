@@ -175,7 +175,7 @@ impl<'a> Columns<'a> {
         self.rows
     }
 
-    /// Returns the array index of each row that is read.
+    /// Returns the array index of each row. For a picked row, it is the last index of its run.
     fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let picked = self.picked;
         (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row].end - 1))

@@ -60,12 +60,13 @@ pub enum TableFormat {
     Csv,
 }
 
-/// How files are partitioned into folders named `NAME=VALUE`, which DuckDB, Polars and Spark read.
+/// How files are partitioned into directories named `NAME=VALUE`, which DuckDB, Polars and Spark
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// One folder per day (UTC).
+    /// One directory per day (UTC).
     pub date: bool,
-    /// One folder per host.
+    /// One directory per host.
     pub host: bool,
 }
 
@@ -82,11 +83,11 @@ pub struct Exported {
     pub damages: Vec<Damage>,
 }
 
-/// Writes all tables of some stretches into a folder, which must be empty or not exist.
+/// Writes all tables of some stretches into a directory, which must be empty or not exist.
 ///
 /// # Errors
 ///
-/// Fails if the folder is not empty or a write fails.
+/// Fails if the directory is not empty or a write fails.
 pub fn export(
     tape: &Tape,
     stretches: &[Stretch],
@@ -129,7 +130,7 @@ struct Export {
     partition: Partition,
     most_rows: usize,
     places: Places,
-    /// The folder to which rows were last written.
+    /// The directory to which rows were last written.
     place: Option<Place>,
     tables: Tables,
     owners: Owners,
@@ -200,7 +201,7 @@ impl Export {
         }
     }
 
-    /// Returns a function from a wall-clock time to the folder of its rows.
+    /// Returns a function from a wall-clock time to the directory of its rows.
     fn places_of(&self, tape: &Tape, stretch: &Stretch) -> impl Fn(u64) -> Place + use<> {
         let meta = tape.segments()[stretch.span.segments.0].meta();
         let (host, run) = (meta.host.clone(), meta.run.clone());

@@ -1,4 +1,4 @@
-//! The folder of a recording: its lock, its segments and their removal at the limits.
+//! The directory of a recording: its lock, its segments and their removal at the limits.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -24,7 +24,7 @@ const TIME: &str = "%Y%m%dT%H%M%SZ";
 /// Minimum number of digits with which a segment's name starts.
 const DIGITS: usize = 8;
 
-/// Above any number that a recording reaches. A forged folder name can contain a larger one.
+/// Above any number that a recording reaches. A forged directory name can contain a larger one.
 const MOST: u64 = 1 << 50;
 
 /// How much of a recording is kept. The oldest segment is removed first.
@@ -54,7 +54,7 @@ impl Drop for Lock {
     }
 }
 
-/// A folder that is locked by this writer.
+/// A directory that is locked by this writer.
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: OpenFolder,
@@ -65,7 +65,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder if it does not exist, and locks it.
+    /// Creates the directory if it does not exist, and locks it.
     pub(crate) fn lock(path: &Path) -> Result<Self, Error> {
         let mut make = private::folders();
         make.recursive(true).create(path).map_err(Error::at(path))?;
@@ -108,8 +108,8 @@ impl Folder {
         })
     }
 
-    /// Creates the folder of the next segment. The name starts with a number, because a clock can
-    /// be set back.
+    /// Creates the directory of the next segment. The name starts with a number, because a clock
+    /// can be set back.
     pub(crate) fn add(&mut self, started_unix_ns: u64) -> Result<OpenFolder, Error> {
         let time = DateTime::from_timestamp_nanos(started_unix_ns.cast_signed());
         let name = format!("{:0DIGITS$}-{}", self.next, time.format(TIME));
@@ -176,7 +176,7 @@ fn finish_removal(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns the folders of the segments, oldest first.
+/// Returns the directories of the segments, oldest first.
 pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
@@ -189,7 +189,7 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Whether the folder contains anything except the `lost+found` of a file system root.
+/// Whether the directory contains anything except the `lost+found` of a file system root.
 fn has_others(folder: &Path) -> Result<bool, Error> {
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
         let name = entry.map_err(Error::at(folder))?.file_name();
@@ -215,7 +215,7 @@ pub(crate) fn size(segment: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Whether a path is a single segment instead of a folder of segments.
+/// Whether a path is a single segment instead of a directory of segments.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.join(index::FILE).exists()
 }

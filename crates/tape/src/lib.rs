@@ -1,9 +1,9 @@
 //! Recordings: batches and events written as Arrow tables within size limits, and read back
 //! unchanged.
 //!
-//! A recording ("tape") is a folder of segments (docs/tape.md). A segment has one file per table.
-//! It starts with every row and continues with the changed rows. Damage ends what can be read of
-//! its segment. It is reported with its place, and the data before it remains readable.
+//! A recording ("tape") is a directory of segments (docs/tape.md). A segment has one file per
+//! table. It starts with every row and continues with the changed rows. Damage ends what can be
+//! read of its segment. It is reported with its place, and the data before it remains readable.
 
 mod age;
 mod changes;

@@ -1,4 +1,4 @@
-//! Folders and files that only their owner may read, because arguments of programs can contain
+//! Directories and files that only their owner may read, because arguments of programs can contain
 //! secrets.
 
 use std::fs::{DirBuilder, File};
@@ -15,7 +15,7 @@ use crate::error::Error;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Returns a builder of folders that only their owner can enter.
+/// Returns a builder of directories that only their owner can enter.
 pub(crate) fn folders() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(FOLDER);
@@ -28,8 +28,8 @@ pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// An open folder. Files are created relative to its descriptor, because another user may move the
-/// folder away and put a different one at its path.
+/// An open directory. Files are created relative to its descriptor, because another user may move
+/// the directory away and put a different one at its path.
 #[derive(Debug)]
 pub(crate) struct OpenFolder {
     path: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct OpenFolder {
 }
 
 impl OpenFolder {
-    /// Opens a folder, also through a symbolic link. Rejects a folder of another user.
+    /// Opens a directory, also through a symbolic link. Rejects a directory of another user.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let folder = File::options()
             .read(true)
@@ -59,7 +59,7 @@ impl OpenFolder {
         &self.path
     }
 
-    /// Creates a folder in this one.
+    /// Creates a directory in this one.
     pub(crate) fn make(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
         let made = mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER));
@@ -69,13 +69,14 @@ impl OpenFolder {
         Self::owned(path, folder.map(File::from).map_err(io::Error::from))
     }
 
-    /// Creates a file in this folder, and fails if it exists.
+    /// Creates a file in this directory, and fails if it exists.
     pub(crate) fn new_file(&self, name: &str) -> Result<File, Error> {
         self.file(name, OFlags::EXCL)
             .map_err(|error| Error::at(&self.path.join(name))(error.into()))
     }
 
-    /// Opens a file in this folder, or creates it. Rejects symbolic links and files of other users.
+    /// Opens a file in this directory, or creates it. Rejects symbolic links and files of other
+    /// users.
     pub(crate) fn own_file(&self, name: &str) -> Result<File, Error> {
         let path = self.path.join(name);
         let file = match self.file(name, OFlags::NONBLOCK) {
@@ -99,7 +100,7 @@ impl OpenFolder {
         openat(&self.folder, name, flags, Mode::from_raw_mode(FILE)).map(File::from)
     }
 
-    /// Renames a file in this folder.
+    /// Renames a file in this directory.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let renamed = renameat(&self.folder, from, &self.folder, to);
         renamed.map_err(|error| Error::at(&self.path.join(to))(error.into()))

@@ -1,4 +1,4 @@
-//! A segment: a folder with a file per table, which can be read without other segments.
+//! A segment: a directory with a file per table, which can be read without other segments.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read as _};

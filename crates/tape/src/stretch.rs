@@ -69,7 +69,7 @@ impl Stretch {
     }
 
     /// Returns the span, limited to the times of this part. If the clock was set in this part, the
-    /// times are those of the whole span.
+    /// times cover the whole span.
     pub fn as_span(&self) -> Span {
         let (from_unix_ns, to_unix_ns) = match self.events.set_before_unix_ns {
             Some(_) => (self.span.from_unix_ns, self.span.to_unix_ns),

@@ -13,7 +13,7 @@ use crate::rows::State;
 use crate::segment::Segment;
 use crate::tables::{NodeRecord, ProcessRecord};
 
-/// A recording: the segments of a folder, oldest first.
+/// A recording: the segments of a directory, oldest first.
 #[derive(Clone, Debug)]
 pub struct Tape {
     segments: Vec<Segment>,
@@ -86,7 +86,7 @@ impl Span {
 }
 
 impl Tape {
-    /// Reads the index of each segment. `path` is the folder of a recording, or one segment.
+    /// Reads the index of each segment. `path` is the directory of a recording, or one segment.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let paths = match folder::is_segment(path) {
             true => vec![path.to_owned()],

@@ -44,7 +44,7 @@ const ALIGNMENT: usize = 8;
 /// Settings of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder of the segments, which is created if necessary.
+    /// The directory of the segments, which is created if necessary.
     pub folder: PathBuf,
     /// Duration of a segment, nanoseconds.
     pub segment_ns: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Unwritten {
 }
 
 impl Writer {
-    /// Locks the folder. Fails if another writer has locked it.
+    /// Locks the directory. Fails if another writer has locked it.
     pub(crate) fn open(options: Options) -> Result<Self, Error> {
         Ok(Self {
             folder: Folder::lock(&options.folder)?,
@@ -346,7 +346,7 @@ impl Open {
     fn begin(folder: OpenFolder, meta: &Meta) -> Result<Self, Error> {
         let begun = Self::begin_index(&folder, meta);
         if begun.is_err() {
-            // The folder contains no data.
+            // The directory contains no data.
             let _ = fs::remove_dir_all(folder.path());
         }
         Ok(Self {

@@ -54,7 +54,7 @@ fn part(it: &AsleepThreads) -> String {
     }
 }
 
-/// Returns how to let the threads go on.
+/// Returns how to let the threads continue.
 pub(crate) fn release(it: &AsleepThreads) -> Option<String> {
     Some(match it.kind {
         Asleep::Stopped => format!("kill -CONT {}, if that is not intended", it.pid),

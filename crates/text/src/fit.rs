@@ -51,7 +51,7 @@ pub fn shorten(name: &str, max: usize) -> String {
         last if last + 2 <= max => last,
         _ => max * 2 / 3,
     };
-    // Both functions mark the cut; only one mark stays.
+    // Both functions mark the cut; only one mark is kept.
     let (head, end) = (keep_start(name, max - tail), keep_end(name, tail + 1));
     head.trim_end_matches('…').to_owned() + &end
 }

@@ -171,12 +171,12 @@ const fn awaited(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// Waits below this part of the active time are not worth a word.
+/// Waits below this share of the active time are not mentioned.
 const WORTH_A_WORD: f64 = 0.05;
 
-/// Describes the waits that the verdict is not about.
+/// Describes the waits that the verdict does not name.
 fn other_stalls(reason: &Reason) -> Option<String> {
-    // The rest of the time says nothing about a group that is stopped.
+    // The other waits of a stopped group explain nothing.
     if reason.kind == VerdictKind::Stopped {
         return None;
     }
@@ -208,13 +208,13 @@ fn other_stalls(reason: &Reason) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// Whether its threads were held for longer than they waited for a CPU.
+/// Returns whether the group's threads were blocked for longer than they waited for a CPU.
 pub(crate) fn is_mostly_stalled(reason: &Reason) -> bool {
     let stalled: f64 = reason.stalls.iter().map(|(_, share)| share).sum();
     stalled > reason.runnable
 }
 
-/// Describes the threads that wait now, and for how long.
+/// Returns how many threads are waiting, and for how long the longest has waited.
 fn still_waiting(waiting: &Waiting) -> String {
     let longest = duration(waiting.longest_ns);
     match waiting.threads {

@@ -72,7 +72,7 @@ pub trait Symbols {
     fn symbol(&self, address: u64) -> Option<Symbol<'_>>;
 
     /// Returns the text at this address, for `%s` of a pointer. The tracefs file `printk_formats`
-    /// lists the texts that events point to.
+    /// lists the strings that events point to.
     fn text(&self, address: u64) -> Option<Cow<'_, str>> {
         let _ = address;
         None

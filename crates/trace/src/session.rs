@@ -118,7 +118,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the map.
+    /// Fails if the kernel rejects the map.
     pub fn closed() -> Result<Self, Error> {
         PlainMap::create(PlainMapKind::Array, "hist_gate", 4, 8, 1).map(Self)
     }
@@ -127,7 +127,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the update.
+    /// Fails if the kernel rejects the update.
     pub fn open(&self, open: bool) -> Result<(), Error> {
         self.0.set(0, &u64::from(open).to_ne_bytes())
     }
@@ -238,7 +238,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the update.
+    /// Fails if the kernel rejects the update.
     pub fn pause(&self, paused: bool) -> Result<(), SessionError> {
         if let (false, Some(state)) = (self.switches, self.map(MapUse::Paused)) {
             state.set(0, &u64::from(paused).to_ne_bytes())?;
@@ -250,7 +250,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the lookup.
+    /// Fails if the kernel rejects the lookup.
     pub fn is_paused(&self) -> Result<bool, SessionError> {
         let Some(state) = self.map(MapUse::Paused).filter(|_| !self.switches) else {
             return Ok(false);
@@ -264,7 +264,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The kernel rejects an update.
+    /// Fails if the kernel rejects an update.
     pub fn clear(&self) -> Result<(), SessionError> {
         let before = self.is_paused()?;
         self.pause(true)?;
@@ -315,7 +315,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The kernel rejects reading a map.
+    /// Fails if the kernel rejects reading a map.
     pub fn read(&self) -> Result<Counted, SessionError> {
         let mut counted = Counted {
             kept: self.kept.clone(),

@@ -171,7 +171,7 @@ pub struct Hist {
     pub actions: Vec<Action>,
     /// The filter after `if`.
     pub filter: Option<Expr>,
-    /// The filter as typed, for the trigger info.
+    /// The filter as the user typed it, for the trigger info.
     pub filter_text: Option<String>,
 }
 

@@ -43,7 +43,7 @@ pub enum End {
 ///
 /// # Errors
 ///
-/// Standard output is not a terminal, the terminal is gone, or another thread panicked.
+/// Fails if standard output is not a terminal, the terminal is gone, or another thread panicked.
 pub fn run(batches: Receiver<Batch>, options: &Options, stop: &AtomicBool) -> io::Result<End> {
     show(|app| app, &Source::Live(batches), options, stop)
 }

@@ -86,8 +86,8 @@ pub enum Refusal {
 
 /// The source of answers. Answers are made on a separate thread, one at a time; other queries wait.
 pub trait Agent: Send + Sync {
-    /// Returns the number of the last publication; `None` before the first. Two answers of one
-    /// agent to the same query with the same number are equal.
+    /// Returns the number of the last publication; `None` before the first. Until the number
+    /// changes, the agent gives the same answer to the same query.
     fn published(&self) -> Option<u64>;
 
     /// Returns the answer for a resource as JSON.

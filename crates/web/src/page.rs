@@ -20,8 +20,8 @@ const EMPTY_BLOCK: u64 = 5;
 /// The header of a gzip stream without name and time, for the fastest compression.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// The part of a page that all clients share. Only the compressed form is kept. For a client that
-/// does not accept gzip, it is decompressed piece by piece.
+/// The part of a page that all clients share. Only the compressed form is kept. If a client does not accept gzip, the
+/// part is decompressed piece by piece for it.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// A deflate stream in pieces, ending on a byte boundary.

@@ -59,7 +59,7 @@ type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 pub struct Handlers {
     /// The page of `/metrics`. `None` means that there is no batch yet; the client gets status 503.
     pub metrics: Arc<Metrics>,
-    /// Whether the agent is ready. The client gets the reason if it is not.
+    /// Whether the agent is ready. If not, the client gets the reason.
     pub ready: Arc<Ready>,
 }
 

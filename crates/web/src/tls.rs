@@ -54,15 +54,15 @@ pub struct TlsWish<'a> {
     pub certificates: &'a [u8],
     /// The private key of the server's certificate.
     pub key: &'a [u8],
-    /// Client certificates to ask for.
+    /// Whether clients are asked for certificates, and how these are checked.
     pub clients: ClientAuth,
     /// Certificates of the authorities that sign client certificates.
     pub client_ca: Option<&'a [u8]>,
-    /// The oldest version to accept.
+    /// The oldest TLS version to accept.
     pub least: TlsVersion,
-    /// The newest version to accept.
+    /// The newest TLS version to accept.
     pub most: TlsVersion,
-    /// Names of TLS 1.2 cipher suites; empty for all secure ones. Those of TLS 1.3 are always
+    /// Names of TLS 1.2 cipher suites; empty for all secure ones. The suites of TLS 1.3 are always
     /// enabled.
     pub suites: &'a [String],
     /// Names of curves, best first; empty for all secure ones.

@@ -1,4 +1,4 @@
-// The frame of a panel.
+// Renders the frame of a panel.
 
 import { html } from "./ui.js";
 import { notMeasured } from "./api.js";

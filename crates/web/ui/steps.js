@@ -1,4 +1,5 @@
-// Summaries of the steps of a column. A step that was measured only in part weighs less in a mean.
+// Summarizes the steps of a column. A step that was measured for only part of its time has less
+// weight in a mean.
 
 /** @typedef {import("./api.js").Steps} Steps */
 

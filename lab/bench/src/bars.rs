@@ -96,7 +96,7 @@ pub(super) const BARS: [Bar; 6] = [
     },
 ];
 
-/// The agent, or a variant of it, at one bar and one load.
+/// Compares the agent, or a variant of it, with one bar under one load.
 pub(super) struct Comparison {
     pub(super) bar: &'static Bar,
     pub(super) load: Load,

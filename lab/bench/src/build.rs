@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-/// Returns cargo's target folder.
+/// Returns cargo's target directory.
 pub(super) fn target_folder(root: &Path) -> PathBuf {
     let named = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     root.join(named.unwrap_or_else(|| "target".into()))

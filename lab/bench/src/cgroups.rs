@@ -27,7 +27,7 @@ impl Cgroups {
         let mount = find_mount(&mounts, controller).context("no cgroup hierarchy is mounted")?;
         let own = fs::read_to_string("/proc/self/cgroup").context("/proc/self/cgroup")?;
         let home = mount.join(own_path(&own, controller).trim_start_matches('/'));
-        // A group with processes or children stays.
+        // A group that has processes or children is kept.
         leftovers::remove(&mount, |folder| fs::remove_dir(folder));
         let top = mount.join(name);
         fs::create_dir(&top).with_context(|| top.display().to_string())?;

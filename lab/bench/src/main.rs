@@ -204,7 +204,7 @@ fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_str(&text).with_context(place)
 }
 
-/// Prints a line of progress. Standard error may be closed, which ends nothing.
+/// Prints a line of progress. Ignores write errors, because standard error may be closed.
 fn say(words: &str) {
     let _ = writeln!(stderr(), "bench: {words}");
 }

@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result};
 pub(super) struct Group {
     /// Path in noctule's notation.
     pub(super) path: String,
-    /// Folder in the measured hierarchy.
+    /// Directory in the measured hierarchy.
     folder: PathBuf,
-    /// Folder of CPU accounting, which can be in another hierarchy in cgroup v1.
+    /// Directory of CPU accounting, which can be in another hierarchy in cgroup v1.
     accounting: PathBuf,
 }
 

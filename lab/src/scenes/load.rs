@@ -59,7 +59,7 @@ fn flood(cpu: u64) -> Result<()> {
     }
 }
 
-/// Runs jobs one after the other on two lanes, each job in its own group below the folder.
+/// Runs jobs one after the other on two lanes, each job in its own group below the directory.
 fn jobs(ms: &str, folder: &Path) -> Result<()> {
     let run = |lane: u32| -> Result<()> {
         let own = std::env::current_exe().context("finding the path of this program")?;

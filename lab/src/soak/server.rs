@@ -141,7 +141,7 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // The data is removed with the folder. The server may have exited.
+        // The data is removed with the directory. The server may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

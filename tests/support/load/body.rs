@@ -228,7 +228,7 @@ fn exec_from_thread() {
     burn_on();
 }
 
-/// A thread fails to execute a name relative to a descriptor, and the descriptor of a folder. It
+/// A thread fails to execute a name relative to a descriptor, and the descriptor of a directory. It
 /// reports the descriptor and ends on request.
 fn exec_at() {
     let folder = std::fs::File::open("/").expect("a root");
@@ -305,7 +305,8 @@ fn timer() {
     burn_on();
 }
 
-/// A thread with its own name opens a file in this folder for writing, and connects to a listener.
+/// A thread with its own name opens a file in this directory for writing, and connects to a
+/// listener.
 fn named_thread() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -291,9 +291,10 @@ fn movers() {
     report();
 }
 
-/// `THREADS`: after `sleep`, this many threads fall asleep on the last CPU one after another, and
-/// each is moved to the first CPU immediately. Another thread keeps the last CPU busy. After `wake`
-/// they wake and end. The answer is each thread's wait since it fell asleep, by the kernel.
+/// `THREADS`: after the command `sleep`, this many threads fall asleep on the last CPU one after
+/// another. Each is moved to the first CPU immediately. Another thread keeps the last CPU busy.
+/// After the command `wake`, they wake up and end. The answer is the kernel's figure for each
+/// thread's wait since it fell asleep.
 fn moved_asleep() {
     tell("ready");
     loop {

@@ -47,8 +47,9 @@ pub(super) fn spdx(tree: &Tree) -> Vec<Finding> {
 /// program on kernels that lack a feature it needs.
 const FALLBACK_SUFFIXES: [&str; 2] = ["_again", "_older"];
 
-/// Each kernel hook may be attached only once over all objects. A second program on a hook pays its
-/// entry cost again and runs at another time. Fallback programs in the same object are allowed.
+/// Across all objects, only one program may be attached to each kernel hook. A second program would
+/// pay the entry cost of the hook again, and run at a different time. Fallback programs in the same
+/// object are allowed.
 pub(super) fn hooks(tree: &Tree) -> Vec<Finding> {
     let mut first: BTreeMap<String, (&File, usize)> = BTreeMap::new();
     let mut findings = Vec::new();

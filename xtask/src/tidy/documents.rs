@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::tree::{File, Tree};
 
-/// Folders whose files documents refer to by their path from the root of the repository.
+/// Directories whose files documents refer to by their path from the root of the repository.
 const FOLDERS: &[&str] = &[
     "bpf/", "crates/", "deploy/", "docs/", "lab/", "scripts/", "tests/", "vm/", "xtask/",
 ];
@@ -147,7 +147,7 @@ fn links(file: &File, line: &str) -> impl Iterator<Item = String> {
     from_root.collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the path is a file or folder of the tree; `*` matches any part of a name.
+/// Whether the path is a file or directory of the tree; `*` matches any part of a name.
 fn exists(tree: &Tree, path: &str) -> bool {
     let wanted: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     tree.files().any(|file| {

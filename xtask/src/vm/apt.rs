@@ -21,8 +21,8 @@ const KEYS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.gpg",
 ];
 
-/// The empty list of installed packages. apt locks the folder of this file, so the folder is private: with `/dev/null`
-/// apt locks `/dev` for every apt of the machine.
+/// The empty list of installed packages. apt locks the directory of this file, so the directory is private: with
+/// `/dev/null` apt locks `/dev` for every apt of the machine.
 const STATUS: &str = "dpkg/status";
 
 /// A separate apt configuration for one suite.
@@ -32,8 +32,8 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Downloads the package lists of the suite. Programs are for the first architecture. All files
-    /// stay below the folder.
+    /// Downloads the package lists of the suite. Programs are for the first architecture. All files stay below the
+    /// directory.
     pub(super) fn open(folder: &Path, suite: &str, architectures: &[&str]) -> Result<Self> {
         for part in ["state/lists/partial", "cache/archives/partial", "dpkg"] {
             fs::create_dir_all(folder.join(part))?;
@@ -72,7 +72,7 @@ impl Apt {
         Ok(found.into_iter().collect())
     }
 
-    /// Downloads the packages and unpacks them into a folder.
+    /// Downloads the packages and unpacks them into a directory.
     pub(super) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
         quiet(self.command("apt-get").arg("download").args(packages))?;
         unpack_folder(&self.folder, into)
@@ -130,7 +130,7 @@ pub(super) fn unpack(
     cached::remove(&lists)
 }
 
-/// Unpacks and removes the packages in a folder.
+/// Unpacks and removes the packages in a directory.
 fn unpack_folder(folder: &Path, into: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

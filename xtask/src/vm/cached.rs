@@ -1,4 +1,4 @@
-//! Folders in the cache, each of which is created once and exists only if it is complete.
+//! Directories in the cache, each of which is created once and exists only if it is complete.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// Fills the folder if it does not exist, or always if `anew` is set.
+/// Fills the directory if it does not exist, or always if `anew` is set.
 pub(super) fn folder(
     folder: &Path,
     anew: bool,
@@ -25,7 +25,7 @@ pub(super) fn folder(
     fs::rename(&part, folder).with_context(|| folder.display().to_string())
 }
 
-/// Removes the folder, if it exists.
+/// Removes the directory, if it exists.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     match folder.exists() {
         true => fs::remove_dir_all(folder).with_context(|| folder.display().to_string()),

@@ -17,7 +17,7 @@ impl Archive {
         }
     }
 
-    /// Adds a folder; its parents must have been added.
+    /// Adds a directory; its parents must have been added.
     pub(super) fn folder(&mut self, path: &str) {
         self.entry(path, FOLDER, &[]);
     }

@@ -32,7 +32,7 @@ const FOLDERS: &[&str] = &[
     "var/tmp",
 ];
 
-/// All programs are in one folder and all libraries in another; links provide the other names.
+/// All programs are in one directory and all libraries in another; links provide the other names.
 const LINKS: &[(&str, &str)] = &[
     ("bin", "usr/bin"),
     ("sbin", "usr/bin"),
@@ -54,7 +54,7 @@ const FILES: &[(&str, &str)] = &[
 /// Includes room for the files of the tests.
 const SIZE: &str = "768M";
 
-/// Creates the disk image in a folder.
+/// Creates the disk image in a directory.
 pub(super) fn make(
     architecture: &Architecture,
     programs: &Programs,
@@ -119,8 +119,8 @@ fn terminals(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Creates a file system with the content of the folder. It has no journal, because the journal's
-/// thread would affect measurements.
+/// Creates a file system with the content of the directory. It has no journal, because the
+/// journal's thread would affect measurements.
 fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     let mut command =
         Command::new(find("mke2fs").context("mke2fs is missing (package e2fsprogs)")?);
@@ -137,7 +137,7 @@ fn image(root: &Path, image: &Path) -> Result<PathBuf> {
     Ok(image.to_owned())
 }
 
-/// Returns the path of a machine's file below the folder.
+/// Returns the path of a machine's file below the directory.
 fn inside(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }

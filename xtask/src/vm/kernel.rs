@@ -20,7 +20,7 @@ pub(super) struct Fetched {
     pub(super) image: PathBuf,
     /// The release in the format of `uname -r`.
     pub(super) release: String,
-    /// Folder of the modules, with `modules.dep`.
+    /// Directory of the modules, with `modules.dep`.
     pub(super) modules: PathBuf,
 }
 

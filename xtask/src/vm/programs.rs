@@ -32,7 +32,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds the programs and stores copies without debug information in the folder.
+    /// Builds the programs and stores copies without debug information in the directory.
     pub(super) fn build(
         root: &Path,
         architecture: &Architecture,

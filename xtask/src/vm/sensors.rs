@@ -24,7 +24,7 @@ pub(super) struct Sensors {
 }
 
 impl Sensors {
-    /// Compiles the table into the folder.
+    /// Compiles the table into the directory.
     pub(super) fn make(root: &Path, folder: &Path) -> Result<Self> {
         let source = root.join("vm/sensors/power_meter.asl");
         let table = folder.join("power_meter.aml");

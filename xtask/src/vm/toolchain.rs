@@ -26,7 +26,8 @@ const OLD_SUITE: &str = "bookworm";
 const SOURCES: &str = "/src";
 const CRATES: &str = "/cargo";
 
-/// Enters a system. Arguments: its root, pairs of host folders and mount points, and the command.
+/// Enters a system. Arguments: its root, pairs of host directories and mount points, and the
+/// command.
 const ENTER: &str = r#"
 set -eu
 root=$1
@@ -41,7 +42,7 @@ mount --rbind /proc "$root/proc"
 exec chroot "$root" "$@"
 "#;
 
-/// Returns a command that runs its arguments in a system with these host folders mounted.
+/// Returns a command that runs its arguments in a system with these host directories mounted.
 pub(super) fn enter(root: &Path, seen: &[(&Path, &str)]) -> Result<Command> {
     let mut command = Command::new("unshare");
     command.arg("--mount");
@@ -148,7 +149,7 @@ fn fill(architecture: &Architecture, cache: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a top-level folder with a link into `usr`, as newer suites expect.
+/// Replaces a top-level directory with a link into `usr`, as newer suites expect.
 pub(super) fn merge(root: &Path, folder: &str) -> Result<()> {
     let (top, below) = (root.join(folder), root.join("usr").join(folder));
     if top.is_dir() {

@@ -117,7 +117,8 @@ impl Tools {
     }
 }
 
-/// Finds a program on the host. The folders of administration tools are often not in a user's path.
+/// Finds a program on the host. The directories of administration tools are often not in a user's
+/// path.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);

@@ -131,7 +131,8 @@ fn erfc(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Expected values from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and `"exact"`, which ignores ties.
+    /// The expected values come from SciPy: `mannwhitneyu(a, b, method="asymptotic")`, and `method="exact"`, which
+    /// ignores ties.
     #[test]
     fn the_test_has_the_figures_of_others() {
         // The first case is the example in SciPy's documentation.

@@ -20,7 +20,7 @@ const LEAST_ACTIVE: f64 = 0.05;
 /// Decay factor of the sums over the last minutes: half is left after 70 ticks.
 const RECENT: f64 = 0.99;
 
-/// Everything that ran in a tick. The order of both lists is that of [`Shares`].
+/// Everything that ran in a tick. Both lists are in the order of [`Shares`].
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     pub(super) batch_ns: u64,
@@ -539,7 +539,7 @@ impl Owed {
     }
 }
 
-/// Adds what is owed to the rows that still exist. Returns the sum owed to the others.
+/// Adds the owed energy to the rows that still exist. Returns the sum owed to rows that do not.
 fn settle<K: Copy + Eq + Hash>(
     weights: &mut [f64],
     present: &[K],

@@ -43,9 +43,9 @@ pub struct NodePoint {
     pub cpus: u32,
     /// Elapsed time summed over all CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part in which the CPUs were idle.
+    /// Part of `elapsed_ns` in which the CPUs were idle.
     pub idle_ns: u64,
-    /// The part that threads used.
+    /// Part of `elapsed_ns` in which threads ran.
     pub used_ns: u64,
     /// Time that interrupts took; `None` if the kernel does not account for it separately.
     pub interrupt_ns: Option<u64>,

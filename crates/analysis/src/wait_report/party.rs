@@ -10,7 +10,7 @@ use crate::report::{Key, key, owner_of};
 /// A group, or another set of threads, that waited or ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// A container, pod, unit or cgroup. The owner is that of its outermost cgroup.
+    /// A container, pod, unit or cgroup. Its owner is the owner of its outermost cgroup.
     Group(Arc<Owner>),
     /// Kernel threads.
     Kernel,

@@ -8,7 +8,7 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 const WAITS: FeatureId = FeatureId::CpuWaits;
 
 pub(super) struct Features {
-    /// Features as of the start.
+    /// Status of the features at the start.
     first: Vec<Feature>,
     now: Arc<[Feature]>,
     /// Mount point of sysfs.

@@ -101,8 +101,8 @@ impl Hidden {
         !self.suspects.is_empty()
     }
 
-    /// Returns the CPU time of each hidden process since it was last read. All of it counts for the package where the
-    /// process ran last.
+    /// Returns the CPU time of each hidden process since it was last read. All of it is counted for the package where
+    /// the process ran last.
     pub(super) fn read(&mut self, topology: &Topology) -> Vec<TaskSample> {
         let Some(hierarchy) = &self.hierarchy else {
             return Vec::new();

@@ -167,7 +167,7 @@ impl Channel {
         read.map_err(|error| words(&error))
     }
 
-    /// Adds a value. Returns the reason if it does not count.
+    /// Adds a value. Returns the reason if the value is not used.
     fn add(&mut self, value: Value, at_ns: u64) -> Result<(), &'static str> {
         match value {
             Value::Counted(value) => self.sum.add(value, at_ns).map_err(counter::Fault::words),

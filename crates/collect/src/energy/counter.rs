@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn faults_add_nothing_and_the_counter_goes_on() {
-        // The value after 1,000 J, and why it does not count.
+        // The value after 1,000 J, and why it is not used.
         let cases = [
             (None, 10, Fault::JumpedBack),
             (Some(262_143_328_850), 10, Fault::JumpedBack),

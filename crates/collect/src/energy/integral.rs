@@ -1,6 +1,6 @@
 //! Integrates power to energy.
 
-/// Why a sample does not count.
+/// Why a sample is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The value is negative, or more than the machine can use.

@@ -23,8 +23,8 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
     zones.collect()
 }
 
-/// Returns whether the processor has an energy counter for each core, as those of AMD and Hygon do. Powercap reads the
-/// counter of one core of the package and reports it as all cores. Perf adds up all cores.
+/// Returns whether the processor has an energy counter for each core, as processors of AMD and Hygon do. Powercap reads
+/// the counter of one core of the package and reports it as all cores. Perf adds up all cores.
 fn has_a_counter_for_each_core(sys: &Path) -> bool {
     let vendors = ["ven0002", "ven0009"];
     let modalias = line(&sys.join("devices/system/cpu/modalias")).unwrap_or_default();

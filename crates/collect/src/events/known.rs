@@ -170,7 +170,7 @@ impl Known {
         self.sockets.retain(|id, _| !sockets.contains(id));
     }
 
-    /// Returns the ends of the missing processes and sockets that still have not been reported.
+    /// Returns an end event for each missing process or socket whose end has not been reported meanwhile.
     pub(super) fn ends(&self, missing: &Missing) -> Vec<RawEvent> {
         let processes = missing.processes.iter();
         let processes = processes.filter_map(|id| self.processes.get(id));
@@ -384,7 +384,7 @@ mod tests {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
         known.note(&start(ends), true);
-        // One process is not in the list yet. The record of the other's exit is read after the list.
+        // Process 1 starts after the list was made. The exit record of process 2 is read after the list.
         let missing = Missing {
             processes: known.missing_processes(&batch(&[])),
             ..Missing::default()

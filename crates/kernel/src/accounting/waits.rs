@@ -43,8 +43,8 @@ impl WaitCounts {
 const SPARSE_ROWS: u32 = 1024;
 const SPARSE: u32 = 4;
 
-/// Marks the rows of the histograms as free, on a kernel without atomic operations. Elsewhere the
-/// BPF program allocates unused rows by a counter. Row 0 is the overflow row.
+/// Marks the rows of the histograms as free. Only kernels without atomic operations need this; on
+/// others, the BPF program allocates unused rows with a counter. Row 0 is the overflow row.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
         free_row(switch, number).context("adding a free row of waits")?;
@@ -148,7 +148,7 @@ pub(super) fn forget_blame(
         // Before v5.14 hash maps need two calls, and a change in between is lost.
         Err(_) => {
             let last = cells.lookup(&key, MapFlags::ANY).ok()??;
-            // If the cell stays, it would be read again and count twice.
+            // If the cell were kept, it would be read again and counted twice.
             cells.delete(&key).ok()?;
             last
         }

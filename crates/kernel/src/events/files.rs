@@ -56,7 +56,7 @@ impl FileEvents {
     ///
     /// # Errors
     ///
-    /// The options are invalid.
+    /// Fails if the options are invalid.
     pub fn load(
         facts: &Facts,
         options: &FileOptions<'_>,

@@ -35,7 +35,7 @@ pub(super) struct LeftOut {
 ///
 /// # Errors
 ///
-/// The own namespace could not be visited or re-entered.
+/// Fails if the agent's own namespace could not be visited or re-entered.
 pub(super) fn each(
     proc: &Path,
     mut visit: impl FnMut() -> Result<(), Error>,

@@ -472,7 +472,8 @@ mod tests {
         Error::new(ErrorKind::Kernel, part)
     }
 
-    /// Simulates a kernel that rejects some parts, and returns the attempts and the result.
+    /// Simulates loading on a kernel that rejects the parts for which `refuses` is true. Returns
+    /// the attempts and the result.
     fn taken(calls_are_there: bool, refuses: impl Fn(Parts) -> bool) -> (Vec<Parts>, Loaded<()>) {
         let calls = match calls_are_there {
             true => Ok(()),

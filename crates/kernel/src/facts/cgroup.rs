@@ -44,7 +44,7 @@ impl Hierarchy {
     ///
     /// # Errors
     ///
-    /// The kernel lacks BTF, or has other types.
+    /// Fails if the kernel lacks BTF, or has other types.
     pub fn id_from_thread() -> Result<Vec<u32>, Error> {
         let btf = Btf::from_vmlinux().context("reading the kernel's BTF")?;
         let missing = || {
@@ -259,7 +259,7 @@ mod tests {
             at,
         );
 
-        // Hybrid, but v2 has the cpu controller.
+        // A hybrid system with the cpu controller in v2.
         let at = Some("/sys/fs/cgroup/unified");
         check("4:cpuset:/\n0::/\n", hybrid, CgroupVersion::V2, 0, at);
 

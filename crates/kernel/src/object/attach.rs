@@ -64,7 +64,7 @@ impl Attachment {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the filter, or there is no such interface.
+    /// Fails if the kernel rejects the filter, or there is no such interface.
     pub fn of_filter(filter: &[ClassicInsn], interface: Option<&str>) -> Result<Self, Error> {
         let socket = RawSocket::with_filter(filter).context("attaching a classic filter")?;
         let mut place = "a raw socket".to_owned();

@@ -95,7 +95,7 @@ impl BareObject {
     ///
     /// # Errors
     ///
-    /// The kernel rejects one. Nothing stays loaded.
+    /// Fails if the kernel rejects a map or a program. Nothing remains loaded.
     pub fn load(maps: &[BareMap], programs: &[BareProgram]) -> Result<Self, ObjectError> {
         let mut object = Self {
             maps: Vec::new(),
@@ -158,7 +158,7 @@ impl BareObject {
     ///
     /// # Errors
     ///
-    /// The kernel lacks the target, or rejects it.
+    /// Fails if the kernel lacks the target, or rejects it.
     pub fn attach(
         &self,
         name: &str,

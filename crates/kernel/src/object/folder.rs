@@ -59,7 +59,7 @@ impl TraceFolder {
         Ok(unlinkat(self.0.as_fd(), path, AtFlags::REMOVEDIR)?)
     }
 
-    /// Returns the names in a folder.
+    /// Returns the names in a directory.
     pub(super) fn names(&self, path: &str) -> io::Result<Vec<String>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(self.0.as_fd(), path, flags, Mode::empty())?;

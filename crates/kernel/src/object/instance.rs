@@ -62,7 +62,7 @@ impl Printed {
     ///
     /// # Errors
     ///
-    /// They cannot be read.
+    /// Fails if the lines cannot be read.
     pub fn lines(&mut self) -> Result<Vec<String>, Error> {
         let mut bytes = [0; 8192];
         while let Some(pipe) = &mut self.pipe {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum Target {
     /// A tracepoint, through a perf event.
     Tracepoint {
-        /// Its folder in tracefs.
+        /// Its directory in tracefs.
         system: String,
         /// Its name.
         event: String,
@@ -168,7 +168,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// The name contains no target.
+    /// Fails if the name contains no target.
     pub fn of_section(section: &str) -> Result<Self, NoTarget> {
         let section = section.strip_prefix('?').unwrap_or(section);
         let (prefix, rest) = section.split_once('/').unwrap_or((section, ""));
@@ -303,7 +303,7 @@ fn tracepoint(rest: &str) -> Result<Target, NoTarget> {
     })
 }
 
-/// Whether it is a valid name of a tracefs folder.
+/// Whether it is a valid name of a tracefs directory.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.chars().all(fits)

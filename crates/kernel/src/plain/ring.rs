@@ -19,7 +19,7 @@ pub struct PlainRing {
     taken: Rc<RefCell<Taken>>,
 }
 
-/// Records stored one after the other, with the length of each.
+/// Records stored one after another, with their lengths.
 #[derive(Default)]
 struct Taken {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl PlainRing {
     ///
     /// # Errors
     ///
-    /// The kernel does not map its memory.
+    /// Fails if the kernel does not map the ring's memory.
     pub fn new(map: &PlainMap) -> Result<Self, Error> {
         let taken = Rc::new(RefCell::new(Taken::default()));
         let sink = taken.clone();
@@ -71,7 +71,7 @@ impl PlainRing {
     ///
     /// # Errors
     ///
-    /// The ring buffer cannot be read.
+    /// Fails if the ring buffer cannot be read.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Error> {
         let count = self.ring.consume_raw_n(AT_ONCE);
         let Ok(count) = usize::try_from(count) else {

@@ -42,8 +42,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the folders are the default ones. The node's name does not matter, because
-    /// it opens no file.
+    /// Returns whether the directories are the default ones. The node's name does not matter,
+    /// because it opens no file.
     pub(crate) fn has_usual_roots(&self) -> bool {
         self.roots() == HostRoots::default()
     }

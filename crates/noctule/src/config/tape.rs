@@ -34,7 +34,7 @@ impl Default for Tape {
 }
 
 impl Tape {
-    /// Returns the folder, if the agent records.
+    /// Returns the directory, if the agent records.
     pub(crate) fn folder(&self) -> Option<&PathBuf> {
         (!self.folder.as_os_str().is_empty()).then_some(&self.folder)
     }

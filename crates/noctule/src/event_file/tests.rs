@@ -226,7 +226,7 @@ fn a_full_disk_is_counted_and_ends_nothing() {
     assert!(!Path::new("/dev/full.1").exists());
 }
 
-/// A folder with the name of the next file makes the rotation fail, even for root.
+/// A directory with the name of the next file makes the rotation fail, even for root.
 #[test]
 fn what_could_not_be_written_is_told_as_soon_as_it_can() {
     let (_folder, path) = folder();

@@ -233,7 +233,7 @@ const STATUS: &[EventField] = &[
         "Whether the OOM killer killed the process. Also `false` if the process exited \
          before the kernel reported the kill (`oom.kill` then follows), or if the kernel \
          killed it only because it shares the victim's memory.",
-        // If the record was lost, the cause is unknown.
+        // If the exit record was lost, only a reported kill shows how the process ended.
         get!(ProcessExit { status, oom_killed } => {
             (status.is_some() || *oom_killed).then_some(Value::Flag(*oom_killed))
         })),

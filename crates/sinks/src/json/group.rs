@@ -19,7 +19,7 @@ const WITH_PROCESSES: usize = 3;
 pub struct GroupFacts {
     /// The group's settings; `None` for a recording and until they are read.
     pub settings: Option<GroupSettings>,
-    /// Whether the processes may be shown and are those of the span.
+    /// Whether the processes may be shown, and are from the requested span.
     pub has_processes: bool,
     /// The time of the verdict, in nanoseconds since 1970; the end of the span by default.
     pub judged_unix_ns: Option<u64>,

@@ -424,7 +424,7 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Returns the lines as of this batch, the overflow last. This is the last step of a batch.
+    /// Returns the lines after this batch, the overflow last. This is the last step of a batch.
     pub(super) fn lines(
         &mut self,
         at: u64,

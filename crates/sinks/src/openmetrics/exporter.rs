@@ -47,8 +47,8 @@ pub struct Options {
     /// How long a container may wait for its name before it is exported without one, in
     /// nanoseconds.
     pub settle_ns: u64,
-    /// How long a process stays after its end, in nanoseconds. For the other levels the rollup
-    /// decides.
+    /// How long the row of a process is kept after the process ended, in nanoseconds. For the other
+    /// levels the rollup decides.
     pub process_grace_ns: u64,
     /// When counting began, nanoseconds since 1970.
     pub start_unix_ns: u64,
@@ -404,7 +404,7 @@ impl Snapshot {
         part(writer.take_all());
     }
 
-    /// Renders the rest: the agent's own metrics, and the age of the figures.
+    /// Renders the remaining metrics: those about the agent itself, and the age of the last batch.
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
         let mut writer = Writer::new(exposition, View::Complete, self.taken_ns);
         own::write(&mut writer, self, now_ns);

@@ -44,7 +44,7 @@ pub(super) fn of_subject(
     Admission::Show(labels.into())
 }
 
-/// Returns whether the container's name is known, and that of its pod, if any.
+/// Returns whether the name of the container is known, and the name of its pod, if it has one.
 pub fn has_names(owner: &Owner) -> bool {
     owner.container.as_ref().is_some_and(|c| c.name.is_some())
         && owner.pod.as_ref().is_none_or(|pod| pod.name.is_some())

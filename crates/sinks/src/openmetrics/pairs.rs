@@ -404,7 +404,7 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// Returns the series of a level as of this batch.
+    /// Returns the series of a level after this batch.
     pub(super) fn lines(
         &mut self,
         at: u64,
@@ -479,8 +479,8 @@ impl<A: Cumulative> Pair<A> {
         self.shown || self.stays(at)
     }
 
-    /// Returns whether the series remain without a place. They stay until a reader that scrapes
-    /// every five minutes has the last value.
+    /// Returns whether the pair's series are still shown although it has lost its place. They are
+    /// kept until a reader that scrapes every five minutes has seen the last value.
     fn stays(&self, at: u64) -> bool {
         self.born.began_ns > 0 && at.saturating_sub(self.changed_ns) <= YOUNG_NS
     }
@@ -490,7 +490,7 @@ impl<A: Cumulative> Pair<A> {
         self.now.since(&self.charged)
     }
 
-    /// Restarts the pair's series at 0. Its past is in another series.
+    /// Restarts the pair's series at 0. The earlier amount is in another series.
     fn begin_again(&mut self, born: Born) {
         self.charged = self.now.clone();
         self.born = Born {

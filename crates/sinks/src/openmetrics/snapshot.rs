@@ -23,7 +23,7 @@ pub(super) struct Level {
     pub(super) overflowed: Option<usize>,
 }
 
-/// Counters of the agent's HTTP server, as of a batch.
+/// Counters of the agent's HTTP server at the time of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     /// Refused requests by reason.
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 }
 
-/// Everything that a scrape shows, as of one batch. Immutable.
+/// Everything that a scrape shows after one batch. Immutable.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) taken_ns: u64,

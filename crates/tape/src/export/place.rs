@@ -15,16 +15,16 @@ use crate::private;
 /// The origin of rows, which determines their file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Days since 1970, if each day gets a folder.
+    /// Days since 1970, if each day gets a directory.
     pub(super) day: Option<u64>,
-    /// Whether each host gets a folder.
+    /// Whether each host gets a directory.
     pub(super) in_host: bool,
     pub(super) host: String,
     pub(super) run: String,
 }
 
 impl Place {
-    /// Returns the folder of a table.
+    /// Returns the directory of a table.
     fn folder(&self, root: &Path, table: &str) -> PathBuf {
         let mut folder = root.join(table);
         if let Some(day) = self.day {
@@ -79,7 +79,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Creates the folder, or accepts an existing empty one.
+    /// Creates the directory, or accepts an existing empty one.
     pub(super) fn open(
         root: &Path,
         format: TableFormat,
@@ -159,7 +159,7 @@ impl Places {
     }
 }
 
-/// Creates the next file of a folder.
+/// Creates the next file of a directory.
 fn begin(folder: &Path, format: TableFormat) -> Result<(PathBuf, File), Error> {
     let mut make = private::folders();
     make.recursive(true)

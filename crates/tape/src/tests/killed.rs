@@ -13,7 +13,7 @@ use crate::index;
 use crate::tape::Tape;
 use crate::writer::Writer;
 
-/// Environment variable of the child process that names its folder.
+/// Environment variable of the child process that names its directory.
 const FOLDER: &str = "NOCTULE_TAPE_TEST_FOLDER";
 
 const ROUNDS: u64 = 200;

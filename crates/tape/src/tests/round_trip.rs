@@ -105,7 +105,8 @@ proptest! {
         let mut expected = ReportBuilder::new(every.next().expect("a batch"));
         every.take_while(|batch| batch.time_unix_ns <= to_ns).for_each(|it| expected.add(it));
         let found = gathered(tape.batches(span, from_ns).up_to(last));
-        // Containers of this world share one id. Which of their groups names a row is undefined.
+        // All containers in the test data have the same id, so it is undefined which of their
+        // groups gives a row its name.
         for level in [Level::Process, Level::Cgroup] {
             let report = |it: &ReportBuilder| lines(&it.report(level, false));
             assert_eq!(report(&found), report(&expected));

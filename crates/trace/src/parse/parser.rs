@@ -17,7 +17,7 @@ pub(super) enum Context {
 }
 
 impl Context {
-    /// Returns the error text for a missing expression.
+    /// Returns the error message for a missing expression.
     pub(super) const fn nothing(self) -> &'static str {
         match self {
             Self::Filter => "No filter found",

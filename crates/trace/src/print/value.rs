@@ -142,8 +142,9 @@ impl Int {
         Some(Self::new(bits, kind))
     }
 
-    /// Shifts the number; the type is that of the left operand. A count above the width is
-    /// undefined in C; here, as on processors, only its low bits count.
+    /// Shifts the number; the result has the type of the left operand. In C, a shift by the width
+    /// or more is undefined. Here, as on processors, only the low bits of the shift amount are
+    /// used.
     fn shift(self, op: Binary, count: u64) -> Self {
         let kind = self.kind.promoted();
         let bits = kind.extend(self.bits);
@@ -251,7 +252,7 @@ pub(super) enum Value<'a> {
     Text(&'a str),
     /// The result of a kernel function: a range of the scratch buffer.
     Made(Range<usize>),
-    /// A value outside of the record, or an undefined result.
+    /// A value outside the record, or an undefined result.
     Missing,
     /// A name that the format does not resolve.
     Unknown(&'a str),

@@ -62,7 +62,8 @@ impl Source {
         }
     }
 
-    /// Returns the stored size as a variable. Text has an additional word that marks it as set.
+    /// Returns the size of the value when stored as a variable. Text takes one more word, which
+    /// marks it as set.
     pub fn stored(&self) -> usize {
         match self {
             Self::Number(_) => 8,

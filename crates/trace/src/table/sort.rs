@@ -17,10 +17,10 @@ enum Rank<'a> {
 }
 
 impl Table {
-    /// Returns the rows in the order of the table. Numbers of the key are compared according to the
-    /// signedness of their field, text by its bytes, and owners by name. Values are compared as
-    /// unsigned numbers, except for noctule's own signed values. Stacks compare equal. The kernel
-    /// does not define the order of equal rows; here their keys decide.
+    /// Returns the rows in the order of the table. Key numbers are compared as signed or unsigned,
+    /// depending on their field; text is compared by its bytes, and owners by name. Values are
+    /// compared as unsigned numbers, except for noctule's own signed values. Stacks compare equal.
+    /// The kernel does not define the order of equal rows; here their keys decide.
     pub fn sorted<'a>(&self, rows: &'a [Row], names: &dyn NodeNames) -> Vec<&'a Row> {
         const HITS: &[SortKey] = &[SortKey {
             column: SortColumn::Hits,

@@ -54,7 +54,8 @@ impl WatchSession {
     ///
     /// # Errors
     ///
-    /// See [`SessionError`]; includes the index of the event in the plan. No program stays loaded.
+    /// See [`SessionError`]; includes the index of the event in the plan. No program remains
+    /// loaded.
     pub fn start(events: &TraceEvents, plan: &Plan<'_>) -> Result<Self, (usize, SessionError)> {
         let for_first = |error: SessionError| (0, error);
         let shared = Shared::make(plan).map_err(for_first)?;
@@ -91,7 +92,7 @@ impl WatchSession {
     ///
     /// # Errors
     ///
-    /// The kernel refuses access to the ring.
+    /// Fails if the kernel refuses access to the ring.
     pub fn read(&mut self, now_ns: u64, mut show: impl FnMut(Arrival)) -> Result<(), SessionError> {
         let until = self.read_at;
         // If the ring was not read completely, the remaining messages can be older than `now_ns`.

@@ -42,8 +42,8 @@ fn compile(format: &EventFormat, trigger: &str) -> Result<(), String> {
     emit(&program).map(drop).map_err(|error| error.to_string())
 }
 
-/// Builds a trigger that uses every readable field: numbers as values, two texts as keys, and both
-/// in the filter.
+/// Builds a trigger that uses every readable field: numbers as values, two strings as keys, and
+/// both in the filter.
 #[allow(dead_code, reason = "used by the tests of the binary")]
 pub(crate) fn trigger(format: &EventFormat) -> String {
     let (mut keys, mut values) = (vec!["common_pid".to_owned()], Vec::new());

@@ -21,8 +21,8 @@ pub(crate) fn columns(room: usize) -> usize {
 
 /// Returns the column in which to draw the window at `place`. `newest` is the sequence number of
 /// the batch that ends the newest window. Column borders depend on window numbers only, so the
-/// graph scrolls without flicker. A replayed recording therefore looks the same wherever reading
-/// began.
+/// graph scrolls without flicker. A replayed recording therefore looks the same, no matter where
+/// the replay started.
 pub(crate) fn column(newest: u64, place: usize, columns: usize) -> Option<usize> {
     if columns == 0 {
         return None;

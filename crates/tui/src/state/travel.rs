@@ -46,7 +46,7 @@ pub(crate) struct Place {
     /// End of the recording.
     pub(crate) end_unix_ns: u64,
     pub(crate) moment: Moment,
-    /// The place that is shown.
+    /// The time that is shown.
     pub(crate) time_unix_ns: u64,
     pub(crate) speed: Option<u32>,
     pub(crate) busy: bool,

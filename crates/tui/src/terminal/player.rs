@@ -45,15 +45,15 @@ pub trait Recorded: Sync {
     fn batches(&self, run: usize, number: u64) -> Box<dyn Iterator<Item = Batch> + '_>;
 }
 
-/// Number of batches behind the first picture after a jump. The minute before it is read
-/// afterwards.
+/// Number of batches from which the first picture after a jump is made. The minute before the
+/// picture is read afterwards.
 const QUICK: usize = 3;
 
-/// Maximum number of batches in memory before the current one. They cover the minute that a step
-/// back needs.
+/// Maximum number of batches before the current one that are kept in memory. They cover the minute
+/// that a step back needs.
 const KEPT: usize = 2 * LENGTH;
 
-/// Capacity of the channel of pictures.
+/// Capacity of the channel through which pictures are sent.
 pub(crate) const LANE: usize = 2;
 
 /// Time between two pictures during playback.

@@ -43,7 +43,7 @@ impl Bed {
     }
 }
 
-/// Writes the headers of the linked libbpf, and returns the folder for `-I`.
+/// Writes the headers of the linked libbpf, and returns the directory for `-I`.
 fn write_headers(folder: &Path) -> Result<PathBuf> {
     let include = folder.join("include");
     let headers = include.join("bpf");

@@ -50,13 +50,13 @@ impl Tool {
     }
 }
 
-/// Adds folders of administration tools, which a user's PATH may lack.
+/// Adds directories of administration tools, which a user's PATH may lack.
 pub(crate) fn with_sbin(command: &mut Command) -> &mut Command {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"))
 }
 
-/// Returns whether the program is in one of those folders.
+/// Returns whether the program is in one of those directories.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut folders = path.split(':').chain(["/usr/sbin", "/sbin"]);

@@ -13,7 +13,7 @@ pub(crate) enum Sort {
     Processes,
     /// Connections to the process's address.
     Connections,
-    /// Opens below the process's folder.
+    /// Opens below the process's directory.
     Opens,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn address_of(pid: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 1 + (high & 0x7f), middle, low)
 }
 
-/// Returns a folder that only this process uses.
+/// Returns a directory that only this process uses.
 pub(crate) fn folder_of(pid: u32) -> PathBuf {
     std::env::temp_dir().join(format!("noctule-bench-{pid}"))
 }

@@ -91,7 +91,8 @@ fn answer(command: &mut Command) -> Result<String> {
     Ok(text(&output.stdout))
 }
 
-/// A server with its own folder and address. Dropping it ends the server and removes the folder.
+/// A server with its own directory and address. Dropping it ends the server and removes the
+/// directory.
 pub(super) struct Server {
     child: Child,
     folder: PathBuf,

@@ -27,7 +27,7 @@ impl Counter {
     }
 }
 
-/// The number of forks, read between two moments.
+/// The kernel's number of forks, read between the moments `before` and `after`.
 pub(super) struct Forks {
     count: u64,
     before: Moment,

@@ -130,7 +130,8 @@ pub(super) fn compare(
             None => rest.push((&reported.event, key)),
         }
     }
-    // A peer reports the requested path, and the agent the path of the opened file.
+    // A peer reports the path as the program passed it. The agent reports the path of the opened
+    // file.
     for way in Way::ALL {
         rest.retain(|(event, _)| {
             let place = names.find(way, event, &mut ours);

@@ -14,9 +14,9 @@ use crate::events::{Event, Reported};
 pub(super) enum Way {
     /// The whole path, resolved.
     Whole,
-    /// A path relative to an unknown folder: the ends are equal.
+    /// A path relative to an unknown directory: the ends are equal.
     Relative,
-    /// An unknown folder alone.
+    /// An unknown directory alone.
     Folder,
 }
 
@@ -106,7 +106,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Folders of special files. Those in the last one belong to nsfs.
+/// Directories of special files. Those in the last one belong to nsfs.
 const SPECIAL: [&str; 4] = ["/proc", "/sys", "/dev", "/run/netns"];
 
 /// Processes whose opens are left out, or cannot be told apart from other processes' opens.

@@ -290,7 +290,7 @@ fn who_uses_up_a_shared_limit_is_accused_and_who_is_outside_is_not() {
         of_jobs,
     );
     assert_eq!(judged(&jobs), all_jobs);
-    // This holds even if an outside group had the CPU for longer.
+    // The verdict is the same if a group outside `slice/ci` had the CPU for longer.
     jobs.push(("/hog", 900));
     assert_eq!(judged(&jobs), all_jobs);
 }

@@ -63,7 +63,7 @@ impl FileOptions<'_> {
     ///
     /// # Errors
     ///
-    /// The prefix is not absolute, or too long.
+    /// Fails if the prefix is not absolute, or too long.
     pub fn prefix_bytes(&self) -> Result<Vec<u8>, Error> {
         let Some(path) = self.prefix else {
             return Ok(Vec::new());

@@ -31,7 +31,7 @@ const CHANGES: [(&str, &str); 12] = [
 ///
 /// # Errors
 ///
-/// The kernel lacks one of the functions.
+/// Fails if the kernel lacks one of the functions.
 pub(super) fn changes(facts: &Facts) -> Result<Vec<Target>, Error> {
     if let Some((_, missing)) = CHANGES.iter().find(|(_, hook)| !facts.hooks.contains(hook)) {
         let words = format!("this kernel does not have {missing} (CONFIG_SECURITY_PATH)");
@@ -44,7 +44,7 @@ pub(super) fn changes(facts: &Facts) -> Result<Vec<Target>, Error> {
     Ok(CHANGES.iter().map(target).collect())
 }
 
-/// Returns the status if changes are seen.
+/// Returns the status of the feature if file changes are traced.
 pub(super) fn changes_seen() -> Feature {
     Feature::on(
         FeatureId::FileChanges,
@@ -52,12 +52,12 @@ pub(super) fn changes_seen() -> Feature {
     )
 }
 
-/// Returns the status if changes are not seen.
+/// Returns the status of the feature if file changes cannot be traced.
 pub(super) fn changes_missing(error: &Error) -> Feature {
     Feature::off(FeatureId::FileChanges, in_full(error))
 }
 
-/// Returns the status if nothing would read the changes.
+/// Returns the status of the feature if nothing would read the file changes.
 pub(super) fn changes_not_kept() -> Feature {
     Feature::off(
         FeatureId::FileChanges,
@@ -96,7 +96,7 @@ const SYSTEM_CALLS: [(&str, &str); 4] = [
 ///
 /// # Errors
 ///
-/// The kernel lacks the function or the tracepoints.
+/// Fails if the kernel lacks the function or the tracepoints.
 pub(super) fn targets(facts: &Facts, way: &Way) -> Result<Vec<Target>, Error> {
     if way.hook.ends_with("()") {
         if !facts.hooks.contains(way.hook) {

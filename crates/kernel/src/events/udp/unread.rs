@@ -1,12 +1,13 @@
-//! Packets from DNS servers that could not be read. Each may have been an answer.
+//! Tracks packets from DNS servers that the BPF program could not read. Each may have been an
+//! answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Network namespace, local address of a socket, and server.
+/// A socket's network namespace and local address, and the address of the DNS server.
 pub(crate) type Ends = (Option<u64>, Option<SocketAddr>, Option<SocketAddr>);
 
-/// Maximum number of sockets with such packets. Old ones are evicted.
+/// Maximum number of sockets to track. Old entries are evicted.
 const SOCKETS: usize = 4096;
 const OLD_NS: u64 = 60_000_000_000;
 
@@ -14,7 +15,7 @@ const OLD_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct Unread {
     of: HashMap<Ends, Packets>,
-    /// Whether there were more since the last check of the questions.
+    /// Whether such a packet came since the questions were last checked.
     more: bool,
 }
 
@@ -41,20 +42,20 @@ impl Unread {
         self.more = true;
     }
 
-    /// Whether such a packet came after a question was sent.
+    /// Returns whether such a packet came after a question was sent.
     pub(super) fn may_answer(&self, ends: &Ends, asked_ns: u64) -> bool {
         let packets = self.of.get(ends);
         packets.is_some_and(|packets| asked_ns <= packets.last_ns)
     }
 
-    /// Whether there were more since the last call.
+    /// Returns whether such a packet came since the last call.
     pub(super) fn take_more(&mut self) -> bool {
         std::mem::take(&mut self.more)
     }
 
-    /// Returns the pending questions that end: those of a socket that received a packet for each of
-    /// its questions. With more questions than packets it is unknown which one was answered. Each
-    /// question is returned with the time of the last packet.
+    /// Returns the pending questions that count as answered. If a socket received at least as many
+    /// packets as it has questions, all of its questions count as answered. Otherwise it is unknown
+    /// which ones were answered. Each question is returned with the time of the last packet.
     pub(super) fn answered<K>(&mut self, waiting: Vec<(Ends, u64, K)>) -> Vec<(u64, K)> {
         let mut by_ends: HashMap<Ends, Vec<K>> = HashMap::new();
         for (ends, asked_ns, question) in waiting {

@@ -125,7 +125,7 @@ fn is_to_do(feature: &Feature) -> bool {
     feature.state != FeatureState::On && !elsewhere && feature.reason != NOT_ASKED_FOR
 }
 
-/// Counts the features that work, and those of the rest that can be enabled here.
+/// Counts the features that work, and the features that do not work but can be enabled here.
 fn conclusion(features: &[Feature]) -> String {
     let count = |state| features.iter().filter(|f| f.state == state).count();
     let (on, degraded, off) = (

@@ -42,7 +42,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     Ok(exit::DONE)
 }
 
-/// The shown part of the recording.
+/// The recording, and which part of it is shown.
 struct Shown {
     tape: Tape,
     parts: Vec<Span>,

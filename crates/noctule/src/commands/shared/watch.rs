@@ -247,9 +247,9 @@ pub(crate) fn follow(
     })
 }
 
-/// Returns the error for a command that did not start. Its status is that of a shell: 127 if the
-/// command does not exist, 126 if it cannot be executed. Lack of memory, processes or descriptors
-/// is noctule's own failure.
+/// Returns the error for a command that did not start. The exit status is the same as in a shell:
+/// 127 if the command does not exist, 126 if it cannot be executed. Lack of memory, processes or
+/// descriptors is noctule's own failure.
 fn not_started(program: &OsStr, error: io::Error) -> anyhow::Error {
     use rustix::io::Errno;
     let name = program.to_string_lossy();

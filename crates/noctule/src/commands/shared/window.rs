@@ -71,7 +71,7 @@ pub(crate) fn detail(by: Option<By>, names: &Names, followed: bool) -> Detail {
     }
 }
 
-/// Opens the recording in a folder given by the user.
+/// Opens the recording in a directory given by the user.
 pub(crate) fn open(folder: &Path) -> Result<Tape> {
     let wrong = match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Some("no such folder"),

@@ -35,7 +35,7 @@ impl Known {
         let hierarchy = Hierarchy::probe(Path::new("/proc"));
         let mount = hierarchy.mount.clone();
         let registry = Registry::new(Config {
-            // Without a mount, ids have no paths.
+            // If no cgroup file system is mounted, ids cannot be resolved to paths.
             cgroup_mount: mount.unwrap_or_else(|| PathBuf::from("/nonexistent")),
             walk_interval: Duration::ZERO,
             on_thread: rights::read_only,

@@ -158,8 +158,8 @@ pub(super) fn one(events: &TraceEvents, text: &str) -> Result<EventFormat> {
     EventFormat::parse_of(system, &format).map_err(|error| anyhow!("{text}: {error}"))
 }
 
-/// Returns system and name of matching events, sorted. A pattern can match `SYSTEM:EVENT`, the
-/// event name or the system name.
+/// Returns the system and name of each matching event, sorted. A pattern can match `SYSTEM:EVENT`,
+/// the event name or the system name.
 pub(super) fn matching(events: &TraceEvents, pattern: &str) -> Result<Vec<(String, String)>> {
     let glob = Glob::parse(pattern.as_bytes()).map_err(|_| {
         let shown = noctule_text::escape(pattern);

@@ -148,7 +148,7 @@ struct Seen<'a> {
     figures: [&'a Figures; 2],
 }
 
-/// Returns the row as of this batch, its growth, and its owner.
+/// Returns the row after this batch, its growth, and its owner.
 fn step<K: Eq + Hash + Clone>(
     known: &mut HashMap<K, Known>,
     key: &K,

@@ -27,7 +27,7 @@ fn generate(seed: u64) -> (Program, Vec<World>) {
     (maker.program(), worlds)
 }
 
-/// Compiles for a function, although the fields are those of a record.
+/// Compiles for a function, although the fields are from a record.
 fn emit(program: &Program) -> Result<Emitted, EmitError> {
     emit_as(program, true, Probe::FileFunction)
 }

@@ -10,7 +10,7 @@ use noctule_trace::elf::{Code, NoFunction, find_function};
 use super::indirect::{self, Chosen};
 use crate::exit::Usage;
 
-/// Folders that the dynamic linker searches for libraries, and a shell for programs.
+/// Directories that the dynamic linker searches for libraries, and a shell for programs.
 const FOLDERS: [&str; 11] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",

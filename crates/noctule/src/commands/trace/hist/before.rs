@@ -121,7 +121,7 @@ impl Before<'_> {
     }
 }
 
-/// The last events, and those of the snapshot.
+/// The last events, and the events of the snapshot.
 #[derive(Default)]
 struct Held {
     /// Number of events in a snapshot.

@@ -54,7 +54,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Creates an empty set. The unnamed file is created in the folder of `output`.
+    /// Creates an empty set. The unnamed file is created in the directory of `output`.
     pub(super) fn new(output: &Path) -> Self {
         let folder = output.parent().filter(|it| !it.as_os_str().is_empty());
         Self {
