@@ -145,7 +145,7 @@ int block_bio_queue(__u64 *context)
 	return 0;
 }
 
-/* The argument is the part that was split off, and `bi_private` the bio that was queued. */
+/* The argument is the bio that was split off. Its `bi_private` is the bio that was queued. */
 SEC("raw_tp/block_split")
 int block_split(__u64 *context)
 {

@@ -323,11 +323,11 @@ static __always_inline struct task_account *account_storage(struct task_struct *
 		return lookup_or_init(&accounts, &address, &no_account);
 	}
 	/*
-	 * The kernel refuses if another CPU creates storage for this thread at the same moment (the
-	 * task iterator, another agent). It also refuses if such a creation was preempted on this
-	 * CPU. The storage then exists, or can be created, at the next attempt. The kernel also
-	 * refuses many creations in a row on one CPU, because an interrupt has to refill its
-	 * memory.
+	 * The kernel refuses if another CPU creates storage for this thread at the same moment, for
+	 * the task iterator or for another agent. It also refuses if such a creation was preempted
+	 * on this CPU. At the next attempt the storage exists or can be created. The kernel also
+	 * refuses many creations in a row on one CPU, until an interrupt has refilled the
+	 * allocator.
 	 */
 	for (int i = 0; i < 3 && unlikely(!account); i++)
 		account = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

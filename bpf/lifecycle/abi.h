@@ -84,7 +84,7 @@ struct process_exec_failed {
 	/* Real user id. */
 	__u32 uid;
 	__u32 error;
-	/* execveat(2): the directory descriptor of the path; otherwise EXEC_AT_CWD. */
+	/* The descriptor that execveat(2) resolves the path from; EXEC_AT_CWD for execve(2). */
 	__s32 directory;
 	/* Length of the path, as the process passed it. The path follows without a NUL. */
 	__u32 length;

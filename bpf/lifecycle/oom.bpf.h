@@ -74,7 +74,7 @@ static __always_inline __u64 memory_limit(struct task_struct *task)
 	    !bpf_core_field_exists(task->cgroups))
 		return 0;
 	id = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
-	/* css is the first field of struct mem_cgroup. */
+	/* The css is the first field of struct mem_cgroup, so both have the same address. */
 	if (bpf_core_read(&group, sizeof(group), &task->cgroups->subsys[id]) || !group)
 		return 0;
 	counter = &group->memory;

@@ -424,7 +424,7 @@ static __always_inline __u64 charge_epochs(__u32 number, const struct division *
  *
  * It is also called for a wait in progress, while the CPU continues to switch. The newest epoch can
  * then get slices that were already charged one by one, or that began after the end of the wait.
- * These slices then also get a share. The parts still add up to the wait.
+ * Such slices also get a share of the wait. The shares still add up to the wait.
  */
 __noinline int divide(__u32 number)
 {

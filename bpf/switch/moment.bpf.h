@@ -40,7 +40,7 @@ static __always_inline void moment_of(struct rq *rq, struct moment *moment)
 	moment->interrupts = bpf_core_field_exists(rq->prev_irq_time) ? rq->prev_irq_time : 0;
 }
 
-/* Returns by how much the thread clock lags behind the scheduler clock. */
+/* Returns how far the thread clock lags behind the scheduler clock, in nanoseconds. */
 static __always_inline __u64 behind(const struct moment *moment)
 {
 	return host_is_apart() ? moment->interrupts : moment->stolen;

@@ -30,7 +30,7 @@ enum {
 	EPOCHS = 64,
 	/* Number of runners per epoch. */
 	SHARES = 6,
-	/* Minimum length of epochs. EPOCHS long ones last longer than an interval. */
+	/* Minimum length of an epoch. EPOCHS long epochs last longer than an interval. */
 	SHORT_EPOCH_NS = 2500000,
 	LONG_EPOCH_NS = 20000000,
 };

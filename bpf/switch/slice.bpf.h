@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Account: time of each CPU, from our own slices. Idle time is measured here because it is not
- * accounted to any task. Busy time is an independent check of the time that the kernel charges to
- * tasks.
+ * Account: the idle and busy time of each CPU, from slices between our programs at sched_switch.
+ * Idle time is measured here because the kernel accounts it to no task. Busy time is an independent
+ * check of the time that the kernel charges to tasks.
  */
 #ifndef NOCTULE_SLICE_BPF_H
 #define NOCTULE_SLICE_BPF_H

@@ -25,10 +25,10 @@ struct process_key {
 };
 
 /*
- * Carried sums of each process: of its ended threads, and of its threads in earlier cgroups. They
- * are not stored with the leader, because such an exec can free the leader before the process ends.
- * Name and parent are stored too, because user space writes the last record of a process whose end
- * no program saw.
+ * Sums of each process over its ended threads, and over the time of its threads in earlier cgroups.
+ * They are not stored with the leader, because such an exec can free the leader before the process
+ * ends. The table also stores name and parent, because user space writes the last record of a
+ * process whose end no program saw.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -126,7 +126,7 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* Attached on request. */
+/* Attached only when user space asks who ends blocks. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {

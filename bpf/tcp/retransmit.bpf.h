@@ -44,8 +44,8 @@ static __always_inline __u32 unreported(struct socket_account *account, const st
 }
 
 /*
- * The segment is still in this host's queue, or the peer's window is full. The kernel does not
- * count it.
+ * Whether the kernel did not try to send: the segment is still in this host's queue, or the peer's
+ * window is full. The kernel does not count this as a retransmission.
  */
 static __always_inline bool was_not_tried(int error)
 {

@@ -210,7 +210,10 @@ static __always_inline void describe_end(struct tcp_event *event, const struct t
 		event->reason = CLOSE_KILLED;
 		event->flags |= TCP_CLOSED_HERE;
 		break;
-	/* The last ICMP error during retransmissions that failed: tcp_write_err(). */
+	/*
+	 * Retransmissions or probes timed out. tcp_write_err() sets the error of the last ICMP
+	 * message, or ETIMEDOUT if there was none.
+	 */
 	case EHOSTUNREACH:
 	case ENETUNREACH:
 	case EHOSTDOWN:
