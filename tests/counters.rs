@@ -161,11 +161,11 @@ impl Clocks {
     }
 }
 
-/// Maximum time of a batch that is compared, in nanoseconds. A batch that lost the CPU meanwhile
-/// shows nothing.
+/// Maximum duration of a batch that is compared, in nanoseconds. A slower batch probably lost the
+/// CPU, so its figures prove nothing.
 const QUICK: f64 = 20e6;
 
-/// Maximum number of batches, because on a busy machine not each one is quick.
+/// Maximum number of attempts to get a quick batch, because on a busy machine many are slow.
 const TRIES: usize = 200;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests of function probes, exact against the calls of the test itself. Kernel functions need
-//! kprobes; without them the command says so.
+//! Tests that function probes count exactly the calls that the test makes. Probes of kernel
+//! functions need kprobes; on a kernel without kprobes, the tests check the error message.
 
 use std::fs;
 use std::hint::black_box;

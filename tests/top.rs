@@ -241,8 +241,8 @@ fn it_shows_waiting_groups_with_a_verdict() {
     confine_to_one_cpu(&burners);
     let top = Top::with("--waits", "WAIT/s", 160, 30);
     let path = group.path();
-    // Other loads may use part of the CPU, but the group always waits: two processes compete for
-    // one CPU.
+    // Which verdict the group gets depends on other loads on the CPU. It always gets one, because
+    // its two processes compete for one CPU.
     let verdicts = ["too_many_threads", "hurt_by_neighbour", "hurt_by_kernel"];
     top.terminal.wait_for("group with a verdict", |screen| {
         let line = screen.lines().find(|line| line.contains(&path));

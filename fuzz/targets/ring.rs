@@ -15,7 +15,7 @@ use noctule_sinks::events::{event_json, event_line};
 /// Number of bytes before and after the record in the ring.
 const BESIDE: usize = 4096;
 
-/// Parses the record as a part of a buffer that has other bytes on both sides.
+/// Parses the record inside a larger buffer, with other bytes before and after it.
 fn beside<T>(byte: u8, record: &[u8], parse: impl Fn(&[u8]) -> T) -> T {
     let other = [byte; BESIDE];
     let ring = [&other[..], record, &other].concat();

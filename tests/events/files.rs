@@ -180,7 +180,7 @@ fn every_open_is_reported_or_counted_as_lost() {
     };
     support::wait_until("all are told or lost", || count() > COUNT);
     assert_eq!(count(), COUNT + 1);
-    // At this pace there is room for all events.
+    // A shell opens files slowly enough for the ring to have room for the last event.
     stream.wait_for("the last one", |e| e["file.path"] == last);
 }
 

@@ -1,4 +1,4 @@
-//! Tests of malicious clients, which send no request or never read the answer.
+//! Tests with malicious clients, which send no request or never read the answer.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,8 @@ use crate::support::agent::Agent;
 use crate::support::cgroup::Group;
 use crate::support::{self, oracle, wait_until};
 
-/// More than the kernel buffers for a connection, and far more if each client had its own page.
+/// Minimum size of the page. It exceeds what the kernel buffers for a connection, so clients that
+/// do not read keep the page in memory. One copy per client would be easy to notice.
 const PAGE_BYTES: usize = 2 << 20;
 
 fn connect(agent: &Agent, sent: &str) -> TcpStream {

@@ -75,8 +75,8 @@ fn a_flood_of_destinations_leaves_a_place_for_a_late_group() {
         wait_until("the flood has all rows and all places", || {
             let reading = Reading::fresh(&agent);
             let full = [("kind", "destination_row")];
-            // The kernel may have no memory for a row immediately. A missing row is created in the
-            // next round.
+            // The kernel may briefly have no memory for a new row. The flood then creates the row
+            // in its next round.
             rounds.load(Ordering::Relaxed) >= ROUNDS
                 && reading.value("noctule_self_losses_total", &full) > Some(0.0)
                 && reading.value("noctule_self_overflow_destinations", &[]) > Some(0.0)

@@ -155,7 +155,7 @@ fn wakeups_on_all_cpus_match_the_pair() {
         panic!("{answers:?}");
     };
     assert_eq!(wakeups["entries"], 2, "{wakeups}");
-    // A thread that already finds the answer does not sleep.
+    // Not every turn has a wake-up: a thread does not sleep if the answer is already there.
     assert!(wakeups["hits"].as_u64() > Some(TURNS / 4), "{wakeups}");
     for row in wakeups["rows"].as_array().expect("rows") {
         let pid = row["pid"].as_u64().expect("a number");

@@ -18,7 +18,7 @@ const HEAVIEST: u64 = 10_000;
 /// Time limit for processes in a group to end after they were killed.
 const LONGEST_END: Duration = Duration::from_secs(60);
 
-/// A cgroup of a test. Dropping it kills its processes and removes it.
+/// A cgroup of a test. Dropping this value kills the processes and removes the cgroup.
 pub(crate) struct Group {
     name: String,
     /// Directory in the hierarchy that noctule counts: v2, or the cpu controller of v1.
@@ -250,11 +250,11 @@ impl Drop for Group {
         let until = Instant::now() + LONGEST_END;
         while Instant::now() < until {
             for pid in self.processes() {
-                // All processes are in a group that this test created.
+                // Only processes in groups of this test are killed.
                 let pid = rustix::process::Pid::from_raw(pid).expect("not 0");
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
-            // Tries all of them, even if one cannot be removed yet.
+            // Tries to remove every directory, even if one cannot be removed yet.
             let left = self.folders().filter(|folder| !remove(folder)).count();
             if left == 0 {
                 return;

@@ -28,16 +28,16 @@ pub(crate) struct Expected {
     /// Features that are degraded if the kernel refuses map iterators, and on otherwise.
     #[serde(default)]
     degraded_without_iterators: BTreeMap<String, String>,
-    /// Missing features, and the reason.
+    /// Features that are off, each with the reason.
     #[serde(default)]
     pub(crate) off: BTreeMap<String, String>,
-    /// Kinds of losses that occur on this kernel, and the reason.
+    /// Kinds of losses that occur on this kernel, each with the reason.
     #[serde(default)]
     pub(crate) losses: BTreeMap<String, String>,
-    /// The release that `verified` applies to, if the kernel is one that changes. Counts of other
-    /// releases are only printed, as a help to update the table.
+    /// The kernel release whose counts are in `verified`; `None` if the kernel of this table never
+    /// changes. On other releases the counts may be up to twice as high.
     pub(crate) verified_of: Option<String>,
-    /// Number of instructions that the verifier processes, by program.
+    /// Number of instructions that the verifier processes for each program.
     #[serde(default)]
     pub(crate) verified: BTreeMap<String, u32>,
 }

@@ -1,4 +1,5 @@
-//! Reports of a sampler, a load that never pauses: its CPU time at any moment.
+//! Reads the reports of a sampler, which is a load that never pauses, and derives its CPU time at
+//! any moment.
 
 use super::load::Load;
 

@@ -39,13 +39,13 @@ fn all(row: &Value) -> f64 {
 #[test]
 fn running_and_runnable_time_of_busy_threads_add_up_to_the_window() {
     const THREADS: f64 = 8.0;
-    // A thread that a tick interrupts can be off by it, at each end of the window.
+    // The time of a thread can be off by one tick at each end of the window.
     const TICKS: f64 = 2.0 * 0.004;
     let _machine = support::shared();
     needs!("cpu_waits");
     let group = Group::new("busy-all");
     let _load = Load::own(&group, "spin 8");
-    // A lost wait has an unknown length.
+    // A window with a loss proves nothing, because the length of a lost wait is unknown.
     let without_losses = |answer: &Value| answer["losses"].as_object().is_some_and(Map::is_empty);
     let mut windows = (0..5).map(|_| waits("1s"));
     let answer = windows

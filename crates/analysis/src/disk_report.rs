@@ -59,7 +59,7 @@ pub struct DiskReport {
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Time in which at least one request was in the device, in nanoseconds.
+    /// Time during which the device had at least one request, in nanoseconds.
     pub busy_ns: u64,
     /// Its users, in descending order of device time.
     pub users: Vec<(DiskParty, DiskUse)>,

@@ -90,7 +90,7 @@ pub struct Evidence {
 pub struct Baseline {
     /// 99th percentile of its waits, in nanoseconds.
     pub p99_ns: u64,
-    /// Contended wait as a part of the time for which the group wanted the CPU.
+    /// Contended wait as a fraction of the time for which the group wanted the CPU.
     pub contended_share: f64,
 }
 
@@ -231,8 +231,9 @@ impl Evidence {
         2 * self.own_ns() > self.contended_ns()
     }
 
-    /// Returns whether a thread has waited so long that the group is not quiet. The wait may be a small part of the
-    /// time that all its threads wanted. `lost_ns` excludes waits for an idle CPU to wake up, which are short.
+    /// Returns whether a thread has waited so long that the group is not quiet. The wait may be a small fraction of the
+    /// time for which all threads of the group wanted the CPU. `lost_ns` excludes waits for an idle CPU to wake up,
+    /// which are short.
     fn starves(&self) -> bool {
         self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }

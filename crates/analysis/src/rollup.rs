@@ -464,7 +464,8 @@ impl Rollup {
 /// A victim and its culprit.
 type Pair = (Arc<Subject>, Arc<Subject>);
 
-/// Returns the culprit and the wait for it, if the culprit is a subject.
+/// Returns the culprit, and how long the victim waited for it, in nanoseconds. Returns `None` if the culprit is the
+/// kernel or unknown.
 fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
     match &blame.culprit {
         Blamed::Subject(culprit) => Some((culprit, blame.wait_ns)),

@@ -30,7 +30,7 @@ use relist::Relist;
 use crate::clock::{created_unix_ns, since_boot_ns, wall_clock};
 use crate::cpu::Grace;
 
-/// Returns whether the events of a process are wanted.
+/// A function that returns whether the events of a process are wanted.
 type Wanted<'a> = &'a dyn Fn(&ProcessRow) -> bool;
 
 pub struct EventSource {
@@ -159,7 +159,7 @@ impl EventSource {
     }
 
     /// Returns the events since the last call, in order. The most recent events are held back for a later call. If
-    /// events were lost, a gap record follows the events from before the loss.
+    /// events were lost, the result contains a gap record, after the events that precede the loss.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
         let begun_ns = since_boot_ns();
         self.read()?;
@@ -302,7 +302,8 @@ impl EventSource {
         }
     }
 
-    /// Ends the stream. The next events include those that are only reported at the end.
+    /// Ends the stream. The next call of [`Self::collect`] also returns the events that are only reported at the end of
+    /// the stream.
     pub fn end(&mut self) -> Result<(), Error> {
         let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns()));
         self.drained.extend(rest.transpose()?.unwrap_or_default());
@@ -433,7 +434,7 @@ fn skipped(programs: &[ProgramHandle]) -> u64 {
     programs.iter().map(ProgramHandle::skipped).sum()
 }
 
-/// Returns whether events were lost that reconciliation can recover. Opens of files, DNS queries and UDP flows leave no
+/// Returns whether events were lost that reconciliation can recover. File events, DNS queries and UDP flows leave no
 /// state to compare.
 fn has_lost_state(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> bool {
     let leaves_nothing = |name: &str| {

@@ -1,4 +1,4 @@
-//! Converts events about the life of cgroups to those of the model.
+//! Converts kernel records about the creation and removal of cgroups to the model's events.
 
 use noctule_kernel::{CgroupChange, CgroupEvents, Error};
 use noctule_model::{CgroupEvent, CgroupId, Loss};

@@ -25,17 +25,17 @@ pub(crate) const YOUNG: Duration = Duration::from_secs(2);
 /// A group, and the work left to do for it.
 pub(crate) struct Group {
     pub(crate) owner: Arc<Owner>,
-    /// Where its path starts to be chosen by a user.
+    /// The place in the path after which a user chose the names.
     pub(crate) delegated: Option<Delegated>,
     pub(crate) life: Life,
     pub(crate) search: Search,
     /// Number of searches without result.
     pub(crate) tries: usize,
-    /// Number of the last walk that found it.
+    /// Number of the last walk that found the group.
     pub(crate) walk: u64,
-    /// When its owner was last requested; 0 for never.
+    /// Time at which the owner of the group was last requested; 0 if never.
     pub(crate) asked_ns: u64,
-    /// When it was first seen; 0 for groups that the first walk found.
+    /// Time at which the group was first seen; 0 for groups that the first walk found.
     pub(crate) seen_ns: u64,
 }
 

@@ -36,7 +36,7 @@ const SANDBOX: &[(&str, &str)] = &[
     ("io.kubernetes.docker.type", "podsandbox"),
 ];
 
-/// Labels of containers that are Kubernetes nodes: those of kind, k3d and minikube.
+/// Labels of containers that are Kubernetes nodes: those of `kind`, `k3d` and `minikube`.
 const NODE: &[&str] = &[
     "io.x-k8s.kind.role",
     "k3d.role",

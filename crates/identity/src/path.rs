@@ -67,7 +67,7 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
     named.take(MAX_COMPONENTS)
 }
 
-/// State after reading some of the components.
+/// State of the parser after some of the components.
 #[derive(Default)]
 struct Reading<'a> {
     container: Option<Container>,

@@ -349,7 +349,7 @@ impl Accounting {
         &self.features
     }
 
-    /// Returns the counters that are measured.
+    /// Returns which counters are measured.
     pub fn measured(&self) -> Measured {
         self.measured
     }

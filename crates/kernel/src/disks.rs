@@ -1,4 +1,4 @@
-//! Use of block devices by group, from the object disk.
+//! Loads the BPF object `disk`, and reads how much each group used each block device.
 
 use libbpf_rs::skel::{OpenSkel as _, Skel as _};
 use libbpf_rs::{Link, MapCore as _};
@@ -13,7 +13,7 @@ use crate::settings::configure;
 use crate::skel::disk::{DiskSkel, DiskSkelBuilder, types};
 use crate::table;
 
-/// The tracepoints, which are also the names of the programs.
+/// Names of the tracepoints. The programs have the same names.
 const HOOKS: [&str; 5] = [
     "block_bio_queue",
     "block_split",

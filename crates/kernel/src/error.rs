@@ -90,7 +90,7 @@ fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
     if error.to_string() != Errno::SRCH.to_string() {
         return String::new();
     }
-    // libbpf makes this check.
+    // libbpf makes the same check.
     match accessat(CWD, file, Access::READ_OK, AtFlags::EACCESS) {
         Ok(()) => " (libbpf did not find the kernel's BTF, or the function in it)".to_owned(),
         Err(error) => format!(" ({}: {error})", file.display()),

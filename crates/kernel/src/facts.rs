@@ -136,7 +136,7 @@ pub struct Capabilities {
     pub perfmon: bool,
     /// Read files of other users.
     pub dac_read_search: bool,
-    /// CAP_SYS_ADMIN. It is needed for BPF statistics, among others.
+    /// CAP_SYS_ADMIN, which BPF statistics need, among other things.
     pub sys_admin: bool,
     /// Exceed resource limits.
     pub sys_resource: bool,

@@ -211,7 +211,7 @@ mod tests {
         let numbers = copy
             .type_by_name::<Enum<'_>>(NUMBERS)
             .expect("the enumeration");
-        // If the kernel lacks the function, the enumeration must be empty.
+        // If the kernel does not have the function `CASTS`, the enumeration must be empty.
         let casts = whole.type_by_name::<Func<'_>>(CASTS).is_some();
         assert_eq!(numbers.len(), if casts { CAST.len() } else { 0 });
         for (member, (number_of, it)) in numbers.iter().zip(CAST) {

@@ -2,16 +2,16 @@
 
 use crate::Group;
 
-/// A CPU that is online. Its times cover only the time that it was online since the agent started.
+/// An online CPU. Its times only cover periods since the agent started in which the CPU was online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuRow {
     /// The kernel's number of the CPU.
     pub cpu: u32,
     /// Time online, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of the elapsed time, including interrupts that arrive while the CPU is idle.
-    /// Unlike [`crate::Node::idle_ns`], it also includes switches around a process that the kernel
-    /// hides from tracing programs.
+    /// The part of the elapsed time in which the CPU was idle, including interrupts that arrived
+    /// then. Unlike [`crate::Node::idle_ns`], this also includes switches around a process that the
+    /// kernel hides from tracing programs.
     pub idle_ns: u64,
     /// Part taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
     /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).

@@ -33,11 +33,11 @@ pub struct EventProcess {
     pub id: ProcessId,
     /// Wall-clock time of its start, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Command name at that time, that of the thread group leader.
+    /// Command name of the thread group leader at the time of the event.
     pub comm: Comm,
     /// Name of the acting thread, if it is not the leader.
     pub thread: Option<Comm>,
-    /// Cgroup at that time. For a socket, it is the cgroup when the process connected or began to
+    /// Cgroup at the time of the event. For a socket, this is the cgroup of the process when it connected or began to
     /// listen.
     pub cgroup: CgroupId,
     /// Owner of that cgroup, filled by the identity step.

@@ -62,7 +62,7 @@ pub struct Container {
     pub name: Option<String>,
     /// The image that it was started from, as the runtime's file writes it.
     pub image: Option<String>,
-    /// Ids of the enclosing containers, outermost first (kind, k3d, Docker in Docker).
+    /// Ids of the enclosing containers, outermost first (`kind`, `k3d`, Docker in Docker).
     pub chain: Vec<String>,
 }
 

@@ -171,7 +171,8 @@ fn needs(id: FeatureId, needed: FeatureId) -> Feature {
     Feature::off(id, format!("needs {needed}, which is off"))
 }
 
-/// Returns a status for each feature that was not tried, because a feature it needs is off.
+/// Returns the status "off" for each feature that was not tried because it needs another feature
+/// that is off.
 pub(crate) fn not_tried(tried: &[Feature]) -> Vec<Feature> {
     let status = |id: FeatureId| tried.iter().find(|feature| feature.id == id);
     let works = |id| status(id).is_some_and(|feature| feature.state != FeatureState::Off);

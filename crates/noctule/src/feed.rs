@@ -245,14 +245,14 @@ impl Feed {
         self.state().judge(report, time_unix_ns);
     }
 
-    /// Adds events, in order. Ignored if `web.events` is off.
+    /// Adds events, which must be in order. Does nothing if `web.events` is off.
     pub(crate) fn log(&self, events: Vec<Event>) {
         if self.events && !events.is_empty() {
             self.state().log.add(events);
         }
     }
 
-    /// Ends the streams.
+    /// Ends the tick streams of all clients.
     pub(crate) fn close(&self) {
         self.ticks.close();
     }

@@ -14,11 +14,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exit::Explained;
 
-/// Descriptors reserved for the work of each tick: files of the kernel, of runtimes and of the
-/// agent.
+/// Number of descriptors reserved for the work of each tick, which opens files of the kernel, of
+/// container runtimes and of the agent.
 const RESERVED: u64 = 64;
 
-/// With fewer connections, a web page and a scraper would evict each other's.
+/// Minimum number of connections. With fewer, a web page and a scraper would close each other's
+/// connections.
 const LEAST_CONNECTIONS: usize = 8;
 
 /// The limit at startup.

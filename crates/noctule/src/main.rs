@@ -1,4 +1,4 @@
-//! noctule: CPU usage of a Linux node, its cost and its events.
+//! noctule reports the CPU usage of a Linux node, its energy use, and the events on it.
 //!
 //! Control flow of this crate: `args` (command line) -> `config` (effective settings) -> `wire`
 //! (the only module that names concrete components) -> `commands`.

@@ -300,7 +300,8 @@ impl Sender {
         });
     }
 
-    /// Packs a message into requests. `seen_ns` is the time of the last packed snapshot.
+    /// Packs a message into requests and queues them. `seen_ns` is the time of the last snapshot
+    /// that was packed.
     fn pack(&self, message: Message, records: &mut EventRecords, seen_ns: &mut u64) {
         let now_ns = wire::now_ns();
         let mut push = |request: Request| {

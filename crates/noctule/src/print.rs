@@ -34,7 +34,7 @@ impl Paint {
         }
     }
 
-    /// Creates the style of a terminal with colours.
+    /// Creates the output style for a terminal that supports colours.
     #[cfg(test)]
     pub(crate) fn colours(width: usize) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Paint {
         }
     }
 
-    /// Creates the style of a terminal without colours.
+    /// Creates the output style for a terminal that does not support colours.
     #[cfg(test)]
     pub(crate) fn plain(width: usize) -> Self {
         Self {
@@ -100,7 +100,8 @@ impl Paint {
             + "\n"
     }
 
-    /// Folds a text into lines in this tone. Lines after the first are indented by `hang`.
+    /// Wraps text into lines and formats them in this tone. All lines but the first are indented by
+    /// `hang` columns.
     pub(crate) fn folded(self, tone: Tone, text: &str, hang: usize) -> String {
         let lines = fold(text, self.width, hang);
         lines

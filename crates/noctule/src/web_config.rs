@@ -291,7 +291,7 @@ fn without_quotes(error: &serde_yaml_ng::Error) -> String {
     let end = words.rfind(" at line ").unwrap_or(words.len());
     match words[..end].split_once(", expected ") {
         Some((_, expected)) => {
-            // Names of internal types are meaningless to users.
+            // The names of internal types mean nothing to users.
             let expected = match expected.starts_with("struct ") {
                 true => "a map of keys",
                 false => expected,

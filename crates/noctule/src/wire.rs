@@ -88,7 +88,8 @@ pub(crate) struct Pipeline {
     quotas: Option<Quotas>,
     /// Memory use and limits of groups; `None` if waits are not measured.
     memory: Option<Memory>,
-    /// Threads of waiting groups and their CPUs; `None` if waits are not measured.
+    /// The threads of waiting groups, and the CPUs on which they may run; `None` if waits are not
+    /// measured.
     rooms: Option<Rooms>,
     attribution: Attribution,
     rollup: Rollup,

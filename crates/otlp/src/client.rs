@@ -277,7 +277,8 @@ fn http_outcome(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome
     refused_or_later(status, headers, &said)
 }
 
-/// The statuses 429, 502, 503 and 504 ask for a retry.
+/// Returns the outcome of an HTTP error. The statuses 429, 502, 503 and 504 ask the client to
+/// retry.
 fn refused_or_later(status: StatusCode, headers: &HeaderMap, said: &str) -> Outcome {
     let why = joined(&format!("HTTP {}", status.as_u16()), said);
     match status.as_u16() {

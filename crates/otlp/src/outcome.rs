@@ -9,9 +9,10 @@ use prost::Message;
 pub enum Outcome {
     /// The receiver accepted the request.
     Accepted {
-        /// Number of items that it rejected. Sending them again would not help.
+        /// Number of items in the request that the receiver rejected. The receiver would reject
+        /// them again.
         rejected: u64,
-        /// Its message about them or its warning; may be empty.
+        /// The receiver's message about rejected items, or its warning; may be empty.
         said: String,
     },
     /// A temporary failure: the request will be sent again.

@@ -238,7 +238,7 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
     batch.subjects.insert(place, again);
     let both = (vec![cpu[0] + 7.0], 2.0 * connects);
     assert_eq!(usage(&mut batch), both);
-    // One of the two containers is gone.
+    // After one of the two containers ends, the sum stays.
     batch.subjects.remove(place + 1);
     assert_eq!(usage(&mut batch), both);
     batch.subjects[place].counters[Counter::CpuTime] += 1_000_000_000;

@@ -145,7 +145,7 @@ fn figures_are_ours_and_add_up() {
     let [total, active, idle] = ["", "_active", "_idle"]
         .map(|part| get(&format!("kepler_node_cpu{part}_joules_total"), &zone));
     assert_eq!([total, active, idle], [120.000004, 40.000004, 80.0]);
-    // Half of the energy was used in the last 10 s.
+    // Half of the energy was used in the last 10 s, so the power is a twentieth of the energy.
     let [total, active, idle] =
         ["", "_active", "_idle"].map(|part| get(&format!("kepler_node_cpu{part}_watts"), &zone));
     for (watts, wanted) in [(total, 6.0000002), (active, 2.0000002), (idle, 4.0)] {

@@ -21,12 +21,12 @@ pub(crate) struct Ages {
     steady: Option<(Reading, Reading)>,
     /// `CLOCK_MONOTONIC` of the last write to each segment of this run.
     written: HashMap<PathBuf, u64>,
-    /// The ends of segments of earlier runs. They do not change, so they are read once, when
-    /// needed.
+    /// The times at which segments of earlier runs end. These times do not change, so each is read
+    /// once, when it is needed.
     earlier: HashMap<PathBuf, End>,
 }
 
-/// The end of a segment of an earlier run.
+/// The time at which a segment of an earlier run ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// Nanoseconds since 1970.

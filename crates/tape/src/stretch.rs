@@ -8,7 +8,7 @@ use crate::segment::Segment;
 use crate::tables::NodeRecord;
 use crate::tape::{Batches, Begin, Span, Tape};
 
-/// If the clocks differ by more than this, the wall clock was set.
+/// If the wall clock and the monotonic clock diverge by more than this, the wall clock was set.
 const STEP_NS: u64 = 1_000_000_000;
 
 /// A part of a span.
@@ -247,7 +247,8 @@ impl<'a> Clocks<'a> {
         self.last_where(|it| it.number <= number)
     }
 
-    /// `CLOCK_MONOTONIC` at a wall-clock time, given the number of the last batch before that time.
+    /// Converts a wall-clock time to `CLOCK_MONOTONIC`. `number` is the number of the last batch
+    /// before that time.
     fn taken_at(&self, number: u64, unix_ns: u64) -> Option<u64> {
         let at = self.of_number(number)?;
         let taken_ns = match unix_ns.checked_sub(at.unix_ns) {

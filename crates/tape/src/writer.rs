@@ -83,7 +83,7 @@ pub(crate) struct Unwritten {
     pub(crate) error: Error,
     pub(crate) batches: u64,
     pub(crate) events: Tally,
-    /// Processes that exited in these batches.
+    /// Number of processes that exited in these batches.
     pub(crate) processes: u64,
 }
 

@@ -114,8 +114,8 @@ pub fn inspect(bytes: &[u8]) -> Result<Convention, ElfProblem> {
     })
 }
 
-/// Returns the names of programs that a map of the object initially contains (`.values`). These
-/// programs are tail-called.
+/// Returns the names of the programs that the object stores in its maps at load (`.values`). Other
+/// programs tail-call them.
 pub fn tail_calls(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = open(bytes) else {
         return Vec::new();

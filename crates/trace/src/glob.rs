@@ -87,7 +87,8 @@ struct Class<'a> {
     inverted: bool,
 }
 
-/// Parses the class after an opening bracket. Returns it with the remaining pattern.
+/// Parses a character class after its opening bracket. Returns the class and the rest of the
+/// pattern.
 fn class(text: &[u8]) -> Option<(Class<'_>, &[u8])> {
     let (inverted, text) = match text {
         [b'!', rest @ ..] => (true, rest),

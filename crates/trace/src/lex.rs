@@ -26,7 +26,7 @@ pub(crate) enum Token<'a> {
     Not,
     /// `=`, which is not a comparison.
     Assign,
-    /// `=~` or `!~`, as in other languages.
+    /// `=~` or `!~`: operators of other languages, which filters do not have.
     Foreign,
     /// `(`.
     Open,

@@ -210,11 +210,11 @@ pub struct Action {
 /// The condition for an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handler {
-    /// An event that set the variables was matched.
+    /// An event matched and set the variables.
     OnMatch(EventName),
     /// The variable has a new maximum.
     OnMax(String),
-    /// The variable has changed.
+    /// The variable has a new value.
     OnChange(String),
 }
 

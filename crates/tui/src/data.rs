@@ -286,8 +286,9 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Refreshes an idle row of the previous window. An idle process can still move or lose its
-    /// parent, and an idle container can get a name. Returns `None` if the row no longer exists.
+    /// Refreshes an idle row of the previous window. An idle process can still change its cgroup or
+    /// lose its parent, and an idle container can get a name. Returns `None` if the row no longer
+    /// exists.
     fn refresh(&self, row: &Row) -> Option<Row> {
         let (process, owner) = match &row.process {
             Some(process) if process.exited => return None,

@@ -161,8 +161,8 @@ pub(crate) fn drive(
         if app.quit || ends.stop.load(Ordering::Relaxed) {
             return Ok(End::Quit);
         }
-        // If batches take longer to process than the interval, one is always ready. The screen and
-        // the keys must not wait for the last one.
+        // If processing a batch takes longer than the interval, another batch is always ready. The
+        // screen and the keyboard must not wait until none is left.
         let since = Instant::now();
         while since.elapsed() < PATIENCE {
             match source.next() {

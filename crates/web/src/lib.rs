@@ -4,10 +4,10 @@
 //! server depends on neither batches nor formats; it is given [`Handlers`].
 //!
 //! The server runs on its own thread, and its resources are bounded whatever clients do. The number
-//! of connections is fixed, each with a bounded buffer and lifetime, and all share one copy of a
-//! page. A client that sends its header byte by byte, or never reads the answer, can neither hold
-//! memory nor delay the agent's exit. Such clients cannot keep a scraper out either: the oldest
-//! connection without a request, or the oldest answer, makes room for a new one.
+//! of connections is limited, and so are the buffer and the lifetime of each. All connections share
+//! one copy of a page. A client that sends its header byte by byte, or never reads the answer, can
+//! neither hold memory nor delay the agent's exit. Such clients cannot keep a scraper out either:
+//! the oldest connection without a request, or the oldest answer, makes room for a new one.
 //!
 //! [`Security`] holds TLS, users with passwords, and headers. It can be replaced while the server
 //! runs.

@@ -112,7 +112,8 @@ pub struct Page {
     pub own: Vec<u8>,
     /// Whether the client gets the body compressed.
     pub gzip: bool,
-    /// Called when the kernel has taken the whole answer for the client. Never called for an answer that was cut.
+    /// Called when the kernel has accepted the whole answer for the client. Not called if the client got only part of
+    /// it.
     pub sent: Option<Sent>,
 }
 

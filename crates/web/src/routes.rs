@@ -141,7 +141,7 @@ async fn metrics(
     // A large page takes longer than other clients should wait.
     let page = match spawn_blocking(render).await {
         Ok(page) => page,
-        // The panic ends this connection, as a panic on this thread would.
+        // Resuming the panic ends this connection, as if this thread had panicked.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => return failed(),
     };

@@ -95,7 +95,7 @@ fn grown(before: &BTreeMap<u32, Run>, after: &BTreeMap<u32, Run>) -> BTreeMap<u3
     after.iter().map(growth).collect()
 }
 
-/// Sums programs of one name, such as one per CPU or per generation of a hook.
+/// Adds up the programs that have the same name, such as one per CPU or per generation of a hook.
 fn sum_by_name(runs: &BTreeMap<u32, Run>, names: &BTreeMap<u32, String>) -> BTreeMap<String, Run> {
     let mut sums = BTreeMap::<String, Run>::new();
     for (id, run) in runs {

@@ -78,7 +78,7 @@ pub(super) enum Part {
     Netflix,
     /// Loads Kepler's BPF object and removes the rows of its maps.
     Kepler,
-    /// The baseline of agents.
+    /// Scans /proc: the baseline that agents are compared with.
     ProcScan,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 pub(super) struct Outcome {
     /// Exit code; `None` if the agent had to be killed.
     pub(super) status: Option<i32>,
-    /// Whether the agent served metrics until it was stopped.
+    /// Whether the agent served metrics until the test stopped it.
     pub(super) answered: bool,
     /// Standard output: which features are on, degraded or off, with reasons.
     pub(super) features: String,

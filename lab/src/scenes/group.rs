@@ -63,7 +63,8 @@ impl Group {
         )
     }
 
-    /// Writes the file of the mounted controller version.
+    /// Writes `value` to the file `v1`, or `other` to the file `v2`, depending on the cgroup
+    /// version in use.
     fn write(&self, v1: &str, value: &str, v2: &str, other: &str) -> Result<()> {
         let is_v2 = self.folder.join("cgroup.type").exists();
         let (file, value) = if is_v2 { (v2, other) } else { (v1, value) };

@@ -47,8 +47,8 @@ fn spin_for(time: Option<Duration>) {
     }
 }
 
-/// Sends datagrams to itself that another CPU receives in softirqs, at a rate that activates its
-/// ksoftirqd. Runs in its own network and mount namespaces.
+/// Sends datagrams over the loopback interface. The given CPU receives them in softirqs, at a rate
+/// that activates its ksoftirqd. The caller must have its own network and mount namespaces.
 fn flood(cpu: u64) -> Result<()> {
     let steering = "/sys/class/net/lo/queues/rx-0/rps_cpus";
     fs::write(steering, format!("{:x}", 1u64 << cpu)).context(steering)?;

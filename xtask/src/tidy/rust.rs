@@ -106,7 +106,7 @@ pub(super) fn tabs(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the line contains the word as a whole.
+/// Returns whether the line contains the word as a separate word.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     line.match_indices(word).any(|(at, _)| {

@@ -51,7 +51,7 @@ const FILES: &[(&str, &str)] = &[
     ("etc/hosts", "127.0.0.1 localhost\n"),
 ];
 
-/// Includes room for the files of the tests.
+/// Size of the disk image, including room for files that tests create.
 const SIZE: &str = "768M";
 
 /// Creates the disk image in a directory.

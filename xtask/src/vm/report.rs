@@ -63,7 +63,7 @@ impl Report {
         }
     }
 
-    /// Completes the report when the machine has ended.
+    /// Completes the report after the virtual machine has ended.
     pub(super) fn complete(
         &mut self,
         problem: Option<String>,

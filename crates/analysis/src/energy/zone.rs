@@ -160,7 +160,7 @@ pub(super) struct ZoneState {
     idle: IdleEnergy,
     resolution_uj: u64,
     update_ns: u64,
-    /// The scope whose work drives the zone: an index into [`Tick::scopes`].
+    /// The scope whose work determines the power of the zone, as an index into [`Tick::scopes`].
     scope: usize,
     span: Span,
     owed: Option<Owed>,

@@ -170,7 +170,7 @@ mod tests {
         strips.add(&point(3, 800, [(7, 500), (8, 300), (0, 0)]), all, 0, 9);
         strips.add(&point(3, 400, [(8, 400), (0, 0), (0, 0)]), all, 0, 9);
         strips.add(&point(1, 0, [(0, 0); HOLDERS]), all, 1, 9);
-        // Beyond the limit.
+        // Not added: `most` is 0.
         strips.add(&point(5, 0, [(0, 0); HOLDERS]), all, 1, 0);
         let strips = strips.finish();
         let numbers: Vec<u32> = strips.iter().map(|strip| strip.cpu).collect();

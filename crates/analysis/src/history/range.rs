@@ -57,13 +57,13 @@ pub struct TimeSpan {
 /// Sums over one step. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct SpanStep {
-    /// The part of the step that points cover; 0 for a gap.
+    /// The time in this step for which there are points; 0 for a gap.
     pub covered_ns: u64,
     /// Elapsed time summed over all CPUs.
     pub elapsed_ns: u64,
-    /// The part in which the CPUs were idle.
+    /// The part of `elapsed_ns` in which the CPUs were idle.
     pub idle_ns: u64,
-    /// The part that threads used.
+    /// The part of `elapsed_ns` that was charged to threads.
     pub used_ns: u64,
     /// Time that interrupts took; `None` unless it is known for every point.
     pub interrupt_ns: Option<u64>,

@@ -21,7 +21,7 @@ const OVERFLOW: &[u8] = b"_overflow";
 
 /// Live processes, and ended processes whose end was not reported yet.
 pub(super) struct Processes {
-    /// Number of packages of the machine.
+    /// Number of CPU packages of the machine.
     packages: usize,
     grace_ns: u64,
     /// Time of the previous batch.
@@ -140,7 +140,7 @@ impl Processes {
         living
     }
 
-    /// Updates the rows. `there` lists the live processes, if known.
+    /// Updates the rows after all samples of a batch were added. `there` lists the live processes, if known.
     pub(super) fn settle(&mut self, there: Option<&IdSet<(u32, u64)>>) {
         // The exit record may come with the batch after the one that misses the process. Batches may be further apart
         // than the grace.

@@ -1,11 +1,11 @@
-//! Reads the files and events behind meters.
+//! Reads the files and perf events from which meters get their values.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Opens attributes: files of sysfs, or a replacement in tests.
+/// Opens attributes: sysfs files, or their replacement in tests.
 pub(super) trait Open: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Attribute>>;
 }

@@ -70,7 +70,7 @@ struct Told {
     exits: u32,
 }
 
-/// A process that ended, while batches still list it.
+/// A process that has ended but that batches still list.
 struct Listed {
     process: RawProcess,
     /// Whether the kernel lists it.

@@ -18,7 +18,7 @@ pub(super) struct Known {
     ended: HashSet<ProcessId>,
     /// Open sockets by id.
     sockets: HashMap<u64, Open>,
-    /// Sockets whose end was reported since the stream was last complete.
+    /// Sockets whose end was reported since the stream was last known to be complete.
     closed: HashSet<u64>,
 }
 

@@ -76,8 +76,8 @@ impl ProgramNames {
     }
 }
 
-/// Returns the last component of the program's path, if the kernel's name is that of a descriptor. A script with such a
-/// name is an argument of its interpreter.
+/// Returns the last component of the program's path if the kernel's name is only a descriptor number or `exe`. If an
+/// argument of the interpreter is a script with that name, the kernel's name is right.
 fn name_of_program(kernels: Comm, path: &FilePath, args: &[Vec<u8>]) -> Option<Comm> {
     let text = kernels.text();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

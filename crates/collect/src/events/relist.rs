@@ -1,12 +1,12 @@
-//! Decides for how long the stream is compared with the current state after a loss.
+//! Decides how long after a loss the event stream is compared with the live processes and sockets.
 
-/// Until when the stream may lack something that no record will report.
+/// The period after a loss in which the stream may lack a change that no record will report.
 #[derive(Debug)]
 pub(super) struct Relist {
     /// Minimum time for which a process stays listed if its exit was lost in the rings of events and of accounts.
     grace_ns: u64,
     until_ns: u64,
-    /// Whether the last check left something open.
+    /// Whether the last check could not yet decide that the stream is complete.
     unsettled: bool,
 }
 
@@ -19,7 +19,8 @@ impl Relist {
         }
     }
 
-    /// Starts comparing after records were lost. A live process may lack its start, and an ended one its exit.
+    /// Starts comparing after records were lost. The start of a live process may be missing, or the exit of an ended
+    /// one.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.until_ns = now_ns + self.grace_ns;
         self.unsettled = true;

@@ -36,7 +36,7 @@ pub struct FileCounts {
     pub failures: u64,
 }
 
-/// The attached programs with their ring buffer and table. Dropping it detaches them.
+/// The attached programs with their ring buffer and table. Dropping this detaches the programs.
 pub struct FileEvents {
     // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,

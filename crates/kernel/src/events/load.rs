@@ -52,15 +52,15 @@ pub(super) fn kinds(stream: EventKinds) -> u32 {
     bits.fold(0, |all, bit| all | 1 << bit.0)
 }
 
-/// The verified object, not attached yet.
+/// The object after the kernel verified it; not attached yet.
 pub(super) struct LoadedLifecycle {
     pub(super) skel: LifecycleSkel<'static>,
-    /// Why the requested programs at failed execs could not be loaded.
+    /// Why the requested programs for failed execs could not be loaded.
     pub(super) exec_failures: Result<(), Error>,
 }
 
-/// Loads the object. If the kernel rejects the programs at failed execs, loads it without them:
-/// before Linux 5.15 programs cannot read the registers of a system call.
+/// Loads the object. If the kernel rejects the programs for failed execs, loads the object without
+/// them. Before Linux 5.15, programs cannot read the registers of a system call.
 pub(super) fn lifecycle(
     facts: &Facts,
     wanted: &EventsWanted,

@@ -443,7 +443,7 @@ mod tests {
             (0, [10, 0, 0, 1], 80, None, Some("10.0.0.1:80")),
             // Nothing listens on port 0, but a process can try to connect to it.
             (7, [127, 0, 0, 1], 0, Some(7), Some("127.0.0.1:0")),
-            // The failure was detected after the socket was gone.
+            // The socket was already gone when the failure was detected.
             (0, [0; 4], 0, None, None),
         ];
         for (lasted, address, port, duration, to) in cases {

@@ -172,8 +172,8 @@ pub(super) fn sockets(
     }
 }
 
-/// Attaches the object. Some kernels load programs that they do not attach. In that case attaches
-/// as much as possible.
+/// Attaches the object. Some kernels load programs but refuse to attach them. In that case, this
+/// function attaches as many programs as possible.
 fn attach_most(
     loaded: LoadedTcp,
     facts: &Facts,

@@ -9,7 +9,7 @@ use libbpf_rs::btf::types::{Composite, Enum, MemberAttr};
 
 use crate::error::{Context as _, Error, ErrorKind};
 
-/// Version of the hierarchy.
+/// Version of the cgroup hierarchy that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// The unified hierarchy.

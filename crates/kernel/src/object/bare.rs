@@ -44,7 +44,7 @@ pub struct BareProgram {
     pub kernel_version: u32,
     /// Its instructions, eight bytes each.
     pub insns: Vec<[u8; 8]>,
-    /// Instructions that load a map, each with an index into the maps.
+    /// Indexes of instructions that load a map, each with the index of that map.
     pub loads: Vec<(usize, u32)>,
 }
 
@@ -83,7 +83,7 @@ pub fn map_kind(name: &str) -> Option<u32> {
         .map(|(number, _)| number)
 }
 
-/// Loaded programs with their maps. Dropping it unloads them.
+/// Loaded programs with their maps. Dropping this unloads them.
 #[derive(Debug)]
 pub struct BareObject {
     maps: Vec<(String, MapHandle)>,

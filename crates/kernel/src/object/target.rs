@@ -232,7 +232,7 @@ impl Target {
     }
 }
 
-/// Handles sections that consist only of a prefix.
+/// Returns the target of a section whose name is only a prefix, such as `xdp`.
 fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
     Ok(match kind {
         "perf_event" => Target::PerfEvent,

@@ -363,11 +363,11 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Takes places from the groups with the most and gives them to waiting rows of groups with
-    /// fewer, until the numbers are equal. No group can thus hold all places.
+    /// Takes places from the groups that hold the most, and gives them to waiting rows of groups
+    /// that hold fewer, until the numbers are equal. No group can thus hold all places.
     ///
-    /// Rows that have ended lose their places first, then the newest. From then on their growth is
-    /// counted in the overflow.
+    /// Rows that have ended lose their places first, then the newest. From then on, the growth of
+    /// such a row is added to the overflow row.
     pub(super) fn balance(&mut self, at: u64, mut admission: impl FnMut(&K) -> Admission) {
         let waits =
             |entry: &Entry| entry.overflowed && entry.labels.is_none() && entry.seen_ns == at;

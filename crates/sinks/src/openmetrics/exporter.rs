@@ -83,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// Decides which series exist. Must be given every batch once, in order.
+/// Decides which series exist. The caller must pass every batch once, in order.
 #[derive(Debug)]
 pub struct Exporter {
     options: Options,

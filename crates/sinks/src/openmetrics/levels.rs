@@ -37,7 +37,7 @@ pub(super) fn write(
     }
 }
 
-/// Writes the samples of some rows. The header of the family precedes the first of them.
+/// Writes the samples of some rows. The header of the family is written before its first sample.
 fn write_family(text: &mut Writer, level: &Rows<'_>, metric: &Metric, snapshot: &Snapshot) {
     let Snapshot {
         measured,

@@ -214,11 +214,11 @@ struct Pair<A> {
     /// The part of `now` that is counted in the series of all other partners.
     charged: A,
     shown: bool,
-    /// When the pair got its place.
+    /// Time at which the pair got its place.
     shown_ns: u64,
     /// Whether nothing of the pair was shown before it got its place.
     fresh: bool,
-    /// When the value of the pair's series changed, or the pair got its place.
+    /// Time at which the value of the pair's series last changed, or the pair got its place.
     changed_ns: u64,
     /// Value of the pair's row in the last batch. A row that was evicted restarts at 0.
     row: A,

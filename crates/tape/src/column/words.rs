@@ -56,8 +56,8 @@ impl Column for Word {
     }
 }
 
-/// Caches the last word that was read. The next one is usually equal, which saves a lookup under a
-/// lock.
+/// Caches the last word that was read. The next word is usually the same, so the cache saves a
+/// lookup under a lock.
 #[derive(Default)]
 struct Known(Cell<Word>);
 

@@ -3,8 +3,8 @@
 //! Parquet's Arrow writer supports every Arrow type and would add a megabyte to the binary.
 //! Recordings use few types, so their columns are written here with the low-level column writers.
 //!
-//! Times are in microseconds. DuckDB maps nanoseconds to a different type that cannot be
-//! subtracted, and Spark rejects them.
+//! Times are in microseconds. DuckDB maps nanoseconds to another type, whose values cannot be
+//! subtracted, and Spark rejects nanoseconds.
 
 mod levels;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Cgroups, and the destinations of their connections.
+//! Tables of cgroups and of the destinations of their connections.
 
 use std::net::SocketAddr;
 

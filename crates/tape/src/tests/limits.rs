@@ -276,7 +276,7 @@ fn events_without_a_batch_are_read_and_kept() {
     };
     alone(&mut writer, &all);
     writer.end_segment().expect("room");
-    // A segment that starts with events, continues with batches and ends.
+    // The next segment starts with events, then has batches.
     alone(&mut writer, &all);
     for (_, batch) in &ticks {
         writer.batch(batch).expect("room");

@@ -18,7 +18,7 @@ const CALL: u8 = 0x85;
 /// Value of the source register that marks the constant as a map descriptor.
 const PSEUDO_MAP_FD: u8 = 1;
 
-/// An object in the format from before libbpf 1.0.
+/// An object in the format that libbpf versions before 1.0 used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyObject {
     pub license: String,
@@ -54,7 +54,7 @@ pub struct LegacyProgram {
     pub name: String,
     pub section: String,
     pub insns: Vec<[u8; 8]>,
-    /// Instructions that load a map, and the index of the map in the object.
+    /// Indexes of instructions that load a map, each with the index of that map in the object.
     pub loads: Vec<(usize, u32)>,
 }
 

@@ -15,7 +15,8 @@ const CELLS: i16 = frame::KEY;
 const LENGTH: i16 = 0;
 
 impl Emitter {
-    /// Continues if the packet passes, otherwise jumps to `refused`. Preserves R9, the context.
+    /// Continues if the packet passes, otherwise jumps to `refused`. R9, which holds the context,
+    /// is preserved.
     pub(super) fn classic(&mut self, filter: &Classic, refused: Label) {
         let passed = self.asm.label();
         let labels: Vec<_> = filter.insns().iter().map(|_| self.asm.label()).collect();

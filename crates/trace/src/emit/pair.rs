@@ -31,8 +31,8 @@ impl Emitter {
         Ok(())
     }
 
-    /// Takes the time that was stored for the key. If several CPUs find the entry at the same time,
-    /// only one can remove it; only that one continues.
+    /// Takes the time that was stored for the key, and removes the entry. If several CPUs find the
+    /// entry at the same time, only the CPU that removes it continues.
     pub(super) fn take_first(&mut self, key: &[Part], end: Label) -> Result<(), EmitError> {
         let place = Place::stack(frame::PAIR);
         let latency = Place::stack(frame::LATENCY);

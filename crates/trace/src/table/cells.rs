@@ -25,7 +25,7 @@ pub enum Cell {
         first: u64,
         last: u64,
     },
-    /// A share of all rows in hundredths of a percent; `None` if their sum overflowed.
+    /// A share of the sum of all rows, in hundredths of a percent; `None` if the sum overflowed.
     Percent(Option<u32>),
     /// Escaped text.
     Text(String),

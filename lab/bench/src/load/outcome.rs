@@ -1,4 +1,4 @@
-//! The outcome of a load, and the resources that it used.
+//! The result of running a load, and the resources that the load used.
 
 use std::fs;
 use std::thread;

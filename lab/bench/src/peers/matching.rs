@@ -57,9 +57,9 @@ pub(super) struct Matched {
     pub(super) ours: u64,
     pub(super) both: u64,
     pub(super) only_peer: Reasons,
-    /// The agent's events during the load that the peer lacks.
+    /// Events that the agent reported during the load and the peer did not.
     pub(super) only_ours: Reasons,
-    /// Events of both with different arguments.
+    /// Events that both reported, but with different arguments.
     pub(super) other_arguments: Reasons,
 }
 

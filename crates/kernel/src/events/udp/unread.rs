@@ -27,7 +27,7 @@ struct Packets {
 }
 
 impl Unread {
-    /// Records that a process received such a packet.
+    /// Records that a process received an unreadable packet.
     pub(super) fn note(&mut self, ends: Ends, time_ns: u64) {
         if self.of.len() >= SOCKETS && !self.of.contains_key(&ends) {
             let new = |packets: &Packets| packets.last_ns.saturating_add(OLD_NS) > time_ns;

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::exit;
 use crate::stop;
 
-/// A search that takes longer than this is announced.
+/// If a search takes longer than this, a message says that it is running.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> {
@@ -27,7 +27,8 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     let start = shown.part.map_or_else(end, |part| part.from_unix_ns);
     let selection = shown.select(&args.names)?;
     let host = &shown.tape.segments()[0].meta().host;
-    // Files of the live node describe other groups and processes.
+    // Files of this machine are not read, because they describe its current groups and processes,
+    // not the recorded ones.
     let nothing = About(Arc::new(|_| Vec::new()));
     let options = noctule_tui::Options {
         interval: shown.interval(),
@@ -36,7 +37,7 @@ pub(crate) fn run(folder: &Path, args: &TopArgs, config: &Config) -> Result<u8> 
     };
     let stop = stop::end_flag()?;
     let replayed = noctule_tui::replay(&shown, (run, start), &options, &stop);
-    // Printed now, because the screen has no room for warnings.
+    // Warnings are printed after the screen is closed, because it has no room for them.
     window::warn(shown.met().iter());
     replayed.context("cannot use the terminal")?;
     Ok(exit::DONE)
@@ -48,7 +49,7 @@ struct Shown {
     parts: Vec<Span>,
     /// The selected part; `None` for the whole recording.
     part: Option<Stretch>,
-    /// Damage that was found, without duplicates.
+    /// Damage found in the recording so far, without duplicates.
     met: Mutex<Vec<Damage>>,
 }
 

@@ -138,7 +138,7 @@ fn recorded(args: &WhyArgs, window: &Window, config: &Config) -> Result<Found> {
     Ok((found, why, Vec::new(), answer))
 }
 
-/// Values that must be computed from each batch.
+/// Values that are updated with each batch of the window.
 struct Course {
     strip: Strip,
     cpus: CpuWindow,

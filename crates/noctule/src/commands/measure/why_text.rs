@@ -160,7 +160,7 @@ fn each_cpu(why: &Why, line: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// Renders the usage of a CPU and its holders.
+/// Renders how busy a CPU was, and which groups or processes ran on it.
 fn cpu_line(cpu: &CpuUse, level: Level) -> String {
     let share = |ns: u64| percent(cpu.part(ns) * 100.0);
     let holders = cpu

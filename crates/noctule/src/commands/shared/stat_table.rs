@@ -185,8 +185,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Renders the table with the rest of the machine below it. With `together`, the last line sums all
-/// rows, which is a followed command's total.
+/// Renders the table, with the rest of the machine below it. With `together`, the last line is the
+/// sum of all rows: the total of the followed command.
 pub(crate) fn draw(
     report: &Report,
     level: Level,

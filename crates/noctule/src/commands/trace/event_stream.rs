@@ -82,7 +82,7 @@ impl Watched {
     }
 }
 
-/// Symbols and cgroups of the node.
+/// Kernel symbols and cgroup paths of the node, to translate addresses and ids.
 #[derive(Default)]
 pub(super) struct Node {
     pub(super) symbols: Kallsyms,

@@ -10,7 +10,7 @@ use super::jobs::Job;
 
 /// Programs that were parsed, but not loaded yet.
 pub(super) enum Object {
-    /// A libbpf object, and the names of the programs that are tail-called.
+    /// A libbpf object, and the names of the programs that other programs tail-call.
     Libbpf(Box<ForeignObject>, Vec<String>),
     Bare(Vec<BareMap>, Vec<(ForeignProgram, BareProgram)>),
     /// A classic socket filter, which the kernel checks when it is attached.
@@ -18,7 +18,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// Converts an object for libbpf versions before 1.0.
+    /// Converts an object in the format that libbpf versions before 1.0 used.
     pub(super) fn of_legacy(read: &LegacyObject) -> Self {
         let map = |map: &noctule_trace::elf::LegacyMap| BareMap {
             name: map.name.clone(),
@@ -60,7 +60,8 @@ impl Object {
         }
     }
 
-    /// Returns the names of tail-called programs, which the object's maps contain initially.
+    /// Returns the names of the programs that the object stores in its maps at load. Other programs
+    /// tail-call them.
     pub(super) fn tail_calls(&self) -> &[String] {
         match self {
             Self::Libbpf(_, tail_calls) => tail_calls,
@@ -68,7 +69,7 @@ impl Object {
         }
     }
 
-    /// Loads the programs of these jobs and those they can tail-call.
+    /// Loads the programs of these jobs, and the programs that they can tail-call.
     pub(super) fn load(self, jobs: &[Job]) -> Result<Loaded, ObjectError> {
         let mut wanted: Vec<_> = jobs.iter().map(|job| job.program.name.clone()).collect();
         match self {
