@@ -43,7 +43,7 @@ metrics below in addition to those of [metrics.md](metrics.md). The names are th
   ([metrics.md](metrics.md)). `actual_destination` is unknown.
 - Coroot counts the bytes that a program reads and writes with one of thirteen system calls; noctule counts the bytes
   that the socket transferred.
-- Loopback and ephemeral ports are included. Coroot omits them.
+- noctule includes loopback destinations and ephemeral ports. Coroot omits both.
 ";
 
 pub(super) fn cadvisor() -> String {
