@@ -73,7 +73,7 @@ fn strike_keys(terminal: &Terminal) {
     });
     terminal.keys(&["?"]);
     terminal.wait_for("table again", shows_burner);
-    for (key, heading) in [("b", "Victims (lines)"), ("f", "Columns of this")] {
+    for (key, heading) in [("b", "Victims (rows)"), ("f", "Columns of this")] {
         terminal.keys(&[key]);
         terminal.wait_for(heading, |screen| screen.contains(heading));
         terminal.keys(&[key]);
