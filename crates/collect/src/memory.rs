@@ -192,12 +192,10 @@ fn number(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use noctule_model::{CgroupRow, Owner};
+    use noctule_model::CgroupRow;
 
     use super::*;
-    use crate::testing::hierarchy;
+    use crate::testing::{batch_of, hierarchy};
 
     fn memory(root: &Path, io: bool) -> Memory {
         Memory::new(MemoryFiles {
@@ -207,23 +205,8 @@ mod tests {
         })
     }
 
-    /// Returns a batch in which the group has waited for a disk for so long.
     fn batch(path: &str, disk_ns: u64) -> Batch {
-        let owner = Owner {
-            path: path.to_owned(),
-            ..Owner::unknown(CgroupId(7))
-        };
-        let mut row = CgroupRow {
-            id: CgroupId(7),
-            owner: Some(Arc::new(owner)),
-            ..CgroupRow::default()
-        };
-        row.counters[Counter::Blocked(BlockClass::Disk)] = disk_ns;
-        Batch {
-            cgroups: vec![row],
-            sequence: 1,
-            ..Batch::default()
-        }
+        batch_of(path, Counter::Blocked(BlockClass::Disk), disk_ns)
     }
 
     /// Path, limit, hits, pages read again, bytes read, and whether the group is under OOM.

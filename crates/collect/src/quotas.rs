@@ -168,24 +168,10 @@ mod tests {
     use noctule_model::{Container, ContainerRole, Counters, ProcessRow, Runtime, ThreadRoom};
 
     use super::*;
-    use crate::testing::hierarchy;
+    use crate::testing::{batch_of, hierarchy};
 
     fn throttled(path: &str) -> Batch {
-        let owner = Owner {
-            path: path.to_owned(),
-            ..Owner::unknown(CgroupId(7))
-        };
-        let mut row = CgroupRow {
-            id: CgroupId(7),
-            owner: Some(Arc::new(owner)),
-            ..CgroupRow::default()
-        };
-        row.counters[Counter::Wait(Cause::Throttle)] = 1;
-        Batch {
-            cgroups: vec![row],
-            sequence: 1,
-            ..Batch::default()
-        }
+        batch_of(path, Counter::Wait(Cause::Throttle), 1)
     }
 
     #[test]

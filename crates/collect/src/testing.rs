@@ -1,8 +1,29 @@
 //! Simulates the kernel's files in tests.
 
 use std::fs;
+use std::sync::Arc;
 
+use noctule_model::{Batch, CgroupId, CgroupRow, Counter, Owner};
 use tempfile::TempDir;
+
+/// Returns a batch with one group, whose other counters are 0.
+pub(crate) fn batch_of(path: &str, counter: Counter, value: u64) -> Batch {
+    let owner = Owner {
+        path: path.to_owned(),
+        ..Owner::unknown(CgroupId(7))
+    };
+    let mut row = CgroupRow {
+        id: CgroupId(7),
+        owner: Some(Arc::new(owner)),
+        ..CgroupRow::default()
+    };
+    row.counters[counter] = value;
+    Batch {
+        cgroups: vec![row],
+        sequence: 1,
+        ..Batch::default()
+    }
+}
 
 /// Creates a directory with these files.
 pub(crate) fn hierarchy(files: &[(&str, &str)]) -> TempDir {

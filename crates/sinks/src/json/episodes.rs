@@ -1,12 +1,12 @@
 //! The JSON of the verdicts over time.
 
+use std::collections::HashMap;
+
 use noctule_analysis::{Episode, HurtGroup, OwnerId, Party, TimelineView};
 use noctule_model::Level;
 use serde::Serialize;
 
-use super::history::name;
-use super::owner::OwnerJson;
-use super::waits::party_owner;
+use super::history::{PartyJson, name};
 use super::{seconds, to_string};
 
 /// An OOM kill in a known group.
@@ -29,12 +29,10 @@ pub fn episodes_json(
     let more = groups.len().saturating_sub(most);
     groups.truncate(most);
     let inside = |ns: u64| (from_unix_ns..=to_unix_ns).contains(&ns);
-    let id = |party: &Party| {
-        let key = party.key(Level::Container);
-        let mut known = view.parties.iter();
-        let found = known.find(|(_, it)| it.key(Level::Container) == key);
-        found.map(|(id, _)| *id)
-    };
+    let known = view.parties.iter().filter(|_| kills.is_some());
+    let known = known.map(|(id, party)| (party.key(Level::Container), *id));
+    let ids: HashMap<_, _> = known.collect();
+    let id = |party: &Party| ids.get(&party.key(Level::Container)).copied();
     let kill = |kill: &OomKill| MarkJson {
         time_unix_nano: kill.time_unix_ns,
         id: id(&kill.party),
@@ -74,13 +72,8 @@ struct Answer<'a> {
 
 #[derive(Serialize)]
 struct GroupJson<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<OwnerId>,
-    name: String,
     #[serde(flatten)]
-    owner: OwnerJson<'a>,
-    #[serde(rename = "wait.seconds")]
-    wait: f64,
+    party: PartyJson<'a>,
     episodes: Vec<EpisodeJson>,
 }
 
@@ -111,10 +104,7 @@ struct MarkJson {
 impl<'a> GroupJson<'a> {
     fn new(group: &'a HurtGroup) -> Self {
         Self {
-            id: group.id,
-            name: name(&group.party),
-            owner: party_owner(&group.party, Level::Container),
-            wait: seconds(group.wait_ns),
+            party: PartyJson::new(group.id, &group.party, group.wait_ns),
             episodes: group.episodes.iter().map(EpisodeJson::new).collect(),
         }
     }

@@ -4,8 +4,9 @@ use noctule_analysis::{Account, OwnerId, PairSum, Party, TimeSpanQuery, Timeline
 use noctule_model::{Cause, Counter, CpuWeight, Level};
 use serde::Serialize;
 
-use super::history::{HurtJson, name};
+use super::history::{HurtJson, PartyJson, name};
 use super::owner::OwnerJson;
+use super::settings::SettingsJson;
 use super::waits::{Named, blocked, party_owner};
 use super::{seconds, to_string};
 
@@ -82,11 +83,8 @@ pub fn group_json(
             .zip(found.take(PARTIES))
             .filter_map(|(place, (id, wait_ns))| {
                 let party = view.parties.get(&id)?;
-                Some(PartyJson {
-                    id,
-                    name: name(party),
-                    owner: party_owner(party, Level::Container),
-                    wait: seconds(wait_ns),
+                Some(SideJson {
+                    party: PartyJson::new(Some(id), party, wait_ns),
                     processes: if place < with { listed(party) } else { None },
                 })
             });
@@ -122,7 +120,7 @@ pub fn group_json(
         culprits,
         victims,
         processes: own,
-        settings: facts.settings.as_ref().map(SettingsJson::new),
+        settings: facts.settings.as_ref().map(LimitsJson::new),
     }))
 }
 
@@ -151,12 +149,12 @@ struct Answer<'a> {
     account: Option<AccountJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hurt: Option<HurtJson<'a>>,
-    culprits: Vec<PartyJson<'a>>,
-    victims: Vec<PartyJson<'a>>,
+    culprits: Vec<SideJson<'a>>,
+    victims: Vec<SideJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Vec<GroupProcess>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<SettingsJson<'a>>,
+    settings: Option<LimitsJson<'a>>,
 }
 
 /// Where the time of its threads went, in the judged windows of the span.
@@ -173,32 +171,21 @@ struct AccountJson {
     blocked: Option<Named<f64>>,
 }
 
+/// A party on the other side, with its busiest processes.
 #[derive(Serialize)]
-struct PartyJson<'a> {
-    id: OwnerId,
-    name: String,
+struct SideJson<'a> {
     #[serde(flatten)]
-    owner: OwnerJson<'a>,
-    #[serde(rename = "wait.seconds")]
-    wait: f64,
+    party: PartyJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<Vec<GroupProcess>>,
 }
 
 #[derive(Serialize)]
-struct SettingsJson<'a> {
+struct LimitsJson<'a> {
     #[serde(rename = "cpu.limit", skip_serializing_if = "Option::is_none")]
     limit: Option<f64>,
-    #[serde(rename = "cpu.weight", skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    #[serde(rename = "cpu.shares", skip_serializing_if = "Option::is_none")]
-    shares: Option<u64>,
-    #[serde(rename = "cpu.idle", skip_serializing_if = "Option::is_none")]
-    idle: Option<bool>,
-    #[serde(rename = "cpu.allowed", skip_serializing_if = "Option::is_none")]
-    allowed: Option<&'a [u32]>,
-    #[serde(rename = "cpu.pressure", skip_serializing_if = "Option::is_none")]
-    pressure: Option<f64>,
+    #[serde(flatten)]
+    settings: SettingsJson<'a>,
 }
 
 impl AccountJson {
@@ -214,16 +201,11 @@ impl AccountJson {
     }
 }
 
-impl<'a> SettingsJson<'a> {
-    fn new(settings: &'a GroupSettings) -> Self {
-        let weight = |is: fn(&CpuWeight) -> bool| settings.weight.filter(is).map(CpuWeight::value);
+impl<'a> LimitsJson<'a> {
+    fn new(of: &'a GroupSettings) -> Self {
         Self {
-            limit: settings.limit,
-            weight: weight(|it| matches!(it, CpuWeight::Weight(_))),
-            shares: weight(|it| matches!(it, CpuWeight::Shares(_))),
-            idle: settings.idle,
-            allowed: settings.allowed.as_deref(),
-            pressure: settings.pressure.map(|percent| percent / 100.0),
+            limit: of.limit,
+            settings: SettingsJson::new(of.weight, of.idle, of.allowed.as_deref(), of.pressure),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use noctule_analysis::{
     CpuStep, CpuStrip, Hurt, JudgedWindow, OwnerId, OwnerSum, PairSum, Party, SpanStep, TimeSpan,
-    TimeSpanQuery, TimelineView, WaitedFor,
+    TimeSpanQuery, TimelineView,
 };
 use noctule_model::{Cause, Counter, Histogram, Level, VerdictKind, Zone};
 use noctule_schema::events::EVENTS;
@@ -272,7 +272,7 @@ pub(super) struct HurtJson<'a> {
     verdict: HurtVerdict<'a>,
     #[serde(rename = "wait.seconds")]
     wait: f64,
-    behind: Vec<BehindJson<'a>>,
+    behind: Vec<PartyJson<'a>>,
     since_unix_nano: u64,
 }
 
@@ -303,9 +303,9 @@ struct LimitJson<'a> {
     group: Option<&'a str>,
 }
 
-/// A party that a group waited for.
+/// A party and a wait: its own, or one behind it.
 #[derive(Serialize)]
-struct BehindJson<'a> {
+pub(super) struct PartyJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<OwnerId>,
     name: String,
@@ -561,19 +561,21 @@ impl<'a> HurtJson<'a> {
                 }),
             },
             wait: seconds(hurt.wait_ns),
-            behind: hurt.behind.iter().map(BehindJson::new).collect(),
+            behind: (hurt.behind.iter())
+                .map(|it| PartyJson::new(it.id, &it.party, it.wait_ns))
+                .collect(),
             since_unix_nano: hurt.since_unix_ns,
         }
     }
 }
 
-impl<'a> BehindJson<'a> {
-    fn new(waited: &'a WaitedFor) -> Self {
+impl<'a> PartyJson<'a> {
+    pub(super) fn new(id: Option<OwnerId>, party: &'a Party, wait_ns: u64) -> Self {
         Self {
-            id: waited.id,
-            name: name(&waited.party),
-            owner: party_owner(&waited.party, Level::Container),
-            wait: seconds(waited.wait_ns),
+            id,
+            name: name(party),
+            owner: party_owner(party, Level::Container),
+            wait: seconds(wait_ns),
         }
     }
 }

@@ -14,6 +14,7 @@ mod meters;
 mod owner;
 mod released;
 mod row;
+mod settings;
 mod value;
 mod waits;
 mod why;

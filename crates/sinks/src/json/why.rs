@@ -1,11 +1,12 @@
 //! The JSON of `noctule why`.
 
 use noctule_analysis::{CpuUse, ProcessUse, StripStep, Why};
-use noctule_model::{AsleepThreads, CpuWeight, Level};
+use noctule_model::{AsleepThreads, Level};
 use serde::Serialize;
 
 use super::disks::{DiskJson, disks};
 use super::events::EventsJson;
+use super::settings::SettingsJson;
 use super::waits::{CulpritJson, RowJson};
 use super::{seconds, to_string};
 
@@ -27,11 +28,7 @@ pub fn why_json(why: &Why) -> String {
             asked: why.asked.as_ref().map(|asked| asked.id.pid),
             row: RowJson::new(&why.report, row, why.level),
             answer: noctule_text::answer(&row.party.name(why.level), &reason),
-            weight: weight(why, |it| matches!(it, CpuWeight::Weight(_))),
-            shares: weight(why, |it| matches!(it, CpuWeight::Shares(_))),
-            idle: why.idle,
-            allowed: why.allowed.as_deref(),
-            pressure: why.pressure.map(|percent| percent / 100.0),
+            settings: SettingsJson::new(why.weight, why.idle, why.allowed.as_deref(), why.pressure),
             processes: why.processes.iter().map(ProcessJson::new).collect(),
             behind: culprits.collect(),
             disks: disks(&why.report, why.level),
@@ -93,11 +90,6 @@ struct AsleepJson {
     wchan: Option<String>,
 }
 
-/// Returns the value of the group's weight, if `kind` accepts it.
-fn weight(why: &Why, kind: fn(&CpuWeight) -> bool) -> Option<u64> {
-    why.weight.filter(kind).map(CpuWeight::value)
-}
-
 #[derive(Serialize)]
 struct Answer<'a> {
     window_seconds: f64,
@@ -110,16 +102,8 @@ struct Answer<'a> {
     answer: String,
     #[serde(flatten)]
     row: RowJson<'a>,
-    #[serde(rename = "cpu.weight", skip_serializing_if = "Option::is_none")]
-    weight: Option<u64>,
-    #[serde(rename = "cpu.shares", skip_serializing_if = "Option::is_none")]
-    shares: Option<u64>,
-    #[serde(rename = "cpu.idle", skip_serializing_if = "Option::is_none")]
-    idle: Option<bool>,
-    #[serde(rename = "cpu.allowed", skip_serializing_if = "Option::is_none")]
-    allowed: Option<&'a [u32]>,
-    #[serde(rename = "cpu.pressure", skip_serializing_if = "Option::is_none")]
-    pressure: Option<f64>,
+    #[serde(flatten)]
+    settings: SettingsJson<'a>,
     processes: Vec<ProcessJson<'a>>,
     behind: Vec<Behind<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
