@@ -15,7 +15,7 @@
 const volatile bool releasers_on = false;
 
 enum {
-	/* Classes of which the waker is the party that was waited for. */
+	/* Classes in which a thread waits for the thread that wakes it. */
 	RELEASED_CLASSES = 1 << BLOCK_PIPE | 1 << BLOCK_UNIX | 1 << BLOCK_LOCK |
 			   1 << BLOCK_LOOPBACK | 1 << BLOCK_CHILD,
 };

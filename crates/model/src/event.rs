@@ -371,7 +371,7 @@ pub enum TcpChange {
 }
 
 impl TcpChange {
-    /// The end of a connection of which only the socket is known.
+    /// The end of a connection whose other fields are unknown.
     pub const UNKNOWN_CLOSE: Self = Self::Close {
         bytes_sent: None,
         bytes_received: None,
@@ -459,7 +459,7 @@ pub struct Socket {
 }
 
 impl What {
-    /// An exit of which only the process is known.
+    /// The exit of a process whose other fields are unknown.
     pub const UNKNOWN_EXIT: Self = Self::ProcessExit {
         status: None,
         oom_killed: false,

@@ -216,11 +216,11 @@ pub(crate) struct EnergyArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Show who waited for the CPU, how long, why, and because of whom
+/// Show which groups waited for a CPU, for how long, why, and because of which others
 ///
 /// Starts with a sentence for each hurt group, worst first: by whom, how much, and what to try. For
 /// each container or unit, then shows the distribution of its waits, their causes (quota,
-/// neighbours, own threads, kernel threads), who had the CPU in the meantime, and a verdict. With a
+/// neighbours, own threads, kernel threads), the groups that had the CPU meanwhile, and a verdict. With a
 /// COMMAND: runs it, and reports what it and all its descendants waited for until it ended.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WaitsArgs {
@@ -295,9 +295,9 @@ pub(crate) struct WhyArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Show live who uses the CPU, who waits for it, and what it costs
+/// Show live which processes and groups use the CPU, which wait for it, and the energy they use
 ///
-/// Starts with who uses the CPU. Press w for who waits for it, why and because of whom, and e for
+/// Starts with CPU usage. Press w for the waits with their causes and culprits, and e for
 /// its cost in energy; the same key switches back. Press ? for all keys, q to quit. In a recording
 /// (--from), left and right move by batch, `[` and `]` by minute, g goes to a time, p plays, and v
 /// goes to the next moment at which a group was hurt.

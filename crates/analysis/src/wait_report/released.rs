@@ -256,8 +256,8 @@ mod tests {
         }
     }
 
-    /// Returns the row of a victim that was blocked for `lock_ns`, of which a block that lasts took
-    /// 100 ns.
+    /// Returns the row of a victim that was blocked for `lock_ns`. The last 100 ns are a block that
+    /// has not ended.
     fn victim(lock_ns: u64, rows: Vec<ReleaseRow>) -> WaitReportRow {
         let group = |id| CgroupRow {
             id,

@@ -6,8 +6,8 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Returns the memory of a group that was at its limit so often, and read so many MiB of evicted pages among all that
-/// it read.
+/// Returns the memory of a group that reached its limit `hits` times, and read `read` MiB, of which `reread` MiB were
+/// evicted pages.
 fn memory(
     id: u64,
     path: &str,
