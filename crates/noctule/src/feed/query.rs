@@ -22,6 +22,9 @@ const MOST_EVENTS: usize = 2000;
 
 const SECOND: f64 = 1e9;
 
+/// Maximum error of a moment that a client converted from nanoseconds to seconds, as a 64-bit floating-point number.
+const ROUNDING_NS: u64 = 1_000;
+
 /// Parses a parameter, or returns the default if it is missing.
 fn value<T: FromStr>(query: &Query, name: &str, usual: T, is: &str) -> Result<T, Refusal> {
     match query.get(name) {
@@ -50,9 +53,13 @@ fn moment(query: &Query, name: &str, usual_ns: u64) -> Result<u64, Refusal> {
     }
     let seconds: f64 = value(query, name, 0.0, IS)?;
     match (0.0..1e10).contains(&seconds) {
-        true => Ok((seconds * SECOND) as u64),
+        true => Ok(nanos(seconds)),
         false => Err(Refusal::Query(format!("{name}: must be {IS}"))),
     }
+}
+
+fn nanos(seconds: f64) -> u64 {
+    (seconds * SECOND) as u64
 }
 
 /// Parses one of several words; the first one is the default.
@@ -273,10 +280,8 @@ impl HistoryQuery {
                 owners: number(query, "owners", 50, MOST_OWNERS)?,
                 pairs: number(query, "pairs", 100, MOST_OWNERS)?,
                 filter: filter(query),
-                judged_unix_ns: match query.get("at") {
-                    None => None,
-                    Some(_) => Some(moment(query, "at", 0)?),
-                },
+                // The end of a window can be rounded down to a moment before it.
+                judged_unix_ns: Some(moment(query, "at", to_ns)?.saturating_add(ROUNDING_NS)),
             },
         })
     }
@@ -285,4 +290,21 @@ impl HistoryQuery {
 fn ids(text: &str) -> Option<(OwnerId, OwnerId)> {
     let (victim, culprit) = text.split_once('-')?;
     Some((victim.parse().ok()?, culprit.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rounded_moment_is_not_before_its_nanosecond() {
+        // The page divides nanoseconds, which it has as a floating-point number.
+        for end_ns in (0..10_000).map(|n| 1_795_971_743_224_350_739 + n * 997) {
+            let asked = nanos(end_ns as f64 / SECOND) + ROUNDING_NS;
+            assert!(
+                (end_ns..end_ns + 2 * ROUNDING_NS).contains(&asked),
+                "{end_ns}: {asked}"
+            );
+        }
+    }
 }
