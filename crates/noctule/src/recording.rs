@@ -170,10 +170,7 @@ mod tests {
         fs::create_dir(&path).expect("our folder");
         let error = part.close().expect_err("not all of it is there");
         let said = error.to_string();
-        assert!(
-            said.contains("it lacks") && said.contains(" batches"),
-            "{said}"
-        );
+        assert!(said.contains("it lacks "), "{said}");
     }
 
     #[test]
