@@ -13,6 +13,7 @@ mod range;
 mod tests;
 mod thin;
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -80,8 +81,10 @@ pub struct Hurt {
     pub culprit: Option<Party>,
     /// The figures behind the verdict.
     pub reason: Reason,
-    /// Its wait in the window, in nanoseconds.
+    /// Its wait for a CPU in the window, in nanoseconds.
     pub wait_ns: u64,
+    /// The time that the verdict is about, in nanoseconds: that wait, or a stall.
+    pub hurt_ns: u64,
     /// The parties that it waited for, the longest wait first; at most [`Self::BEHIND`].
     pub behind: Vec<WaitedFor>,
     /// Since when it has had this verdict with this culprit without interruption: the start of the first such window,
@@ -192,11 +195,18 @@ impl Timeline {
             self.episodes.clear();
             return;
         }
-        let hurt = report
-            .rows
-            .iter()
-            .filter(|row| row.verdict.kind != VerdictKind::Quiet);
+        let hurt = report.rows.iter();
+        let mut hurt: Vec<_> = hurt
+            .filter(|row| row.verdict.kind != VerdictKind::Quiet)
+            .collect();
+        hurt.sort_by_key(|row| Reverse(row.verdict.hurt_ns()));
         let began = time_unix_ns.saturating_sub(report.window_ns);
+        // A verdict does not last over a gap.
+        if let Some(last) = self.judged.back()
+            && began > last.time_unix_ns + report.window_ns / 2
+        {
+            self.episodes.clear();
+        }
         let episode = |row: &WaitReportRow| {
             let key = row.party.key(level);
             let (kind, culprit) = (row.verdict.kind, row.verdict.culprit.as_ref());
@@ -212,8 +222,8 @@ impl Timeline {
             };
             (key, before.unwrap_or(began))
         };
-        let episodes: HashMap<_, _> = hurt.clone().map(episode).collect();
-        let findings = hurt.clone().take(self.limits.findings);
+        let episodes: HashMap<_, _> = hurt.iter().copied().map(episode).collect();
+        let findings = hurt.iter().take(self.limits.findings);
         let findings: Vec<Hurt> = findings
             .map(|row| Hurt {
                 party: row.party.clone(),
@@ -223,19 +233,20 @@ impl Timeline {
                 culprit: row.verdict.culprit.clone(),
                 reason: report.reason(row, level),
                 wait_ns: row.total_ns(),
+                hurt_ns: row.verdict.hurt_ns(),
                 behind: self.behind(row),
                 since_unix_ns: (episodes.get(&row.party.key(level)))
                     .map_or(began, |episode| episode.since_unix_ns),
             })
             .collect();
-        let unlisted = hurt.clone().skip(findings.len());
+        let unlisted = hurt.iter().skip(findings.len());
         let unlisted = unlisted
             .filter_map(|row| Some((self.numbers.of(&row.party)?, row.verdict.kind)))
             .collect();
         self.judged.push_back(Arc::new(JudgedWindow {
             time_unix_ns,
             window_ns: report.window_ns,
-            more: hurt.count() - findings.len(),
+            more: hurt.len() - findings.len(),
             findings,
             unlisted,
             accounts: Accounts::of(report, &self.numbers, self.limits.owners),

@@ -56,6 +56,7 @@ fn view(judged: bool, measured: Measured) -> TimelineView {
             culprit: None,
             reason: Reason::default(),
             wait_ns: SECOND,
+            hurt_ns: SECOND,
             behind: vec![WaitedFor {
                 party: party(2),
                 id: Some(2),
@@ -155,11 +156,13 @@ fn episodes_have_the_groups_that_were_hurt_and_their_kills() {
     assert_eq!(episode["kind"], "hurt_by_host");
     assert_eq!(episode["from_unix_nano"], 5 * SECOND);
     assert_eq!(episode["wait.seconds"], 1.0);
+    assert_eq!(episode["hurt.seconds"], 1.0);
     let kill = json!({"time_unix_nano": 9 * SECOND, "id": 3, "name": NAMES[2]});
     assert_eq!(all["oom_kills"], json!([kill]));
     assert_eq!(
         (&all["from_unix_nano"], &all["to_unix_nano"]),
-        (&json!(9 * SECOND), &json!(10 * SECOND))
+        (&json!(5 * SECOND), &json!(10 * SECOND)),
+        "the judged window began there"
     );
     let none = json(0, None);
     assert_eq!((&none["rows"], &none["more"]), (&json!([]), &json!(1)));

@@ -5,9 +5,9 @@ import { keyOf } from "./state.js";
 import { kindLook } from "./words.js";
 
 /**
- * @typedef {{from_unix_nano: number, to_unix_nano: number, kind: string, culprit?: string, "wait.seconds": number, judged_seconds: number, worst_unix_nano: number, reason: string}} Episode
+ * @typedef {{from_unix_nano: number, to_unix_nano: number, kind: string, culprit?: string, "hurt.seconds": number, judged_seconds: number, worst_unix_nano: number, reason: string}} Episode
  * @typedef {{time_unix_nano: number, id?: number, name: string}} Mark
- * @typedef {{id?: number, name: string, "wait.seconds": number, episodes: Episode[]}} HurtGroup
+ * @typedef {{id?: number, name: string, "hurt.seconds": number, episodes: Episode[]}} HurtGroup
  * @typedef {{from_unix_nano: number, to_unix_nano: number, rows: HurtGroup[], more: number, oom_kills?: Mark[], restarts: Mark[]}} Answer
  * @typedef {{kind: "episode" | "kill" | "restart", from: number, to: number, episode?: Episode}} Item
  * @typedef {{key: string, name: string, items: Item[]}} Lane
@@ -17,8 +17,8 @@ const NANO = 1e9;
 /** Length of the span around a moment, and least length around an episode, in seconds. */
 const AROUND = 30;
 
-/** Returns the average number of waiting threads in an episode. @param {Episode} episode */
-export const severity = (episode) => episode["wait.seconds"] / Math.max(episode.judged_seconds, 1e-3);
+/** Returns the average number of threads that were held in an episode. @param {Episode} episode */
+export const severity = (episode) => episode["hurt.seconds"] / Math.max(episode.judged_seconds, 1e-3);
 
 /** Returns the lanes, the worst first, then groups that have only marks. @param {Answer} answer @returns {Lane[]} */
 export function lanesOf(answer) {
@@ -47,7 +47,7 @@ export function lanesOf(answer) {
   return [...lanes.values()].sort((a, b) => sum(b) - sum(a));
 }
 
-/** Returns the worst item of a lane: the episode with the longest wait, or a kill. @param {Item[]} items @returns {Item | undefined} */
+/** Returns the worst item of a lane: the episode that hurt most, or a kill. @param {Item[]} items @returns {Item | undefined} */
 export function worst(items) {
   return items.toSorted((a, b) => weight(b) - weight(a))[0];
 }
@@ -58,7 +58,7 @@ const OWN_PART = 0.01;
 /** @param {Item} item */
 function weight({ kind, episode }) {
   if (!episode) return kind === "kill" ? 1e-6 : 0;
-  return episode["wait.seconds"] * (episode.kind === "too_many_threads" ? OWN_PART : 1);
+  return episode["hurt.seconds"] * (episode.kind === "too_many_threads" ? OWN_PART : 1);
 }
 
 /** Returns the item nearest to a time; a mark is preferred to an episode that covers it. @param {Item[]} items @param {number} time @param {number} near seconds */

@@ -12,7 +12,7 @@ use super::{Hurt, JudgedWindow, OwnerId, TimelineView};
 use crate::report::Key;
 use crate::{Party, WaitReport, WaitReportRow};
 
-/// Maximum number of episodes of one group. Those with the least wait are left out.
+/// Maximum number of episodes of one group. Those that hurt least are left out.
 const EPISODES: usize = 200;
 
 /// Windows in which a group had the same verdict because of the same culprit, without interruption.
@@ -25,16 +25,20 @@ pub struct Episode {
     pub kind: VerdictKind,
     pub culprit: Option<Party>,
     pub culprit_id: Option<OwnerId>,
-    /// Wait of the group in these windows, in nanoseconds.
+    /// Wait of the group for a CPU in these windows, in nanoseconds.
     pub wait_ns: u64,
+    /// The time that the verdicts are about, in nanoseconds.
+    pub hurt_ns: u64,
     /// Length of these windows, in nanoseconds.
     pub judged_ns: u64,
-    /// End of the window with the longest wait, in nanoseconds since 1970.
+    /// End of the window in which it was hurt most, in nanoseconds since 1970.
     pub worst_unix_ns: u64,
     /// The reason in that window.
     pub reason: Reason,
-    /// Wait in that window, in nanoseconds.
+    /// How much it was hurt in that window, in nanoseconds.
     worst_ns: u64,
+    /// The start of its first window, as the verdicts give it.
+    since_unix_ns: u64,
 }
 
 /// The episodes of one group, in order of time.
@@ -43,8 +47,10 @@ pub struct HurtGroup {
     pub party: Party,
     /// Its number in the points, if it has one.
     pub id: Option<OwnerId>,
-    /// Wait in all its episodes, in nanoseconds.
+    /// Wait for a CPU in all its episodes, in nanoseconds.
     pub wait_ns: u64,
+    /// The time that all its verdicts are about, in nanoseconds.
+    pub hurt_ns: u64,
     pub episodes: Vec<Episode>,
 }
 
@@ -57,25 +63,26 @@ impl Episode {
             culprit: hurt.culprit.clone(),
             culprit_id: hurt.culprit_id,
             wait_ns: hurt.wait_ns,
+            hurt_ns: hurt.hurt_ns,
             judged_ns: window.window_ns,
             worst_unix_ns: window.time_unix_ns,
             reason: hurt.reason.clone(),
-            worst_ns: hurt.wait_ns,
+            worst_ns: hurt.hurt_ns,
+            since_unix_ns: hurt.since_unix_ns,
         }
     }
 
     /// Extends the episode by a window. Returns `false` if the window does not continue it.
     fn goes_on(&mut self, hurt: &Hurt, window: &JudgedWindow) -> bool {
-        let key = |party: &Option<Party>| party.as_ref().map(|it| it.key(Level::Container));
-        let is_next = window.began_unix_ns() <= self.to_unix_ns + window.window_ns / 2;
-        if !is_next || self.kind != hurt.kind || key(&self.culprit) != key(&hurt.culprit) {
+        if self.since_unix_ns != hurt.since_unix_ns {
             return false;
         }
         self.to_unix_ns = window.time_unix_ns;
         self.wait_ns += hurt.wait_ns;
+        self.hurt_ns += hurt.hurt_ns;
         self.judged_ns += window.window_ns;
-        if hurt.wait_ns > self.worst_ns {
-            self.worst_ns = hurt.wait_ns;
+        if hurt.hurt_ns > self.worst_ns {
+            self.worst_ns = hurt.hurt_ns;
             self.worst_unix_ns = window.time_unix_ns;
             self.reason = hurt.reason.clone();
             self.culprit_id = hurt.culprit_id;
@@ -92,7 +99,8 @@ impl JudgedWindow {
 }
 
 impl TimelineView {
-    /// Returns the groups that were hurt in windows that overlap a range, in descending order of wait.
+    /// Returns the groups that were hurt in windows that overlap a range, those that were hurt most
+    /// first.
     pub fn episodes(&self, from_unix_ns: u64, to_unix_ns: u64) -> Vec<HurtGroup> {
         let mut groups: HashMap<Key, HurtGroup> = HashMap::new();
         for window in self.judged_within(from_unix_ns, to_unix_ns) {
@@ -102,12 +110,14 @@ impl TimelineView {
                     party: hurt.party.clone(),
                     id: hurt.id,
                     wait_ns: 0,
+                    hurt_ns: 0,
                     episodes: Vec::new(),
                 });
                 // The name and the number may arrive late.
                 group.party = hurt.party.clone();
                 group.id = hurt.id.or(group.id);
                 group.wait_ns += hurt.wait_ns;
+                group.hurt_ns += hurt.hurt_ns;
                 let last = group.episodes.last_mut();
                 if !last.is_some_and(|last| last.goes_on(hurt, window)) {
                     group.episodes.push(Episode::of(hurt, window));
@@ -115,9 +125,11 @@ impl TimelineView {
             }
         }
         let mut groups: Vec<HurtGroup> = groups.into_values().collect();
-        groups.sort_by_cached_key(|it| (Reverse(it.wait_ns), it.party.name(Level::Container)));
+        groups.sort_by_cached_key(|it| (Reverse(it.hurt_ns), it.party.name(Level::Container)));
         for group in &mut groups {
-            group.episodes.sort_by_key(|it| Reverse(it.wait_ns));
+            // The points can have forgotten the group.
+            group.id = group.id.filter(|id| self.parties.contains_key(id));
+            group.episodes.sort_by_key(|it| Reverse(it.hurt_ns));
             group.episodes.truncate(EPISODES);
             group.episodes.sort_by_key(|it| it.from_unix_ns);
         }
@@ -143,6 +155,20 @@ impl TimelineView {
             add(&mut sum, last, id);
         }
         sum
+    }
+
+    /// Returns the part of a range that the judged windows cover. Before the first window, that is the
+    /// part that the points cover.
+    pub fn judged_part(&self, from_unix_ns: u64, to_unix_ns: u64) -> (u64, u64) {
+        let (windows, points) = (&self.judged, &self.points);
+        let first_point = points.first().map(|it| it.time_unix_ns - it.length_ns);
+        let last_point = points.last().map(|it| it.time_unix_ns);
+        let first = windows.first().map(|it| it.began_unix_ns());
+        let last = windows.last().map(|it| it.time_unix_ns);
+        (
+            from_unix_ns.max(first.or(first_point).unwrap_or(0)),
+            to_unix_ns.min(last.or(last_point).unwrap_or(0)),
+        )
     }
 
     fn judged_within(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &JudgedWindow> {

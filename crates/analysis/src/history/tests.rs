@@ -586,7 +586,7 @@ fn a_meter_that_cannot_be_read_is_a_gap_and_no_spike() {
     assert_eq!(read, [true, true, false, false, false, true]);
 }
 
-/// Returns the report of a window of one second in which a group has this verdict.
+/// Returns the report of a window of one second in which a group has this verdict and was blocked for half a second.
 fn window(name: &str, kind: VerdictKind, wait_ns: u64) -> WaitReport {
     let owner = Owner {
         unit: Some(name.into()),
@@ -596,6 +596,8 @@ fn window(name: &str, kind: VerdictKind, wait_ns: u64) -> WaitReport {
     row.cpu_ns = SECOND / 4;
     row.wait_ns[Cause::Neighbour as usize] = wait_ns;
     row.blocked_ns[BlockClass::Lock as usize] = SECOND / 2;
+    row.verdict.evidence.wait_ns = row.wait_ns;
+    row.verdict.evidence.stalls.disk_ns = SECOND / 2;
     let measured = Measured::NONE.with(Counter::Wait(Cause::Neighbour));
     WaitReport {
         window_ns: SECOND,
@@ -629,6 +631,23 @@ fn windows_with_one_verdict_are_one_episode_until_a_gap_or_another_verdict() {
     assert_eq!(episodes.collect::<Vec<_>>(), expected);
     let early = view.episodes(START, START + 2 * SECOND);
     assert_eq!(early[0].episodes.len(), 1);
+}
+
+#[test]
+fn groups_that_are_held_rank_by_the_time_for_which_they_are_held() {
+    let limits = TimelineLimits {
+        findings: 1,
+        ..TimelineLimits::default()
+    };
+    let mut history = history(limits, 1, &["hurt", "held"]);
+    let mut report = window("hurt", VerdictKind::HurtByHost, SECOND / 3);
+    let held = window("held", VerdictKind::HeldByDisk, 0);
+    report.rows.extend(held.rows);
+    history.judge(&report, Level::Container, START + SECOND);
+    let groups = history.view().episodes(0, u64::MAX);
+    let names = groups.iter().map(|it| it.party.name(Level::Container));
+    assert_eq!(names.collect::<Vec<_>>(), ["held"], "one verdict is listed");
+    assert_eq!((groups[0].wait_ns, groups[0].hurt_ns), (0, SECOND / 2));
 }
 
 #[test]

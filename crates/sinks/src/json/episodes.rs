@@ -18,7 +18,7 @@ pub struct OomKill {
 }
 
 /// Returns the API's answer to `episodes`: at most `most` groups that were hurt in a range, those
-/// that waited longest first. `kills` is `None` if events are not kept.
+/// that were hurt most first. `kills` is `None` if events are not kept.
 pub fn episodes_json(
     view: &TimelineView,
     (from_unix_ns, to_unix_ns): (u64, u64),
@@ -46,10 +46,10 @@ pub fn episodes_json(
             name: name(view.parties.get(&restart.id)?),
         })
     });
-    let begin = |point: &noctule_analysis::TimePoint| point.time_unix_ns - point.length_ns;
+    let (from, to) = view.judged_part(from_unix_ns, to_unix_ns);
     to_string(&Answer {
-        from: from_unix_ns.max(view.points.first().map_or(0, |it| begin(it))),
-        to: to_unix_ns.min(view.points.last().map_or(0, |it| it.time_unix_ns)),
+        from,
+        to,
         rows: groups.iter().map(GroupJson::new).collect(),
         more,
         oom_kills: kills.map(|kills| kills.iter().map(kill).collect()),
@@ -74,6 +74,8 @@ struct Answer<'a> {
 struct GroupJson<'a> {
     #[serde(flatten)]
     party: PartyJson<'a>,
+    #[serde(rename = "hurt.seconds")]
+    hurt: f64,
     episodes: Vec<EpisodeJson>,
 }
 
@@ -88,6 +90,8 @@ struct EpisodeJson {
     culprit_id: Option<OwnerId>,
     #[serde(rename = "wait.seconds")]
     wait: f64,
+    #[serde(rename = "hurt.seconds")]
+    hurt: f64,
     judged_seconds: f64,
     worst_unix_nano: u64,
     reason: String,
@@ -105,6 +109,7 @@ impl<'a> GroupJson<'a> {
     fn new(group: &'a HurtGroup) -> Self {
         Self {
             party: PartyJson::new(group.id, &group.party, group.wait_ns),
+            hurt: seconds(group.hurt_ns),
             episodes: group.episodes.iter().map(EpisodeJson::new).collect(),
         }
     }
@@ -119,6 +124,7 @@ impl EpisodeJson {
             culprit: episode.culprit.as_ref().map(name),
             culprit_id: episode.culprit_id,
             wait: seconds(episode.wait_ns),
+            hurt: seconds(episode.hurt_ns),
             judged_seconds: seconds(episode.judged_ns),
             worst_unix_nano: episode.worst_unix_ns,
             reason: noctule_text::sentence(&episode.reason),

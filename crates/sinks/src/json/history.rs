@@ -272,6 +272,8 @@ pub(super) struct HurtJson<'a> {
     verdict: HurtVerdict<'a>,
     #[serde(rename = "wait.seconds")]
     wait: f64,
+    #[serde(rename = "hurt.seconds")]
+    hurt: f64,
     behind: Vec<PartyJson<'a>>,
     since_unix_nano: u64,
 }
@@ -561,6 +563,7 @@ impl<'a> HurtJson<'a> {
                 }),
             },
             wait: seconds(hurt.wait_ns),
+            hurt: seconds(hurt.hurt_ns),
             behind: (hurt.behind.iter())
                 .map(|it| PartyJson::new(it.id, &it.party, it.wait_ns))
                 .collect(),

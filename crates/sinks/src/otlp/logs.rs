@@ -280,6 +280,10 @@ fn verdict(
         "noctule.wait.seconds",
         seconds(row.total_ns()),
     ));
+    attributes.push(KeyValue::new(
+        "noctule.hurt.seconds",
+        seconds(row.verdict.hurt_ns()),
+    ));
     let reason = report.reason(row, level);
     Draft {
         name: VERDICT,

@@ -357,16 +357,16 @@ const EPISODES = {
     {
       id: 1,
       name: "busy",
-      "wait.seconds": 60,
-      episodes: [{ from_unix_nano: 1000 * S, to_unix_nano: 2000 * S, kind: "too_many_threads", "wait.seconds": 60, judged_seconds: 1000, worst_unix_nano: 1500 * S, reason: "r" }],
+      "hurt.seconds": 60,
+      episodes: [{ from_unix_nano: 1000 * S, to_unix_nano: 2000 * S, kind: "too_many_threads", "hurt.seconds": 60, judged_seconds: 1000, worst_unix_nano: 1500 * S, reason: "r" }],
     },
     {
       id: 2,
       name: "api",
-      "wait.seconds": 50,
+      "hurt.seconds": 50,
       episodes: [
-        { from_unix_nano: 1100 * S, to_unix_nano: 1110 * S, kind: "hurt_by_neighbour", culprit: "job", "wait.seconds": 10, judged_seconds: 10, worst_unix_nano: 1110 * S, reason: "r" },
-        { from_unix_nano: 1500 * S, to_unix_nano: 1540 * S, kind: "hurt_by_neighbour", culprit: "job", "wait.seconds": 40, judged_seconds: 40, worst_unix_nano: 1520.5 * S, reason: "r" },
+        { from_unix_nano: 1100 * S, to_unix_nano: 1110 * S, kind: "hurt_by_neighbour", culprit: "job", "hurt.seconds": 10, judged_seconds: 10, worst_unix_nano: 1110 * S, reason: "r" },
+        { from_unix_nano: 1500 * S, to_unix_nano: 1540 * S, kind: "hurt_by_neighbour", culprit: "job", "hurt.seconds": 40, judged_seconds: 40, worst_unix_nano: 1520.5 * S, reason: "r" },
       ],
     },
   ],
