@@ -29,7 +29,9 @@ fn only_selected_rows_are_shown() {
     let pid = loads[0].pid().to_string();
     let (above, own) = (wanted.path(), unit.group.path());
     let glob = format!("{above}/*.service");
-    let filters: [&[&str]; 6] = [
+    let filters: [&[&str]; 8] = [
+        &["chosen"],
+        &[above.trim_start_matches('/')],
         &["--cgroup", &above],
         &["--cgroup", &glob],
         &["--unit", "chosen"],
@@ -60,6 +62,11 @@ fn unknown_name_is_answered_with_the_closest_ones() {
         group.path().trim_start_matches('/')
     ));
     let _load = Load::shell(&unit.group, "read line");
+    let bare = noctule(&["stat", "--for", "1s", "true"]);
+    let said = String::from_utf8_lossy(&bare.stderr);
+    assert_eq!(bare.status.code(), Some(2), "it is no command: {said}");
+    let expected = "true: no group has that name; `--` goes before a command; known names";
+    assert!(said.contains(expected), "{said}");
     // Only `events` accepts an unknown unit, because the unit may still appear.
     for (command, status) in [("stat", 2), ("waits", 2), ("top", 2), ("events", 0)] {
         let output = noctule(&[command, "--for", "1s", "--unit", "naerest"]);

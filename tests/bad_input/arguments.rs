@@ -54,6 +54,10 @@ fn wrong_arguments_end_with_2_and_the_nearest_word() {
         ),
         (&["run", "--events-size", "1kB"], &["--events-size", "4096"]),
         (&["completions", "ksh"], &["ksh", "zsh"]),
+        (
+            &["record", "-o", "/nowhere", "true"],
+            &["'true'", "[-- <COMMAND>...]"],
+        ),
         (&[], &["Usage", "stat", "doctor"]),
     ];
     for (args, words) in cases {

@@ -117,11 +117,11 @@ fn an_unfinished_wait_is_shown_from_its_start() {
         "{sentence}"
     );
     assert!(sentence.contains(" and still waits"), "{sentence}");
-    // All the threads that share the CPU wait, except the running one. A switch during the walk
-    // changes the count by one.
+    // All the threads that share the CPU wait, except the running one. Each switch during the walk
+    // can lower the count by one, and the walk of a busy machine is long.
     let others = row_of(&answer, &hog);
     let waiting = others["waiting"]["threads"].as_u64().expect("a number");
-    assert!((45..=50).contains(&waiting), "{others}");
+    assert!((30..=50).contains(&waiting), "{others}");
 }
 
 /// Only the run queue of the CPU knows about this thread. No switch has seen it, and walks over

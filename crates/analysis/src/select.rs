@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use glob::Pattern;
-use noctule_model::{Owner, ProcessId, ProcessRow};
+use noctule_model::{Level, Owner, ProcessId, ProcessRow};
 
 /// The parent of a process at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +38,12 @@ pub enum Named {
     Unit,
     /// The path of its cgroup or of an ancestor; `(root)` is the root cgroup alone.
     Cgroup,
+    /// Its pod, container or unit, or the path of its cgroup or of an ancestor, with or without the first slash.
+    Any,
 }
 
 impl Named {
-    /// All kinds, from the widest to the narrowest.
+    /// The single kinds, from the widest to the narrowest.
     pub const ALL: [Self; 5] = [
         Self::Namespace,
         Self::Pod,
@@ -50,7 +52,7 @@ impl Named {
         Self::Cgroup,
     ];
 
-    /// Returns the name of the command-line option, without dashes.
+    /// Returns what is named: the command-line option without dashes, or `group`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
@@ -58,6 +60,15 @@ impl Named {
             Self::Container => "container",
             Self::Unit => "unit",
             Self::Cgroup => "cgroup",
+            Self::Any => "group",
+        }
+    }
+
+    /// Returns a pattern as the user typed it: the value of an option, or a bare name.
+    pub fn typed(self, pattern: &str) -> String {
+        match self {
+            Self::Any => pattern.to_owned(),
+            named => format!("--{} {pattern}", named.word()),
         }
     }
 
@@ -69,6 +80,7 @@ impl Named {
             Self::Container => owner.container_name(),
             Self::Unit => owner.unit.clone(),
             Self::Cgroup => Some(owner.short_path().to_owned()),
+            Self::Any => Some(owner.name(Level::Container)),
         }
     }
 
@@ -94,6 +106,12 @@ impl Named {
                 .and_then(|unit| unit.strip_suffix(".service"))
                 .is_some_and(|unit| pattern.matches(unit)),
             Self::Cgroup => above(&owner.path).any(|path| pattern.matches(path)),
+            Self::Any => {
+                let kinds = [Self::Pod, Self::Container, Self::Unit, Self::Cgroup];
+                let mut paths = above(&owner.path).filter_map(|path| path.strip_prefix('/'));
+                kinds.iter().any(|kind| kind.fits(pattern, owner))
+                    || paths.any(|path| pattern.matches(path))
+            }
         }
     }
 }
@@ -138,7 +156,7 @@ impl Selection {
     pub fn with_names(mut self, named: Named, patterns: &[String]) -> Result<Self, String> {
         let parsed = patterns.iter().map(|text| match Pattern::new(text) {
             Ok(pattern) => Ok(pattern),
-            Err(error) => Err(format!("--{} {text}: {error}", named.word())),
+            Err(error) => Err(format!("{}: {error}", named.typed(text))),
         });
         let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
         if !parsed.is_empty() {
@@ -333,10 +351,16 @@ mod tests {
             (Named::Cgroup, "*nginx*", &nginx, true),
             (Named::Cgroup, "/", &nginx, true),
             (Named::Cgroup, "(root)", &nginx, false),
+            (Named::Any, "nginx", &nginx, true),
+            (Named::Any, "system.slice", &nginx, true),
+            (Named::Any, "/system.slice/nginx.service", &nginx, true),
+            (Named::Any, "prod/shop-0", &container(), true),
+            (Named::Any, "web", &container(), true),
+            (Named::Any, "prod", &container(), false),
         ];
         for (named, pattern, owner, fits) in cases {
             let found = selection(named, pattern).fits(owner);
-            assert_eq!(found, fits, "--{} {pattern}", named.word());
+            assert_eq!(found, fits, "{}", named.typed(pattern));
         }
         assert!(Selection::default().fits(&nginx));
     }

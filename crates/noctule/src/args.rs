@@ -169,10 +169,11 @@ pub(crate) struct StatArgs {
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Command to run and follow
+    /// Command to run and follow, after `--`
     #[arg(
-        trailing_var_arg = true,
+        last = true,
         value_name = "COMMAND",
+        help_heading = "Arguments",
         conflicts_with = "from"
     )]
     pub(crate) command: Vec<OsString>,
@@ -207,10 +208,11 @@ pub(crate) struct EnergyArgs {
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Command to run and follow
+    /// Command to run and follow, after `--`
     #[arg(
-        trailing_var_arg = true,
+        last = true,
         value_name = "COMMAND",
+        help_heading = "Arguments",
         conflicts_with = "from"
     )]
     pub(crate) command: Vec<OsString>,
@@ -248,10 +250,11 @@ pub(crate) struct WaitsArgs {
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Command to run and follow
+    /// Command to run and follow, after `--`
     #[arg(
-        trailing_var_arg = true,
+        last = true,
         value_name = "COMMAND",
+        help_heading = "Arguments",
         conflicts_with = "from"
     )]
     pub(crate) command: Vec<OsString>,
@@ -365,10 +368,11 @@ pub(crate) struct EventsArgs {
     pub(crate) names: Names,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Command to run and follow
+    /// Command to run and follow, after `--`
     #[arg(
-        trailing_var_arg = true,
+        last = true,
         value_name = "COMMAND",
+        help_heading = "Arguments",
         conflicts_with = "from"
     )]
     pub(crate) command: Vec<OsString>,

@@ -28,7 +28,13 @@ pub(crate) fn recorded(names: &Names) -> Result<Selection, Usage> {
 
 fn patterns(names: &Names, mount: &Path) -> Result<Selection, Usage> {
     let paths: Vec<String> = names.cgroup.iter().map(|it| path(it, mount)).collect();
+    let bare = names.name.iter().map(|it| match it.starts_with('/') {
+        true => path(it, mount),
+        false => it.clone(),
+    });
+    let bare: Vec<String> = bare.collect();
     let all = [
+        (Named::Any, &bare),
         (Named::Namespace, &names.namespace),
         (Named::Pod, &names.pod),
         (Named::Container, &names.container),
@@ -95,9 +101,7 @@ pub(crate) fn unseen(pid: u32, proc: &Path) -> anyhow::Error {
 /// Returns the error with the existing names, most similar first.
 pub(crate) fn nothing_fits(missing: Missing) -> Usage {
     let asked = missing.wanted.iter();
-    let asked: Vec<String> = asked
-        .map(|(named, text)| format!("--{} {text}", named.word()))
-        .collect();
+    let asked: Vec<String> = asked.map(|(named, text)| named.typed(text)).collect();
     let asked = asked.join(" ");
     let Some((named, wanted)) = missing.wanted.first() else {
         return Usage(asked);
@@ -120,8 +124,12 @@ pub(crate) fn nothing_fits(missing: Missing) -> Usage {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let what = match missing.wanted.len() {
-        1 => format!("no {word} has that name"),
+    let what = match (missing.wanted.len(), named) {
+        (1, Named::Any) if wanted.parse::<u32>().is_ok() => {
+            format!("no group has that name; --pid {wanted} selects a process")
+        }
+        (1, Named::Any) => "no group has that name; `--` goes before a command".to_owned(),
+        (1, _) => format!("no {word} has that name"),
         _ => "nothing matches all of these".to_owned(),
     };
     let there = there.join(", ");
@@ -166,5 +174,17 @@ mod tests {
             there: vec![],
         });
         assert_eq!(none.0, "--pod x: no pod was found");
+        let hint = |wanted: &str| {
+            nothing_fits(Missing {
+                wanted: vec![(Named::Any, wanted.into())],
+                there: vec!["cron.service".into()],
+            })
+        };
+        assert!(
+            hint("make")
+                .0
+                .starts_with("make: no group has that name; `--` goes")
+        );
+        assert!(hint("42").0.contains("; --pid 42 selects a process"));
     }
 }

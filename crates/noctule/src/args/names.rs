@@ -6,6 +6,9 @@ use clap::Args as ClapArgs;
 #[derive(Clone, Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Filter by name (shell patterns: *, ?, [...])")]
 pub(crate) struct Names {
+    /// Only this pod, container, unit or cgroup, by any of the names that these options take
+    #[arg(value_name = "NAME", help_heading = "Arguments")]
+    pub(crate) name: Vec<String>,
     /// Only this Kubernetes namespace
     #[arg(long, value_name = "GLOB")]
     pub(crate) namespace: Vec<String>,
@@ -31,6 +34,7 @@ impl Names {
     /// Returns whether anything other than pids is selected.
     pub(crate) fn has_names(&self) -> bool {
         let Self {
+            name,
             namespace,
             pod,
             container,
@@ -38,7 +42,7 @@ impl Names {
             cgroup,
             pid: _,
         } = self;
-        [namespace, pod, container, unit, cgroup]
+        [name, namespace, pod, container, unit, cgroup]
             .iter()
             .any(|patterns| !patterns.is_empty())
     }

@@ -30,8 +30,8 @@ pub(crate) struct RecordArgs {
     /// Length of a segment, which is readable on its own and removed as a whole
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub(crate) segment: Duration,
-    /// Command to run and follow
-    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    /// Command to run and follow, after `--`
+    #[arg(last = true, value_name = "COMMAND", help_heading = "Arguments")]
     pub(crate) command: Vec<OsString>,
 }
 
