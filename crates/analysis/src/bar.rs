@@ -39,7 +39,7 @@ mod tests {
                 [u64::MAX / 8, u64::MAX / 8, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],
             ),
-            // As in a forged recording.
+            // A forged recording may have such values.
             (
                 [1 << 63, 1 << 63, 0, 0, 0, 0, 0, 0],
                 [12, 12, 0, 0, 0, 0, 0, 0],

@@ -1,4 +1,4 @@
-//! How the time of each CPU was spent in a window, and on whom.
+//! How the time of each CPU was spent in a window, and which parties used the CPU.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,8 +9,8 @@ use noctule_model::{Batch, CgroupId, CpuRow, Group, IdMap, Level, Owner};
 use crate::Party;
 use crate::report::{Key, owner_of};
 
-/// Collects the time of each CPU and its holders. It must observe every batch, in order, because a batch only reports
-/// holders since the previous one.
+/// Collects the time of each CPU and the parties that held it. The collector must observe every
+/// batch, in order, because a batch only reports the holders since the previous batch.
 #[derive(Clone, Debug, Default)]
 pub struct CpuWindow {
     cpus: BTreeMap<u32, Ends>,
@@ -32,7 +32,7 @@ pub struct CpuUse {
     pub cpu: u32,
     /// Time for which the CPU was online.
     pub elapsed_ns: u64,
-    /// Part of `elapsed_ns` in which the CPU was idle.
+    /// Idle time within `elapsed_ns`.
     pub idle_ns: u64,
     /// Time that interrupts took, if known.
     pub interrupt_ns: Option<u64>,
@@ -44,17 +44,18 @@ pub struct CpuUse {
 }
 
 impl CpuUse {
-    /// Returns the part of the time in which the CPU was not idle, from 0 to 1.
+    /// Returns the fraction of time in which the CPU was not idle, from 0 to 1.
     pub fn busy(&self) -> f64 {
         self.part(self.elapsed_ns.saturating_sub(self.idle_ns))
     }
 
-    /// Returns a time as a part of the CPU's elapsed time.
+    /// Returns a time as a fraction of the CPU's elapsed time.
     pub fn part(&self, ns: u64) -> f64 {
         ns as f64 / self.elapsed_ns.max(1) as f64
     }
 
-    /// Returns the time that interrupts and the host took, as far as either is known; `None` if neither is.
+    /// Returns the sum of interrupt time and steal time, using only the known ones; `None` if
+    /// neither is known.
     pub fn taken_ns(&self) -> Option<u64> {
         let (interrupt, steal) = (self.interrupt_ns, self.steal_ns);
         let known = interrupt.is_some() || steal.is_some();
@@ -165,7 +166,7 @@ mod tests {
     fn holders_are_those_of_the_window_and_times_its_growth() {
         let mut window = CpuWindow::default();
         let busy = |at, holders: &[(Group, u64)]| row(0, at, at / 2, holders);
-        // From before the window.
+        // These rows are from before the window.
         window.observe(&batch(vec![busy(100, &[(A, 50)])], &[]));
         window.observe(&batch(
             vec![busy(200, &[(A, 30), (Group::Kernel, 20)])],

@@ -71,7 +71,8 @@ const MOST_BLOCKS: u32 = 2048;
 struct Seen {
     /// Sum over all blocks.
     sum: Did,
-    /// Figures in the blocks that are compared. In a block that is not listed, the group did nothing.
+    /// Figures in the blocks that are compared. If a block is not listed, the group did nothing in
+    /// it.
     blocks: Vec<(u32, [Option<f64>; Figure::COUNT])>,
 }
 
@@ -79,7 +80,7 @@ struct Seen {
 #[derive(Clone, Debug)]
 pub struct Stretch {
     level: Level,
-    /// Whether only the command that the agent follows counts.
+    /// Whether only the command that the agent follows is included.
     followed: bool,
     block_ns: u64,
     window: Option<ReportBuilder>,
@@ -171,13 +172,14 @@ impl Stretch {
         self.length_ns
     }
 
-    /// Returns the length of the time after the last complete block, in nanoseconds. It is in no block.
+    /// Returns the length of the time after the last complete block, in nanoseconds. No block
+    /// includes this time.
     pub fn left_out_ns(&self) -> u64 {
         let begun = self.window.as_ref();
         begun.map_or(0, |it| it.ended_ns().saturating_sub(it.started_ns()))
     }
 
-    /// Returns a figure of a group in each block that has it.
+    /// Returns one figure of a group, for each block that has a value.
     fn figures(&self, name: &str, figure: Figure) -> Vec<f64> {
         let blocks = self.groups.get(name).map_or(&[][..], |seen| &seen.blocks);
         let there = blocks.iter().filter_map(|(_, all)| all[figure as usize]);
@@ -246,7 +248,7 @@ pub struct Tested {
 /// A group in both stretches.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Its name, unescaped.
+    /// The group's name, unescaped.
     pub name: String,
     /// Figures in the first stretch.
     pub before: Did,
@@ -256,10 +258,10 @@ pub struct Difference {
     pub usage: Tested,
     /// Run-queue latency.
     pub waiting: Tested,
-    /// The 99th percentile of its waits.
+    /// The 99th percentile of the waits.
     pub length: Tested,
-    /// How far the distribution of its waits moved: the Kolmogorov-Smirnov distance, from 0 to 1. `None` if either
-    /// stretch has no waits.
+    /// The Kolmogorov-Smirnov distance between the distributions of waits, from 0 to 1. `None` if
+    /// either stretch has no waits.
     pub distance: Option<f64>,
 }
 

@@ -111,8 +111,9 @@ impl Attribution {
         learned.collect()
     }
 
-    /// Returns an attribution with empty accounts and the learned models of this one. It can divide
-    /// the batches of a short window again, with what was known at its end. It learns nothing more.
+    /// Returns an attribution with empty accounts and the models learned so far. The copy can
+    /// divide the batches of a short window again, using what was known at the end of the window,
+    /// and does not learn.
     #[must_use]
     pub fn learned(&self, zones: &Energy) -> Self {
         let mut new = Self::new(self.idle);
@@ -200,7 +201,7 @@ impl Attribution {
             if self.zones[place].account.driver != Driver::Parts {
                 continue;
             }
-            // Moved out, because the shares of its parts are borrowed meanwhile.
+            // Moved out of the list, because the shares of the zone's parts are borrowed meanwhile.
             let nothing = ZoneState::new(Driver::Nothing, 0, None, self.idle);
             let mut zone = std::mem::replace(&mut self.zones[place], nothing);
             let parts = parts(place, &energy.zones).map(|part| &self.zones[part].shares);
@@ -233,7 +234,8 @@ impl Attribution {
         }
     }
 
-    /// Writes the charged energy into the batch, and drops rows that are no longer in it.
+    /// Writes the charged energy into the batch, and drops the totals of rows that the batch no
+    /// longer lists.
     fn fill(&mut self, batch: &mut Batch) {
         for row in batch.processes.iter_mut().chain(&mut batch.exited) {
             row.joules = self.processes.get(&row.id).map_or(row.joules, |s| s.joules);
@@ -270,7 +272,8 @@ fn grow<'a, K: Copy + Eq + Hash>(
             scope => by_package.of(scope - 1, counters),
         };
         let used = standing.used.iter_mut().enumerate();
-        // The final figures of a process may be listed together with older ones of its zombie. Values never decrease.
+        // The final figures of a process may be listed together with older figures of its zombie.
+        // Values never decrease.
         let grown = used.map(|(scope, used)| {
             let growth = now(scope).since(used);
             *used += &growth;

@@ -14,8 +14,8 @@ pub(super) fn rank_sum(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// Returns the smallest p-value that the test can return for these sample sizes. It results if all values of one sample
-/// are larger.
+/// Returns the smallest p-value that the test can return for these sample sizes. The smallest value
+/// occurs if all values of one sample exceed all values of the other.
 pub(super) fn least_probability(a: usize, b: usize) -> f64 {
     let (few, all) = (a.min(b), a + b);
     let subsets = (1..=few).map(|it| (all - few + it) as f64 / it as f64);
@@ -56,7 +56,8 @@ impl Ranks {
         }
     }
 
-    /// Returns the share of all divisions of the ranks into samples of these sizes that differ at least as much.
+    /// Among all ways to divide the ranks into samples of these sizes, returns the share with at
+    /// least this difference.
     fn exact(&self) -> f64 {
         let [size, other] = self.sizes;
         let most: usize = self.doubled.iter().sum();

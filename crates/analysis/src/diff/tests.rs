@@ -1,4 +1,4 @@
-//! Which differences count as changes.
+//! Tests which differences count as changes.
 
 use std::sync::Arc;
 
@@ -163,7 +163,7 @@ fn the_same_machine_has_not_changed() {
         assert_eq!(rows.len() as u64, GROUPS);
         called += u32::from(rows.iter().any(Difference::changed));
     }
-    // If nothing changed, every discovery is false. One run of twenty may have some.
+    // If nothing changed, every discovery is false. One run in twenty may have false discoveries.
     assert!(called <= 4, "{called} of {runs} runs");
 }
 

@@ -22,7 +22,8 @@ pub(super) fn apportion(total: u64, weights: &[f64], parts: &mut Vec<u64>) -> u6
             continue;
         }
         let quota = weight * scale;
-        // Quotas are rounded floats, so their sum may exceed the total by a few units.
+        // Quotas are rounded floating-point numbers, so their sum may exceed the total by a few
+        // units.
         let part = (quota as u64).min(left);
         parts[place] = part;
         left -= part;

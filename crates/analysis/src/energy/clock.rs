@@ -8,7 +8,7 @@ pub(super) struct Clock {
     last: Option<Point>,
     /// Energy returned so far, counted from the first reading, in microjoules.
     given_uj: u64,
-    /// Added to each reading, because a source that restarts counts from 0 again.
+    /// Offset added to each reading, because a source that restarts counts from 0 again.
     offset_uj: u64,
 }
 
@@ -25,10 +25,10 @@ struct Point {
 pub(super) struct Metered {
     /// Energy in microjoules.
     pub(super) energy_uj: u64,
-    /// Whether energy is missing or came late. Such a tick is not a measurement of power.
+    /// Whether energy is missing or came late. If so, the tick cannot be used to measure power.
     pub(super) gap: bool,
-    /// If energy since the previous reading was lost: how much of the time up to the batch counts, in nanoseconds.
-    /// Energy for the rest is never charged.
+    /// If energy since the previous reading was lost, the part of the time before the batch that
+    /// counts, in nanoseconds. Energy for the remaining time is never charged.
     pub(super) counted_ns: Option<u64>,
     /// Time between the batch and the nearest reading, in nanoseconds.
     pub(super) skew_ns: u64,
@@ -51,7 +51,8 @@ impl Clock {
         };
         let mut energy_uj = reading.energy_uj.wrapping_add(self.offset_uj);
         let mut lost_ns = reading.lost_ns.saturating_sub(last.lost_ns);
-        // The counter went back, as the wrapping difference shows. It continues from its last value.
+        // The counter decreased, as the wrapping difference shows. Counting continues from the last
+        // value.
         if energy_uj.wrapping_sub(last.energy_uj) > u64::MAX / 2 {
             self.offset_uj = last.energy_uj.wrapping_sub(reading.energy_uj);
             energy_uj = last.energy_uj;

@@ -23,10 +23,10 @@ const PRIOR_TICKS: f64 = 0.5;
 /// Minimum squared relative standard deviation of the load: the load must vary by about 3%.
 const LEAST_SPREAD: f64 = 1e-3;
 
-/// Lower bound of the prediction error, as a part of power.
+/// Lower bound of the prediction error, as a fraction of power.
 const LEAST_ERROR: f64 = 0.01;
-/// Part by which the mean cost of work may vary with the load, because the kinds of work at high loads may differ from
-/// the kinds at low loads.
+/// Fraction by which the mean cost of work may vary with the load, because the kinds of work at
+/// high loads may differ from the kinds at low loads.
 const KINDS_OF_WORK: f64 = 0.03;
 
 /// All non-empty sets of terms.
@@ -40,13 +40,14 @@ pub(super) struct Fit {
     right: Vector,
     coefficients: Vector,
     ticks: u32,
-    /// Mean squared error of predictions for ticks that the fit had not learned yet.
+    /// Mean squared error of the predictions, each made before the fit learned the tick.
     error: f64,
     error_weight: f64,
 }
 
 impl Fit {
-    /// Learns one tick. First records the error of the prediction for it, so that errors are always out-of-sample.
+    /// Learns one tick. The error of the prediction is recorded first, so errors are always
+    /// out-of-sample.
     pub(super) fn learn(&mut self, terms: &Vector, watts: f64) {
         let mut weight = 1.0;
         if self.ticks >= ENOUGH {
@@ -76,7 +77,7 @@ impl Fit {
         dot(terms, &self.coefficients)
     }
 
-    /// Returns the root mean square of the prediction errors, in watts.
+    /// Returns the root-mean-square prediction error, in watts.
     pub(super) fn error(&self) -> f64 {
         self.error.sqrt()
     }
@@ -86,7 +87,7 @@ impl Fit {
         self.error_weight >= 10.0
     }
 
-    /// Returns the watts without any work.
+    /// Returns the power without any work, in watts.
     pub(super) fn idle_watts(&self) -> f64 {
         self.coefficients[0]
     }
@@ -94,7 +95,7 @@ impl Fit {
     /// Returns the half-width of the confidence interval around [`Self::idle_watts`]. Returns `None` if the load varied
     /// too little to separate idle power from the power of work. `usual` is the idle power to assume without knowledge.
     pub(super) fn idle_doubt(&self, usual: f64) -> Option<f64> {
-        // Adds up both kinds of work, because idle power can be separated from their sum.
+        // Adds up both kinds of work, because the fit can separate idle power from their sum.
         let count = self.normal[0][0];
         let sum = self.normal[0][1] + self.normal[0][2];
         let squares = self.normal[1][1] + 2.0 * self.normal[1][2] + self.normal[2][2];
@@ -109,8 +110,9 @@ impl Fit {
         // error is luck.
         let error = self.error().hypot(LEAST_ERROR * mean_watts);
         let noise = 2.0 * error * (squares / spread).sqrt();
-        // Errors in the measured load make the fitted slope too flat. The slope from regressing load on power is an
-        // upper bound for the true slope. It is steeper by the part of the variance that the fit does not explain.
+        // Errors in the measured load make the fitted slope too flat. The slope from regressing
+        // load on power is an upper bound for the true slope. That slope is too steep by the
+        // fraction of the variance that the fit does not explain.
         let too_flat = (mean_watts - self.idle_watts()) * error * error / explained;
         let kinds = KINDS_OF_WORK * work * sum / spread.sqrt();
         (explained > 0.0).then_some(noise + too_flat + kinds)
@@ -125,13 +127,14 @@ impl Fit {
         squares.sum::<f64>() / count - mean * mean
     }
 
-    /// Returns the watts of the work alone.
+    /// Returns the power of the work alone, in watts.
     pub(super) fn work_watts(&self, alone: f64, shared: f64) -> f64 {
         alone * self.coefficients[1] + shared * self.coefficients[2]
     }
 
-    /// Returns the best non-negative coefficients. Of the unconstrained solutions over each set of terms, it selects
-    /// the one with the least squared error among those without negative coefficients.
+    /// Returns the best non-negative coefficients. Of the unconstrained solutions over each set of
+    /// terms, it selects the solution without negative coefficients that has the least squared
+    /// error.
     fn solve(&self) -> Vector {
         let mut normal = self.normal;
         // Adds the prior for the cost of shared work. Its weight vanishes as data accumulates.

@@ -15,10 +15,10 @@ const BASE: f64 = 0.08;
 /// Up to this load, the envelope itself is idle power. Above it, the envelope must be extrapolated.
 const NEAR_IDLE: f64 = 0.03;
 
-/// Different kinds of work may cost more or less than their counters suggest, by up to this part. A slope between two
-/// loads is that uncertain.
+/// Different kinds of work may cost more or less than their counters suggest, by up to this
+/// fraction. A slope between two loads has this uncertainty.
 const KINDS_OF_WORK: f64 = 0.2;
-/// Uncertainty added for each hour since idle power was observed, as a part of idle power.
+/// Uncertainty added for each hour since idle power was observed, as a fraction of idle power.
 const DOUBT_PER_HOUR: f64 = 0.05;
 
 /// Idle power and its uncertainty.
@@ -27,7 +27,7 @@ pub(super) struct Idle {
     pub(super) watts: f64,
     /// Half-width of the confidence interval, in watts.
     pub(super) half_width: f64,
-    /// Whether the zone was nearly idle when this was learned.
+    /// Whether the zone was nearly idle when its idle power was learned.
     pub(super) observed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Idle {
         }
     }
 
-    /// Returns the estimate after this time without an observation.
+    /// Returns the estimate, with its uncertainty after this time without an observation.
     pub(super) fn aged(self, passed_ns: u64) -> Self {
         let hours = passed_ns as f64 / 3.6e12;
         Self {
@@ -49,8 +49,8 @@ impl Idle {
     }
 }
 
-/// Idle power as a part of full power: the bounds, and the value to assume without better knowledge
-/// (docs/decisions/33-idle-power.md).
+/// Idle power as a fraction of full power: the bounds, and the value to assume without better
+/// knowledge (docs/decisions/33-idle-power.md).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IdleShare {
     least: f64,
@@ -66,7 +66,7 @@ impl IdleShare {
                 usual: 0.3,
                 most: 0.6,
             },
-            // Memory is refreshed, and the rest of the machine has fans and disks.
+            // Memory is refreshed even when idle, and the rest of the machine has fans and disks.
             _ => Self {
                 least: 0.1,
                 usual: 0.5,
@@ -84,7 +84,7 @@ impl IdleShare {
         }
     }
 
-    /// Returns the bounds of idle power if only this point is known.
+    /// Returns the bounds of idle power if this is the only known point.
     fn at(self, point: &Point) -> Bounds {
         let part = |share: f64| share / (share + point.load * (1.0 - share)) * point.high;
         Bounds {
@@ -114,7 +114,8 @@ impl Bounds {
         }
     }
 
-    /// Combines an estimate with the bounds, weighted by precision. The result has the smaller half-width of both.
+    /// Combines an estimate with the bounds, weighted by precision. The half-width of the result is
+    /// the smaller of the two.
     pub(super) fn join(&self, idle: Idle) -> Idle {
         let own = self.idle();
         let weight = |idle: &Idle| idle.half_width.max(1e-9).powi(-2);
@@ -130,8 +131,8 @@ impl Bounds {
 
 /// Power of a zone at each load.
 ///
-/// The lower third of a bin counts rather than its minimum, so that one tick with a lagging meter does not set the
-/// floor forever. Bins far from idle only serve for the slope.
+/// Each bin uses its lower third rather than its minimum, so that one tick with a lagging meter
+/// does not set the floor forever. Bins far from idle only serve for the slope.
 #[derive(Clone, Debug)]
 pub(super) struct Envelope {
     bins: [Bin; BINS],
@@ -259,7 +260,7 @@ impl Bin {
         ticks.sort_by(|a, b| a.watts.total_cmp(&b.watts));
         let third = ticks.get(ticks.len().checked_sub(1)? / 3)?.watts;
         let middle = ticks.get(ticks.len() / 2)?.watts;
-        // The mean load of the lower half, which that power belongs to.
+        // The mean load of the ticks with the lowest power, to which that power belongs.
         let low = &ticks[..ticks.len().div_ceil(2)];
         let load = low.iter().map(|tick| tick.load).sum::<f64>() / low.len() as f64;
         Some(Point {

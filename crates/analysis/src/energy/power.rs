@@ -7,16 +7,16 @@ use super::fit::Fit;
 use super::idle::{Envelope, Idle, IdleShare};
 use super::work::{EXPONENTS, Work};
 
-/// A fit is used if its error is below this part of the plain ratio's error.
+/// A fit is used if its error is below this fraction of the plain ratio's error.
 const BETTER: f64 = 0.9;
-/// Another fit replaces the current one if its error is below this part of the current error.
+/// Another fit replaces the current one if its error is below this fraction of the current error.
 const CHANGE: f64 = 0.95;
 /// Step of the idle power estimate in each tick after the start.
 const FOLLOW: f64 = 0.05;
 /// Number of ticks after which the estimate moves in small steps.
 const SETTLED: u32 = 60;
 
-/// Uncertainty of idle power given by the operator, as a part of it.
+/// Uncertainty of idle power given by the operator, as a fraction of that power.
 const GIVEN_DOUBT: f64 = 0.05;
 
 /// Work during the one or more ticks between two movements of the meter.
@@ -52,7 +52,7 @@ pub(super) struct Power {
     fits: [Fit; EXPONENTS.len()],
     chosen: Option<usize>,
     idle: Option<Idle>,
-    /// When idle power was last estimated.
+    /// When the estimate of idle power was last updated.
     followed_ns: u64,
     ticks: u32,
     /// Whether learning has ended.
@@ -240,7 +240,8 @@ impl Power {
         self.followed_ns = at_ns;
         let before = self.idle.map(|before| before.aged(passed_ns));
         self.idle = Some(match before {
-            // An observed value stays until another estimate is more certain. It never exceeds the current power.
+            // An observed value stays until another estimate is more certain. The result never
+            // exceeds the current power.
             Some(before)
                 if before.observed && !now.observed && before.half_width < now.half_width =>
             {
