@@ -1,4 +1,4 @@
-//! Energy that the meters counted in a window, and where it went.
+//! Energy that the meters counted in a window, and what it was charged to.
 
 use noctule_model::{
     Batch, Driver, EnergySource, FeatureState, Joules, Zone, ZoneAccount, ZoneKind, ZoneReading,
@@ -10,7 +10,7 @@ use super::counts_in_rows;
 pub struct EnergyReport {
     /// All zones, in the order of the meters.
     pub zones: Vec<ZoneReport>,
-    /// The kinds of zones that rows are charged for, in the order of [`ZoneKind::ALL`].
+    /// The kinds of zones whose energy is charged to rows, in the order of [`ZoneKind::ALL`].
     pub kinds: Vec<KindReport>,
     /// Energy charged to processes that ended without a record; 0 at levels other than processes.
     pub unrecorded: Joules,
@@ -20,14 +20,14 @@ pub struct EnergyReport {
 #[derive(Clone, Debug)]
 pub struct ZoneReport {
     pub zone: Zone,
-    /// Where its energy went in the window.
+    /// How the energy of the zone was divided in the window.
     pub account: ZoneAccount,
-    /// Half-width of the relative error of its active energy; `None` if there was none.
+    /// Half-width of the relative error of the active energy; `None` if there was no active energy.
     pub error_ratio: Option<f64>,
-    /// Whether the meter did not move, although its part of the machine always uses power. The window is too short for
-    /// the meter, so the energy is unknown.
+    /// Whether the meter did not move although the zone always uses power. In that case the window
+    /// is too short for the meter, so the energy is unknown.
     pub still: bool,
-    /// Whether the meter could be read at the end.
+    /// Whether the meter could be read at the end of the window.
     pub state: FeatureState,
     /// Why the meter is degraded.
     pub reason: Option<String>,
@@ -41,10 +41,10 @@ pub struct ZoneReport {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindReport {
     pub kind: ZoneKind,
-    /// Its meter. If there are several, that of the zone found first.
+    /// The meter. If there are several, the meter of the zone that was found first.
     pub source: EnergySource,
-    /// Whether this kind may be added up with other root kinds. No other kind contains it, or the kinds that do were
-    /// not read all the time.
+    /// Whether this kind may be added to other root kinds: either no other kind contains it, or the
+    /// kinds that contain it were not read all the time.
     pub root: bool,
 }
 
@@ -64,8 +64,8 @@ impl EnergyReport {
                 earlier,
             )
         });
-        // A zone that appeared within the window only has energy from then on. It is not used for sums of rows, unless
-        // no zone existed before.
+        // A zone that appeared within the window only has energy since that time. Sums of rows do
+        // not include it unless there were no zones before.
         let there = first.energy.as_ref().map_or(0, |energy| energy.zones.len());
         let known = match there {
             0 => places.end,
@@ -130,7 +130,7 @@ impl ZoneReport {
     }
 }
 
-/// Returns the kinds that rows are charged for. `accounts` belong to the first zones.
+/// Returns the kinds whose energy is charged to rows. `accounts` belong to the first zones.
 pub fn charged_kinds(zones: &[Zone], accounts: &[ZoneAccount]) -> Vec<KindReport> {
     charged_in_window(zones, accounts, |_| true)
 }
@@ -153,8 +153,9 @@ fn charged_in_window(
     let sum = |places: &mut dyn Iterator<Item = usize>| -> u64 {
         places.map(|place| accounts[place].total_uj).sum()
     };
-    // A meter that shows less than its parts was not read all the time, for example that of a battery being charged.
-    // Its parts are more complete. If it shows nothing but can be read, its energy comes with the next step.
+    // A meter that counted less than its parts, for example the meter of a charging battery, was
+    // not read all the time. The parts are more complete. If it counted nothing but can be read,
+    // its energy will come with the next step of the meter.
     let has_missed = |kind: ZoneKind| {
         let is_part = |place: &usize| {
             let outer = zones[*place].parent;

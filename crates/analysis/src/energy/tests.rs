@@ -265,7 +265,7 @@ fn a_platform_has_what_its_parts_have_and_the_rest_is_other() {
     assert_eq!(psys.driver, Driver::Parts);
     assert_eq!(psys.idle_uj, 6 * 12_000_000);
     assert_eq!(psys.other_uj, 5 * 18_000_000 + 21_000_000);
-    // If the platform shows less than its parts, every row gets less.
+    // If the platform counts less energy than its parts, every row gets less.
     machine.run(1, 1, SECOND);
     let batch = machine.second(
         &mut attribution,
@@ -288,7 +288,8 @@ fn what_a_stalled_meter_shows_late_is_shared_by_all_who_ran_meanwhile() {
     assert_eq!(package(&batch, 1), 0);
     machine.run(2, 2, 3000);
     let batch = machine.second(&mut attribution, &[8000]);
-    // Process 1 sleeps, and process 3 has ended. Its cgroup gets what process 3 is owed.
+    // Process 1 sleeps, and process 3 has ended. The cgroup of process 3 gets the energy owed to
+    // the process.
     assert_eq!([package(&batch, 1), package(&batch, 2)], [1000, 3000]);
     let groups = batch
         .cgroups
@@ -395,7 +396,7 @@ fn what_was_learned_serves_to_divide_again() {
     let mut batches = Vec::new();
     machine.second(&mut attribution, &[0]);
     for tick in 0..40_u64 {
-        // It is never idle at first.
+        // The machine is never idle during the first ticks.
         let cpu_ns = if tick < 20 { 2 * SECOND } else { 0 };
         machine.run(1, 1, cpu_ns);
         batches.push(machine.second(&mut attribution, &[20_000_000 + cpu_ns / 100]));
@@ -463,7 +464,7 @@ struct Failure {
     /// Length in milliseconds of the final part of the last second in which the meter counted again. `None` if the
     /// meter never stopped counting.
     counted_ms: Option<u64>,
-    /// Whether the sensor answered so late that the energy of that part is in the next reading.
+    /// Whether the sensor responded so late that the energy of that part is in the next reading.
     late: bool,
 }
 
@@ -537,15 +538,16 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
         late,
     };
     let cases = [
-        // A counter that cannot be read, or a sensor that fails so briefly that its power is interpolated.
+        // A counter that cannot be read, or a sensor that fails so briefly that its power can be
+        // interpolated.
         (failure(3, None, false), [40_000, 30_000]),
-        // A sensor that cannot be read for longer, and was sampled again since.
+        // A sensor that could not be read for longer, and was sampled again afterwards.
         (failure(8, Some(750), false), [37_500, 0]),
         (failure(200, Some(750), false), [37_500, 0]),
         // A sensor after suspend, and a counter: neither has a base for comparison, like a counter that jumped.
         (failure(0, Some(750), false), [37_500, 0]),
         (failure(0, Some(0), false), [30_000, 0]),
-        // A sensor that took eight seconds to answer.
+        // A sensor that took eight seconds to respond.
         (failure(8, Some(4000), true), [70_000, 0]),
     ];
     for (case, expected) in cases {
@@ -553,7 +555,7 @@ fn what_a_meter_lost_is_paid_by_nobody_and_what_is_late_by_those_who_ran() {
         let near = |place: usize| charged[place].abs_diff(expected[place]) < 1000;
         assert!(near(0) && near(1), "{case:?}: {charged:?}");
     }
-    // A platform has the energy of its parts, whatever its own meter shows for that time.
+    // A platform has the energy of its parts, whatever its own meter counted in that time.
     for (case, expected) in &cases[..5] {
         let charged = charged_over(*case, 0);
         let near = |place: usize| charged[place].abs_diff(expected[place]) < 2000;
@@ -588,7 +590,8 @@ fn a_zone_that_comes_within_a_window_is_no_sum_of_its_rows() {
     assert_eq!(roots(&none, &both), [ZoneKind::Psys]);
 }
 
-/// A battery was charged in the window, or a meter is gone. Its energy is not that of all its parts.
+/// A battery was charged in the window, or a meter disappeared. The energy of the zone does not
+/// cover all its parts.
 #[test]
 fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     let roots = |zones: &[Zone], joules: &[u64], states: &[FeatureState]| {
@@ -628,7 +631,7 @@ fn a_zone_that_has_less_than_its_parts_is_no_sum_of_them() {
     assert_eq!(roots(&zones, &[5, 10, 2, 0], &[on; 4]), platform);
     let cores = [ZoneKind::Core, ZoneKind::Dram];
     assert_eq!(roots(&zones, &[5, 0, 2, 0], &[on, gone, on, gone]), cores);
-    // One of two sockets is gone. The other has more than the cores of both, or less.
+    // One of two sockets disappeared. The other one counted more than the cores of both, or less.
     let sockets = [
         zone(ZoneKind::Package, None),
         zone(ZoneKind::Core, Some(0)),
@@ -742,11 +745,11 @@ fn what_is_known_of_idle_power_serves_a_node_that_is_busy_from_the_start() {
         published_share: Some(0.2),
         ..IdleKnowledge::default()
     };
-    // Known idle power, the estimate on a node that takes 50 W, and the largest accepted half-width.
+    // Known idle power, the estimate on a node that uses 50 W, and the largest accepted half-width.
     let cases = [
         (IdleKnowledge::default(), 15.0, 16.0),
         (learned(20.0, 3600), 20.0, 2.1),
-        // More than the node takes now, and learned too long ago.
+        // More than the node uses now, and a value that was learned too long ago.
         (learned(80.0, 0), 50.0, 1.2),
         (learned(20.0, 100_000_000), 15.0, 16.0),
         (given, 20.0, 1.0),

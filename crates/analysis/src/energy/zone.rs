@@ -10,17 +10,17 @@ use super::power::{Power, Span};
 use super::work::Work;
 use super::{IdleEnergy, IdleKnowledge};
 
-/// A meter that does not move for this long stands still. Nothing is owed for that time any more.
+/// A meter that does not move for this long has stopped. No energy is owed for that time any more.
 const STILL_SECONDS: f64 = 120.0;
 /// Maximum idle energy, in seconds of idle power, that ticks below idle power leave as debt.
 const DEBT_SECONDS: f64 = 10.0;
-/// Minimum active part of a tick's energy if all CPUs were busy, because work always costs something. At lower loads it
-/// is smaller in proportion.
+/// Minimum fraction of active energy in a tick if all CPUs were busy, because work always uses
+/// energy. At lower loads the minimum is proportionally smaller.
 const LEAST_ACTIVE: f64 = 0.05;
 /// Decay factor of the sums over the last minutes: half is left after 70 ticks.
 const RECENT: f64 = 0.99;
 
-/// Everything that ran in a tick. Both lists are in the order of [`Shares`].
+/// The work in a tick. Both lists of rows are in the order of [`Shares`].
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     pub(super) batch_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Tick {
     pub(super) scopes: Vec<Scope>,
 }
 
-/// Rows that ran, and their work.
+/// Rows that ran, with their work.
 #[derive(Debug)]
 pub(super) struct Ran<K> {
     pub(super) ids: Vec<K>,
@@ -126,13 +126,14 @@ struct Weights {
     lost_processes: f64,
     lost_cgroups: f64,
     interrupts: f64,
-    /// Energy of the parts that is not charged to rows, in microjoules.
+    /// Energy of the zone's parts that is not charged to rows, in microjoules.
     idle_uj: u64,
     other_uj: u64,
     doubt: Doubt,
 }
 
-/// Weights of ticks in which the meter did not move. Its next step pays for them.
+/// Weights of ticks in which the meter did not move. Their energy comes with the next step of the
+/// meter.
 #[derive(Debug, Default)]
 struct Owed {
     processes: IdMap<ProcessId, f64>,
@@ -165,7 +166,8 @@ pub(super) struct ZoneState {
     span: Span,
     owed: Option<Owed>,
     still: bool,
-    /// Whether the readings had a gap since the meter last advanced. The energy of a gap is late or lost.
+    /// Whether the readings had a gap since the meter last advanced. If so, the energy of the gap
+    /// is late or lost.
     gap: bool,
     debt_uj: f64,
     watts: Option<f64>,
@@ -300,7 +302,7 @@ impl ZoneState {
         self.book(&metered, seconds);
     }
 
-    /// Records all energy as not driven by work on the CPUs.
+    /// Records that all energy was used by something other than work on the CPUs.
     pub(super) fn step_other(&mut self, reading: &ZoneReading, tick: &Tick) {
         self.shares.clear(tick);
         if let Some(metered) = self.clock.advance(reading, tick.batch_ns) {
@@ -310,8 +312,8 @@ impl ZoneState {
         }
     }
 
-    /// Drops work that was done while energy was lost, because no later step contains that energy. Returns how many
-    /// seconds count for this tick.
+    /// Drops work that was done while energy was lost, because no later step contains that energy.
+    /// Returns how many seconds of work this tick includes.
     fn forget(&mut self, metered: &Metered, tick: &Tick) -> f64 {
         let Some(counted_ns) = metered.counted_ns else {
             return tick.seconds;
@@ -322,8 +324,9 @@ impl ZoneState {
         counted_ns as f64 / 1e9
     }
 
-    /// Handles a tick in which the meter did not move. Its work waits for the next step of the meter, unless the meter
-    /// stands still. `counted` is the part of the tick whose energy that step contains, in seconds.
+    /// Handles a tick in which the meter did not move. Its work waits for the next step of the
+    /// meter, unless the meter has stopped. `counted` is the part of the tick whose energy that
+    /// step contains, in seconds.
     fn wait(&mut self, tick: &Tick, counted: f64) {
         if self.still || self.span.seconds > STILL_SECONDS {
             self.still = true;
@@ -336,7 +339,8 @@ impl ZoneState {
         }
     }
 
-    /// Adds what is owed to the weights. The share of rows that are gone is charged as lost work.
+    /// Adds the owed weights to those of the tick. The share of rows that no longer exist is
+    /// charged as lost work.
     fn pay(&mut self, tick: &Tick) {
         let Some(mut owed) = self.owed.take() else {
             return;
@@ -372,7 +376,7 @@ impl ZoneState {
         span.seconds
     }
 
-    /// Adds the tick to the account.
+    /// Adds the energy of the tick to the account.
     fn book(&mut self, metered: &Metered, seconds: f64) {
         let (account, shares) = (&mut self.account, &self.shares);
         let active_uj: u64 = shares.cgroups.iter().sum();
@@ -432,8 +436,8 @@ impl Shares {
         };
     }
 
-    /// Divides active energy. Cgroups come first, and processes share their sum. Both lists thus add up to the same,
-    /// except for processes without a record.
+    /// Divides active energy. The energy is divided among cgroups first, and processes share the
+    /// sum. Both lists therefore have the same sum, except for processes without a record.
     fn divide(&mut self, energy_uj: u64, weights: &Weights) {
         let groups = weights.cgroups.iter().copied();
         let all: Vec<f64> = groups
@@ -514,7 +518,7 @@ impl Weights {
         }
     }
 
-    /// Returns whether nothing ran.
+    /// Returns whether nothing ran in the tick.
     fn is_nothing(&self) -> bool {
         let sum: f64 = self.cgroups.iter().sum();
         sum + self.lost_cgroups + self.interrupts <= 0.0
@@ -539,7 +543,8 @@ impl Owed {
     }
 }
 
-/// Adds the owed energy to the rows that still exist. Returns the sum owed to rows that do not.
+/// Adds the owed energy to the rows that still exist. Returns the energy owed to rows that no
+/// longer exist.
 fn settle<K: Copy + Eq + Hash>(
     weights: &mut [f64],
     present: &[K],
