@@ -7,15 +7,16 @@ use crate::{OwnWaits, Stalls};
 /// Limits above which a wait leads to a verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Minimum wait, as a part of the time for which the group wanted the CPU. Contention and throttling are each
-    /// compared with it.
+    /// Minimum wait, as a fraction of the time for which the group wanted the CPU. Contention and
+    /// throttling are each compared with it.
     pub wait_share: f64,
-    /// A group that waits for fewer seconds in each second than this is quiet, whatever its share.
+    /// A group that waits less than this, in seconds of wait per second, is quiet, whatever its
+    /// share.
     pub wait_seconds_per_second: f64,
-    /// Minimum part of the wait for other groups that one culprit must have caused to be named.
+    /// A culprit is named if it caused at least this fraction of the wait for other groups.
     pub culprit_share: f64,
-    /// If the 99th percentile of the waits is this many times the usual one, a quarter of the first two thresholds is
-    /// enough.
+    /// If the 99th percentile of the waits is this many times the usual value, a quarter of the
+    /// first two thresholds is enough.
     pub baseline_factor: f64,
 }
 
@@ -50,7 +51,8 @@ pub(crate) const CONTENDED: [Cause; 6] = [
 /// Waits shorter than this do not matter, so they are not compared with the history.
 const COMPARED_NS: u64 = 1_000_000;
 
-/// A wait of this length leads to a verdict, even if it is a small part of the wanted time.
+/// A wait of this length leads to a verdict, even if it is a small fraction of the time for which
+/// the group wanted the CPU.
 pub(crate) const STARVES_NS: u64 = 1_000_000_000;
 
 /// Figures of one group in one window. Times are in nanoseconds.
@@ -58,13 +60,13 @@ pub(crate) const STARVES_NS: u64 = 1_000_000_000;
 pub struct Evidence {
     /// Length of the window.
     pub window_ns: u64,
-    /// Time for which its threads ran.
+    /// Time for which the group's threads ran.
     pub cpu_ns: u64,
-    /// Time for which its threads waited, by index of [`Cause`].
+    /// Time for which the group's threads waited, by index of [`Cause`].
     pub wait_ns: [u64; Cause::ALL.len()],
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
-    /// 99th percentile of its waits; `None` if there was no wait.
+    /// 99th percentile of the group's waits; `None` if there were none.
     pub p99_ns: Option<u64>,
     /// Longest wait caused by one nameable group, or by several groups below one path. Kernel threads do not count as a
     /// group.
@@ -72,14 +74,14 @@ pub struct Evidence {
     /// Whether the group used up a quota ([`noctule_model::QuotaUse::binds`]). It could not have used the CPU time that
     /// went to other groups.
     pub quota_binds: bool,
-    /// Wait for other groups that cost the group CPU time. If a quota binds, only groups that share the quota count;
-    /// otherwise all do.
+    /// Wait for other groups that cost the group CPU time. If a quota binds, only waits for groups
+    /// that share the quota are included.
     pub costly_ns: u64,
-    /// Why its threads waited for each other.
+    /// Why the group's threads waited for each other.
     pub own_waits: OwnWaits,
-    /// Time for which something other than the CPU held its threads.
+    /// Time for which something other than the CPU held the group's threads.
     pub stalls: Stalls,
-    /// All time of its threads: they ran, waited for a CPU or were blocked.
+    /// Total time for which the group's threads ran, waited for a CPU or were blocked.
     pub threads_ns: u64,
     /// The usual figures of the group; `None` if its history is too short.
     pub baseline: Option<Baseline>,
@@ -88,7 +90,7 @@ pub struct Evidence {
 /// Usual figures of a group: medians over the windows of the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baseline {
-    /// 99th percentile of its waits, in nanoseconds.
+    /// 99th percentile of the group's waits, in nanoseconds.
     pub p99_ns: u64,
     /// Contended wait as a fraction of the time for which the group wanted the CPU.
     pub contended_share: f64,
@@ -113,7 +115,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the wait for the group's own threads, if it has more threads than CPUs that it may use.
+    /// Returns the wait for the group's own threads, if it has more threads than CPUs that they may
+    /// use.
     pub fn own_ns(&self) -> u64 {
         match self.own_waits {
             OwnWaits::TooMany => self.of(Cause::Own),
@@ -121,7 +124,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the wait for the group's own threads, if other groups had the CPUs that these threads could have used.
+    /// Returns the wait for the group's own threads, if other groups occupied CPUs that these
+    /// threads could have used.
     pub fn crowded_ns(&self) -> u64 {
         match self.own_waits {
             OwnWaits::Crowded => self.of(Cause::Own),
@@ -149,7 +153,7 @@ impl Evidence {
         }
     }
 
-    /// Returns the contended and throttled wait, which verdicts about the CPU are about.
+    /// Returns the contended and throttled wait, on which verdicts about the CPU are based.
     pub fn lost_ns(&self) -> u64 {
         self.contended_ns() + self.of(Cause::Throttle)
     }
@@ -159,26 +163,26 @@ impl Evidence {
         self.of(Cause::Neighbour) + self.of(Cause::Kernel)
     }
 
-    /// Returns the time for which its threads wanted a CPU: they ran or waited.
+    /// Returns the time for which the group's threads ran or waited for a CPU.
     pub fn wanted_ns(&self) -> u64 {
         self.cpu_ns + self.wait_ns.iter().sum::<u64>()
     }
 
-    /// Returns a time as a part of the time for which the group wanted the CPU.
+    /// Returns a time as a fraction of the time for which the group wanted the CPU.
     pub fn share(&self, ns: u64) -> f64 {
         ns as f64 / self.wanted_ns().max(1) as f64
     }
 
-    /// Returns by what factor the long waits exceed the usual ones. Returns `None` without a history, or if the waits
-    /// are too short to matter.
+    /// Returns the ratio of the long waits to the usual ones. Returns `None` without a history, or
+    /// if the waits are too short to matter.
     pub fn times_usual(&self) -> Option<f64> {
         let p99 = self.p99_ns.filter(|&ns| ns >= COMPARED_NS)?;
         Some(p99 as f64 / self.baseline?.p99_ns.max(1) as f64)
     }
 
-    /// Returns the verdict, which is about the largest part that hurts: the wait for a CPU, or one kind of stall.
-    /// `before` is the verdict of the previous window. It stays until the figures are clearly on the other side of a
-    /// threshold.
+    /// Returns the verdict, which describes the largest loss: the wait for a CPU, or one kind of
+    /// stall. `before` is the verdict of the previous window. The verdict changes only when the
+    /// figures are clearly on the other side of a threshold.
     pub fn verdict(&self, thresholds: &Thresholds, before: VerdictKind) -> VerdictKind {
         if self.is_stopped(thresholds, before) {
             return VerdictKind::Stopped;
@@ -218,7 +222,8 @@ impl Evidence {
                 VerdictKind::HeldByQuota
             }
             (true, false) => VerdictKind::HeldByQuota,
-            // Other groups delayed the group so much that its quota lasted nearly to the end of each period.
+            // Other groups delayed the group so much that its quota almost lasted until the end of
+            // each period.
             (false, true) if self.quota_binds && !by_neighbours && !self.is_mostly_own() => {
                 VerdictKind::HeldByQuota
             }
@@ -231,9 +236,9 @@ impl Evidence {
         2 * self.own_ns() > self.contended_ns()
     }
 
-    /// Returns whether a thread has waited so long that the group is not quiet. The wait may be a small fraction of the
-    /// time for which all threads of the group wanted the CPU. `lost_ns` excludes waits for an idle CPU to wake up,
-    /// which are short.
+    /// Returns whether a thread has waited so long that the group cannot be quiet. This wait may be
+    /// a small fraction of the time for which all threads of the group wanted the CPU. `lost_ns`
+    /// excludes waits for an idle CPU to wake up, which are short.
     fn starves(&self) -> bool {
         self.waiting.longest_ns >= STARVES_NS && self.lost_ns() > 0
     }
@@ -273,7 +278,7 @@ impl Evidence {
             .iter()
             .max_by(|a, b| weight(a).total_cmp(&weight(b)));
         match largest {
-            // Too little is known about what had the CPU to blame one class.
+            // Too little is known about the parties that had the CPU to blame one class.
             Some((kind, _)) if self.share(known) >= KNOWN * self.share(self.contended_ns()) => {
                 *kind
             }
@@ -282,11 +287,11 @@ impl Evidence {
     }
 }
 
-/// Minimum part of the contended wait whose cause must be known.
+/// Minimum known fraction of the contended wait.
 const KNOWN: f64 = 0.1;
 
-/// Returns the factor for a threshold. It is lower for a group that is already above the threshold, so that its verdict
-/// does not flap.
+/// Returns the factor for a threshold. The factor is lower if the group is already above the
+/// threshold, so that the verdict does not flap.
 pub(crate) fn stay(above: bool) -> f64 {
     if above { 0.8 } else { 1.0 }
 }
@@ -377,7 +382,7 @@ mod tests {
         assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbours);
         evidence.top_culprit_ns = 900 * MS;
         assert_eq!(judged(&evidence), VerdictKind::HurtByNeighbour);
-        // The culprits of most of the wait are known.
+        // The culprits are known for most of the wait.
         let mut evidence = self::evidence(1000, [0, 600, 300, 0, 0, 0, 0, 0]);
         evidence.own_waits = OwnWaits::Crowded;
         evidence.top_culprit_ns = 350 * MS;
@@ -424,7 +429,7 @@ mod tests {
     #[test]
     fn a_group_of_which_a_thread_starves_is_not_quiet() {
         use VerdictKind::*;
-        // One of 64 threads waits, which is a small part of what all 64 wanted.
+        // One of 64 threads waits, which is a small fraction of the time that all 64 wanted.
         let cases = [
             ([0, 1000, 0, 0, 0, 0, 0, 0], HurtByNeighbour),
             ([0, 0, 1000, 0, 0, 0, 0, 0], TooManyThreads),

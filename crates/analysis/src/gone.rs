@@ -9,17 +9,18 @@ use noctule_model::{
     Histogram, IdMap, IdSet, ProcessId, ProcessRow, QuotaRow,
 };
 
-/// Last figures of rows that have disappeared, to be added to those of the last batch.
+/// The last figures of rows that disappeared. They are added to the figures of the last batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone {
     cgroups: IdMap<CgroupId, CgroupRow>,
     processes: IdMap<ProcessId, ProcessRow>,
     waits: IdMap<Group, Histogram>,
     blames: IdMap<(Group, Group), Blame>,
-    /// The part of `blames` that the source moved to the unnamed cell of a victim that stayed.
+    /// The part of `blames` that the source moved to the unnamed cell of a victim that still
+    /// exists.
     unnamed: IdMap<Group, Blame>,
     quotas: IdMap<CgroupId, QuotaRow>,
-    /// By the number of the device and its user.
+    /// Use of disks, by the number of the device and its user.
     disks: IdMap<((u32, u32), DiskUser), DiskUse>,
 }
 
@@ -86,7 +87,7 @@ impl Gone {
     fn step_blames(&mut self, before: &Batch, after: &Batch) {
         let cell = |row: &BlameRow| (row.victim, row.culprit);
         let goes_on = |before: &BlameRow, now: &Blame| !now.began_anew(&before.blame);
-        // Fast path: usually no cell disappears, is reset or changes its place.
+        // Fast path: usually no cell disappears, is reset or changes its position.
         let mut same = before.blames.iter().zip(&after.blames);
         if before.blames.len() <= after.blames.len()
             && same.all(|(a, b)| cell(a) == cell(b) && goes_on(a, &b.blame))
@@ -108,8 +109,8 @@ impl Gone {
         }
     }
 
-    /// Yields the cgroups of the last batch and those that disappeared. A row, which takes a KiB, is only copied if a
-    /// part of it disappeared before.
+    /// Yields the cgroups of the last batch and those that disappeared. A row takes 1 KiB, so it is
+    /// copied only if a part of it disappeared before.
     pub(crate) fn cgroups<'a>(
         &'a self,
         last: &'a Batch,

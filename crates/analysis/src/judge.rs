@@ -11,7 +11,7 @@ use crate::{Baseline, Evidence, Party, ReportBuilder, Thresholds, WaitReport, Wa
 /// Options of a [`Judge`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JudgeOptions {
-    /// The level of a row.
+    /// The level of the rows.
     pub level: Level,
     /// Length of a window, in nanoseconds. A window ends with the first batch at or after this time.
     pub window_ns: u64,
@@ -34,9 +34,9 @@ impl Default for JudgeOptions {
 
 /// Interval at which batches are added to the window. Adding every batch would cost more.
 ///
-/// Groups that are gone stay listed for several seconds, so no group is missed. A culprit pair may be forgotten and
-/// reappear between two of these batches. If its new value is smaller, the reset is noticed. Otherwise the part from
-/// before the reset stays unattributed.
+/// Removed groups are listed for several seconds longer, so no group is missed. A culprit pair may
+/// be dropped and reappear between two of these batches. If its new value is smaller, the judge
+/// notices the reset. Otherwise the wait from before the reset stays unattributed.
 const LOOK_NS: u64 = 4_000_000_000;
 
 /// Minimum length of the first window for provisional verdicts.
@@ -76,7 +76,8 @@ impl Judge {
         }
     }
 
-    /// Sets the verdict of each subject in the batch to that of the last window. `level` must be [`Level::Container`].
+    /// Sets the verdict of each subject in the batch to its verdict in the last window. `level`
+    /// must be [`Level::Container`].
     pub fn mark(&self, batch: &mut Batch) {
         let Some(last) = &self.last else { return };
         for row in &mut batch.subjects {
@@ -126,7 +127,7 @@ impl Judge {
         Some(Arc::new(report))
     }
 
-    /// Judges each row again, with its history, and then adds the row to that history.
+    /// Judges each row again using its history, and then adds the row to that history.
     fn compare(&mut self, report: &mut WaitReport, now: u64) {
         let most = (self.options.baseline_ns / self.options.window_ns.max(1)).max(1) as usize;
         for row in &mut report.rows {
@@ -274,7 +275,8 @@ mod tests {
         assert_eq!(kinds, [VerdictKind::HurtByNeighbour, quiet, quiet]);
     }
 
-    /// The row of a removed group is kept for minutes. Without this rule, its alert would keep firing as long.
+    /// The row of a removed group is kept for minutes. Without this rule, its alert would fire for
+    /// minutes after the removal.
     #[test]
     fn a_group_that_has_gone_is_quiet_from_the_first_window_without_it() {
         let mut judge = Judge::new(JudgeOptions {

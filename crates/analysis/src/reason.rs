@@ -1,4 +1,4 @@
-//! Reasons of verdicts: the numbers behind each.
+//! Reasons of verdicts: the numbers that support each verdict.
 
 use noctule_model::{BlockClass, Cause, Level, Reason, ReasonCulprit, Unusual, VerdictKind};
 
@@ -74,8 +74,8 @@ impl WaitReportRow {
         parts
     }
 
-    /// Returns the time that the verdict is about as a part of the window, if the group was active for less than half
-    /// of the window.
+    /// Returns the time that the verdict describes, as a fraction of the window, if the group was
+    /// active for less than half of the window.
     fn of_window(&self) -> Option<f64> {
         let Verdict { kind, evidence, .. } = &self.verdict;
         let window = evidence.window_ns.max(1) as f64;
@@ -106,8 +106,8 @@ impl WaitReportRow {
         nameless.map(|c| c.blame.wait_ns).sum()
     }
 
-    /// Returns the other groups that had the CPU, each with its share of the time that the row
-    /// wanted.
+    /// Returns the other groups that had the CPU. The share of each is relative to the time for
+    /// which the row wanted the CPU.
     fn reason_culprits(&self, level: Level) -> Vec<ReasonCulprit> {
         let evidence = &self.verdict.evidence;
         if self.verdict.kind == VerdictKind::HeldByLock {
