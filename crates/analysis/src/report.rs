@@ -18,7 +18,8 @@ use crate::{Descent, EnergyReport, Selection};
 pub struct Row {
     /// The process, at the level of processes.
     pub process: Option<ProcessRow>,
-    /// The owner. If several cgroups were added up, the owner of the one with the shortest path.
+    /// The owner. If several cgroups were added up, this is the owner of the cgroup with the
+    /// shortest path.
     pub owner: Arc<Owner>,
     /// Growth in the window.
     pub counters: Counters,
@@ -26,8 +27,8 @@ pub struct Row {
     pub joules: Joules,
     /// Usage by package, in the order of [`Report::packages`].
     pub packages: ByPackage,
-    /// Growth in the window, and what is open at its end. `None` for processes and for the command that the agent
-    /// follows, whose events are not counted.
+    /// Growth in the window, and the connections and listeners that are open when it ends. `None`
+    /// for processes and for the command that the agent follows, whose events are not counted.
     pub events: Option<Events>,
 }
 
@@ -52,10 +53,11 @@ pub struct Report {
     pub measured: Measured,
     /// Rows with any usage or events, in descending order of CPU time.
     pub rows: Vec<Row>,
-    /// CPU time that belongs to groups but to no process row, in nanoseconds: the processes ended and their records
-    /// were lost. 0 at other levels, and for a command that is followed.
+    /// CPU time that belongs to groups but to no process row, in nanoseconds, because the processes
+    /// ended and their records were lost. 0 at other levels, and if only the followed command is
+    /// reported.
     pub unrecorded_ns: u64,
-    /// Energy that the meters counted, and where it went; `None` without a meter.
+    /// Energy that the meters counted, and what it was charged to; `None` without a meter.
     pub energy: Option<EnergyReport>,
     /// Losses in the window; a kind without losses is left out.
     pub losses: Vec<Loss>,
@@ -63,17 +65,17 @@ pub struct Report {
     pub features: Arc<[Feature]>,
 }
 
-/// How much a window remembers about processes.
+/// Which processes a window keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// For reports of groups only. Of the processes that end, perhaps millions in a long window, only kernel threads
-    /// are kept, because reports name them as causes.
+    /// For reports of groups only. A long window may have millions of ended processes. Only kernel
+    /// threads are kept, because reports name them as causes.
     Groups,
     /// Keeps every process that ends.
     #[default]
     Processes,
-    /// Also keeps each parent that a process had, because a parent may end before its child. Needed to select processes
-    /// with their descendants.
+    /// Also keeps every parent that a process had, because a parent may end before its child.
+    /// Required to select processes with their descendants.
     Trees,
 }
 
@@ -103,14 +105,14 @@ impl ReportBuilder {
         }
     }
 
-    /// Restricts the rows of reports to those that match. The node's figures still cover everything. A selection of
-    /// processes needs [`Detail::Trees`].
+    /// Restricts the rows of reports to those that match. The figures of the node still cover
+    /// everything. A selection of processes needs [`Detail::Trees`].
     #[must_use]
     pub fn select(self, selection: Selection) -> Self {
         Self { selection, ..self }
     }
 
-    /// Sets the detail for batches that are added from here.
+    /// Sets the detail for batches that are added after this call.
     #[must_use]
     pub fn with(self, detail: Detail) -> Self {
         Self { detail, ..self }
@@ -118,9 +120,10 @@ impl ReportBuilder {
 
     /// Extends the window to this batch.
     ///
-    /// All batches must be added, in order. Each batch names only the processes that ended since the previous one, and
-    /// the builder keeps the last figures of rows that disappear. A batch may be skipped if the next one has all its
-    /// rows and names the processes that ended in both (`Batches::next_for_report` of noctule-tape).
+    /// All batches must be added, in order. Each batch lists only the processes that ended since
+    /// the previous batch, and the builder keeps the last figures of rows that disappear. A batch
+    /// may be skipped if the next one has all its rows and lists the processes that ended in both
+    /// (`Batches::next_for_report` of noctule-tape).
     pub fn add(&mut self, mut batch: Batch) {
         let before = self.last.as_ref().unwrap_or(&self.first);
         self.gone.step(before, &batch);
@@ -135,8 +138,8 @@ impl ReportBuilder {
         for row in batch.exited.drain(..) {
             match self.exited.entry(row.id) {
                 Entry::Vacant(place) => drop(place.insert(row)),
-                // The exit was inferred because its record was missing. The record came late, with no more than the
-                // remaining usage, but with the final group and name.
+                // The exit was inferred because its record was missing. The record arrived late. It
+                // has only the remaining usage, but also the final group and name.
                 Entry::Occupied(mut known) => {
                     let counters = known.get().counters.max(&row.counters);
                     let joules = known.get().joules.max(&row.joules);
@@ -197,7 +200,7 @@ impl ReportBuilder {
         }
         let total = last.node.total.since(&self.first.node.total);
         let in_rows = || rows.iter().map(|r| r.counters[Counter::CpuTime]).sum();
-        // Without a loss, the difference is only what changed while the batch was taken.
+        // If nothing was lost, the difference is only what changed while the batch was taken.
         let unrecorded_ns = match level {
             Level::Process if !followed_only && losses.iter().any(leaves_no_row) => {
                 total[Counter::CpuTime].saturating_sub(in_rows())
@@ -271,7 +274,8 @@ impl ReportBuilder {
         grown.filter(|loss| loss.count > 0).collect()
     }
 
-    /// Keeps the rows that match. `rows` must have all processes of the window if processes are selected.
+    /// Keeps the rows that match. If processes are selected, `rows` must contain all processes of
+    /// the window.
     fn selected(&self, mut rows: Vec<Row>) -> Vec<Row> {
         if self.selection.is_empty() {
             return rows;
@@ -380,7 +384,7 @@ fn grown(last: Option<u64>, first: Option<u64>) -> Option<u64> {
     Some(last?.saturating_sub(first?))
 }
 
-/// Returns whether such a loss leaves CPU time without a process row.
+/// Returns whether this kind of loss leaves CPU time without a process row.
 fn leaves_no_row(loss: &Loss) -> bool {
     [
         "exit_record",
@@ -424,7 +428,7 @@ fn group(rows: Vec<Row>, level: Level) -> Vec<Row> {
     groups.into_values().collect()
 }
 
-/// Adds events. The sum is known only if each part is.
+/// Adds events. The sum is known only if both parts are known.
 fn added(sum: Option<Events>, part: Option<Events>) -> Option<Events> {
     let mut sum = sum?;
     sum += &part?;
@@ -479,14 +483,14 @@ impl Report {
 }
 
 impl Row {
-    /// Returns whether it has any usage or events. Blocked time does not count.
+    /// Returns whether the row has any usage or events. Blocked time does not count.
     fn is_active(&self) -> bool {
         let events = self.events.is_some_and(|e| !e.counters.is_zero());
         !self.counters.without_blocked().is_zero() || !self.joules.is_zero() || events
     }
 
-    /// Returns the name shown to people: command, container, pod, unit or path, depending on the level. It is not
-    /// escaped.
+    /// Returns the name shown to people: command, container, pod, unit or path, depending on the
+    /// level. The name is not escaped.
     pub fn name(&self, level: Level) -> String {
         match (level, &self.process) {
             (Level::Process, Some(row)) => Comm::text(&row.comm),

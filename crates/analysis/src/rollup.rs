@@ -30,13 +30,13 @@ const MAX_PAIRS: usize = 1 << 14;
 /// Maximum number of rows for destinations, over all subjects.
 const MAX_DESTINATIONS: usize = 1 << 14;
 
-/// Maximum number of subjects that are kept after their last cgroup was removed. Each subject takes about 10 KB in the
-/// rollup and its series, which adds up if hundreds of cgroups come and go. Beyond the limit, the subjects that ended
-/// first are dropped before their grace period ends.
+/// Maximum number of subjects that are kept after their last cgroup was removed. Each subject takes
+/// about 10 KB in the rollup and its series, which adds up if hundreds of cgroups come and go.
+/// Above the limit, the subjects that ended first are dropped before their grace period ends.
 const MAX_ENDED: usize = 1 << 10;
 
-/// Minimum time for which an ended subject is kept regardless of the limit. Not every reader sees each batch; verdicts
-/// read one every 4 s.
+/// Minimum time for which an ended subject is kept regardless of the limit. Not every reader sees
+/// each batch: verdicts use one every 4 s.
 const LOOKED_AT_NS: u64 = 5_000_000_000;
 
 /// Charges the growth of each cgroup to its subject.
@@ -52,26 +52,27 @@ pub struct Rollup {
     grace_ns: u64,
     /// Boxed like the subjects, because half of the slots of a table may be empty.
     cgroups: IdMap<CgroupId, Box<Charged>>,
-    /// Members of the last batch.
+    /// The members of the last batch.
     members: Members,
     waits: Distributions,
     connects: Distributions,
     matrix: Matrix,
     destinations: Growth<Option<SocketAddr>, DestinationCounters>,
     subjects: HashMap<Arc<Subject>, Box<Standing>>,
-    /// The subject for cgroups without a place for their own subject, and for those without a row on the kernel side.
+    /// The subject for cgroups whose own subject has no row, and for cgroups without a row on the
+    /// kernel side.
     overflow: Arc<Subject>,
     places: Places,
     /// Sum over everything that was ever charged to a subject.
     total: Counters,
     /// Maximum number of subjects that are kept after their last cgroup was removed.
     max_ended: usize,
-    /// Maximum number of rows for victim-culprit pairs, and how many are left.
+    /// Maximum number of rows for victim-culprit pairs, and how many more may be added.
     max_pairs: usize,
     room: usize,
-    /// Tracks pairs that may give up their rows.
+    /// Tracks pairs that may lose their rows.
     idle: Idle<Pair, u64>,
-    /// Number of rows for destinations that are left.
+    /// How many more rows for destinations may be added.
     destination_room: usize,
 }
 
@@ -151,7 +152,8 @@ impl Rollup {
         batch.subjects.sort_by(|a, b| a.subject.cmp(&b.subject));
     }
 
-    /// Adds the number of refused subjects to the losses. A batch from a recording already has it.
+    /// Adds the number of refused subjects to the losses. A batch from a recording already includes
+    /// that number.
     fn note_refused(&self, batch: &mut Batch) {
         const KIND: &str = "subject_row";
         if batch.losses.iter().all(|loss| loss.kind != KIND) {
@@ -169,7 +171,7 @@ impl Rollup {
         let mut members = Members::with_capacity_and_hasher(before.len(), <_>::default());
         self.places
             .begin(self.subjects.keys().map(|subject| &**subject));
-        // Cgroups that are waiting for a place come first.
+        // Cgroups that are waiting for a row come first.
         let (waiting, others): (Vec<_>, Vec<_>) = batch.cgroups.iter().partition(|row| {
             let known = before.get(&row.id);
             known.is_some_and(|known| self.is_unplaced(known))
@@ -198,7 +200,8 @@ impl Rollup {
         !self.subjects.contains_key(&member.subject) || *member.subject == Subject::Overflow
     }
 
-    /// Returns the subject that a cgroup is charged to. A cgroup without a place gets one as soon as it does something.
+    /// Returns the subject to which a cgroup is charged. A cgroup without its own subject gets one
+    /// as soon as it does something.
     fn subject_of(
         &mut self,
         row: &CgroupRow,
@@ -341,7 +344,7 @@ impl Rollup {
         self.forget_destinations(batch, members);
     }
 
-    /// Drops destinations that no cgroup of the subject has any more.
+    /// Drops destinations that none of the subject's cgroups has any more.
     fn forget_destinations(&mut self, batch: &Batch, members: &Members) {
         let mut present: HashMap<&Subject, HashSet<SocketAddr>> = HashMap::new();
         for row in &batch.destinations {
@@ -374,7 +377,7 @@ impl Rollup {
         }
     }
 
-    /// Drops subjects whose grace has ended or for which there is no room, also as culprits.
+    /// Drops subjects whose grace period has ended or that exceed the limit, also as culprits.
     fn forget(&mut self, batch: &Batch) {
         let (now, grace) = (batch.taken_ns, self.grace_ns);
         let before = self.subjects.len();
@@ -382,7 +385,7 @@ impl Rollup {
             .retain(|_, s| now.saturating_sub(s.seen_ns) <= grace);
         self.forget_longest_gone(now);
         self.make_room(now);
-        // Frees the slots of a burst of cgroups; each takes a KiB.
+        // Frees the slots of a burst of cgroups; each slot takes 1 KiB.
         self.subjects.shrink_to(2 * self.subjects.len());
         if self.subjects.len() < before {
             let left: HashSet<Arc<Subject>> = self.subjects.keys().cloned().collect();
@@ -397,7 +400,7 @@ impl Rollup {
         self.room = self.max_pairs.saturating_sub(pairs);
     }
 
-    /// Drops idle subjects in favour of active ones that have no place.
+    /// Drops idle subjects in favour of active subjects that have no row.
     fn make_room(&mut self, now: u64) {
         let subjects = self.subjects.iter();
         let placed = subjects.filter(|(subject, _)| ***subject != Subject::Overflow);
@@ -417,8 +420,8 @@ impl Rollup {
         lists.flatten().filter_map(named).count()
     }
 
-    /// Drops pairs that do not grow if there is hardly any room for others, and returns how many are left. The waits
-    /// stay in the victim's counters.
+    /// Drops pairs that do not grow if there is hardly any room for new pairs, and returns how many
+    /// more may be added. The waits stay in the victim's counters.
     fn forget_idle_pairs(&mut self, now: u64) -> usize {
         let taken = self.pairs();
         let subjects = &self.subjects;
@@ -443,8 +446,8 @@ impl Rollup {
         left
     }
 
-    /// Drops the subjects that ended first, beyond the limit. Subjects that ended so recently that a reader may have
-    /// missed it are kept.
+    /// Above the limit, drops the subjects that ended first. Subjects that ended so recently that a
+    /// reader may have missed it are kept.
     fn forget_longest_gone(&mut self, now: u64) {
         let gone = |s: &Standing| now.saturating_sub(s.seen_ns) > LOOKED_AT_NS;
         let ended = self.subjects.iter().filter(|(_, s)| gone(s));
@@ -464,8 +467,8 @@ impl Rollup {
 /// A victim and its culprit.
 type Pair = (Arc<Subject>, Arc<Subject>);
 
-/// Returns the culprit, and how long the victim waited for it, in nanoseconds. Returns `None` if the culprit is the
-/// kernel or unknown.
+/// Returns the culprit, and how long the victim waited for this culprit, in nanoseconds. Returns
+/// `None` if the culprit is the kernel or unknown.
 fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
     match &blame.culprit {
         Blamed::Subject(culprit) => Some((culprit, blame.wait_ns)),
@@ -473,7 +476,8 @@ fn named(blame: &SubjectBlame) -> Option<(&Arc<Subject>, u64)> {
     }
 }
 
-/// Waits of a cgroup in one tick, by index of [`Preemptor`]: each kind of preemptor is also a cause of waits.
+/// Waits of a cgroup in one tick, by index of [`Preemptor`], because each kind of preemptor is also
+/// a cause of waits.
 type Waited = [Blame; Preemptor::ALL.len()];
 
 fn counted(waited: &Waited) -> Counters {

@@ -1,4 +1,4 @@
-//! How the events of cgroups are summed up by subject.
+//! Tests how the events of cgroups are summed up by subject.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ fn rows(connects: &[(u64, u16, u64)]) -> Vec<DestinationRow> {
 fn destinations_are_told_apart_while_a_group_has_them_and_the_sum_only_grows() {
     let steps = [
         (rows(&[(1, 80, 4), (2, 80, 1), (2, 0, 2)]), vec![(80, 5)], 7),
-        // One destination was moved to the unnamed ones, and grew by 3 at the same time.
+        // One destination was moved to the unnamed destinations, which grew by 3 at the same time.
         (rows(&[(1, 80, 4), (2, 0, 6)]), vec![(80, 5)], 10),
         (rows(&[(2, 0, 6), (1, 0, 4), (1, 81, 1)]), vec![(81, 1)], 11),
         (rows(&[]), vec![], 11),

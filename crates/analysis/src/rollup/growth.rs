@@ -32,8 +32,8 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         }
     }
 
-    /// Returns the growth of rows for which `known` returns `true`. In a large batch most rows did not grow; each of
-    /// these costs one table lookup.
+    /// Returns the growth of rows for which `known` returns `true`. In a large batch most rows did
+    /// not grow; each such row costs one table lookup.
     pub(super) fn of<'a>(
         &mut self,
         rows: impl Iterator<Item = (CgroupId, K, &'a V)>,
@@ -76,7 +76,8 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
             forgotten.extend(self.take_the_gone());
         }
         self.charge_to_the_rest(forgotten);
-        // Rest rows come last: the value of a dropped row was already charged, and has just been moved to the rest.
+        // Rest rows come last: the value of a dropped row was already charged before it was moved
+        // to the rest row.
         for (cgroup, key, value) in rests {
             if let Some(cell) = self.cells.get_mut(&(cgroup, key.clone()))
                 && known(cgroup, &key)
@@ -87,7 +88,8 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         grown
     }
 
-    /// Removes the rows that are missing from the batch, and returns what was charged for them.
+    /// Removes the rows that are missing from the batch, and returns the values that were charged
+    /// for them.
     fn take_the_gone(&mut self) -> Vec<(CgroupId, V)> {
         let tick = self.tick;
         let mut gone: Vec<(CgroupId, V)> = Vec::new();
@@ -100,7 +102,7 @@ impl<K: Eq + Hash + Clone, V: Cumulative> Growth<K, V> {
         gone
     }
 
-    /// Counts the charged values of dropped rows as charged for the rest.
+    /// Counts the charged values of dropped rows as charged for the rest row.
     fn charge_to_the_rest(&mut self, forgotten: Vec<(CgroupId, V)>) {
         let Some(rest) = &self.rest else { return };
         for (cgroup, value) in forgotten {

@@ -14,7 +14,7 @@ const USUAL_NAME: usize = 128;
 /// Memory for each further byte of a name. The name occurs in each series, in three formats, compressed.
 const NAME_COPIES: usize = 100;
 
-/// A subject that is idle for this long may lose its place to an active one.
+/// An active subject may take the row of a subject that has been idle for this long.
 const IDLE_NS: u64 = 10_000_000_000;
 
 /// Accounts for the memory of subjects, in bytes.
@@ -22,9 +22,9 @@ const IDLE_NS: u64 = 10_000_000_000;
 pub(super) struct Places {
     pub(super) max_bytes: usize,
     taken: usize,
-    /// Memory for the active subjects that have no place.
+    /// Memory that the active subjects without a row would need.
     wanted: usize,
-    /// How often a cgroup did not get its own row, or lost it.
+    /// How often a cgroup was refused its own row, or lost it.
     pub(super) refused: u64,
 }
 
@@ -38,13 +38,13 @@ impl Places {
         }
     }
 
-    /// Starts a batch. `subjects` are the subjects that have places.
+    /// Starts a batch. `subjects` are the subjects that have rows.
     pub(super) fn begin<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>) {
         self.taken = subjects.map(bytes).sum();
         self.wanted = 0;
     }
 
-    /// Takes a place for the subject, and returns whether there was one.
+    /// Reserves memory for the subject, and returns whether there was enough.
     pub(super) fn take(&mut self, subject: &Subject) -> bool {
         let bytes = bytes(subject);
         let fits = self.taken + bytes <= self.max_bytes;
@@ -54,13 +54,14 @@ impl Places {
         fits
     }
 
-    /// Records that an active subject has no place.
+    /// Records that an active subject has no row.
     pub(super) fn want(&mut self, subject: &Subject) {
         self.wanted += bytes(subject);
     }
 
-    /// Returns the subjects to drop in favour of those that want places. `idle` yields, for each candidate, when it
-    /// last grew and its total usage. The candidates with the least usage are dropped first.
+    /// Returns the subjects to drop in favour of those that need rows. For each candidate, `idle`
+    /// yields its total usage and when it last grew. The candidates with the least usage are
+    /// dropped first.
     pub(super) fn give_way<S: AsRef<Subject>>(
         &self,
         now_ns: u64,
@@ -89,7 +90,7 @@ impl Places {
 fn bytes(subject: &Subject) -> usize {
     let name = match subject {
         Subject::Container(name) | Subject::Unit(name) | Subject::Cgroup(name) => name.len(),
-        // The overflow subject always has its place.
+        // The overflow subject always has a row.
         Subject::Overflow => return 0,
     };
     SUBJECT_BYTES + NAME_COPIES * name.saturating_sub(USUAL_NAME)

@@ -12,9 +12,9 @@ use noctule_model::{
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) row: SubjectRow,
-    /// Time of the last batch with one of its cgroups.
+    /// Time of the last batch that contained one of the subject's cgroups.
     pub(super) seen_ns: u64,
-    /// Time of the last batch in which it did something.
+    /// Time of the last batch in which the subject did something.
     pub(super) grown_ns: u64,
     /// The growth in this tick.
     pub(super) tick: Counters,

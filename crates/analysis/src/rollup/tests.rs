@@ -1,4 +1,4 @@
-//! How cgroups and the waits between them are summed up by subject.
+//! Tests how cgroups and the waits between them are summed up by subject.
 
 use noctule_model::{
     Blame, BlameRow, CgroupRow, Histogram, Owner, SubjectBlame, SubjectRow, WaitRow,
@@ -61,13 +61,14 @@ fn where_many_groups_come_and_go_the_longest_gone_leave_early() {
     for id in 0..=last {
         step(&mut rollup, id * SECOND, vec![row(id, &path(id), 10)]);
     }
-    // The live subject, those that ended in the last 5 s, and as many of the others as the limit allows.
+    // The live subject, those that ended in the last 5 s, and as many older ones as the limit
+    // allows.
     let now = last + 1;
     let rows = step(&mut rollup, now * SECOND, vec![row(last, &path(last), 11)]);
     let has = |id| rows.contains(&(Subject::Cgroup(path(id)), 10));
     assert_eq!(rows.len(), 1 + 4 + PLACES);
     assert!((5..last).all(has) && !(0..5).any(has));
-    // A burst that ends immediately.
+    // A burst of cgroups that end immediately.
     let burst = (10_000..10_000 + 2 * last).map(|id| row(id, &path(id), 1));
     step(&mut rollup, (now + 1) * SECOND, burst.collect());
     let rows = step(&mut rollup, (now + 6) * SECOND, vec![]);
@@ -95,12 +96,12 @@ fn groups_without_a_place_are_in_the_overflow_and_a_late_one_gets_the_place_of_a
     let first = crowd(&mut rollup, 1, &flood);
     assert_eq!(first.len(), 3);
     assert_eq!(first.values().sum::<u64>(), 100, "{first:?}");
-    // No active subject loses its place, and the sum is complete.
+    // No active subject loses its row, and the sum is complete.
     let busy = flood.map(|(id, ns)| (id, ns + 1));
     let second = crowd(&mut rollup, 5, &busy);
     assert_eq!(second.values().sum::<u64>(), 104, "{second:?}");
     assert!(first.keys().all(|known| second.contains_key(known)));
-    // The flood is idle by the time another one begins.
+    // The flood is idle by the time another cgroup starts.
     let late = |ns| [&busy[..], &[(9, ns)]].concat();
     let third = crowd(&mut rollup, 20, &late(7));
     assert!(!third.contains_key(&named(9)));
@@ -250,7 +251,7 @@ fn waits_are_told_by_who_the_culprit_is_to_the_subject() {
     }
 }
 
-/// Asserts that the waits of a subject for others equal the blame on its culprits.
+/// Asserts that the wait of each subject for others equals the sum over its culprits.
 fn sums_close(batch: &Batch) {
     let mut node = Counters::default();
     for row in &batch.subjects {
@@ -313,11 +314,12 @@ fn nothing_goes_down_when_groups_and_cells_go() {
     };
     let steps = [
         (1, some(&[1, 5]), vec![cell(1, group(5), 100)]),
-        // The culprit is gone. Its cell was moved to the unnamed one and grew at the same time.
+        // The culprit was removed. Its cell was moved to the unnamed cell, which grew at the same
+        // time.
         (2, some(&[1]), vec![cell(1, Group::Unnamed, 130)]),
         (3, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
         (20, some(&[1]), vec![cell(1, Group::Unnamed, 140)]),
-        // The victim is gone.
+        // The victim was removed.
         (40, vec![], vec![]),
     ];
     let neighbour = Counter::Wait(Cause::Neighbour);
@@ -409,8 +411,8 @@ fn where_no_pair_finds_room_those_that_do_not_grow_leave() {
         ..Rollup::new(u64::MAX)
     };
     let group = |id| Group::Cgroup(CgroupId(id));
-    // Waits of `a.service` for `b.service`, of `b.service` for `a.service` and `/plain`, and of `/plain` for
-    // `b.service` and for unnamed groups.
+    // Waits of `a.service` for `b.service`, of `b.service` for `a.service` and `/plain`, and of
+    // `/plain` for `b.service` and unnamed groups.
     let mut at = |second: u64, grows: u64, late: u64| {
         let cells = [
             cell(1, group(3), grows),
