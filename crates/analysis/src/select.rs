@@ -27,16 +27,16 @@ pub const SHORTEST_ID: usize = 4;
 /// The kind of owner name by which rows are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// The Kubernetes namespace of its pod.
+    /// The Kubernetes namespace of the pod.
     Namespace,
-    /// Its pod: name, `namespace/pod`, or UID.
+    /// The pod: name, `namespace/pod`, or UID.
     Pod,
-    /// Its container: name, `namespace/pod/container`, id, or a prefix of the id with at least [`SHORTEST_ID`]
-    /// characters.
+    /// The container: name, `namespace/pod/container`, id, or a prefix of the id with at least
+    /// [`SHORTEST_ID`] characters.
     Container,
-    /// Its systemd unit, with or without `.service`.
+    /// The systemd unit, with or without `.service`.
     Unit,
-    /// The path of its cgroup or of an ancestor; `(root)` is the root cgroup alone.
+    /// The path of the cgroup or of an ancestor; `(root)` is the root cgroup alone.
     Cgroup,
     /// Its pod, container or unit, or the path of its cgroup or of an ancestor, with or without the first slash.
     Any,
@@ -125,7 +125,8 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Conditions that rows must meet. Patterns of one kind are alternatives. Each kind that is given must match.
+/// Conditions that rows must meet. Patterns of one kind are alternatives. Every kind for which a
+/// pattern is given must match.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     names: Vec<(Named, Vec<Pattern>)>,
@@ -136,17 +137,17 @@ pub struct Selection {
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     patterns: Vec<bool>,
-    /// Whether one owner matched every kind.
+    /// Whether a single owner matched every kind.
     together: bool,
 }
 
 /// Patterns that matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Patterns with their kinds: either one pattern that matched nothing, or all patterns if each matched some owner
-    /// but no owner matched every kind.
+    /// The unmatched patterns with their kinds. This is either one pattern that matched nothing, or
+    /// all patterns if each matched some owner but no owner matched every kind.
     pub wanted: Vec<(Named, String)>,
-    /// Existing names of the first pattern's kind, sorted.
+    /// Existing names of the same kind as the first pattern, sorted.
     pub there: Vec<String>,
 }
 
@@ -253,8 +254,8 @@ impl Selection {
         self.names.is_empty() || found.together && found.patterns.iter().all(|found| *found)
     }
 
-    /// Returns the first pattern that matched no owner, or all patterns if no owner matched every kind. `owners`
-    /// supplies the existing names.
+    /// Returns the first pattern that matched no owner, or all patterns if no owner matched every
+    /// kind. The existing names are taken from `owners`.
     pub fn missing(&self, found: &Found, owners: &[&Owner]) -> Option<Missing> {
         let there = |named: Named| {
             let mut names: Vec<String> = owners.iter().filter_map(|it| named.of(it)).collect();
@@ -380,12 +381,13 @@ mod tests {
         assert_eq!(missing.there, ["cri.scope", "nginx.service"]);
         assert_eq!(look(&selection(Named::Pod, "*"), &all), None);
         assert_eq!(look(&Selection::default(), &[]), None);
-        // Each pattern matches some owner, and no owner matches both.
+        // Each pattern matches some owner, but no owner matches both.
         let both = selection(Named::Pod, "*").with_names(Named::Unit, &["nginx".into()]);
         let both = both.expect("patterns");
         let missing = look(&both, &all);
         assert_eq!(missing.expect("nothing fits").wanted.len(), 2);
-        // The owner that matched before has another name now. The other pattern is the one that matches nothing.
+        // The owner that matched before has a new name. The other pattern is the one that matches
+        // nothing.
         let two = ["nginx".to_owned(), "ngnix".to_owned()];
         let two = Selection::default().with_names(Named::Unit, &two);
         let two = two.expect("patterns");

@@ -5,8 +5,9 @@ use noctule_model::{BlockClass, MemoryUse, VerdictKind};
 use crate::evidence::stay;
 use crate::{Evidence, Thresholds};
 
-/// The least part of all threads' time for which a group must be stopped to be called stopped. A stopped job in a
-/// session, or a process in a debugger, says nothing about the other threads.
+/// Minimum fraction of all threads' time for which a group must be stopped to get the verdict that
+/// it is stopped. A stopped job in a session, or a process in a debugger, says nothing about the
+/// other threads.
 const STOPPED: f64 = 0.5;
 
 /// Time for which the threads of a group were held, by cause, in nanoseconds. Each block counts once.
@@ -20,16 +21,17 @@ pub struct Stalls {
     pub memory_limit_ns: u64,
     /// Other waits for memory.
     pub reclaim_ns: u64,
-    /// Waits for locks that other groups held. `None` if the holders are not measured: the class
-    /// [`BlockClass::Lock`] includes threads without work, so it alone never makes a verdict.
+    /// Waits for locks that other groups held. `None` if the holders are not measured. The class
+    /// [`BlockClass::Lock`] includes threads without work, so it alone never leads to a verdict.
     pub lock_ns: Option<u64>,
-    /// Time stopped or frozen.
+    /// Time for which the threads were stopped or frozen.
     pub stopped_ns: u64,
 }
 
 impl Stalls {
-    /// Returns the stalls of a group with this blocked time, by index of [`BlockClass`]. A wait for a page that was
-    /// evicted and is read again looks like any other wait for a disk, so reads are divided in proportion.
+    /// Returns the stalls of a group with this blocked time, by index of [`BlockClass`]. Waits for
+    /// evicted pages that are read again look like other waits for a disk, so they are estimated
+    /// from the proportion of such reads.
     pub(crate) fn new(blocked_ns: &[u64; BlockClass::COUNT], memory: Option<&MemoryUse>) -> Self {
         let of = |class: BlockClass| blocked_ns[class as usize];
         let reads_ns = of(BlockClass::Disk);
@@ -53,7 +55,7 @@ impl Stalls {
         }
     }
 
-    /// Yields the causes other than stops, with the verdict that each makes.
+    /// Yields the causes except stops, each with its verdict.
     pub fn parts(&self) -> [(VerdictKind, u64); 5] {
         [
             (VerdictKind::HeldByDisk, self.disk_ns),
@@ -64,7 +66,7 @@ impl Stalls {
         ]
     }
 
-    /// Returns the time that a verdict of this kind is about; 0 if the kind is about the CPU.
+    /// Returns the time on which a verdict of this kind is based; 0 if the kind is about the CPU.
     pub fn of(&self, kind: VerdictKind) -> u64 {
         if kind == VerdictKind::Stopped {
             return self.stopped_ns;
@@ -75,13 +77,14 @@ impl Stalls {
 }
 
 impl Evidence {
-    /// Returns the time for which its threads ran, waited for a CPU or were held. Stopped time does not count.
+    /// Returns the time for which the group's threads ran, waited for a CPU or were held. Stopped
+    /// time does not count.
     pub fn active_ns(&self) -> u64 {
         let held = self.stalls.parts().into_iter();
         held.fold(self.wanted_ns(), |sum, (_, ns)| sum.saturating_add(ns))
     }
 
-    /// Returns the time that a verdict of this kind is about, in nanoseconds.
+    /// Returns the time on which a verdict of this kind is based, in nanoseconds.
     pub fn hurt_ns(&self, kind: VerdictKind) -> u64 {
         match kind {
             VerdictKind::Quiet => 0,
@@ -90,7 +93,7 @@ impl Evidence {
         }
     }
 
-    /// Returns whether its threads were stopped for most of all their time.
+    /// Returns whether the group's threads were stopped for most of the sum of their time.
     pub(crate) fn is_stopped(&self, thresholds: &Thresholds, before: VerdictKind) -> bool {
         let ease = stay(before == VerdictKind::Stopped);
         let stopped = self.stalls.stopped_ns as f64;
@@ -98,8 +101,8 @@ impl Evidence {
         stopped >= least * ease && stopped >= STOPPED * ease * self.threads_ns as f64
     }
 
-    /// Returns the largest stall that is worth a verdict, and its weight: its time in nanoseconds, more if it already
-    /// was the verdict.
+    /// Returns the largest stall that is worth a verdict, and its weight: the time in nanoseconds,
+    /// increased if it was already the verdict.
     pub(crate) fn largest_stall(
         &self,
         thresholds: &Thresholds,
@@ -169,11 +172,11 @@ mod tests {
             (50, 20, &[(Memory, 930)], HeldByReclaim),
             (300, 400, &[(Disk, 300)], HurtByNeighbour),
             (300, 300, &[(Disk, 400)], HeldByDisk),
-            // Below 10% of the active time, or below 5% of the window.
+            // The stall is below 10% of the active time, or below 5% of the window.
             (910, 0, &[(Disk, 90)], Quiet),
             (10, 0, &[(Disk, 40), (Poll, 950)], Quiet),
             (10, 0, &[(Disk, 60), (Poll, 930)], HeldByDisk),
-            // A futex may be an idle pool, and a server waits for requests.
+            // A wait for a futex may be an idle pool, and a server waits for requests.
             (10, 0, &[(Lock, 990)], Quiet),
             (10, 0, &[(Poll, 500), (Network, 490)], Quiet),
             (0, 0, &[(Stopped, 1000)], VerdictKind::Stopped),

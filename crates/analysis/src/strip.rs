@@ -10,8 +10,8 @@ use crate::report::{Key, key, owner_of};
 pub struct Strip {
     level: Level,
     wanted: Key,
-    /// Time of the last batch and the sums of each of its cgroups. All cgroups are kept because one may get its name
-    /// later.
+    /// Time of the last batch, and the sums of each of its cgroups. All cgroups are kept because
+    /// the owner of a cgroup may become known later.
     last: Option<(u64, IdMap<CgroupId, Sums>)>,
     steps: Vec<StripStep>,
 }
@@ -134,7 +134,7 @@ mod tests {
         strip.observe(&batch(10, &[(7, [1, 2, 3]), (8, [100, 100, 100])]));
         strip.observe(&batch(20, &[(7, [4, 2, 9]), (8, [200, 200, 200])]));
         strip.observe(&batch(30, &[(7, [4, 2, 9])]));
-        // The cgroup is gone.
+        // The cgroup was removed.
         strip.observe(&batch(40, &[]));
         let steps: Vec<_> = strip
             .steps()
@@ -176,7 +176,7 @@ mod tests {
         strip.observe(&named(batch(20, &groups(107, 903, 5001)), &[1, 2]));
         // The third cgroup gets its name.
         strip.observe(&named(batch(30, &groups(109, 904, 5005)), &[1, 2, 3]));
-        // The second cgroup goes, and a fourth begins.
+        // The second cgroup is removed, and a fourth is created.
         let rest = [(1, [112, 0, 0]), (3, [5006, 0, 0]), (4, [20, 0, 0])];
         strip.observe(&named(batch(40, &rest), &[1, 3, 4]));
         let used: Vec<u64> = strip.steps().iter().map(|step| step.cpu_ns).collect();

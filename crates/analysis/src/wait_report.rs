@@ -1,4 +1,5 @@
-//! Builds the report of `waits`: which groups waited for the CPU between two batches, why, and which groups caused it.
+//! Builds the report of `waits`: which groups waited for the CPU between two batches, and which
+//! causes and groups were responsible.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,33 +39,35 @@ pub struct WaitReportRow {
     pub party: Party,
     /// Time on a CPU, in nanoseconds.
     pub cpu_ns: u64,
-    /// Histogram of the lengths of its waits, in nanoseconds.
+    /// Histogram of the lengths of the group's waits, in nanoseconds.
     pub histogram: Histogram,
-    /// Wait by index of [`Cause`], in nanoseconds. The sum is the whole wait.
+    /// Wait by index of [`Cause`], in nanoseconds. The sum is the total wait.
     pub wait_ns: [u64; Cause::ALL.len()],
-    /// Time for which its threads were blocked, by index of [`BlockClass`], in nanoseconds.
+    /// Time for which the group's threads were blocked, by index of [`BlockClass`], in nanoseconds.
     pub blocked_ns: [u64; BlockClass::COUNT],
-    /// Who ended its blocks, by class, the longest blocked time first; `None` if that is not measured.
+    /// The parties that ended the group's blocks, by class, in descending order of blocked time;
+    /// `None` if that is not measured.
     pub released: Option<Vec<Released>>,
     /// Threads that were still waiting at the end of the window.
     pub waiting: Waiting,
-    /// Other parties that had the CPU meanwhile, the most to blame first. Their sum is the wait for neighbours and
-    /// kernel threads.
+    /// Other parties that had the CPU during the wait, most to blame first. Their sum is the wait
+    /// for neighbours and kernel threads.
     pub culprits: Vec<Culprit>,
     /// Preemptions by index of [`Preemptor`].
     pub preemptions: [u64; Preemptor::ALL.len()],
     /// Number of switches because a quota ran out.
     pub throttles: u64,
-    /// The quota of one of its cgroups, an ancestor or a descendant that throttled it most. If several bind, it is the
-    /// innermost of these. `None` if no quota held the group back, or if quotas cannot be read.
+    /// The quota that throttled the group most: its own, or the quota of an ancestor or a
+    /// descendant. If several quotas bind, this is the innermost of them. `None` if no quota held
+    /// the group back, or if quotas cannot be read.
     pub quota: Option<QuotaUse>,
-    /// How memory held it; `None` if that is not known.
+    /// How memory held the group up; `None` if not known.
     pub memory: Option<MemoryUse>,
-    /// Waits that it caused to others.
+    /// Waits that the group caused to others.
     pub hurts: Hurts,
-    /// The CPUs that it may use, and what ran on them.
+    /// The CPUs that the group may use, and what ran on them.
     pub around: Surroundings,
-    /// Its limits. The caller reads them from the kernel's files and fills them in.
+    /// Limits of the group. The caller reads them from the kernel's files.
     pub settings: Settings,
     pub verdict: Verdict,
 }
@@ -74,7 +77,7 @@ pub struct WaitReportRow {
 pub struct Hurts {
     /// Sum over all victims, in nanoseconds.
     pub wait_ns: u64,
-    /// The victim that waited most, and how long.
+    /// The victim that waited longest, and how long.
     pub most: Option<(Party, u64)>,
 }
 
@@ -82,14 +85,14 @@ pub struct Hurts {
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     pub kind: VerdictKind,
-    /// The party to blame, if there is one: the first culprit, or several culprits with a common ancestor.
+    /// The party to blame, if any: the first culprit, or several culprits with a common ancestor.
     pub culprit: Option<Party>,
     /// The figures that the verdict is based on.
     pub evidence: Evidence,
 }
 
 impl Verdict {
-    /// Returns the time that the verdict is about, in nanoseconds.
+    /// Returns the time on which the verdict is based, in nanoseconds.
     pub fn hurt_ns(&self) -> u64 {
         self.evidence.hurt_ns(self.kind)
     }
@@ -106,13 +109,14 @@ pub struct WaitReport {
     pub time_unix_ns: u64,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// Whether the window is still shorter than its full length, so that the verdicts may change.
+    /// Whether the window has not reached its full length yet, so that the verdicts may change.
     pub provisional: bool,
-    /// Groups that ran or waited, in descending order of wait.
+    /// Groups that ran or waited, in descending order of waiting time.
     pub rows: Vec<WaitReportRow>,
-    /// Block devices that were used, the busiest first; `None` if they are not measured.
+    /// Block devices that were used, in descending order of use; `None` if devices are not
+    /// measured.
     pub disks: Option<Vec<DiskReport>>,
-    /// Counters that are measured. A cause that is not measured is 0 in every row.
+    /// Counters that are measured. The wait for a cause that is not measured is 0 in every row.
     pub measured: Measured,
     /// Losses in the window.
     pub losses: Vec<Loss>,
@@ -147,17 +151,19 @@ impl WaitReportRow {
         self.verdict.kind != VerdictKind::Quiet
     }
 
-    /// Returns whether its threads ever became runnable: they got a CPU, at once or later, or are still waiting.
+    /// Returns whether any of the group's threads ever became runnable: it got a CPU, immediately
+    /// or later, or is still waiting.
     pub fn waited(&self) -> bool {
         !self.histogram.is_empty() || self.total_ns() > 0 || self.waiting.threads > 0
     }
 
-    /// Returns whether any of its threads ran or waited for a CPU.
+    /// Returns whether any of the group's threads ran or waited for a CPU.
     pub fn was_runnable(&self) -> bool {
         self.waited() || self.cpu_ns > 0
     }
 
-    /// Returns the time for which its threads were stalled by something other than the CPU, in nanoseconds.
+    /// Returns the time for which the group's threads were stalled by something other than the CPU,
+    /// in nanoseconds.
     pub fn stalled_ns(&self) -> u64 {
         let stalls = BlockClass::ALL.into_iter().filter(|class| class.is_stall());
         stalls.fold(0, |sum, class| {
@@ -165,7 +171,8 @@ impl WaitReportRow {
         })
     }
 
-    /// Returns the time for which its threads ran, waited for a CPU or were blocked, in nanoseconds.
+    /// Returns the time for which the group's threads ran, waited for a CPU or were blocked, in
+    /// nanoseconds.
     pub fn threads_ns(&self) -> u64 {
         let busy = self.cpu_ns.saturating_add(self.total_ns());
         self.blocked_ns
@@ -173,21 +180,21 @@ impl WaitReportRow {
             .fold(busy, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Returns its whole wait, in nanoseconds.
+    /// Returns the total wait of the group, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         let parts = self.wait_ns.iter().copied();
         parts.fold(0, u64::saturating_add)
     }
 
-    /// Returns its wait for the culprits, in nanoseconds.
+    /// Returns how long the group waited for its culprits, in nanoseconds.
     pub fn others_ns(&self) -> u64 {
         let parts = self.culprits.iter().map(|c| c.blame.wait_ns);
         parts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the party to blame most among those that `is_meant` accepts, and the wait that it caused. The result is
-    /// several groups with a common ancestor if they caused `share` of the wait and no single group caused `one_ns`.
-    /// Groups without a name do not count as one culprit.
+    /// Returns the party most to blame among those that `is_meant` accepts, and the wait that it
+    /// caused. The result is several groups with a common ancestor if they caused `share` of the
+    /// wait and no single group caused `one_ns`. Groups without a name do not count as one culprit.
     fn most_to_blame(
         &self,
         share: f64,
@@ -206,8 +213,8 @@ impl WaitReportRow {
         many.or(top)
     }
 
-    /// Returns the party with the most time on CPUs that the row's threads could have used, and its part of
-    /// `crowded_ns`.
+    /// Returns the party with the most time on CPUs that the row's threads could have used, and the
+    /// part of `crowded_ns` that it caused.
     fn most_around(&self, crowded_ns: u64) -> Option<(Party, u64)> {
         let (party, cpu_ns) = self.around.busiest.first()?;
         let part = *cpu_ns as f64 / self.around.others_cpu_ns.max(1) as f64;
@@ -218,7 +225,7 @@ impl WaitReportRow {
         self.quota.as_ref().is_some_and(QuotaUse::binds)
     }
 
-    /// Returns whether the culprit is below the quota that binds the row, too.
+    /// Returns whether the culprit is also below the quota that binds the row.
     pub(crate) fn uses_limit(&self, culprit: &Party) -> bool {
         let Some(quota) = self.quota.as_ref().filter(|quota| quota.binds()) else {
             return false;
@@ -231,8 +238,8 @@ impl WaitReportRow {
         culprit.is_inside(limited)
     }
 
-    /// Returns the wait for other groups that cost the row CPU time. `crowded_ns` is the wait of its threads for each
-    /// other because other groups had the CPUs.
+    /// Returns the wait for other groups that cost the row CPU time. `crowded_ns` is the time for
+    /// which the row's threads waited for each other because other groups occupied the CPUs.
     fn costly_ns(&self, crowded_ns: u64) -> u64 {
         if !self.quota_binds() {
             return self.wait_ns[Cause::Neighbour as usize] + crowded_ns;
@@ -241,7 +248,8 @@ impl WaitReportRow {
         costly.map(|c| c.blame.wait_ns).sum()
     }
 
-    /// Judges the row. `baseline` holds its usual figures, and `before` is its verdict in the previous window.
+    /// Judges the row. `baseline` holds the usual figures of the group, and `before` is the group's
+    /// verdict in the previous window.
     pub fn judge(
         &mut self,
         window_ns: u64,
@@ -313,13 +321,13 @@ impl WaitReportRow {
 /// A row while it is being built.
 struct Draft {
     party: Party,
-    /// Its cgroups, or those of its processes. Their quotas are looked up later.
+    /// The cgroups of the group, or of its processes. Their quotas are looked up later.
     members: Vec<Member>,
     counters: Counters,
     histogram: Histogram,
     waiting: Waiting,
     room: Option<ThreadRoom>,
-    /// By party number.
+    /// Culprits by party number.
     culprits: IdMap<usize, Culprit>,
     own: Blame,
 }
@@ -551,7 +559,7 @@ impl ReportBuilder {
         }
         match selected.is_none() && !followed_only {
             true => hurts::of(&rows, level).note(&mut rows, level),
-            // Rows that are not selected may have waited for the selected ones, too.
+            // Rows that are not selected may also have waited for the selected ones.
             false => {
                 let all = Self::drafts(&growth, level, &groups, None).into_iter();
                 let all: Vec<WaitReportRow> = all.map(Draft::finish).collect();
@@ -681,8 +689,8 @@ impl ReportBuilder {
     }
 }
 
-/// Adds the threads of two groups of one party. Their CPUs may be the same or different. The party may use at least as
-/// many as each group.
+/// Combines the threads of two groups of one party. The CPUs of the groups may be the same or
+/// different. The party may use at least as many CPUs as each group.
 fn add_rooms(a: Option<ThreadRoom>, b: Option<ThreadRoom>) -> Option<ThreadRoom> {
     match (a, b) {
         (Some(a), Some(b)) => Some(ThreadRoom {

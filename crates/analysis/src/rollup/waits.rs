@@ -60,7 +60,7 @@ impl Matrix {
     }
 
     /// Returns the growth of cells whose victim is a known cgroup. If the culprit is a cgroup, it
-    /// must be known, too.
+    /// must also be known.
     pub(super) fn of(
         &mut self,
         rows: &[BlameRow],
