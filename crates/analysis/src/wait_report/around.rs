@@ -14,11 +14,11 @@ const NAMED: usize = 3;
 /// Surroundings of a row in the window.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Its runnable threads, and the CPUs that they may use; `None` if not known.
+    /// The group's runnable threads, and the CPUs that they may use; `None` if not known.
     pub room: Option<ThreadRoom>,
     /// CPUs online at the end of the window.
     pub cpus: u32,
-    /// Idle time of these CPUs, in nanoseconds, summed.
+    /// Sum of the idle time of these CPUs, in nanoseconds.
     pub idle_ns: u64,
     /// CPU time of all other groups.
     pub others_cpu_ns: u64,
@@ -29,12 +29,13 @@ pub struct Surroundings {
 /// Why the threads of a group waited for each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnWaits {
-    /// They outnumber the CPUs that they may use, or that is not known.
+    /// They outnumber the CPUs that they may use, or it is not known whether they do.
     #[default]
     TooMany,
-    /// Each could have had its own CPU, but other groups had those CPUs.
+    /// Each thread could have had its own CPU, but other groups had those CPUs.
     Crowded,
-    /// Each could have had its own CPU, and CPUs were idle: the scheduler let them share one.
+    /// Each thread could have had its own CPU, and CPUs were idle: the scheduler let the threads
+    /// share one.
     Spare,
 }
 
@@ -63,7 +64,8 @@ pub(super) struct CpuOfAll {
 }
 
 impl CpuOfAll {
-    /// Adds up the CPU time of all cgroups by key. `first` and `last` are the node at both ends of the window.
+    /// Adds up the CPU time of all cgroups by key. `first` and `last` describe the node at the
+    /// start and end of the window.
     pub(super) fn new(cgroups: &[Row], level: Level, first: &Node, last: &Node) -> Self {
         let mut used: HashMap<Key, (Arc<Owner>, u64)> = HashMap::new();
         for row in cgroups {
@@ -85,7 +87,7 @@ impl CpuOfAll {
     /// Returns the surroundings of the group with that key.
     pub(super) fn around(&self, own: &Key, room: ThreadRoom) -> Surroundings {
         let (own, others): (Vec<_>, Vec<_>) = self.groups.iter().partition(|it| it.0 == *own);
-        // CPU time is not known by CPU, so groups are only named if the row may use all CPUs.
+        // CPU time is not known for each CPU, so groups are only named if the row may use all CPUs.
         let is_anywhere = room.cpus >= self.cpus;
         let others = others.into_iter().filter(|it| it.2 > 0 && is_anywhere);
         Surroundings {

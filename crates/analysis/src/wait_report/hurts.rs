@@ -19,7 +19,8 @@ pub(super) fn of(victims: &[WaitReportRow], level: Level) -> Sums {
             let ns = culprit.blame.wait_ns;
             let hurts = sums.entry(culprit.party.key(level)).or_default();
             hurts.wait_ns += ns;
-            // Of equals the first by name, so that a recording has the same answer as the live window.
+            // If two victims waited equally long, the first by name is selected, so that a
+            // recording gives the same result as the live window.
             let is_more = |(party, most): &(Party, u64)| match ns.cmp(most) {
                 Ordering::Equal => victim.party.name(level) < party.name(level),
                 order => order == Ordering::Greater,

@@ -7,9 +7,9 @@ use super::{Party, WaitReportRow};
 /// Minimum number of groups to merge. Fewer are named one by one.
 const MANY: usize = 5;
 
-/// Returns the deepest common ancestor of many culprits, and the wait that they caused. Together with its own
-/// processes, which may start the jobs, the ancestor must have caused at least `share` of the wait for the groups that
-/// `is_meant` accepts. It is never an ancestor of the row itself.
+/// Returns the deepest common ancestor of many culprits, and the wait that they caused. The
+/// ancestor and its descendants must have caused at least `share` of the wait for the groups that
+/// `is_meant` accepts. The result is never an ancestor of the row itself.
 pub(super) fn of_many(
     row: &WaitReportRow,
     share: f64,

@@ -10,7 +10,7 @@ use crate::report::{Key, key, owner_of};
 /// A group, or another set of threads, that waited or ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Party {
-    /// A container, pod, unit or cgroup. Its owner is the owner of its outermost cgroup.
+    /// A container, pod, unit or cgroup, represented by the owner of its outermost cgroup.
     Group(Arc<Owner>),
     /// Kernel threads.
     Kernel,
@@ -38,7 +38,7 @@ impl Party {
         }
     }
 
-    /// Returns the name shown to people. It is not escaped.
+    /// Returns the name shown to people. The name is not escaped.
     pub fn name(&self, level: Level) -> String {
         match self {
             Self::Group(owner) => owner.name(level),
@@ -51,7 +51,7 @@ impl Party {
         }
     }
 
-    /// Returns whether its place in the cgroup tree is known.
+    /// Returns whether the position of the party in the cgroup tree is known.
     pub(crate) fn has_path(&self) -> bool {
         match self {
             Self::Group(owner) => owner.path.starts_with('/'),
@@ -60,7 +60,7 @@ impl Party {
         }
     }
 
-    /// Returns whether it is a descendant of that path.
+    /// Returns whether the party is a descendant of that path.
     pub(crate) fn is_below(&self, above: &str) -> bool {
         match self {
             Self::Group(owner) => owner.path != above && parent::is_below(&owner.path, above),
@@ -68,7 +68,7 @@ impl Party {
         }
     }
 
-    /// Returns whether it consists of descendants of `party`.
+    /// Returns whether the party consists of descendants of `party`.
     pub(super) fn is_led_by(&self, party: &Self) -> bool {
         match (self, party) {
             (Self::Below { path, .. }, Self::Group(owner)) => owner.path == *path,
@@ -76,7 +76,7 @@ impl Party {
         }
     }
 
-    /// Returns whether it consists of several groups and `party` is one of them.
+    /// Returns whether the party consists of several groups, one of which is `party`.
     pub fn has(&self, party: &Self) -> bool {
         match self {
             Self::Below { path, .. } => party.is_below(path),
@@ -84,8 +84,8 @@ impl Party {
         }
     }
 
-    /// Returns its kind as one word: `container`, `service`, `cgroup`, `cgroups` (several), `kernel`, `command` or
-    /// `others`.
+    /// Returns the kind of the party as one word: `container`, `service`, `cgroup`, `cgroups`
+    /// (several), `kernel`, `command` or `others`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Group(owner) => match owner.subject() {
@@ -100,7 +100,7 @@ impl Party {
         }
     }
 
-    /// Returns its identity at a level.
+    /// Returns the identity of the party at a level.
     pub fn key(&self, level: Level) -> Key {
         match self {
             Self::Group(owner) => key(owner, level),

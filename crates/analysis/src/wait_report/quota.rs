@@ -19,11 +19,11 @@ pub(super) struct Member {
 /// Period length if the recording does not have it: the kernel's default.
 const PERIOD_NS: u64 = 100_000_000;
 
-/// Maximum number of periods that the kernel counts after the last thread of a group ends. They are the rest of the
+/// Maximum number of periods that the kernel counts after the last thread of a group ends: the
 /// current one, and another before the timer stops.
 const AFTER_THE_END: u64 = 2;
 
-/// A quota that did not throttle is considered from this used part.
+/// A quota that did not throttle is considered if at least this fraction of it was used.
 const NEARLY_USED: f64 = 0.9;
 
 /// Quotas that throttled in a window, or nearly did.
@@ -45,17 +45,18 @@ struct Growth<'a> {
 
 /// Figures for the time in which the quota had not run out.
 struct Open {
-    /// This time as a part of the time for which the groups below wanted the CPU.
+    /// This time as a fraction of the time for which the groups below wanted the CPU.
     wanted: f64,
     /// CPU time that the groups below could still have used, in nanoseconds.
     unused_ns: f64,
-    /// CPU time used, as a part of all that the quota allowed.
+    /// CPU time used, as a fraction of the time that the quota allowed.
     used: f64,
 }
 
 impl<'a> Throttled<'a> {
-    /// Compares the quotas at the start of the window with those at the end, or when their cgroups were removed.
-    /// `began` returns whether the cgroup of a quota began in the window. `groups` holds the usage of all groups.
+    /// Compares the quotas at the start of the window with the quotas at its end, or at the removal
+    /// of their cgroups. `began` returns whether the cgroup of a quota began in the window.
+    /// `groups` holds the usage of all groups.
     pub(super) fn between(
         first: &[QuotaRow],
         last: impl Iterator<Item = &'a QuotaRow>,
@@ -84,11 +85,12 @@ impl<'a> Throttled<'a> {
         Self(grown)
     }
 
-    /// Returns the quota that held the row back: the one that throttled most among those of members, ancestors and
-    /// descendants.
+    /// Returns the quota that held the row back: the one that throttled most among the quotas of
+    /// members, ancestors and descendants.
     ///
-    /// If several bind, returns the innermost. A quota of a member that hardly runs may have throttled for longer, and
-    /// an outer quota would not have granted more than the inner one.
+    /// If several quotas bind, returns the innermost. The quota of a member that hardly runs may
+    /// have throttled for longer, and an outer quota would not have granted more than the inner
+    /// one.
     pub(super) fn of(
         &self,
         row: &WaitReportRow,
@@ -195,7 +197,8 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Returns [`QuotaUse::gain`]: the most that the row would gain if nothing outside the quota had used the CPU.
+    /// Returns [`QuotaUse::gain`]: the most that the row could gain if nothing outside the quota
+    /// used the CPU.
     fn gain(&self, row: &WaitReportRow, window_ns: u64) -> f64 {
         let open = self.open(window_ns);
         let outside_ns = row.waited_outside_ns(self.path) as f64 * open.wanted;
@@ -236,7 +239,8 @@ impl Party {
 }
 
 impl WaitReportRow {
-    /// Returns the wait for a CPU that neither the row's own threads nor other groups below that path had.
+    /// Returns how long the row waited for CPUs that were held neither by its own threads nor by
+    /// other groups below that path.
     fn waited_outside_ns(&self, path: &str) -> u64 {
         let waited = |cause: Cause| self.wait_ns[cause as usize];
         let contended = CONTENDED.map(waited).into_iter();

@@ -1,4 +1,4 @@
-//! Who ended the blocks of a group: the parties that its threads waited for.
+//! The parties that ended the blocks of a group, which its threads waited for.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,19 +13,20 @@ use super::{Growth, Party, WaitReportRow};
 use crate::ReportBuilder;
 use crate::report::Key;
 
-/// The blocked time of a row in one class, by who ended the blocks. The parts add up to the whole.
+/// The blocked time of a row in one class, by the party that ended the blocks. The parts add up to
+/// `blocked_ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Released {
     pub class: BlockClass,
-    /// The whole, in nanoseconds.
+    /// Total blocked time in the class, in nanoseconds.
     pub blocked_ns: u64,
-    /// Blocks that a party ended, by party, the longest time first.
+    /// Blocks that a party ended, in descending order of time.
     pub by: Vec<ReleasedBy>,
     /// Blocks that a timeout, another interrupt or a signal ended.
     pub nobody_ns: u64,
     /// Blocks that lasted beyond the end of the window.
     pub open_ns: u64,
-    /// The rest: blocks whose end was not seen, or had no room in the table.
+    /// The remaining time: blocks whose end was not seen, or that had no row in the table.
     pub unknown_ns: u64,
 }
 
@@ -37,7 +38,7 @@ pub struct ReleasedBy {
     pub is_own: bool,
     /// Length of the blocks, in nanoseconds.
     pub blocked_ns: u64,
-    /// Its process that ended the longest time, and that time.
+    /// The process of the party that ended the most blocked time, and that time.
     pub process: ProcessId,
     pub process_ns: u64,
     /// The command name of that process; `None` if no batch listed it.
@@ -54,9 +55,9 @@ impl Released {
 }
 
 impl WaitReportRow {
-    /// Returns the other groups that ended its waits for locks, and how long those waits were, the
-    /// longest first; `None` if that is not measured. A group that only wakes its own pool of
-    /// threads is not among them.
+    /// Returns the other groups that ended the row's waits for locks, and the length of those
+    /// waits, in descending order; `None` if that is not measured. A group that only wakes its own
+    /// pool of threads is not included.
     pub(crate) fn lock_holders(&self) -> Option<Vec<(&Party, u64)>> {
         let mut classes = self.released.as_ref()?.iter();
         let lock = classes.find(|it| it.class == BlockClass::Lock);
@@ -66,7 +67,7 @@ impl WaitReportRow {
     }
 }
 
-/// The parts of one class while they are added up.
+/// Sums for one class.
 #[derive(Default)]
 struct Parts {
     by: HashMap<Key, (Party, IdMap<ProcessId, u64>)>,
@@ -159,13 +160,13 @@ impl Releases {
             let ns = u64::from(threads)
                 .wrapping_mul(now_ns)
                 .wrapping_sub(since_ns);
-            // Negative if the threads blocked after the moment of the batch.
+            // Negative if the threads blocked after the time of the batch.
             let ns = u64::try_from(ns.cast_signed()).unwrap_or(0);
             self.parts(victim, class, owners).open_ns += ns;
         }
     }
 
-    /// Returns the classes in which the row was blocked, the longest time first.
+    /// Returns the classes in which the row was blocked, in descending order of time.
     pub(super) fn of_row(&self, row: &WaitReportRow) -> Vec<Released> {
         let key = row.party.key(self.level);
         let none = Parts::default();
@@ -182,8 +183,9 @@ impl Releases {
         all
     }
 
-    /// Makes the parts add up to the whole. A block counts as a whole when it ends. If blocks began
-    /// before the window, the parts can exceed the whole, and each is reduced in proportion.
+    /// Makes the parts add up to `blocked_ns`. The full length of a block counts when the block
+    /// ends. If blocks began before the window, the parts can exceed `blocked_ns`, and each part is
+    /// reduced in proportion.
     fn close(&self, own: &Key, class: BlockClass, blocked_ns: u64, parts: &Parts) -> Released {
         let ended = parts
             .by

@@ -32,7 +32,8 @@ fn owner(id: u64, path: &str) -> Arc<Owner> {
     })
 }
 
-/// Returns a group whose threads ran and waited. `own`, `kernel` and `neighbours` are the sums of the kernel side.
+/// Returns a group whose threads ran and waited. `own`, `kernel` and `neighbours` are the sums
+/// reported by the kernel side.
 fn group(id: u64, path: &str, own_ms: u64, kernel_ms: u64, neighbour_ms: u64) -> CgroupRow {
     let mut row = CgroupRow {
         id: CgroupId(id),
@@ -101,7 +102,7 @@ fn groups_of_one_container_are_its_own_and_units_are_neighbours() {
     let report = report(Level::Container, machine());
     let victim = row(&report, Level::Container, "aaaa");
     let of = |cause: Cause| victim.wait_ns[cause as usize] / MS;
-    // Waits for groups that had no place in the table.
+    // Waits for groups that had no row in the table.
     let wanted = victim.verdict.evidence.wanted_ns() as f64;
     let nameless = report.reason(victim, Level::Container).nameless;
     assert_eq!(nameless, (6 * MS) as f64 / wanted);
@@ -292,7 +293,8 @@ fn many_jobs_below_one_group_are_one_culprit() {
     assert_eq!(victim.culprits.len(), 21, "each is listed");
 }
 
-/// The parent spends its CPU time on starting short jobs. It causes most of the wait, and with the jobs all of it.
+/// The parent spends its CPU time on starting short jobs. The parent causes most of the wait, and
+/// parent and jobs together cause all of it.
 #[test]
 fn who_starts_many_jobs_is_told_with_them() {
     let jobs = 20..30;
@@ -328,7 +330,8 @@ fn the_quota_that_throttled_most_is_the_one_that_held() {
         throttled_ns,
         ended: false,
     };
-    // The victim existed before, but its quota was read only later. Which periods belong to the window is unknown.
+    // The victim existed before, but its quota was read only later, so it is unknown which periods
+    // belong to the window.
     let first = Batch {
         cgroups: vec![CgroupRow {
             counters: Counters::default(),
@@ -518,12 +521,12 @@ fn threads_that_share_a_cpu_are_hurt_by_who_has_the_other_one() {
     let b = || Some("/b".to_owned());
     let by_b = (VerdictKind::HurtByNeighbour, b(), b());
     assert_eq!(judged(Some([2, 2]), 0), by_b);
-    // The scheduler had another CPU for them.
+    // The scheduler had another CPU for the threads.
     assert_eq!(judged(Some([2, 2]), 1000), (VerdictKind::Quiet, None, None));
-    // Of the four CPUs they may use two. Which groups ran on these two is unknown.
+    // The threads may use two of the four CPUs. Which groups ran on these two is unknown.
     let judged_there = judged_on(4, Some([2, 2]), 0);
     assert_eq!(judged_there, (VerdictKind::HurtByNeighbours, None, None));
-    // They may use only one CPU, they outnumber their CPUs, or their number is unknown.
+    // The threads may use only one CPU, they outnumber their CPUs, or their number is unknown.
     for room in [Some([2, 1]), Some([3, 2]), None] {
         let own = (VerdictKind::TooManyThreads, None, None);
         assert_eq!(judged(room, 0), own, "{room:?}");
@@ -566,7 +569,7 @@ fn a_culprit_and_a_victim_that_are_listed_no_more_keep_their_names_in_the_window
         cell(30, of(10), 8),
     ];
     builder.add(batch(&[10, 20, 30], blames));
-    // Both disappear: the waits for the culprit become unnamed, and the victim is forgotten.
+    // Both rows disappear: the waits for the culprit become unnamed, and the victim is dropped.
     builder.add(batch(&[10], vec![cell(10, Group::Unnamed, 45)]));
     let report = builder.waits(Level::Cgroup, false, &Thresholds::default());
     let reported = |name: &str| {

@@ -51,7 +51,7 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
     let other = |figures| memory(3, "/docker/aa", Some(7), figures);
     let idle = (5, 5, 5);
     let cases = [
-        // (own, above, other), verdict, group with the limit
+        // `(own, above, other)`, verdict, and the group that has the limit.
         (
             ((9, 95, 105), idle, idle),
             VerdictKind::HeldByMemoryLimit,
@@ -62,7 +62,7 @@ fn disk_waits_of_a_group_at_its_limit_are_those_of_the_limit() {
             VerdictKind::HeldByMemoryLimit,
             Some("/docker"),
         ),
-        // Nothing was read again, or little of what was read.
+        // No evicted pages were read again, or only few.
         (((9, 5, 105), idle, idle), VerdictKind::HeldByDisk, None),
         (((9, 25, 105), idle, idle), VerdictKind::HeldByDisk, None),
         // No limit was reached.

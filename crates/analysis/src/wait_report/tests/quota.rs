@@ -58,11 +58,11 @@ fn the_quota_of_one_container_clears_no_neighbour_of_another_one_in_the_pod() {
         assert_eq!(pod.verdict.kind, VerdictKind::QuotaAndNeighbours);
         let quota = pod.quota.as_ref().expect("it throttled the pod");
         assert_eq!(quota.group.as_deref(), Some("/pods/p/sidecar"));
-        // If nearly all runnable time is in that container, its quota is what holds the pod back.
+        // If nearly all runnable time is in the sidecar, its quota is what holds the pod back.
         let report = pod_with_sidecar(ids, 20, Level::Pod);
         assert_eq!(report.rows[0].verdict.kind, VerdictKind::HeldByQuota);
         assert!(report.rows[0].verdict.evidence.quota_binds);
-        // The row of the container alone has its own quota.
+        // The row of the sidecar alone has the sidecar's quota.
         let report = pod_with_sidecar(ids, 500, Level::Cgroup);
         let sidecar = row(&report, Level::Cgroup, "/pods/p/sidecar");
         let quota = sidecar.quota.as_ref().expect("its own");
@@ -111,7 +111,7 @@ fn a_quota_that_binds_comes_before_one_that_throttled_for_longer() {
     assert!(pod.binds() && pod.group.is_none(), "{pod:?}");
     let side = throttled.of(&row(2, "/pod/side"), &members[1..], SECOND);
     assert_eq!(side.expect("its own").group, None);
-    // Both quotas bind. The outer one would not have granted what the inner one denies.
+    // Both quotas bind. The outer quota would not have granted what the inner one denies.
     let last = Batch {
         quotas: quotas(990 * MS, 500 * MS),
         ..Batch::default()
@@ -173,7 +173,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
     };
     let (kind, quota) = judged(&used_up);
     assert_eq!((kind, quota.gain), (VerdictKind::HeldByQuota, 0.0));
-    // The neighbour leaves it nearly as much as the quota, which seldom runs out.
+    // The neighbour leaves the group nearly as much as the quota, which seldom runs out.
     let nearly = Limited {
         periods: [40, 1],
         cpu_ms: 1760,
@@ -190,7 +190,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
         ..nearly
     };
     assert_eq!(judged(&unread).0, VerdictKind::HeldByQuota);
-    // The quota runs out while the neighbour sleeps, for half of the time.
+    // The quota runs out while the neighbour sleeps, which is half of the time.
     let bursts = Limited {
         periods: [26, 20],
         cpu_ms: 1000,
@@ -199,7 +199,7 @@ fn a_quota_holds_a_group_that_would_hardly_get_more_without_its_neighbour() {
         ..used_up
     };
     assert_eq!(judged(&bursts).0, VerdictKind::QuotaAndNeighbours);
-    // The neighbour leaves it much less than the quota.
+    // The neighbour leaves the group much less than the quota.
     let starved = Limited {
         periods: [40, 4],
         cpu_ms: 1200,
