@@ -1,4 +1,4 @@
-//! Builds the answer of `why`: everything about one group.
+//! Builds the output of `why`: everything about one group.
 
 use std::cmp::Reverse;
 
@@ -20,23 +20,26 @@ pub struct Why {
     pub level: Level,
     /// Report of the window, reduced to the group's row.
     pub report: WaitReport,
-    /// Paths of the busiest descendants, if the group itself neither used the CPU nor waited for it.
+    /// Paths of the busiest descendants, if the group itself neither used the CPU nor waited for a
+    /// CPU.
     pub below: Vec<String>,
-    /// The process that the user asked about, if any. All other figures are of its group.
+    /// The process that the user asked about, if any. All other figures describe its group.
     pub asked: Option<ProcessUse>,
     /// The group's busiest processes, and `asked`.
     pub processes: Vec<ProcessUse>,
-    /// The groups that it waited for, the most to blame first, with their processes.
+    /// The groups that the group waited for, most to blame first, with their processes.
     pub culprits: Vec<(Culprit, Vec<ProcessUse>)>,
     /// Events of the group; `None` if events are not measured.
     pub events: Option<Events>,
-    /// Its CPU weight; `None` for the root group, and if the weight cannot be read.
+    /// The group's CPU weight; `None` for the root group, and if the weight cannot be read.
     pub weight: Option<CpuWeight>,
-    /// Whether it runs only when nothing else wants the CPU (`cpu.idle`); `None` if that cannot be read.
+    /// Whether the group runs only when nothing else wants the CPU (`cpu.idle`); `None` if the
+    /// setting cannot be read.
     pub idle: Option<bool>,
-    /// CPUs that its threads may use; `None` if the group has no process.
+    /// CPUs that the group's threads may use; `None` if the group has no process.
     pub allowed: Option<Vec<u32>>,
-    /// The kernel's PSI `some avg10`: part of the last ten seconds in which one of its threads waited, in percent.
+    /// The kernel's PSI `some avg10`: percentage of the last ten seconds in which at least one
+    /// thread of the group waited.
     pub pressure: Option<f64>,
     /// CPU use and waits of the group, second by second.
     pub steps: Vec<StripStep>,
@@ -48,15 +51,14 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessUse {
     pub id: ProcessId,
-    /// Its command name.
     pub comm: String,
-    /// Its command line, where it could be read.
+    /// The command line, if it could be read.
     pub command: Option<String>,
-    /// Its real-time policy; `None` if it has none or the policy was not read.
+    /// The process's real-time policy; `None` if it has none or the policy was not read.
     pub real_time: Option<RealTime>,
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub exited: bool,
-    /// Time on a CPU, nanoseconds.
+    /// Time on a CPU, in nanoseconds.
     pub cpu_ns: u64,
 }
 
@@ -75,7 +77,7 @@ impl ProcessUse {
 }
 
 impl Why {
-    /// Returns the group's row; `None` if the group had no threads in the window, as far as that is measured.
+    /// Returns the group's row; `None` if no threads of the group were seen in the window.
     pub fn row(&self) -> Option<&WaitReportRow> {
         self.report.rows.first()
     }
@@ -87,8 +89,9 @@ impl Why {
 }
 
 impl ReportBuilder {
-    /// Builds the answer for the window so far, without the values that are read from files. `asked` is the process
-    /// that the user named instead of its group. It is listed even if it did not run.
+    /// Builds the answer for the window so far, without the values that are read from files.
+    /// `asked` is the process that the user named instead of its group. That process is listed even
+    /// if it did not run.
     pub fn why(
         &self,
         party: &Party,
