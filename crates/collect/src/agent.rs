@@ -7,10 +7,10 @@ use noctule_model::AgentCost;
 use procfs::process::Process;
 
 /// Number of batches between windows of BPF statistics. Measuring costs about 20 ns per program
-/// run. One window in 30 batches keeps the average below 1 ns.
+/// run. With one window in 30 batches the average cost is below 1 ns.
 const WINDOW_EVERY: u64 = 30;
 
-/// Measures the agent. The default does not measure its programs.
+/// Measures the agent's own CPU time, and the cost of its programs if that is enabled.
 #[derive(Default)]
 pub(crate) struct Agent {
     programs: Option<CostWindow>,
@@ -21,7 +21,7 @@ impl Agent {
         let mut agent = Self {
             programs: Some(CostWindow::new(programs)),
         };
-        // Tries once whether measuring is permitted.
+        // Tries to open a window once, to find out whether measuring is permitted.
         agent.begin();
         agent.end();
         agent

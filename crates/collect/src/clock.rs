@@ -6,8 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Boot time may drift by this much before the wall clock counts as set. The computed boot time varies slightly at each
-/// reading, but the creation date of a process is part of its name and must not.
+/// Boot time may drift by this much before the wall clock counts as set. The computed boot time
+/// varies slightly at each reading. The creation date of a process must not vary, because it is
+/// part of the process's name.
 const SET_NS: u64 = 100_000_000;
 
 /// Maximum number of boot times to keep. Each change of the wall clock adds one, and the oldest is dropped.
@@ -15,10 +16,11 @@ const MOST_BOOTS: usize = 1000;
 
 static BOOTS: Mutex<Boots> = Mutex::new(Boots::new());
 
-/// Offset of the time namespace's boot clock to the kernel's, in nanoseconds.
+/// Difference between the boot clock of the time namespace and the kernel's boot clock, in
+/// nanoseconds.
 static AHEAD_NS: LazyLock<i64> = LazyLock::new(|| {
-    // If only child processes are in a new time namespace, the file has its offsets, but they do not apply to the
-    // agent's own clock.
+    // If only child processes are in a new time namespace, the file has the offsets of that
+    // namespace, which do not apply to the agent's own clock.
     let namespace = |name| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     match namespace("time") == namespace("time_for_children") {
         true => boottime_of(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default()),
@@ -59,8 +61,8 @@ pub(crate) fn wall_clock() -> (u64, u64) {
     (now, boots.look(now, since_boot_ns()))
 }
 
-/// Returns the creation date of a process that started `start_ns` after boot, as the wall clock showed it then. The
-/// date does not change when the clock is set later.
+/// Returns the creation date of a process that started `start_ns` after boot, according to the wall
+/// clock at that time. Setting the clock later does not change the date.
 pub(crate) fn created_unix_ns(start_ns: u64) -> u64 {
     let boots = BOOTS.lock().unwrap_or_else(PoisonError::into_inner);
     boots.at(start_ns).saturating_add(start_ns)
@@ -68,8 +70,8 @@ pub(crate) fn created_unix_ns(start_ns: u64) -> u64 {
 
 /// Boot times according to the wall clock, since the agent started.
 struct Boots {
-    /// Pairs of the time since boot from which a boot time applies, and that boot time. The first pair also applies to
-    /// earlier times.
+    /// Pairs of a boot time and the time since boot from which it applies. The first pair also
+    /// applies to earlier times.
     known: Vec<(u64, u64)>,
     /// Time since boot at the last reading.
     looked_ns: u64,
@@ -83,7 +85,7 @@ impl Boots {
         }
     }
 
-    /// Returns the boot time according to both clocks.
+    /// Returns the current boot time, given the readings of both clocks.
     fn look(&mut self, now_unix_ns: u64, since_boot_ns: u64) -> u64 {
         let boot = now_unix_ns.saturating_sub(since_boot_ns);
         let looked_ns = std::mem::replace(&mut self.looked_ns, since_boot_ns);
@@ -120,10 +122,10 @@ mod tests {
         let mut boots = Boots::new();
         assert_eq!(boots.at(5 * S), 0);
         let looks = [
-            // Time since boot, wall clock, and boot time.
+            // Time since boot, wall clock, and expected boot time.
             (100 * S, 1_000_100 * S, 1_000_000 * S),
             (101 * S, 1_000_101 * S + SET_NS, 1_000_000 * S),
-            // The clock is set back, and then ahead.
+            // The clock is set back, and then forward.
             (110 * S, 900_110 * S, 900_000 * S),
             (120 * S, 2_000_120 * S, 2_000_000 * S),
             (130 * S, 2_000_130 * S, 2_000_000 * S),

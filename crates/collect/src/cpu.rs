@@ -27,13 +27,13 @@ use node::NodeTime;
 use processes::Processes;
 use waits::Waits;
 
-/// How long processes and cgroups are kept after they are gone.
+/// How long processes and cgroups are kept after they have disappeared.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
-    /// For a process that is no longer listed and whose exit was not reported. The record may come
-    /// about 100 ms late, or never if it was lost.
+    /// Grace period of a process that is no longer listed and whose exit was not reported. The
+    /// record may come about 100 ms late, or never if it was lost.
     pub process: Duration,
-    /// For a cgroup that was released.
+    /// Grace period of a cgroup that was released.
     pub cgroup: Duration,
 }
 
@@ -47,8 +47,8 @@ impl Default for Grace {
 }
 
 impl Grace {
-    /// Returns the default, with a limit for cgroups. The result is never less than the grace of
-    /// processes, so that late figures still find their released cgroup.
+    /// Returns the default, with a limit for cgroups. The grace period of cgroups is never shorter
+    /// than that of processes, so that a released cgroup can still receive late figures.
     pub fn at_most(limit: Duration) -> Self {
         let usual = Self::default();
         Self {
@@ -73,14 +73,14 @@ pub struct CpuSource {
 }
 
 impl CpuSource {
-    /// Sets the status of a feature from the next batch.
+    /// Sets the status of a feature, starting with the next batch.
     pub fn set_feature(&mut self, feature: &Feature) {
         self.features.set(feature);
     }
 
     /// Creates a source that reads these accounts. The cost of `other_programs` is measured
     /// together with that of the accounts, and `other_features` are listed in each batch.
-    /// `unmeasured` is the status to report if the cost of programs is not to be measured.
+    /// `unmeasured` is the status to report if the cost of programs is not measured by choice.
     pub fn new(
         kernel: Accounting,
         facts: &Facts,
@@ -134,7 +134,7 @@ impl CpuSource {
         self.kernel.drain()
     }
 
-    /// Takes a batch. `released` are cgroups that cannot receive anything any more. `other_losses`
+    /// Takes a batch. `released` lists cgroups whose figures can no longer change. `other_losses`
     /// are added to the losses of this source.
     pub fn collect(
         &mut self,
@@ -271,7 +271,7 @@ fn on_cpu(sample: &TaskSample, snapshot: &Snapshot) -> Counters {
     extra
 }
 
-/// Returns the entry of a CPU. Lists are sorted by CPU. With thousands of CPUs, each running a
+/// Returns the entry of a CPU. Lists are sorted by CPU. With thousands of CPUs that each run a
 /// thread, a linear search took most of a tick.
 fn of_cpu<T>(list: &[(u32, T)], cpu: u32) -> Option<&T> {
     let found = list.binary_search_by_key(&cpu, |(cpu, _)| *cpu);

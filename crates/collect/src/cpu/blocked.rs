@@ -1,5 +1,5 @@
 //! Tracks threads that are currently blocked. A snapshot reads a thread once after it blocks, and
-//! not again while it sleeps. The state remains valid until the thread is read again or gone.
+//! not again while it sleeps. The state remains valid until the thread is read again or ends.
 
 use noctule_kernel::{Snapshot, TaskSample};
 use noctule_model::{BlockClass, Blocked, CgroupId, IdMap, ProcessId};
@@ -10,7 +10,7 @@ pub(super) struct BlockedThreads {
     threads: IdMap<u32, Block>,
     processes: IdMap<ProcessId, Blocked>,
     cgroups: IdMap<CgroupId, Blocked>,
-    /// Threads that blocked after the time of the snapshot. They count from the next snapshot.
+    /// Threads that blocked after the snapshot was taken. They are included in the next snapshot.
     later: Vec<(u32, Block)>,
     now_ns: u64,
 }
@@ -23,7 +23,7 @@ struct Block {
 }
 
 impl BlockedThreads {
-    /// Removes the threads that are gone. Must be called before the threads of the snapshot are
+    /// Removes the threads that have ended. Must be called before the threads of the snapshot are
     /// read.
     pub(super) fn begin(&mut self, snapshot: &Snapshot) {
         self.now_ns = snapshot.taken_ns;
@@ -46,7 +46,7 @@ impl BlockedThreads {
         self.cgroups.shrink_to(2 * self.cgroups.len());
     }
 
-    /// Updates whether the thread is blocked.
+    /// Updates whether the sampled thread is blocked.
     pub(super) fn read(&mut self, sample: &TaskSample) {
         self.remove(sample.pid);
         let Some((class, since_ns)) = sample.block() else {

@@ -31,8 +31,8 @@ impl<T: Default> Parts<T> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// Returns the sum of the counters over all parts, and on a machine with several packages also
-    /// the parts.
+    /// Returns the sum of the counters over all packages. On a machine with several packages, also
+    /// returns the counters of each package.
     pub(super) fn shown(
         &self,
         packages: usize,

@@ -1,4 +1,5 @@
-//! Sums up threads by cgroup: the usage of live threads, and what ended threads left.
+//! Sums up threads by cgroup: the usage of live threads, and the usage that ended threads left in
+//! their cgroup.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ pub(super) struct Cgroups {
     now_ns: u64,
     /// Boxed, because half of the slots of a table may be empty.
     groups: IdMap<CgroupId, Box<Group>>,
-    /// Maximum number of groups. Beyond it, the groups that were inactive longest and have no row on the kernel side
-    /// are dropped.
+    /// Maximum number of groups. Above this limit, the groups without a row on the kernel side that
+    /// were inactive longest are dropped.
     most: usize,
     /// Usage of groups that are no longer listed.
     retired: Parts<Counters>,
-    /// Usage without a row on the kernel side. It belongs to no group.
+    /// Usage without a row on the kernel side, which belongs to no group.
     overflow: Counters,
 }
 
@@ -32,9 +33,9 @@ struct Group {
     parts: Parts<Part>,
     waiting: Waiting,
     released_ns: Option<u64>,
-    /// Whether the kernel side has a row for it.
+    /// Whether the kernel side has a row for the group.
     has_row: bool,
-    /// When one of its threads last used or waited for a CPU.
+    /// When one of the group's threads last used or waited for a CPU.
     active_ns: u64,
 }
 
@@ -43,7 +44,8 @@ struct Group {
 struct Part {
     shown: Counters,
     sum: Counters,
-    /// Usage of its threads while they were in the group, as far as it was read, plus removed rows of the kernel side.
+    /// Usage of the group's threads while they were in the group, as far as it was read, plus
+    /// removed rows of the kernel side.
     reported: Counters,
 }
 
@@ -83,8 +85,8 @@ impl Cgroups {
         groups.flat_map(|group| group.parts.iter_mut())
     }
 
-    /// Adds what a thread used on a package since it was last read. `running` is the part of its current time slice
-    /// that will be read later.
+    /// Adds the CPU time and counters of a thread on a package since it was last read. `running` is
+    /// the part of its current time slice that will be read later.
     pub(super) fn add(&mut self, id: CgroupId, package: u32, used: &Counters, running: &Counters) {
         let group = self.groups.entry(id).or_default();
         group.active_ns = self.now_ns;
@@ -118,12 +120,13 @@ impl Cgroups {
                 *self.retired.of(package as u32) += &part.shown;
             }
         }
-        // Frees the slots of a burst of groups; each takes a KiB.
+        // Frees the slots of a burst of groups; each slot takes 1 KiB.
         self.groups.shrink_to(2 * self.groups.len());
     }
 
-    /// Returns groups to drop for lack of room. Their usage was in a batch. If they reappear, they count from 0. A group with
-    /// blocked threads stays: the time since they blocked would count again.
+    /// Returns groups to drop for lack of room. A batch has already reported their usage. If they
+    /// reappear, they count from 0. A group with blocked threads is kept, because the time since
+    /// its threads blocked would be counted again.
     fn crowded_out(&self, blocked: &BlockedThreads) -> Vec<CgroupId> {
         let over = self.groups.len().saturating_sub(self.most);
         if over == 0 {
@@ -139,8 +142,8 @@ impl Cgroups {
         able.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Records that these groups were removed. Returns those whose rows on the kernel side may be deleted, because
-    /// their values are settled here.
+    /// Records that these groups were removed. Returns those whose rows on the kernel side may be
+    /// deleted because their values are settled here.
     pub(super) fn release(&mut self, released: &[CgroupId], snapshot: &Snapshot) -> Vec<CgroupId> {
         for id in released {
             if let Some(group) = self.groups.get_mut(id) {
@@ -172,8 +175,9 @@ impl Cgroups {
         (all, sums.iter().map(PackageUse::from).collect())
     }
 
-    /// Returns the groups, and those that only occur as culprits. Pairs are read after threads, so a culprit that first
-    /// ran in between has no usage yet. Without a row it would have no name.
+    /// Returns all groups, including those that only occur as culprits. Pairs are read after
+    /// threads, so a culprit that first ran in between has no usage yet. Without a row the culprit
+    /// would have no name.
     pub(super) fn rows(&self, blames: &[BlameRow], blocked: &BlockedThreads) -> Vec<CgroupRow> {
         let row = |id: &CgroupId, group: &Group| {
             let (counters, packages) = group.parts.shown(self.packages, |part| &part.shown);
@@ -197,7 +201,7 @@ impl Cgroups {
             counters: self.overflow,
             ..CgroupRow::default()
         });
-        // Batches are kept for a while, so the capacity must not exceed the need.
+        // Batches are kept for a while, so their capacity must not exceed their size.
         let mut rows = Vec::with_capacity(self.groups.len() + culprits.len() + 1);
         rows.extend(self.groups.iter().map(|(id, group)| row(id, group)));
         rows.extend(only_blamed);
@@ -257,7 +261,7 @@ mod tests {
                 ..Snapshot::default()
             };
             cgroups.begin(&snapshot);
-            // One group continues and one is new. In the end there are many.
+            // One group exists in every batch, and one is new in each. Later there are many.
             let new = if at < 100 {
                 100 + at..101 + at
             } else {

@@ -8,7 +8,7 @@ use noctule_model::{Feature, FeatureId, FeatureState};
 const WAITS: FeatureId = FeatureId::CpuWaits;
 
 pub(super) struct Features {
-    /// Status of the features at the start.
+    /// Status of each feature at the start.
     first: Vec<Feature>,
     now: Arc<[Feature]>,
     /// Mount point of sysfs.
@@ -31,7 +31,7 @@ impl Features {
         Arc::clone(&self.now)
     }
 
-    /// Sets the status of a feature, as if it had been so from the start.
+    /// Sets the status of a feature as if it had applied from the start.
     pub(super) fn set(&mut self, feature: &Feature) {
         let change = |known: &Feature| match known.id == feature.id {
             true => feature.clone(),
@@ -41,8 +41,8 @@ impl Features {
         self.now = self.now.iter().map(change).collect();
     }
 
-    /// Replaces the additional limit of a feature. An empty limit restores the feature's first status. A feature that
-    /// is off stays off.
+    /// Replaces the additional limit of a feature. An empty limit restores the initial status of
+    /// the feature. A feature that is off stays off.
     pub(super) fn limit(&mut self, id: FeatureId, limit: &str) {
         let changed = self.now.iter().zip(&self.first).map(|(now, first)| {
             if first.id != id || first.state == FeatureState::Off {

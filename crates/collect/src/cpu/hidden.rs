@@ -1,5 +1,5 @@
-//! Reads processes that are in /proc but hidden from tracing programs. Their CPU time comes from their CPU clocks, so
-//! that it is not counted as interrupts and steal.
+//! Reads processes that are in /proc but hidden from tracing programs. Their CPU time is read from
+//! their CPU clocks, so that it is not counted as interrupts and steal.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -27,7 +27,8 @@ const NAMED: usize = 4;
 pub(super) struct Hidden {
     /// Mount point of procfs.
     proc: PathBuf,
-    /// The hierarchy to count by; `None` if PIDs in /proc differ from those of the kernel side.
+    /// The hierarchy of the cgroups to charge; `None` if PIDs in /proc differ from those of the
+    /// kernel side.
     hierarchy: Option<Hierarchy>,
     due_ns: u64,
     /// Processes that were missing in the last search. A process that is just starting or exiting is missing only once.
@@ -36,7 +37,7 @@ pub(super) struct Hidden {
     changed: bool,
 }
 
-/// The process, and its CPU time that was already reported.
+/// A hidden process, and the part of its CPU time that was already reported.
 struct Used {
     /// Start of the process in clock ticks since boot. Together with the PID it identifies a process.
     start: u64,
@@ -62,8 +63,8 @@ impl Hidden {
         self.hierarchy.is_none()
     }
 
-    /// Searches for hidden processes, if a search is due and the snapshot lists live processes. Returns whether the
-    /// next snapshot must list them, too.
+    /// Searches for hidden processes, if a search is due and the snapshot lists live processes.
+    /// Returns whether the next snapshot must also list live processes.
     pub(super) fn look(&mut self, snapshot: &Snapshot) -> bool {
         let (Some(living), Some(_)) = (&snapshot.living, &self.hierarchy) else {
             return false;
@@ -101,8 +102,8 @@ impl Hidden {
         !self.suspects.is_empty()
     }
 
-    /// Returns the CPU time of each hidden process since it was last read. All of it is counted for the package where
-    /// the process ran last.
+    /// Returns the CPU time of each hidden process since it was last read. All of that time is
+    /// charged to the package on which the process last ran.
     pub(super) fn read(&mut self, topology: &Topology) -> Vec<TaskSample> {
         let Some(hierarchy) = &self.hierarchy else {
             return Vec::new();
@@ -242,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Returns a snapshot that lists every process but this one.
+    /// Returns a snapshot that lists every process except this one.
     fn without_self(taken_ns: u64) -> Snapshot {
         let own = std::process::id();
         Snapshot {

@@ -6,8 +6,8 @@ use std::ops::AddAssign;
 use noctule_kernel::{CpuSlot, Scheduler, Snapshot, Topology, sample_flag};
 use noctule_model::{Counter, Counters, CpuRow, Group, Node, PackageRow, PackageUse};
 
-/// Adds up the time of CPUs while they are online. The slot of an offline CPU keeps its values, so only growth between
-/// two snapshots that both include the CPU counts.
+/// Adds up the time of CPUs while they are online. The slot of an offline CPU keeps its values.
+/// Growth counts only between two snapshots that both include the CPU.
 pub(super) struct NodeTime {
     last_ns: u64,
     /// Idle time of each CPU at the last snapshot; `None` before the first one.
@@ -41,7 +41,7 @@ struct CpuTime {
     steal_ns: u64,
 }
 
-/// Total usage of all threads since the start, and its parts by package.
+/// Total usage of all threads since the start, and the usage on each package.
 pub(super) type Used = (Counters, Vec<PackageUse>);
 
 /// The idle task of a CPU, and the time that interrupts and the host took.
@@ -222,13 +222,13 @@ impl NodeTime {
         online.map(row).collect()
     }
 
-    /// Returns the idle time of a CPU up to `now`, including the current time slice. A CPU that has not switched since
-    /// the start is idle unless a thread was seen on it. For a CPU that has switched since `now`, the slot holds the
-    /// earlier value.
+    /// Returns the idle time of a CPU up to `now`, including the current time slice. A CPU that has
+    /// not switched since the start is idle unless a thread was seen on the CPU. For a CPU that has
+    /// switched since `now`, the slot holds the value before that switch.
     fn idle_of(&self, slot: &CpuSlot, now: u64, busy: bool) -> u64 {
         let (since, idle) = match slot.since {
             0 => (self.started_ns, !busy),
-            // The switch to the idle task was missed.
+            // The program missed the switch to the idle task.
             since if slot.pid != 0 && slot.idle_began > since => (slot.idle_began, true),
             since => (since, slot.pid == 0),
         };
@@ -245,7 +245,8 @@ impl Time {
     }
 }
 
-/// Subtracts the CPU time of hidden processes from idle time, as far as idle and used time exceed the elapsed time.
+/// Subtracts the CPU time of hidden processes from idle time, but at most the excess of idle and
+/// used time over the elapsed time.
 fn not_idle(grown: &mut [Time], used_ns: u64, hidden_ns: u64) {
     let elapsed_ns: u64 = grown.iter().map(|time| time.elapsed_ns).sum();
     let idle_ns: u64 = grown.iter().map(|time| time.idle_ns).sum();
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_slice_that_has_not_ended_counts_up_to_now() {
         let mut node = NodeTime::new(100, Scheduler::default());
-        // CPU 0 has been idle since 150. CPU 1 has run thread 7 since 120, after being idle for 20.
+        // CPU 0 has been idle since 150. CPU 1 was idle for 20, and has run thread 7 since 120.
         let snapshot = at(200, &[(0, 150, 30, 0), (1, 120, 20, 7)]);
         assert_eq!(times(&mut node, &snapshot), (2, 200, 80 + 20));
     }
@@ -350,7 +351,7 @@ mod tests {
             (node.interrupt_ns, node.steal_ns.or(node.steal_included_ns))
         };
         let mut node = NodeTime::new(0, known);
-        // From before the start.
+        // This slot is from before the start.
         assert_eq!(taken(&mut node, 900, 600), (Some(0), Some(0)));
         assert_eq!(taken(&mut node, 1000, 630), (Some(30), Some(70)));
         let mut node = NodeTime::new(0, Scheduler::default());
@@ -381,11 +382,11 @@ mod tests {
     #[test]
     fn a_switch_to_the_idle_task_that_was_not_seen() {
         let mut node = NodeTime::new(0, Scheduler::default());
-        // The task iterator found that thread 7 is gone.
+        // The task iterator found that thread 7 has ended.
         let mut gone = at(100, &[(0, 20, 0, 7)]);
         gone.cpus[0].1.idle_began = 30;
         assert_eq!(times(&mut node, &gone), (1, 100, 70));
-        // A value from before the last switch is out of date.
+        // A value read before the last switch is out of date.
         let mut runs = at(200, &[(0, 150, 120, 7)]);
         runs.cpus[0].1.idle_began = 30;
         assert_eq!(times(&mut node, &runs), (1, 200, 120));
@@ -401,7 +402,7 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         let idle = at(100, &[(0, 10, 10, 0)]);
         assert_eq!(finish(&mut node, &idle, used(30), 20).idle_ns, 80);
-        // Any excess above the CPU time of hidden processes stays.
+        // An excess above the CPU time of hidden processes remains.
         let idle = at(200, &[(0, 10, 10, 0)]);
         assert_eq!(finish(&mut node, &idle, used(60), 20).idle_ns, 160);
         let idle = at(300, &[(0, 10, 10, 0)]);
@@ -413,10 +414,10 @@ mod tests {
         let mut node = NodeTime::new(0, Scheduler::default());
         let both = at(100, &[(0, 50, 0, 7), (1, 50, 50, 0)]);
         assert_eq!(times(&mut node, &both), (2, 200, 100));
-        // CPU 1 goes offline. Its slot is not read, and the idle task stays in it.
+        // CPU 1 goes offline. Its slot is not read and still has the idle task.
         let one = at(200, &[(0, 50, 0, 7)]);
         assert_eq!(times(&mut node, &one), (1, 300, 100));
-        // CPU 1 is back. The time while it was offline counts neither as elapsed nor as idle.
+        // CPU 1 comes back. The time while it was offline counts neither as elapsed nor as idle.
         let back = at(300, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
         assert_eq!(times(&mut node, &back), (2, 400, 100));
         let mut later = at(400, &[(0, 50, 0, 7), (1, 290, 290, 0)]);
