@@ -1,8 +1,8 @@
-//! Energy meters: finds those of the machine and reads each zone.
+//! Finds the energy meters of the machine and reads each zone.
 //!
-//! All meters are found below a given root of sysfs. A zone is read at each batch, and in between as often as its
-//! counter may wrap. If a zone fails, only that zone is degraded, with a reason. Its sum is kept, and the zone is tried
-//! again.
+//! All meters are found below a given root of sysfs. A zone is read at each batch, and in between
+//! as often as its counter may wrap. If a zone fails, only that zone is degraded, with a reason.
+//! The sum of the zone is kept, and the agent tries to read the zone again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,16 +49,16 @@ pub struct Moment {
 /// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// Maximum number of sensor threads; more than any known machine needs.
+/// Maximum number of sensor threads, which is more than any known machine needs.
 const MOST_SENSORS: usize = 32;
 
-/// Why a counter that reads 0 is not a meter yet. Counters of processors run from boot. Virtual machines have some that
-/// never count.
+/// Why a counter that reads 0 is not a meter yet. Processor counters run from boot, but some
+/// counters of virtual machines never change.
 pub const NOTHING_COUNTED: &str =
     "its counter is still 0; on virtual machines such counters often never move";
 
-/// How often and how many times to check at the start whether such a counter moves. Counters of perf begin at 0 when
-/// they are opened, and processors update theirs about once per millisecond.
+/// How often and how many times to check at the start whether such a counter moves. Counters of
+/// perf begin at 0 when they are opened, and processors update them about once per millisecond.
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const FIRST_LOOKS: u32 = 10;
 /// Interval of the checks in [`Meters::listen`].
@@ -68,7 +68,7 @@ pub struct Meters {
     sys: PathBuf,
     clock: Clock,
     files: Arc<dyn Open>,
-    /// Whether sensors get threads. Tests read them directly when due.
+    /// Whether sensors get threads. Tests read sensors directly when they are due.
     threads: bool,
     meters: Vec<(Found, Reader)>,
     /// Counters that have counted nothing so far.
@@ -76,19 +76,20 @@ pub struct Meters {
     zones: Arc<[Zone]>,
     unread: Vec<UnreadZone>,
     probed_ns: u64,
-    /// Whether the set of zones or their failures changed since the last query.
+    /// Whether the set of zones or their failures changed since the last call of
+    /// [`Meters::has_changed`].
     changed: bool,
-    /// Why each zone failed at the last batch, if it did.
+    /// For each zone, the reason why the last reading failed, if it did.
     failing: Vec<Option<Arc<str>>>,
 }
 
 /// How a meter is read.
 enum Reader {
-    /// Directly, because a counter of the processor answers immediately.
+    /// Directly, because reading a counter of the processor does not block.
     Direct(Box<Channel>),
-    /// By a thread.
+    /// By a thread that samples the sensor.
     Sampler(Sampler),
-    /// Computed.
+    /// Computed from the CPU time.
     Model(Model),
 }
 
@@ -163,7 +164,7 @@ impl Meters {
         due.min()
     }
 
-    /// Reads the counters that could otherwise wrap unnoticed.
+    /// Reads the counters that could otherwise wrap unnoticed before the next batch.
     pub fn poll(&mut self) {
         let now = self.now_ns();
         for (_, reader) in &mut self.meters {
@@ -175,7 +176,7 @@ impl Meters {
         }
     }
 
-    /// Requests a sample from the sensors, so that they have one when the batch is taken.
+    /// Requests a sample from the sensors, so that a sample is ready when the batch is taken.
     pub fn prepare(&self) {
         for (_, reader) in &self.meters {
             if let Reader::Sampler(sampler) = reader {
@@ -184,8 +185,8 @@ impl Meters {
         }
     }
 
-    /// Reads every zone. Returns `None` without a meter and a model. `node` and `taken_ns` are those of the batch,
-    /// which the model is computed from.
+    /// Reads every zone. Returns `None` if there is neither a meter nor a model. `node` and
+    /// `taken_ns` are from the batch. They are the input of the model.
     pub fn read(&mut self, node: &Node, taken_ns: u64) -> Option<Energy> {
         if self.now_ns().saturating_sub(self.probed_ns) >= PROBE_NS {
             self.look();
@@ -212,7 +213,7 @@ impl Meters {
         })
     }
 
-    /// Checks the counters that had counted nothing, and adds those that have moved.
+    /// Checks the counters that have counted nothing so far, and adds those that have moved.
     fn hear(&mut self) {
         let (known, silent) = (self.meters.len(), std::mem::take(&mut self.silent));
         let before = silent.len();
@@ -232,7 +233,8 @@ impl Meters {
         self.changed |= self.silent.len() < before;
     }
 
-    /// Waits up to `limit` for a first zone, if there is a counter that has counted nothing so far.
+    /// Waits up to `limit` for the first zone, if there is a counter that has counted nothing so
+    /// far.
     pub fn listen(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         while self.zones.is_empty() && !self.silent.is_empty() && Instant::now() < end {
@@ -241,7 +243,7 @@ impl Meters {
         }
     }
 
-    /// Searches for zones that are not read yet. The best meter of each zone comes first.
+    /// Searches for zones that are not read yet, and tries the best meter of each zone first.
     fn look(&mut self) {
         self.probed_ns = self.now_ns();
         let mut found = [
@@ -292,7 +294,7 @@ impl Meters {
         }
     }
 
-    /// Returns whether zones were added or removed, or fail differently, since the last call.
+    /// Returns whether zones were added or removed, or their failures changed, since the last call.
     pub fn has_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

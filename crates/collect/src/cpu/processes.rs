@@ -8,18 +8,18 @@ use noctule_model::{CgroupId, Comm, Counters, IdMap, IdSet, ProcessId, ProcessRo
 use super::blocked::BlockedThreads;
 use super::by_package::Parts;
 
-/// Minimum number of batches for which a process is kept after it is gone. Its record comes late, and only has the
-/// usage that no batch has shown.
+/// Minimum number of batches for which a process is kept after it has disappeared. Its exit record
+/// arrives late, and only has the usage that no batch has shown.
 const MISSED: u32 = 3;
 
-/// Maximum number of rows for ended processes in one batch. Each takes about 1 KiB, so a flood of short processes must
-/// not decide the size of a batch.
+/// Maximum number of rows for ended processes in one batch. Each row takes about 1 KiB, so many
+/// short processes must not make a batch arbitrarily large.
 const ENDED_ROWS: usize = 8192;
 
 /// Name of the row that sums up the ended processes without their own row.
 const OVERFLOW: &[u8] = b"_overflow";
 
-/// Live processes, and ended processes whose end was not reported yet.
+/// Live processes, and ended processes whose exit has not been reported yet.
 pub(super) struct Processes {
     /// Number of CPU packages of the machine.
     packages: usize,
@@ -35,22 +35,23 @@ pub(super) struct Processes {
     reaped: Vec<ProcessId>,
     /// Number of live followed processes.
     followed: u64,
-    /// Usage of ended processes without their own row; `None` before the first one. It only grows.
+    /// Usage of ended processes without their own row; `None` if there were none so far. The usage
+    /// only grows.
     overflow: Option<ProcessRow>,
 }
 
-/// Kept small, because there are many and most of them sleep.
+/// Kept small, because there are many processes and most of them sleep.
 #[derive(Default)]
 struct Living {
     row: ProcessRow,
     parts: Parts<Part>,
-    /// Whether something was added in this batch.
+    /// Whether anything was added to the process in this batch.
     changed: bool,
-    /// If the process is gone, the time of the last batch in which it was alive. `missed` is the number of batches
-    /// since then.
+    /// If the process has disappeared, the time of the last batch in which it was alive. `missed`
+    /// is the number of batches since then.
     gone_ns: Option<u64>,
     missed: u32,
-    /// When one of its threads was last read.
+    /// When one of the process's threads was last read.
     read_ns: u64,
 }
 
@@ -58,9 +59,9 @@ struct Living {
 #[derive(Default)]
 struct Part {
     shown: Counters,
-    /// Usage of its threads, as far as it was read.
+    /// Usage of the process's threads, as far as it was read.
     reported: Counters,
-    /// Usage of ended threads and in earlier cgroups, if any.
+    /// Usage of threads that have ended and usage in earlier cgroups, if any.
     carried: Option<Box<Counters>>,
 }
 
@@ -88,8 +89,8 @@ impl Processes {
         }
     }
 
-    /// Adds what a thread used since it was last read. `running` is the part of its current time slice that will be
-    /// read later.
+    /// Adds the usage of a thread since it was last read. `running` is the part of its current time
+    /// slice that will be read later.
     pub(super) fn add(&mut self, sample: &TaskSample, used: &Counters, running: &Counters) {
         let now = self.now_ns;
         if *running != Counters::default() {
@@ -108,7 +109,7 @@ impl Processes {
         }
     }
 
-    /// Sets the usage of ended threads and in earlier cgroups.
+    /// Sets the usage of ended threads and the usage in earlier cgroups.
     pub(super) fn carry(&mut self, sample: &TaskSample) {
         let part = self.living(sample).parts.of(sample.package);
         part.carried = Some(Box::new(sample.values()));
@@ -130,7 +131,7 @@ impl Processes {
     fn living(&mut self, sample: &TaskSample) -> &mut Living {
         let id = id(sample);
         let living = self.living.entry(id).or_insert_with(|| {
-            // Describes the process by this thread until its leader is read.
+            // Until the leader is read, this thread describes the process.
             let mut living = Box::<Living>::default();
             describe(&mut living.row, sample);
             living
@@ -140,15 +141,16 @@ impl Processes {
         living
     }
 
-    /// Updates the rows after all samples of a batch were added. `there` lists the live processes, if known.
+    /// Updates the rows after all samples of a batch were added. `there` lists the live processes,
+    /// if known.
     pub(super) fn settle(&mut self, there: Option<&IdSet<(u32, u64)>>) {
-        // The exit record may come with the batch after the one that misses the process. Batches may be further apart
-        // than the grace.
+        // The exit record may arrive one batch after the process disappears. Batches may be further
+        // apart than the grace period.
         let (now, before, grace) = (self.now_ns, self.before_ns, self.grace_ns);
         if let Some(there) = there {
             self.followed = 0;
             for (id, living) in &mut self.living {
-                // The process may have started after live processes were listed.
+                // The process may have started after the list of live processes was made.
                 match there.contains(&(id.pid, id.start_ns)) || living.read_ns == now {
                     true => living.gone_ns = None,
                     false => _ = living.gone_ns.get_or_insert(before),
@@ -179,7 +181,7 @@ impl Processes {
                 for more in part.carried.as_deref().into_iter().chain(besides) {
                     sum += more;
                 }
-                // A thread that ended while the snapshot was taken is missing from this one sum.
+                // A thread that ended while the snapshot was taken is missing only from this sum.
                 part.shown = part.shown.max(&sum);
             }
         }
@@ -192,8 +194,9 @@ impl Processes {
 
     /// Returns the rows of live and of ended processes.
     ///
-    /// Ended processes are removed first, so that none is in both lists. At most [`ENDED_ROWS`] of the processes that
-    /// never had a row get one. The others share the overflow row, which is listed among the live ones with PID 0.
+    /// Ended processes are removed from the live ones first, so that no process is in both lists.
+    /// Of the ended processes that never had a row, at most [`ENDED_ROWS`] get one. The others
+    /// share the overflow row, which is listed among the live ones with PID 0.
     pub(super) fn rows(
         &mut self,
         ended: &[TaskSample],
@@ -205,8 +208,8 @@ impl Processes {
             let Some(row) = self.end(sample) else {
                 continue;
             };
-            // A followed command must be complete. A process that already had a row must not be counted again in the
-            // overflow row.
+            // All processes of a followed command must be listed. A process that already had a row
+            // must not be counted again in the overflow row.
             if exited.len() < ENDED_ROWS || row.followed || had_row {
                 exited.push(row);
             } else {
@@ -233,7 +236,7 @@ impl Processes {
     }
 
     fn end(&mut self, sample: &TaskSample) -> Option<ProcessRow> {
-        // This includes what is carried.
+        // This includes the carried usage.
         let end =
             |part: &mut Part| part.shown = part.shown.max(&(part.reported + &sample.values()));
         if sample.is(sample_flag::ELSEWHERE) {
@@ -291,7 +294,8 @@ mod tests {
         }
     }
 
-    /// Takes one batch: for each process the reported PID, cgroup, and whether it is gone.
+    /// Takes one batch. For each process, returns the reported PID, its cgroup, and whether it has
+    /// ended.
     fn step(
         processes: &mut Processes,
         seconds: u64,
@@ -341,7 +345,7 @@ mod tests {
         step(&mut processes, 1, &[sample(7, 1)], &[]);
         let after = step(&mut processes, 2, &[], &[]);
         assert_eq!(after, [vec![(7, 1, true)], vec![]]);
-        // However far apart batches are, the process stays for some of them.
+        // However far apart batches are, the process is kept for some of them.
         for seconds in [12, 22] {
             let after = step(&mut processes, seconds, &[], &[]);
             assert_eq!(after, [vec![(7, 1, true)], vec![]]);
@@ -358,7 +362,7 @@ mod tests {
         processes.begin(10 * SECOND);
         processes.add(&sample(7, 1), &used, &Counters::default());
         processes.settle(None);
-        // The process is gone, and its record comes two batches later.
+        // The process disappears, and its exit record arrives two batches later.
         step(&mut processes, 20, &[], &[]);
         step(&mut processes, 30, &[], &[]);
         processes.begin(40 * SECOND);
@@ -406,7 +410,7 @@ mod tests {
         processes.settle(None);
         let (living, _) = processes.rows(&[], &BlockedThreads::default());
         assert_eq!(living[0].counters[Counter::CpuTime], 3600 * SECOND);
-        // The process ends as the last one of a flood.
+        // The process is the last one of a flood to end.
         let mut flood: Vec<TaskSample> = (2..=ENDED_ROWS as u32 + 2)
             .map(|pid| used(pid, 7))
             .collect();

@@ -1,4 +1,4 @@
-//! Keeps waits beyond the life of the kernel side's rows, which are removed with their groups.
+//! Keeps waits after the kernel side has removed their rows together with the groups.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct Waits {
     retired: Histogram,
     /// Capacity of the kernel side, in cells.
     room: usize,
-    /// Tracks cells that may give up their rows.
+    /// Tracks cells that may lose their rows.
     idle: Idle<(Group, Group), Blame>,
 }
 
@@ -94,9 +94,9 @@ impl Waits {
         self.cells.row((victim, culprit)).settled += late;
     }
 
-    /// Returns cells whose rows should be deleted because there is hardly any room for others and they did not grow for
-    /// a while. Otherwise, new culprits would stay unnamed once all rows are taken. `taken_out` is the number of rows
-    /// already deleted because a group was released.
+    /// Returns cells whose rows should be deleted because the table is nearly full and they did not
+    /// grow for a while. Otherwise, new culprits would have no name once all rows are taken.
+    /// `taken_out` is the number of rows already deleted because a group was released.
     fn idle(&mut self, snapshot: &Snapshot, taken_out: usize) -> Vec<(Group, Group)> {
         let released = &self.released;
         let cells = || {
@@ -110,14 +110,15 @@ impl Waits {
         self.idle.of(snapshot.taken_ns, taken, self.room, cells)
     }
 
-    /// Handles the removal of a cell's row, whose final value was `last`. The victim keeps its wait as unnamed.
+    /// Handles the removal of a cell's row, whose final value was `last`. The wait stays with the
+    /// victim, as a wait for an unnamed culprit.
     pub(super) fn forget(&mut self, victim: Group, culprit: Group, last: Blame) {
         self.cells.row((victim, culprit)).row = last;
         let total = self.cells.remove(&(victim, culprit));
         self.cells.row((victim, Group::Unnamed)).settled += &total;
     }
 
-    /// Drops the groups whose grace is over. Waits that they caused become unnamed.
+    /// Drops the groups whose grace period has ended. Waits that they caused become unnamed.
     fn retire(&mut self, now: u64) {
         if !self.released.any_over(now) {
             return;

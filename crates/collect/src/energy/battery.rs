@@ -18,7 +18,7 @@ const INTERVAL_MS: u64 = 1000;
 /// An energy level falls by one step every few minutes.
 const LEVEL_INTERVAL_MS: u64 = 10_000;
 
-/// How the energy of a battery is measured, the best way first.
+/// How the energy of a battery is measured, in order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// `power_now`, in microwatts.

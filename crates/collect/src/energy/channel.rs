@@ -1,4 +1,4 @@
-//! One zone that is read: its meter, its sum and its faults.
+//! One zone: its meter, its accumulated energy and its faults.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::integral::{self, Integral};
 use super::perf::PerfEvents;
 use super::source::{EnergyFile, Meter, Open, PowerFile, Value, words};
 
-/// Longest time without a sample over which power is integrated, as a time and in intervals of the
-/// sensor. The longer of both applies.
+/// Longest time without a sample over which power is integrated: a fixed time, and a number of
+/// sampling intervals. The longer of the two applies.
 const LONGEST_NS: u64 = 5_000_000_000;
 const LONGEST_INTERVALS: u64 = 4;
 
-/// Shortest suspension that counts. The two clocks are read one after the other, so a shorter
-/// difference may be noise.
+/// Shortest suspension that is recognized. The two clocks are read one after the other, so a
+/// shorter difference may be noise.
 const SHORTEST_SUSPENSION_NS: u64 = 100_000_000;
 const SUSPENDED: &str = "the machine was suspended: the energy used during the suspension, and just before it, is not \
         counted";
@@ -27,10 +27,10 @@ const SUSPENDED: &str = "the machine was suspended: the energy used during the s
 /// A zone and its meter.
 pub(super) struct Channel {
     found: Found,
-    /// The open meter; `None` before the first reading and after a failure. It is opened again for
-    /// the next reading, because the device may have been replaced.
+    /// The open meter; `None` before the first reading and after a failure. The meter is opened
+    /// again for the next reading, because the device may have been replaced.
     open: Option<Box<dyn Meter>>,
-    /// Energy of a counter.
+    /// Accumulated energy of a counter.
     sum: Sum,
     /// Energy integrated from power.
     integral: Integral,
@@ -99,15 +99,15 @@ impl Channel {
     /// Reads the meter now. If that fails, the zone is degraded, and the next call tries again.
     pub(super) fn read(&mut self, files: &dyn Open, clock: &dyn Fn() -> Moment) {
         let before_ns = clock().at_ns;
-        // A counter that does not move has failed since it last moved.
+        // A counter that does not move has been failing since it last moved.
         let worked_ns = self.sum.moved_ns().unwrap_or(self.reading.after_ns);
         let value = self.value(files);
         let after = clock();
         let after_ns = after.at_ns;
         let resumed = self.has_resumed(after.suspended_ns);
         if resumed {
-            // The counter may have continued, stopped or restarted during suspension. Its step does
-            // not show how much was used while processes ran.
+            // The counter may have continued, stopped or restarted during suspension. The step of
+            // the counter does not show how much energy was used while processes ran.
             self.sum.pause();
             self.integral.pause();
         }
@@ -116,8 +116,8 @@ impl Channel {
             let added = self.add(value, at_ns);
             self.reading.energy_uj = self.sum.energy_uj() + self.integral.energy_uj();
             self.reading.lost_ns = self.sum.lost_ns() + self.integral.lost_ns();
-            // A sample of impossible power is ignored, so the energy is still that of the previous
-            // sample.
+            // A sample with impossible power is ignored, so the energy is still the value of the
+            // previous sample.
             if self.sum.at_ns().max(self.integral.at_ns()) == Some(at_ns) {
                 (self.reading.before_ns, self.reading.after_ns) = (before_ns, after_ns);
             }
@@ -167,7 +167,7 @@ impl Channel {
         read.map_err(|error| words(&error))
     }
 
-    /// Adds a value. Returns the reason if the value is not used.
+    /// Adds a value. If the value is rejected, returns the reason.
     fn add(&mut self, value: Value, at_ns: u64) -> Result<(), &'static str> {
         match value {
             Value::Counted(value) => self.sum.add(value, at_ns).map_err(counter::Fault::words),
