@@ -5,22 +5,23 @@
 const SHORTEST_NS: u64 = 20_000_000;
 /// Maximum time without movement for the counter of a zone that always uses power.
 const STALL_NS: u64 = 10_000_000_000;
-/// Maximum time without movement whose energy the next step may contain.
+/// Longest time without movement after which the next step may still contain the energy of that
+/// time.
 const LATEST_STEP_NS: u64 = 120_000_000_000;
-/// Power may grow by this factor over the highest so far before a wrap can go unnoticed.
+/// Power may grow to this multiple of the highest power so far before a wrap can go unnoticed.
 const GROWTH: u64 = 4;
-/// Bounds of the time between two readings of a counter that wraps.
+/// Shortest time between two readings of a counter that wraps.
 const SOONEST_NS: u64 = 100_000_000;
 const LATEST_NS: u64 = 60_000_000_000;
 
 /// Properties of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The largest value, after which the counter wraps to 0; `None` if it does not wrap.
+    /// The largest value of the counter, after which it wraps to 0; `None` if it does not wrap.
     pub(super) range_uj: Option<u64>,
     /// The smallest step, in microjoules.
     pub(super) step_uj: u64,
-    /// Upper bound of the power of such a zone. A higher value is not a measurement.
+    /// Upper bound of the power of such a zone. A higher value is a fault of the meter.
     pub(super) most_watts: u64,
     /// Whether the zone always uses power, so that a working counter always advances.
     pub(super) always_moves: bool,
@@ -35,8 +36,8 @@ pub(super) enum Fault {
     JumpedAhead,
     /// The counter has not moved for [`STALL_NS`].
     Stalled,
-    /// So much time passed that the counter may have wrapped unnoticed. The growth without such a
-    /// wrap is added.
+    /// So much time passed that the counter may have wrapped unnoticed. The sum grows as if there
+    /// had been no such wrap.
     MayHaveWrapped,
 }
 
@@ -58,10 +59,10 @@ impl Fault {
 pub(super) struct Sum {
     shape: Shape,
     energy_uj: u64,
-    /// Time whose energy is missing from the sum for good.
+    /// Time whose energy will never be in the sum.
     lost_ns: u64,
     last: Option<Last>,
-    /// Whether every value so far was 0; `None` before the first one.
+    /// Whether every value so far was 0; `None` before the first value.
     at_zero: Option<bool>,
     /// The highest power so far, in microwatts.
     peak_uw: u64,
@@ -170,7 +171,7 @@ impl Sum {
         }
     }
 
-    /// Returns within what time the counter must be read again so that no wrap goes unnoticed.
+    /// Returns the time within which the counter must be read again so that no wrap goes unnoticed.
     pub(super) fn within_ns(&self) -> Option<u64> {
         let range_uj = self.shape.range_uj?;
         let most_uw = (self.shape.most_watts * 1_000_000).max(GROWTH * self.peak_uw);
@@ -178,7 +179,7 @@ impl Sum {
         Some(((wrap_ns / 2) as u64).clamp(SOONEST_NS, LATEST_NS))
     }
 
-    /// Returns the shortest time for a wrap, based on the highest power so far.
+    /// Returns the shortest time in which the counter can wrap, based on the highest power so far.
     fn shortest_wrap_ns(&self) -> Option<u64> {
         let range_uj = self.shape.range_uj?;
         let power_uw = GROWTH * self.peak_uw;
@@ -193,8 +194,8 @@ impl Sum {
             return Some(now - before);
         }
         let range_uj = self.shape.range_uj?;
-        // RAPL counts 2^32 units and reports the last one as the range, so the wrap itself takes
-        // one more unit.
+        // RAPL counts 2^32 units and reports the largest value as the range, so the wrap itself
+        // takes one more unit.
         let unit = (range_uj / u64::from(u32::MAX)).max(1);
         range_uj.checked_sub(before).map(|left| left + unit + now)
     }
@@ -258,13 +259,13 @@ mod tests {
 
     #[test]
     fn faults_add_nothing_and_the_counter_goes_on() {
-        // The value after 1,000 J, and why it is not used.
+        // The value after 1,000 J, and why it is rejected.
         let cases = [
             (None, 10, Fault::JumpedBack),
             (Some(262_143_328_850), 10, Fault::JumpedBack),
             (None, 9_000_000_000_000, Fault::JumpedAhead),
             (Some(262_143_328_850), 200_000_000_000, Fault::JumpedAhead),
-            // More than the range itself.
+            // The jump is larger than the range.
             (Some(500), 10, Fault::JumpedBack),
         ];
         for (range, value, fault) in cases {
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_step_after_a_counter_stood_still_is_of_all_that_time() {
-        // 85 W, not 1,275 W.
+        // The power is 85 W, not 1,275 W.
         let mut sum = sum(Some(262_143_328_850));
         assert_eq!(sum.add(5, 0), Ok(()));
         for second in 1..15 {
@@ -307,8 +308,8 @@ mod tests {
         }
         assert_eq!(sum.add(1_275_000_005, 15 * SECOND), Ok(()));
         assert_eq!(sum.energy_uj(), 1_275_000_000);
-        // The step does not count as the power of one second, so the counter does not have to be
-        // read more often.
+        // The step is not interpreted as the power of one second, so the counter does not have to
+        // be read more often.
         assert_eq!(sum.within_ns(), Some(LATEST_NS));
         // A counter that did not move for hours cannot contain the energy of hours.
         let much = 1_275_000_005 + 3_600_000_000_000;

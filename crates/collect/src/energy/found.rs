@@ -1,4 +1,4 @@
-//! Meters that were found, before deciding which of them to read.
+//! Meters that were found, before the agent decides which of them to read.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) input: Input,
 }
 
-/// What a zone is read from.
+/// The source of a zone's values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Input {
     /// A counter of microjoules.
@@ -43,7 +43,7 @@ pub(super) enum Input {
         file: PathBuf,
         interval_ms: u64,
     },
-    /// Computed.
+    /// Computed by the operator's model.
     Model,
     Battery {
         how: How,
@@ -144,7 +144,7 @@ impl Found {
     }
 }
 
-/// Returns an upper bound of the power of a zone. A meter that reads more is broken. Today's
+/// Returns an upper bound of the power of a zone. A meter that reports more is broken. Today's
 /// largest processors use 500 W, and the largest nodes with accelerators about 15 kW.
 pub(super) const fn most_watts(kind: ZoneKind) -> u64 {
     match kind {
@@ -154,7 +154,7 @@ pub(super) const fn most_watts(kind: ZoneKind) -> u64 {
     }
 }
 
-/// Sets the parent of each zone to the smallest zone that contains it, by kind, socket and die.
+/// For each zone, sets the parent to the smallest zone that contains it, by kind, socket and die.
 pub(super) fn contain(zones: &mut [Zone]) {
     for at in 0..zones.len() {
         let own = &zones[at];
@@ -167,8 +167,8 @@ pub(super) fn contain(zones: &mut [Zone]) {
         };
         let parent = containers(own).iter().find_map(|kind| {
             let of_kind = |other: &Zone| other.kind == *kind && holds(other);
-            // Prefers a zone of the same socket: a module of processor and accelerator is smaller
-            // than the machine.
+            // Prefers a zone of the same socket, because a module of processor and accelerator is
+            // smaller than the machine.
             let near = |other: &Zone| of_kind(other) && other.socket.is_some();
             let far = |other: &Zone| of_kind(other) && other.socket.is_none();
             let near = zones.iter().position(near).filter(|_| own.kind != *kind);

@@ -30,7 +30,7 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
 }
 
 fn sensors(chip: &Path) -> Vec<Found> {
-    // Older drivers, including that of ACPI, have their attributes in the device directory.
+    // Older drivers, including the ACPI driver, have their attributes in the device directory.
     let folders = [chip.to_owned(), chip.join("device")];
     let Some(name) = folders.iter().find_map(|it| line(&it.join("name"))) else {
         return Vec::new();
@@ -90,7 +90,7 @@ fn sensor(name: &str, chip: &Path, folder: &Path, file: &str) -> Option<Found> {
         source,
         rank,
         resolution_uj: match &input {
-            // Most sensors have steps of several milliwatts.
+            // Most sensors count in steps of several milliwatts.
             Input::Power { interval_ms, .. } => *interval_ms,
             _ => 1,
         },
@@ -111,8 +111,8 @@ fn interval_ms(folder: &Path, stem: &str) -> u64 {
     .clamp(BOUNDS_MS.0, BOUNDS_MS.1)
 }
 
-/// Returns what a sensor covers, and on which socket. Returns `None` if another sensor that is read
-/// includes it.
+/// Returns the part of the machine that a sensor covers, and the socket. Returns `None` if another
+/// sensor that is read includes it.
 fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
     let numbered = |begin: &str| -> Option<u32> { label?.strip_prefix(begin)?.parse().ok() };
     // On NVIDIA Grace, the module includes processor, memory and accelerator; "Grace" is the
@@ -122,7 +122,7 @@ fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
         ("Grace Power Socket ", ZoneKind::Package),
         ("CPU Power Socket ", ZoneKind::Core),
         ("SysIO Power Socket ", ZoneKind::Uncore),
-        // amd_energy.
+        // Driver amd_energy: whole sockets.
         ("Esocket", ZoneKind::Package),
     ] {
         if let Some(socket) = numbered(begin) {
@@ -130,7 +130,7 @@ fn kind(chip: &str, label: Option<&str>) -> Option<(ZoneKind, Option<u32>)> {
         }
     }
     Some(match (chip, label) {
-        // Sensors of single cores, included in those of the sockets.
+        // Sensors of single cores, which the sensors of the sockets include.
         ("amd_energy", Some(label)) if label.starts_with("Ecore") => return None,
         // Ampere and APM (xgene-hwmon): the cores and their caches.
         ("apm_xgene", Some("CPU power")) => (ZoneKind::Package, None),

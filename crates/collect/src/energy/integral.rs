@@ -5,7 +5,7 @@
 pub(super) enum Fault {
     /// The value is negative, or more than the machine can use.
     Implausible,
-    /// Too much time passed since the previous sample to know the energy.
+    /// The time since the previous sample is too long to estimate the energy.
     Paused,
 }
 
@@ -25,9 +25,10 @@ impl Fault {
 pub(super) struct Integral {
     most_uw: u64,
     longest_ns: u64,
-    /// Twice the energy, in femtojoules (microwatts times nanoseconds), so that nothing is rounded.
+    /// Twice the energy, in femtojoules (microwatts times nanoseconds), so that no rounding is
+    /// necessary.
     doubled: u128,
-    /// Time whose energy is missing for good.
+    /// Time whose energy is lost permanently.
     lost_ns: u64,
     last: Option<Sample>,
 }
@@ -35,8 +36,8 @@ pub(super) struct Integral {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at_ns: u64,
-    /// The power; `None` if the next sample is not connected to this one. 0 for a meter without
-    /// power.
+    /// The power of the last sample; `None` if the next sample is not connected to this one. 0 for
+    /// a meter that does not report power.
     power_uw: Option<u64>,
 }
 
@@ -61,7 +62,7 @@ impl Integral {
         self.last.map(|last| last.at_ns)
     }
 
-    /// Returns how much time is missing, in nanoseconds.
+    /// Returns how much time is missing from the integral, in nanoseconds.
     pub(super) fn lost_ns(&self) -> u64 {
         self.lost_ns
     }
@@ -83,7 +84,7 @@ impl Integral {
         Ok(())
     }
 
-    /// Adds the microjoules used since the previous sample; `None` if not known.
+    /// Adds the energy used since the previous sample, in microjoules; `None` if not known.
     pub(super) fn add_used(&mut self, used_uj: Option<i64>, at_ns: u64) -> Result<(), Fault> {
         if used_uj.is_none() {
             self.pause();
@@ -119,8 +120,8 @@ impl Integral {
         }
     }
 
-    /// Returns the power of the previous sample and the time since then, if this one is connected
-    /// to it.
+    /// If this sample is connected to the previous one, returns the power of the previous sample
+    /// and the time since then.
     fn follow(&mut self, power_uw: u64, at_ns: u64) -> Option<(u64, u64)> {
         let before = self.last.replace(Sample {
             at_ns,

@@ -32,7 +32,7 @@ impl Model {
         }
     }
 
-    /// Returns the reading for a batch, whose sums never decrease.
+    /// Returns the reading for a batch. The energy in it never decreases.
     pub(super) fn read(&mut self, node: &Node, taken_ns: u64) -> ZoneReading {
         if self.reading.state == FeatureState::On {
             let busy_ns = node.elapsed_ns.saturating_sub(node.idle_ns);

@@ -1,4 +1,5 @@
-//! PMUs of perf that count energy: `power`, and `power_core` on newer AMD processors.
+//! Performance monitoring units (PMUs) of perf that count energy: `power`, and `power_core` on
+//! newer AMD processors.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Reads zones from `/sys/class/powercap`, where the RAPL drivers for Intel and AMD register, among others.
+//! Reads zones from `/sys/class/powercap`, where drivers such as RAPL for Intel and AMD register
+//! their zones.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +24,9 @@ pub(super) fn find(sys: &Path) -> Vec<Found> {
     zones.collect()
 }
 
-/// Returns whether the processor has an energy counter for each core, as processors of AMD and Hygon do. Powercap reads
-/// the counter of one core of the package and reports it as all cores. Perf adds up all cores.
+/// Returns whether the processor has an energy counter for each core, as processors of AMD and
+/// Hygon do. Powercap reads the counter of one core of the package and reports the value for all
+/// cores. Perf adds up all cores.
 fn has_a_counter_for_each_core(sys: &Path) -> bool {
     let vendors = ["ven0002", "ven0009"];
     let modalias = line(&sys.join("devices/system/cpu/modalias")).unwrap_or_default();
@@ -35,7 +37,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     let folder = class.join(entry);
     let name = line(&folder.join("name"))?;
     let (kind, own) = kind(&name);
-    // A zone within a package is only named `dram`. The package is its parent entry.
+    // A zone within a package only has the name `dram`. The package is its parent entry.
     let package = entry
         .rsplit_once(':')
         .and_then(|(above, _)| line(&class.join(above).join("name")))
@@ -48,7 +50,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     let range_uj: Option<u64> = line(&folder.join("max_energy_range_uj"))
         .and_then(|range| range.parse().ok())
         .filter(|range| *range > 0);
-    // RAPL has 2^32 units in its range. Other drivers do not report their resolution.
+    // The range of RAPL has 2^32 units. Other drivers do not report their resolution.
     let unit = range_uj.map_or(1, |range| (range / u64::from(u32::MAX)).max(1));
     Some(Found {
         name,
@@ -56,7 +58,8 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
         socket,
         die,
         source: EnergySource::Powercap,
-        // The same counters through memory-mapped registers, which have all zones on fewer machines.
+        // Memory-mapped registers provide the same counters, but fewer machines have all zones
+        // there.
         rank: if entry.starts_with("intel-rapl-mmio") {
             Rank::POWERCAP_MMIO
         } else {
@@ -71,7 +74,7 @@ fn zone(class: &Path, entry: &str) -> Option<Found> {
     })
 }
 
-/// Returns what a zone of that name covers, with its socket and die.
+/// Returns the kind of the zone with that name, and its socket and die.
 fn kind(name: &str) -> (ZoneKind, (Option<u32>, Option<u32>)) {
     let none = (None, None);
     if let Some(number) = name.strip_prefix("package-") {

@@ -12,12 +12,12 @@ use super::Clock;
 use super::channel::Channel;
 use super::source::Open;
 
-/// Time without an answer after which a sensor is reported as silent.
+/// A sensor that does not respond for this long is reported as silent.
 const SILENT_NS: u64 = 10_000_000_000;
-/// The same limit in intervals of the sensor. The longer of both applies.
+/// The same limit in sampling intervals of the sensor. The longer of the two applies.
 const SILENT_INTERVALS: u64 = 4;
 
-/// Stack size of the thread.
+/// Stack size of the sensor's thread.
 const STACK: usize = 128 << 10;
 
 /// Handle to the thread, which ends when the handle is dropped.
@@ -33,7 +33,7 @@ struct Shared {
 
 struct State {
     reading: ZoneReading,
-    /// Whether a sample is wanted immediately.
+    /// Whether a sample was requested immediately.
     asked: bool,
     ended: bool,
 }
@@ -65,7 +65,7 @@ impl Sampler {
         })
     }
 
-    /// Requests a sample. The reading includes it as soon as the sensor has answered.
+    /// Requests a sample. The next reading after the sensor has responded includes the sample.
     pub(super) fn ask(&self) {
         self.shared.state().asked = true;
         self.shared.wake.notify_one();

@@ -5,17 +5,17 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Opens attributes: sysfs files, or their replacement in tests.
+/// Opens attributes: files in sysfs, or their replacements in tests.
 pub(super) trait Open: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Attribute>>;
 }
 
-/// An open attribute. The kernel generates the text again for each read from the start.
+/// An open attribute. The kernel generates the text again for each read at offset 0.
 pub(super) trait Attribute: Send {
     fn text(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Opens the files themselves.
+/// Opens the real files.
 pub(super) struct Files;
 
 impl Open for Files {
@@ -43,11 +43,11 @@ pub(super) fn number(attribute: &mut dyn Attribute) -> io::Result<i64> {
 /// A reading of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// Microjoules of a counter that may wrap.
+    /// Value of a counter that may wrap, in microjoules.
     Counted(u64),
-    /// Microwatts.
+    /// Power in microwatts.
     Power(i64),
-    /// Microjoules since the previous reading; `None` for the first one.
+    /// Energy used since the previous reading, in microjoules; `None` for the first reading.
     Used(Option<i64>),
     /// The meter currently measures nothing, for this reason.
     Idle(&'static str),
@@ -58,7 +58,7 @@ pub(super) trait Meter: Send {
     fn read(&mut self) -> io::Result<Value>;
 }
 
-/// An attribute in microjoules.
+/// An energy attribute in microjoules.
 pub(super) struct EnergyFile(pub(super) Box<dyn Attribute>);
 
 impl Meter for EnergyFile {
@@ -70,7 +70,7 @@ impl Meter for EnergyFile {
     }
 }
 
-/// An attribute in microwatts.
+/// A power attribute in microwatts.
 pub(super) struct PowerFile(pub(super) Box<dyn Attribute>);
 
 impl Meter for PowerFile {

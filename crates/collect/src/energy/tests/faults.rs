@@ -1,4 +1,4 @@
-//! Meters that fail: sums never decrease or jump, and other meters are not affected.
+//! Tests meters that fail: sums never decrease or jump, and other meters are not affected.
 
 use noctule_model::{Energy, FeatureState, Unread};
 
@@ -31,8 +31,9 @@ fn two_packages() -> Machine {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of faults")]
 fn each_fault_degrades_its_zone_alone() {
-    // The fault of the first package in the third second, and the reported reason. Afterwards the meter continues or
-    // has another value. The last number is the part of the 4 x 10 J that is in the sum at the end.
+    // The fault of the first package in the third second, and the reported reason. Afterwards the
+    // counter continues from its old value or from another. The last number is how much of the 4 x
+    // 10 J is finally in the sum.
     type Fault = fn(&Machine);
     let cases: [(&str, Fault, &str, u64); 7] = [
         (
@@ -244,7 +245,7 @@ fn a_counter_that_has_counted_nothing_is_no_meter_until_it_does() {
         assert_eq!(energy.readings.len(), 1);
     }
     meters.has_changed();
-    // A read that fails after suspension says nothing about the counter.
+    // A failed read after suspension says nothing about the counter.
     machine.fail(PACKAGE, Some(EIO));
     machine.suspend(3600);
     read(&mut meters).expect("there is a meter");
@@ -283,7 +284,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
     let (chip, whole) = ("ltc4245 power1", "power_meter power1");
     let energy = run(&mut meters, 10);
     assert_eq!((joules(&energy, chip), joules(&energy, whole)), (200, 1000));
-    // Half a second without an answer is interpolated. A value that is not power does not add a spike.
+    // Half a second without a response is interpolated. An implausible value does not add a spike.
     for (value, errno) in [
         ("20000000", Some(EIO)),
         ("99999999999999", None),
@@ -310,7 +311,7 @@ fn power_is_integrated_between_batches_and_faults_stay_alone() {
         assert_eq!(reading(&after, chip).gaps, reading(&before, chip).gaps + 1);
         assert_eq!(reading(&after, whole).gaps, 0);
     }
-    // Nothing is guessed over a long silence.
+    // The energy during a long silence is not estimated.
     let before = run(&mut meters, 1);
     machine.fail(power, Some(EIO));
     run(&mut meters, 60);
@@ -328,7 +329,7 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
     let mut meters = machine.meters_by(true);
     let state = |energy: &Energy| reading(energy, "ltc4245 power1").state;
     let hang = machine.hang();
-    // A sample may be in progress; it is the last one.
+    // A sample may be in progress. No other sample follows it.
     let mut energy = read(&mut meters).expect("there are meters");
     while state(&energy) == FeatureState::On {
         meters.prepare();
@@ -351,7 +352,7 @@ fn a_driver_that_does_not_answer_holds_up_nobody() {
 
 #[test]
 fn a_battery_counts_while_it_is_discharged() {
-    // How the battery reports its energy, and the joules of 60 s.
+    // Files with the battery's state, and the joules used in 60 s.
     let cases: [(&[(&str, i64)], u64); 4] = [
         (&[("power_now", 9_000_000), ("energy_now", 40_000_000)], 540),
         // Some drivers report negative values while discharging.
@@ -415,7 +416,7 @@ fn a_battery_counts_while_it_is_discharged() {
 
 #[test]
 fn what_is_used_while_the_machine_is_suspended_is_charged_to_nobody() {
-    // The value after an hour of suspension: the counter continued, stopped or restarted.
+    // The counter after an hour of suspension: it continued, stopped or restarted.
     for after in [1_200_000_000_u64, 1_010_000_000, 3] {
         let machine = two_packages();
         machine.write("/class/hwmon/hwmon0/name", "ltc4245");
@@ -461,8 +462,9 @@ fn what_is_lost_is_told_from_what_comes_late() {
     const SENSOR: &str = "/class/hwmon/hwmon0/power1_input";
     const LEVEL: &str = "/class/power_supply/BAT0/energy_now";
     const STATUS: &str = "/class/power_supply/BAT0/status";
-    // The meter, its fault and for how many seconds, and how many milliseconds are lost for good. The sensor is sampled
-    // every 250 ms and the level every 10 s, and both again after a failed read.
+    // The meter, its fault, the duration of the fault in seconds, and how many milliseconds are
+    // lost permanently. The sensor is sampled every 250 ms and the level every 10 s, and both again
+    // after a failed read.
     type Change<'a> = &'a dyn Fn(&Machine);
     let eio = |file| move |machine: &Machine| machine.fail(file, Some(EIO));
     let works = |file| move |machine: &Machine| machine.fail(file, None);
@@ -508,7 +510,7 @@ fn what_is_lost_is_told_from_what_comes_late() {
         machine.write(LEVEL, 40_000_000);
         let mut meters = machine.meters();
         let start_ns = machine.now_ns();
-        // Everything takes 18 W.
+        // The machine uses 18 W.
         let pass = |ns: u64| {
             machine.pass_ns(ns);
             let passed_ns = machine.now_ns() - start_ns;

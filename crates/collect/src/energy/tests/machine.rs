@@ -75,7 +75,7 @@ impl Attribute for Faulty {
 }
 
 impl Machine {
-    /// Creates the files of lines such as `/path = value`. Other lines are ignored.
+    /// Creates files from lines such as `/path = value`. Other lines are ignored.
     pub(super) fn new(tree: &str) -> Self {
         let machine = Self {
             root: TempDir::new().expect("a folder"),
@@ -122,7 +122,7 @@ impl Machine {
         self.now_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Suspends the machine. The clock of the batches does not advance.
+    /// Suspends the machine. Meanwhile the clock of the batches does not advance.
     pub(super) fn suspend(&self, seconds: u64) {
         let ns = seconds * 1_000_000_000;
         self.suspended_ns.fetch_add(ns, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Machine {
         self.meters_by(false)
     }
 
-    /// Probes the meters, with threads for sensors.
+    /// Searches for the meters, and uses threads for sensors if `threads` is set.
     pub(super) fn meters_by(&self, threads: bool) -> Meters {
         let (now_ns, suspended_ns) = (self.now_ns.clone(), self.suspended_ns.clone());
         let clock = Arc::new(move || Moment {

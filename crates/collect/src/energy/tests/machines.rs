@@ -1,4 +1,4 @@
-//! Zones found on machines, according to public descriptions of them.
+//! Tests which zones are found on machines, according to public descriptions of these machines.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -74,7 +74,7 @@ fn the_operators_model_counts_where_there_is_no_meter_and_stops_when_one_comes()
         busy: 10.0,
     }));
     let mut meters = machine.meters();
-    // Two CPUs for a minute, a quarter of it busy: 30 s x 10 W + 90 s x 1.5 W.
+    // Two CPUs for a minute, busy for a quarter of the time: 30 s x 10 W + 90 s x 1.5 W.
     let node = Node {
         elapsed_ns: 120_000_000_000,
         idle_ns: 90_000_000_000,
@@ -99,7 +99,7 @@ fn the_operators_model_counts_where_there_is_no_meter_and_stops_when_one_comes()
     assert_eq!(energy.zones[2].parent, Some(1), "the meter's own package");
     assert_eq!(energy.readings[0].energy_uj, 435_000_000);
     assert_eq!(energy.readings[0].state, FeatureState::Degraded);
-    // If there is a meter from the start, the model is not a zone.
+    // If there was a meter from the start, the model is not a zone.
     let energy = machine.meters().read(&node, 99).expect("a meter");
     assert!(energy.zones.iter().all(Zone::is_measured));
 }
