@@ -1,4 +1,5 @@
-//! Events as a stream that reports its gaps and reconciles itself after losses.
+//! Provides events as a stream that reports its gaps and compares itself with the current state
+//! after losses.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ pub struct EventSource {
     kernel: Events,
     files: Option<FileEvents>,
     udp: Option<UdpEvents>,
-    /// Kinds of events in the stream. Only their state is reconciled.
+    /// Kinds of events in the stream. Only the state behind these kinds is reconciled.
     stream: EventKinds,
     counts: EventCounts,
     known: Known,
@@ -46,25 +47,25 @@ pub struct EventSource {
     drained: Vec<RawEvent>,
     /// Events that have not been reported yet.
     order: Order,
-    /// Programs behind the events, and how often the kernel had skipped them at the last check. Reading these counts
-    /// takes a while on a machine with many CPUs.
+    /// Programs behind the events, and how often the kernel had skipped each program at the last
+    /// check. Reading these counts is slow on a machine with many CPUs.
     programs: Vec<ProgramHandle>,
     skipped: u64,
     /// Events that the kernel side had lost at the last check, by name.
     lost: Vec<(&'static str, u64)>,
     /// Whether a gap was reported since the last batch.
     gap: bool,
-    /// Decides until when the stream is compared with the current state after a loss.
+    /// Decides how long after a loss the stream is compared with the current state.
     relist: Relist,
-    /// Time since boot up to which the stream is complete. Everything that began earlier is in the stream, or began
-    /// before the stream did.
+    /// Time since boot up to which the stream is complete. Everything that began before this time
+    /// is in the stream, or began before the stream did.
     whole_ns: u64,
     /// Whether the state at the start is known, so that gaps can be compared with it.
     listed: bool,
-    /// When to search open files again for sockets whose begin was missed.
+    /// When to search open files again for sockets whose start was missed.
     survey_ns: u64,
-    /// Second of the last port lookup, and the number of lookups in that second. They are limited on kernels where each
-    /// one walks the sockets of all network namespaces.
+    /// Second of the last port lookup, and the number of lookups in that second. Lookups are
+    /// limited on kernels where each one walks the sockets of all network namespaces.
     walks: (u64, u32),
 }
 
@@ -110,7 +111,7 @@ impl EventSource {
         &self.kernel
     }
 
-    /// Registers the sockets that already exist. The filters must be set before.
+    /// Registers the sockets that already exist. Filters must be set before this call.
     pub fn adopt_sockets(&mut self) -> Result<(), Error> {
         self.kernel.survey_sockets()
     }
@@ -130,12 +131,12 @@ impl EventSource {
         losses
     }
 
-    /// Returns the programs that watch file opens.
+    /// Returns the programs that trace file opens.
     pub fn files(&self) -> Option<&FileEvents> {
         self.files.as_ref()
     }
 
-    /// Returns the programs that watch UDP.
+    /// Returns the programs that trace UDP.
     pub fn udp(&self) -> Option<&UdpEvents> {
         self.udp.as_ref()
     }
@@ -145,21 +146,23 @@ impl EventSource {
         self.kernel.follow_children_of(pid);
     }
 
-    /// Adds the event counts to a batch. `released` are cgroups that were removed for good.
+    /// Adds the event counts to a batch. `released` lists cgroups that were removed permanently.
     pub fn count(&mut self, batch: &mut Batch, released: &[CgroupId]) -> Result<(), Error> {
         self.kernel.settle_sockets()?;
         let files = self.files.as_ref();
         self.counts.add_to(batch, &self.kernel, files, released)
     }
 
-    /// Returns the cgroups that since the last batch get no more rows for destinations, because other cgroups found no
-    /// room. Their further destinations are counted together, until no other cgroup was short of room for one minute.
+    /// Returns the cgroups that get no more rows for destinations, starting with this batch,
+    /// because other cgroups found no room. Their further destinations are counted in one row until
+    /// no other cgroup has been short of room for one minute.
     pub fn newly_bounded(&self) -> &[CgroupId] {
         self.counts.newly_bounded()
     }
 
-    /// Returns the events since the last call, in order. The most recent events are held back for a later call. If
-    /// events were lost, the result contains a gap record, after the events that precede the loss.
+    /// Returns the events since the last call, in order. The most recent events are held back for a
+    /// later call. If events were lost, the result contains a gap record after the events that
+    /// preceded the loss.
     pub fn collect(&mut self) -> Result<Vec<Event>, Error> {
         let begun_ns = since_boot_ns();
         self.read()?;
@@ -191,14 +194,16 @@ impl EventSource {
         raw.sort_by_key(|event| event.time_ns);
         for mut event in raw {
             self.program_names.apply(&mut event);
-            // Lists may include a process or socket, or omit one, some microseconds before its record arrives.
+            // A list may include a process or socket, or omit one, some microseconds before the
+            // record of its start or end arrives.
             if self.known.is_repeated(&event) {
                 continue;
             }
             self.known.note(&event, true);
             self.order.add(event, Origin::Seen);
         }
-        // Losses are checked after the rings are read, so that the gap follows the events from before it.
+        // Losses are checked after the rings are read, so that the gap record comes after the
+        // events that preceded the gap.
         let lost = self.lost();
         if lost != self.lost {
             self.order.add(gap(&self.lost, &lost), Origin::Seen);
@@ -208,8 +213,8 @@ impl EventSource {
         Ok(())
     }
 
-    /// Returns the lost events by name, and an upper bound of how often the kernel skipped the programs. Which events a
-    /// skipped program would have reported is unknown.
+    /// Returns the lost events by name, and an upper bound of how often the kernel skipped the
+    /// programs. It is unknown which events a skipped program would have reported.
     fn lost(&self) -> Vec<(&'static str, u64)> {
         let mut lost = self.kernel.lost_events();
         if let Some(files) = &self.files {
@@ -224,9 +229,10 @@ impl EventSource {
         lost
     }
 
-    /// Finds the ports of sockets that listen without being bound. The kernel chooses such a port only after the hook,
-    /// so it is read from the socket or from the record of its end. If that takes a walk over all sockets of the
-    /// machine, only a limited number of sockets get their port.
+    /// Finds the ports of sockets that listen without being bound. The kernel chooses such a port
+    /// only after the program has run, so the port is read from the socket or from the record of
+    /// its close. If that requires a walk over all sockets of the machine, only a limited number of
+    /// sockets get their port.
     fn find_ports(&mut self, events: &mut [RawEvent]) -> Result<(), Error> {
         let mut times = events
             .iter_mut()
@@ -255,9 +261,10 @@ impl EventSource {
         Ok(())
     }
 
-    /// Records what exists: processes, listening sockets and connections. With `reported`, also lists them in the
-    /// stream. Must be called at the start, with the first batch taken after the programs were attached. If an older
-    /// process ends before it is listed, only its exit is reported.
+    /// Records the existing processes, listening sockets and connections. If `reported` is set, the
+    /// stream also lists them. Must be called at the start, with the first batch taken after the
+    /// programs were attached. If an older process ends before it is listed, only its exit is
+    /// reported.
     pub fn existing(
         &mut self,
         batch: &Batch,
@@ -292,9 +299,11 @@ impl EventSource {
         }
         match whole && !surveyed {
             true => Ok(()),
-            // A gap before the first list. That list will record everything, and nothing in it counts as new.
+            // A gap before the first list needs no comparison. That list will record everything,
+            // and nothing in it counts as new.
             false if !self.listed => Ok(()),
-            // Without a loss only sockets are compared. A process that was moved into a group has not started.
+            // Without a loss only sockets are compared. A process that was only moved into a group
+            // did not start there.
             false => self.relist(
                 (!whole).then_some((batch, wanted)),
                 Some(Origin::Reconciled),
@@ -302,8 +311,8 @@ impl EventSource {
         }
     }
 
-    /// Ends the stream. The next call of [`Self::collect`] also returns the events that are only reported at the end of
-    /// the stream.
+    /// Ends the stream. The next call of [`Self::collect`] also returns the events that are held
+    /// back until the stream ends.
     pub fn end(&mut self) -> Result<(), Error> {
         let rest = self.udp.as_ref().map(|udp| udp.rest(since_boot_ns()));
         self.drained.extend(rest.transpose()?.unwrap_or_default());
@@ -311,12 +320,13 @@ impl EventSource {
         Ok(())
     }
 
-    /// Searches for sockets whose begin was missed. The search runs after the kernel has skipped programs, and also at
-    /// intervals. Some kernels exclude processes, and whatever interrupts them, from tracing without counting that.
-    /// Each batch does one step. Returns `true` when all files were searched.
+    /// Searches for sockets whose start was missed. The search runs after the kernel has skipped
+    /// programs, and also at intervals. Some kernels exclude processes, and interrupts that occur
+    /// while they run, from tracing without counting that. Each batch performs one step of the
+    /// search. Returns `true` when all files were searched.
     fn survey(&mut self, now_ns: u64) -> Result<bool, Error> {
         let skipped = skipped(&self.programs);
-        // What exists at the start was listed.
+        // The first list has recorded everything that existed at the start.
         if self.survey_ns == 0 {
             self.survey_ns = now_ns + SURVEY_NS;
         }
@@ -331,8 +341,9 @@ impl EventSource {
         Ok(over)
     }
 
-    /// Compares the stream with the current state and reports the difference. Without an origin, only records the
-    /// state. `processes` are those of a batch, with the filter of wanted ones.
+    /// Compares the stream with the current state and reports the difference. Without an origin,
+    /// only records the state. `processes` contains the processes of a batch, and the filter that
+    /// selects the wanted ones.
     fn relist(
         &mut self,
         processes: Option<(&Batch, Wanted<'_>)>,
@@ -358,8 +369,8 @@ impl EventSource {
                 missing.sockets.remove(&sample.socket.id);
             }
         }
-        // The rings are read after the lists. A process in none of the lists has ended. Its exit has been reported by
-        // now, or its record was lost.
+        // The rings are read after the lists are made. A process in none of the lists has ended. By
+        // now its exit has been reported, or the record was lost.
         self.read()?;
         let mut found = self.known.ends(&missing);
         if let Some((batch, wanted)) = processes {
@@ -380,8 +391,9 @@ impl EventSource {
         Ok(())
     }
 
-    /// Follows a process and its descendants in the batch. Children that start meanwhile are followed by the kernel
-    /// side if their parent is. Returns whether any process was not followed before.
+    /// Follows a process and its descendants in the batch. If a parent is followed, the kernel side
+    /// follows the children that start meanwhile. Returns whether any process was not followed
+    /// before.
     pub fn follow_tree(&self, root: ProcessId, batch: &Batch) -> Result<bool, Error> {
         let mut more = !self.kernel.follows(root);
         self.kernel.follow(root)?;
@@ -403,7 +415,7 @@ impl EventSource {
     }
 }
 
-/// Returns the socket of an event that begins to listen, if its port is unknown.
+/// If the event is the start of a listening socket whose port is unknown, returns the socket.
 fn portless(event: &mut RawEvent) -> Option<&mut Socket> {
     match &mut event.what {
         What::Tcp {
@@ -434,8 +446,8 @@ fn skipped(programs: &[ProgramHandle]) -> u64 {
     programs.iter().map(ProgramHandle::skipped).sum()
 }
 
-/// Returns whether events were lost that reconciliation can recover. File events, DNS queries and UDP flows leave no
-/// state to compare.
+/// Returns whether any of the lost events can be recovered by reconciliation. File events, DNS
+/// queries and UDP flows leave no state to compare.
 fn has_lost_state(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> bool {
     let leaves_nothing = |name: &str| {
         let families = ["file.", "dns.", "udp."];
@@ -458,7 +470,7 @@ fn gap(before: &[(&'static str, u64)], now: &[(&'static str, u64)]) -> RawEvent 
     }
 }
 
-/// Interval between searches of open files if no skipped program is known.
+/// Interval between searches of open files if no program is known to have been skipped.
 const SURVEY_NS: u64 = 60_000_000_000;
 
 /// Maximum delay between the start of a process and its record.
@@ -519,8 +531,8 @@ impl Listeners {
         Self(listening.filter_map(port).collect())
     }
 
-    /// Returns how an open socket began. For a connection older than the agent the side is unknown. It counts as
-    /// accepted if there is a listening socket on its port.
+    /// Returns how an open socket began. For a connection older than the agent, the side is
+    /// unknown. The connection counts as accepted if there is a listening socket on its port.
     fn beginning(&self, sample: &SocketSample) -> TcpChange {
         let listened = || port(sample).is_some_and(|port| self.0.contains(&port));
         if sample.listens {

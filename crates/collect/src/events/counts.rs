@@ -19,9 +19,10 @@ use crate::ledger::{Ledger, Released, Row};
 
 /// Owner of counts that found no room in a table or have no owner.
 const NOBODY: CgroupId = CgroupId::UNPLACED;
-/// A destination that was unused for this long may be dropped when its table gets full.
+/// A destination that was unused for this long may be dropped when its table is nearly full.
 const UNUSED_NS: u64 = 60_000_000_000;
-/// How long released groups are remembered. Later counts come from sockets that another process still has open.
+/// How long released groups are remembered. Later counts come from sockets of the group that
+/// another process still has open.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
 /// The counters of events.
@@ -33,7 +34,7 @@ pub(super) struct EventCounts {
     files: Ledger<CgroupId, EventCounters>,
     connects: Ledger<CgroupId, Histogram>,
     destinations: Ledger<(CgroupId, Option<SocketAddr>), DestinationCounters>,
-    /// When a destination was last seen to change.
+    /// When the counts of a destination last changed.
     used_ns: HashMap<(CgroupId, SocketAddr), u64>,
     /// Groups that get no more destinations.
     bounds: Bounds,
@@ -60,7 +61,8 @@ impl EventCounts {
         }
     }
 
-    /// Reads the tables and adds the counts to the batch. `released` are groups that were removed for good.
+    /// Reads the tables and adds the counts to the batch. `released` lists groups that were removed
+    /// permanently.
     pub(super) fn add_to(
         &mut self,
         batch: &mut Batch,
@@ -102,7 +104,8 @@ impl EventCounts {
         Ok(())
     }
 
-    /// Reads the file counts. Rows of released groups are deleted, including what they counted since they were read.
+    /// Reads the file counts. Deletes the rows of released groups, and adds the counts since they
+    /// were read.
     fn take_files(&mut self, files: &FileEvents) -> Result<(), Error> {
         for (id, counts) in files.rows()? {
             let id = CgroupId(id);
@@ -156,7 +159,8 @@ impl EventCounts {
                 row.settle();
                 self.used_ns.remove(&(id, address));
             }
-            // Destinations of a removed group stay during its grace, like all its figures.
+            // Destinations of a removed group are kept during its grace period, like all its
+            // figures.
             if !released && full && unused {
                 let total = self.destinations.remove(&key);
                 self.destinations.row((id, None)).settled += &total;
@@ -165,8 +169,8 @@ impl EventCounts {
         Ok(())
     }
 
-    /// Bounds these groups. This must happen before any of their rows is deleted, because otherwise a flood would take
-    /// the free row before another group can.
+    /// Bounds these groups. This must happen before any of their rows is deleted. Otherwise, during
+    /// a flood, a group could take the free row before another group can.
     fn bound(&mut self, kernel: &Events, groups: &HashSet<CgroupId>, now_ns: u64) {
         for id in groups {
             kernel.bound_destinations(*id, true);
@@ -181,7 +185,7 @@ impl EventCounts {
         self.bounds.latest()
     }
 
-    /// Returns the rows to drop, and the groups to bound, because other groups found no room.
+    /// Returns the rows to drop and the groups to bound, because other groups found no room.
     fn excess(&self, all: &[DestinationCounts], capacity: u64) -> Excess {
         let mut shares = Shares::default();
         for counts in all {
@@ -263,7 +267,7 @@ impl EventCounts {
             batch.node.sockets += sockets;
         }
         let open = |id| self.sockets.get(&id).copied().unwrap_or_default();
-        // Events without an owner are only in the figures of the node.
+        // Events without an owner are only included in the figures of the node.
         groups.insert(NOBODY, self.without_row());
         for row in &mut batch.cgroups {
             row.events = groups.remove(&row.id).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! A simulated machine: processes start, execute and end in any order. Rings are read late and lose records, and
-//! batches are taken in between. After a while without losses, starts = ends + alive + lost must hold for every order.
+//! A simulated machine: processes start, execute and end in any order. Rings are read late and lose
+//! records, and batches are taken in between. After a while without losses, starts = ends + alive +
+//! lost must hold for every order of events.
 //!
 //! `NOCTULE_STEPS=10000000 cargo test --release -p noctule-collect interleavings` sets the number of steps.
 
@@ -18,8 +19,8 @@ use super::relist::Relist;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How long a process is listed whose exit was lost in the ring of accounts, as in `Grace::default` and
-/// `cpu::processes`.
+/// How long a process stays listed if its exit was lost in the ring of accounts, as in
+/// `Grace::default` and `cpu::processes`.
 const GRACE_NS: u64 = 5 * SECOND;
 const MISSED: u32 = 3;
 
@@ -33,7 +34,8 @@ const STEPS: usize = 400;
 enum Step {
     Fork,
     Exec(u8),
-    /// `recorded`: the ring of accounts has the exit. `zombie`: the kernel still lists the process once.
+    /// `recorded`: the ring of accounts contains the exit. `zombie`: the kernel lists the process
+    /// one more time.
     Exit {
         which: u8,
         recorded: bool,
@@ -41,7 +43,8 @@ enum Step {
     },
     /// Reads the ring of events.
     Read,
-    /// Takes a batch. The steps happen between the batch and the comparison, and during the comparison.
+    /// Takes a batch. The first steps happen between the batch and the comparison, and the second
+    /// steps happen during the comparison.
     Tick(Vec<Step>, Vec<Step>),
 }
 
@@ -60,20 +63,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, STEPS)
 }
 
-/// The life of a process, and what the stream has reported about it.
+/// The life of a process, and the events that the stream has reported about the process.
 #[derive(Debug, Default)]
 struct Told {
-    /// Whether it is older than the stream.
+    /// Whether the process is older than the stream.
     before: bool,
     ended: bool,
     starts: u32,
     exits: u32,
 }
 
-/// A process that has ended but that batches still list.
+/// A process that has ended but is still listed in batches.
 struct Listed {
     process: RawProcess,
-    /// Whether the kernel lists it.
+    /// Whether the kernel lists the process.
     zombie: bool,
     gone_ns: Option<u64>,
     missed: u32,
@@ -92,7 +95,7 @@ impl Lost {
     }
 }
 
-/// The machine, and the stream as `EventSource` drives it.
+/// The simulated machine, and the stream as `EventSource` drives it.
 struct World {
     now_ns: u64,
     interval_ns: u64,
@@ -186,7 +189,8 @@ impl World {
                 process,
                 zombie,
                 gone_ns: None,
-                // If its exit was recorded, it disappears as soon as the kernel stops listing it.
+                // If its exit was recorded, the process disappears as soon as the kernel stops
+                // listing it.
                 missed: if recorded { u32::MAX } else { 0 },
             });
         }
@@ -215,7 +219,7 @@ impl World {
         }
     }
 
-    /// Reports an event. Nothing may begin or end twice, and no live process may end.
+    /// Reports an event. No process may start or end twice, and no live process may end.
     fn report(&mut self, event: &RawEvent) {
         if self.known.is_repeated(event) {
             return;
@@ -265,7 +269,7 @@ impl World {
         found.iter().for_each(|event| self.report(event));
     }
 
-    /// Returns a batch with live processes and those that are still listed.
+    /// Returns a batch with live processes and with ended processes that are still listed.
     fn batch(&mut self) -> Batch {
         let before_ns = std::mem::replace(&mut self.batch_ns, self.now_ns);
         let now_ns = self.now_ns;
