@@ -107,19 +107,19 @@ impl<K: Hash + Eq> Released<K> {
         self.at.contains_key(key)
     }
 
-    /// Returns whether the grace of a group is over.
+    /// Returns whether the grace period of a group has ended.
     pub(crate) fn is_over(&self, key: &K, now_ns: u64) -> bool {
         let at = self.at.get(key);
         at.is_some_and(|at| now_ns.saturating_sub(*at) > self.grace_ns)
     }
 
-    /// Returns whether the grace of any group is over.
+    /// Returns whether the grace period of any group has ended.
     pub(crate) fn any_over(&self, now_ns: u64) -> bool {
         let over = |at: &u64| now_ns.saturating_sub(*at) > self.grace_ns;
         self.at.values().any(over)
     }
 
-    /// Drops the groups that were released longer ago than both `after_ns` and the grace.
+    /// Drops the groups whose release is longer ago than both `after_ns` and the grace period.
     pub(crate) fn forget(&mut self, now_ns: u64, after_ns: u64) {
         let after = after_ns.max(self.grace_ns);
         self.at.retain(|_, at| now_ns.saturating_sub(*at) <= after);

@@ -1,7 +1,7 @@
 //! Data sources: each decodes the maps of one BPF object into plain data.
 //!
-//! A source does not resolve names, because that would wait for a container runtime. It only keeps
-//! what it needs to make its counters monotonic.
+//! A source does not resolve names, because it would have to wait for a container runtime. A source
+//! only keeps the state that makes its counters monotonic.
 
 mod agent;
 mod clock;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use noctule_model::{Batch, Cause, CgroupId, CgroupRow, Counter, Owner, QuotaRow};
 
-/// Number of batches after which groups that are throttled or wait are checked again. A quota may have been set on them
-/// or on an ancestor.
+/// Number of batches after which groups that are throttled or wait are checked again. In the
+/// meantime, a quota may have been set on the group or on an ancestor.
 const AGAIN: u64 = 32;
 
-/// Groups with a quota. Checked are the groups that exist at the start, containers, and groups that are throttled or
-/// wait for a CPU, each with its ancestors.
+/// Groups with a quota. The agent checks the groups that exist at the start, containers, groups
+/// that are throttled or wait for a CPU, and the ancestors of all of these.
 #[derive(Debug)]
 pub struct Quotas {
     mount: PathBuf,
@@ -46,7 +46,8 @@ impl Quotas {
         }
     }
 
-    /// Sets the quotas in a batch. Its groups must have owners, and rooms if they wait.
+    /// Sets the quotas in a batch. The groups of the batch must have owners, and thread rooms if
+    /// they wait.
     pub fn read(&mut self, batch: &mut Batch) {
         if batch.sequence.is_multiple_of(AGAIN) {
             self.asked.clear();
@@ -75,7 +76,8 @@ impl Quotas {
             rows.extend(row);
             there
         });
-        // Processes outside of a PID namespace are not listed, so it is unknown which groups are empty.
+        // Processes outside of the PID namespace are not listed, so it is unknown which groups are
+        // empty.
         if !rows.is_empty() && !batch.node.outside_unseen {
             let populated = populated(batch);
             for row in &mut rows {
@@ -119,7 +121,7 @@ fn row(mount: &Path, path: &str, cgroup: CgroupId) -> Option<QuotaRow> {
         throttled_periods: value("nr_throttled")?,
         throttled_ns: value("throttled_usec")
             .map(|us| us * 1000)
-            // cgroup v1 has nanoseconds.
+            // cgroup v1 reports nanoseconds.
             .or_else(|| value("throttled_time"))?,
         ended: false,
     })
@@ -224,7 +226,7 @@ mod tests {
             ),
         ]);
         let mut quotas = Quotas::new(root.path().to_owned());
-        // The group was never throttled, and it waits.
+        // The group waits but was never throttled.
         let mut waiting = throttled("/a");
         waiting.cgroups[0].counters = Counters::default();
         quotas.read(&mut waiting);

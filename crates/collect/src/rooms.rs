@@ -1,4 +1,5 @@
-//! Reads how many threads of waiting groups want a CPU, and how many CPUs they may use, from the kernel's files.
+//! Reads from the kernel's files how many threads of waiting groups want a CPU, and how many CPUs
+//! they may use.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ const AGAIN: u64 = 16;
 /// Maximum number of threads to read for a batch. After that, no other group is read.
 const THREADS: usize = 512;
 
-/// What is known about the groups that waited.
+/// Threads and CPUs of the groups that waited.
 #[derive(Debug)]
 pub struct Rooms {
     files: SettingFiles,
@@ -30,7 +31,7 @@ pub struct Rooms {
 #[derive(Debug)]
 struct Known {
     room: Option<ThreadRoom>,
-    /// Sequence number of the batch for which it was read.
+    /// Sequence number of the batch for which the group was read.
     sequence: u64,
 }
 
@@ -44,7 +45,7 @@ impl Rooms {
         }
     }
 
-    /// Sets the rooms in a batch whose groups have owners.
+    /// Sets the rooms in a batch. Its groups must have owners.
     pub fn read(&mut self, batch: &mut Batch) {
         let least = batch.taken_ns.saturating_sub(self.taken_ns) / PART;
         self.taken_ns = batch.taken_ns;
@@ -84,8 +85,8 @@ impl Rooms {
     }
 }
 
-/// Returns how long the threads of a group waited for each other or for other groups, which may belong to the same
-/// container.
+/// Returns how long the threads of a group waited for each other or for other groups, including
+/// groups of the same container.
 fn waited_ns(row: &CgroupRow) -> u64 {
     row.counters[Counter::Wait(Cause::Own)] + row.counters[Counter::Wait(Cause::Neighbour)]
 }

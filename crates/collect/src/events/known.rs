@@ -7,8 +7,8 @@ use noctule_model::{Batch, ProcessId, ProcessRow, Socket, TcpChange, What};
 
 use super::Listeners;
 
-/// Maximum number of ended processes to remember, because the kernel may still list their zombies. Beyond it, those
-/// that are no longer listed are dropped.
+/// Maximum number of ended processes to remember, because the kernel may still list their zombies.
+/// Above this limit, processes that are no longer listed are dropped.
 const ENDED: usize = 1024;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Known {
     ended: HashSet<ProcessId>,
     /// Open sockets by id.
     sockets: HashMap<u64, Open>,
-    /// Sockets whose end was reported since the stream was last known to be complete.
+    /// Sockets whose close was reported since the stream was last known to be complete.
     closed: HashSet<u64>,
 }
 
@@ -29,7 +29,7 @@ struct Lives {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// The start was reported.
+    /// The start of the process was reported.
     Reported,
     /// The process is older than the stream.
     Before,
@@ -45,7 +45,8 @@ struct Open {
     reported: bool,
 }
 
-/// Processes and sockets that the event stream reported as alive or open, but that are missing from the lists.
+/// Processes and sockets that are missing from the lists, although the event stream has reported
+/// them as alive or open.
 #[derive(Default)]
 pub(super) struct Missing {
     pub(super) processes: HashSet<ProcessId>,
@@ -53,7 +54,8 @@ pub(super) struct Missing {
 }
 
 impl Known {
-    /// Returns whether the event was already reported. A process starts and ends only once, and so does a socket.
+    /// Returns whether the event was already reported. Each process and each socket starts and ends
+    /// only once.
     pub(super) fn is_repeated(&self, event: &RawEvent) -> bool {
         let id = event.process.map(|process| process.id);
         match &event.what {
@@ -136,8 +138,8 @@ impl Known {
         }
     }
 
-    /// Drops what is only needed after a loss, and ended processes that are no longer listed. Must only be called while
-    /// the stream is complete.
+    /// Drops data that is only needed after a loss, and ended processes that are no longer listed.
+    /// Must only be called while the stream is complete.
     pub(super) fn prune(&mut self, batch: &Batch) {
         self.closed.clear();
         if self.ended.len() >= ENDED {
@@ -152,14 +154,16 @@ impl Known {
         gone.any(|row| self.processes.contains_key(&row.id))
     }
 
-    /// Returns the processes that were reported as alive before the list was made, and are not listed.
+    /// Returns the processes that are not listed, although they were reported as alive before the
+    /// list was made.
     pub(super) fn missing_processes(&self, batch: &Batch) -> HashSet<ProcessId> {
         let listed = ids(batch);
         let known = self.processes.keys().copied();
         known.filter(|id| !listed.contains(id)).collect()
     }
 
-    /// Returns the sockets that were reported as open before the list was made, and are not listed.
+    /// Returns the sockets that are not listed, although they were reported as open before the list
+    /// was made.
     pub(super) fn missing_sockets(&self, there: &[SocketSample]) -> HashSet<u64> {
         let listed: HashSet<u64> = there.iter().map(|sample| sample.socket.id).collect();
         let known = self.sockets.keys().copied();
@@ -243,7 +247,7 @@ fn ids(batch: &Batch) -> HashSet<ProcessId> {
 fn untimed(process: RawProcess, what: What) -> RawEvent {
     RawEvent {
         time_ns: 0,
-        // Which thread caused the event is unknown, too.
+        // The thread that caused the event is also unknown.
         process: Some(RawProcess {
             thread: None,
             ..process
@@ -318,7 +322,7 @@ mod tests {
         reported.iter().map(name).collect()
     }
 
-    /// Returns the begins and ends that a comparison of processes finds.
+    /// Returns the start and end events that a comparison of processes finds.
     fn relist(known: &mut Known, batch: &Batch) -> Vec<RawEvent> {
         let processes = known.missing_processes(batch);
         let missing = Missing {
@@ -344,7 +348,7 @@ mod tests {
             [("process.exit", 2), ("process.start", 3)]
         );
         assert_eq!(relist(&mut known, &batch), []);
-        // Its record was only late.
+        // The record was not lost, only late.
         assert!(known.is_repeated(&exit(ended)));
         assert!(known.is_repeated(&start(missed)));
         assert!(!known.is_repeated(&exit(missed)));
@@ -357,7 +361,7 @@ mod tests {
         let older = process(1, SECOND);
         known.note(&start(older), false);
         assert_eq!(relist(&mut known, &batch(&[older])), []);
-        // It was in the list before its start was reported.
+        // The process was in the list before its start was reported.
         assert!(!known.is_repeated(&start(older)));
         let reported = relist(&mut known, &batch(&[]));
         assert_eq!(names(&reported), [("process.exit", 1)]);
@@ -384,7 +388,8 @@ mod tests {
         let mut known = Known::default();
         let (starts, ends) = (process(1, SECOND), process(2, SECOND));
         known.note(&start(ends), true);
-        // Process 1 starts after the list was made. The exit record of process 2 is read after the list.
+        // Process 1 starts after the list is made. The exit record of process 2 is read after the
+        // list.
         let missing = Missing {
             processes: known.missing_processes(&batch(&[])),
             ..Missing::default()
@@ -481,7 +486,7 @@ mod tests {
         assert_eq!(changes(&reported), ["tcp.close", "tcp.listen_close"]);
         reported.iter().for_each(|event| known.note(event, true));
         assert!(reported.iter().all(|event| known.is_repeated(event)));
-        // A process or socket that was listed before does not begin again.
+        // A process or socket that was listed before is not reported as new again.
         assert_eq!(known.begins(&there), []);
     }
 }

@@ -1,5 +1,5 @@
-//! Orders events by time across rings and reads. The rings are read one after the other, and a program takes its
-//! timestamp before it reserves its place in the ring.
+//! Orders events by time across rings and reads. The rings are read one after the other, and a
+//! program takes the timestamp of a record before it reserves space in the ring.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use noctule_model::Origin;
 
 use crate::clock::since_boot_ns;
 
-/// Maximum time between the timestamp of a record and its arrival in the ring. A record is late if its program was
-/// interrupted for longer.
+/// Maximum time between the timestamp of a record and its arrival in the ring. A record arrives
+/// later if its program was interrupted for longer.
 const ON_ITS_WAY: Duration = Duration::from_millis(5);
 
-/// Maximum plausible lead of record timestamps. In a time namespace the agent's clock may differ; in that case no event
-/// is held back.
+/// Maximum plausible lead of record timestamps over the agent's clock. In a time namespace the
+/// clocks may differ by more; in that case no event is held back.
 const AHEAD_NS: u64 = 1_000_000_000;
 
 /// Events that are held back, because another ring may still have earlier ones.
@@ -33,8 +33,8 @@ impl Order {
         self.waiting.push((RawEvent { time_ns, ..event }, origin));
     }
 
-    /// Returns the events that no other can precede any more, in order. `begun_ns` is the time before the first ring
-    /// was read.
+    /// Returns, in order, the events that no other event can precede any more. `begun_ns` is the
+    /// time before the first ring was read.
     pub(super) fn take(&mut self, begun_ns: u64, now_ns: u64) -> Vec<(RawEvent, Origin)> {
         self.waiting.sort_by_key(|(event, _)| event.time_ns);
         let newest_ns = self.waiting.last().map_or(0, |(event, _)| event.time_ns);
@@ -94,7 +94,7 @@ mod tests {
         let begin = read(&mut order, [&[100, 102], &[101, 112, 118]], 110);
         assert_eq!(begin, [100, 101, 102]);
         assert!(order.waits().is_some());
-        // The first ring had an event from before all that were held back.
+        // The first ring had an event that precedes all events that were held back.
         assert_eq!(read(&mut order, [&[111], &[]], 130), [111, 112, 118]);
         assert_eq!(order.waits(), None);
     }

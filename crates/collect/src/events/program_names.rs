@@ -1,7 +1,8 @@
 //! Names of programs that were executed through a descriptor.
 //!
-//! The kernel names a process after the last component of the executed path. For `/proc/self/exe` that is `exe`, and
-//! for a descriptor its number (before Linux 6.14 also for `execveat` with an empty path).
+//! The kernel names a process after the last component of the executed path. For `/proc/self/exe`
+//! that component is `exe`, and for a descriptor it is the number (before Linux 6.14 also for
+//! `execveat` with an empty path).
 
 use std::collections::HashMap;
 
@@ -18,7 +19,7 @@ struct Names {
     programs: Comm,
 }
 
-/// Processes that are named after a descriptor, until they take another name.
+/// Processes that are named after a descriptor, until their name changes.
 #[derive(Default)]
 pub(super) struct ProgramNames {
     names: HashMap<ProcessId, Names>,
@@ -142,7 +143,7 @@ mod tests {
             ("exe", "/bin/busybox", &["sleep", "0.5"], "busybox"),
             ("3", "/usr/bin/crun", &["crun", "init"], "crun"),
             ("sleep", "/bin/busybox", &["sleep"], "sleep"),
-            // Scripts, one of them executed through a descriptor.
+            // Scripts, one of which is executed through a descriptor.
             ("9", "/bin/sh", &["/bin/sh", "./9"], "9"),
             ("9", "/bin/sh", &["/bin/sh", "/dev/fd/9"], "sh"),
             ("exe", "/opt/exe", &["exe"], "exe"),

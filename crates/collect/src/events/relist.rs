@@ -3,10 +3,11 @@
 /// The period after a loss in which the stream may lack a change that no record will report.
 #[derive(Debug)]
 pub(super) struct Relist {
-    /// Minimum time for which a process stays listed if its exit was lost in the rings of events and of accounts.
+    /// Minimum time for which a process stays listed if its exit was lost in both the ring of
+    /// events and the ring of accounts.
     grace_ns: u64,
     until_ns: u64,
-    /// Whether the last check could not yet decide that the stream is complete.
+    /// Whether the last check could not yet conclude that the stream is complete.
     unsettled: bool,
 }
 
@@ -19,8 +20,8 @@ impl Relist {
         }
     }
 
-    /// Starts comparing after records were lost. The start of a live process may be missing, or the exit of an ended
-    /// one.
+    /// Starts comparing after records were lost. The lost record may be the start of a live process
+    /// or the exit of an ended process.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.until_ns = now_ns + self.grace_ns;
         self.unsettled = true;
@@ -28,9 +29,10 @@ impl Relist {
 
     /// Returns whether the stream is complete, so that this batch needs no comparison.
     ///
-    /// `losing` means that more was lost by now. `waits` means that the batch has a process that the kernel no longer
-    /// lists and whose exit was not reported. Batches may be further apart than the grace, and such a process stays in
-    /// several of them. The first batch without it is compared, too.
+    /// `losing` means that more records were lost since the last check. `waits` means that the
+    /// batch has a process that the kernel no longer lists and whose exit was not reported. Batches
+    /// may be further apart than the grace period, and such a process stays in several batches. The
+    /// first batch without the process is also compared.
     pub(super) fn is_over(&mut self, now_ns: u64, losing: bool, waits: bool) -> bool {
         let open = now_ns < self.until_ns || losing || (self.unsettled && waits);
         let over = !open && !self.unsettled;

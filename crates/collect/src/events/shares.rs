@@ -1,4 +1,4 @@
-//! Decides whose destinations are dropped when the table of the kernel side is full.
+//! Decides which groups lose destinations when the table of the kernel side is full.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ pub(super) struct Shares {
     wanting: HashSet<CgroupId>,
 }
 
-/// The rows to drop, and the groups that get no more.
+/// The rows to drop, and the groups that get no more rows.
 #[derive(Debug, Default)]
 pub(super) struct Excess {
     pub(super) rows: HashSet<(CgroupId, SocketAddr)>,
@@ -30,8 +30,9 @@ impl Shares {
         self.wanting.insert(group);
     }
 
-    /// Returns the rows that groups hold beyond their share of three quarters of the table, longest unused first, and
-    /// the groups at or above their share. Returns nothing if every group that found no room already has its share.
+    /// Returns the rows that groups hold beyond their share of three quarters of the table, in
+    /// order of last use, and the groups at or above their share. Returns nothing if every group
+    /// that found no room already has its share.
     pub(super) fn excess(mut self, capacity: u64) -> Excess {
         let held = |group: &CgroupId| self.held.get(group).map_or(0, Vec::len);
         let without = self.wanting.iter().filter(|group| held(group) == 0).count();
@@ -62,13 +63,13 @@ const BOUNDED_NS: u64 = 60_000_000_000;
 /// Groups that get no more rows of a full table.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// When each group was last in excess while another one was short of room.
+    /// When each group last exceeded its share while another group was short of room.
     over_ns: HashMap<CgroupId, u64>,
     latest: Vec<CgroupId>,
 }
 
 impl Bounds {
-    /// Bounds these groups. Returns the groups that may have more again.
+    /// Bounds these groups. Returns the groups whose bound has ended.
     pub(super) fn renew(&mut self, groups: &HashSet<CgroupId>, now_ns: u64) -> Vec<CgroupId> {
         self.latest.clear();
         for id in groups {
