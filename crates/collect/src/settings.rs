@@ -1,5 +1,5 @@
-//! Reads the settings of a group (weight, allowed CPUs) and its pressure, and how idle each CPU was. The kernel's files
-//! are read when an answer is printed.
+//! Reads the settings of a group (weight, allowed CPUs) and its pressure, and how idle each CPU
+//! was. The kernel's files are read when a report is printed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,8 +48,9 @@ struct ThreadStat {
 }
 
 impl ThreadStat {
-    /// Reads the `stat` of a thread. `folder` is the `task` directory of its process. There may be thousands of
-    /// threads, so the path is resolved from that directory, and the file takes a single read.
+    /// Reads the `stat` of a thread. `folder` is the `task` directory of its process. There may be
+    /// thousands of threads, so the path is resolved relative to that directory, and a single read
+    /// fetches the file.
     fn read(folder: BorrowedFd<'_>, name: &str) -> Option<Self> {
         let id = name.parse().ok()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -60,7 +61,7 @@ impl ThreadStat {
         // The name is in parentheses and may contain any bytes.
         let fields = &text[1 + text.iter().rposition(|byte| *byte == b')')?..];
         let mut fields = str::from_utf8(fields).ok()?.split_ascii_whitespace();
-        // The first field after the name is the third of the file.
+        // The field after the name is the third field of the file.
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
         let (user, system) = (number(14 - 3)?, number(0)?);
         let start = number(22 - 16)?;
@@ -98,8 +99,9 @@ impl SettingFiles {
         (path != "/").then(|| weight().or_else(shares))?
     }
 
-    /// Returns whether the group runs only when nothing else wants the CPU. Its weight is irrelevant in that case.
-    /// Returns `None` for the root, if the controller is not enabled, and before Linux 5.15.
+    /// Returns whether the group runs only when nothing else wants the CPU. In that case the weight
+    /// of the group is irrelevant. Returns `None` for the root, if the controller is not enabled,
+    /// and before Linux 5.15.
     pub fn idle(&self, path: &str) -> Option<bool> {
         let read = || Some(self.read(path, "cpu.idle")?.trim() == "1");
         (path != "/").then(read)?
@@ -122,8 +124,8 @@ impl SettingFiles {
         self.mount.join("cgroup.controllers").exists()
     }
 
-    /// Returns the kernel's PSI `some avg10`: the part of the last ten seconds in which some thread of the group waited
-    /// for a CPU, in percent.
+    /// Returns the kernel's PSI `some avg10`: the percentage of the last ten seconds in which at
+    /// least one thread of the group waited for a CPU.
     pub fn pressure(&self, path: &str) -> Option<f64> {
         let text = self.read(path, "cpu.pressure")?;
         let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
@@ -148,17 +150,19 @@ impl SettingFiles {
         pids
     }
 
-    /// Returns the union of the CPUs that the busy threads of these processes may use; `None` if no process is left.
+    /// Returns all CPUs that at least one busy thread of these processes may use; `None` if no
+    /// process is left.
     pub fn allowed(&self, pids: &[u32]) -> Option<CpuNumbers> {
         let (busy, _) = self.busy_threads(pids);
         let cpus: CpuNumbers = busy.into_iter().flatten().collect();
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    /// Returns the number of busy threads directly in the group, and of online CPUs that any of them may use.
+    /// Returns the number of busy threads directly in the group, and of the online CPUs that any of
+    /// these threads may use.
     ///
-    /// Returns `None` for the root group, which contains the kernel's threads, and if no thread is left. The second
-    /// value is the number of threads read, busy or not.
+    /// The first value is `None` for the root group, which contains the kernel's threads, and if no
+    /// thread is left. The second value is the number of threads read, busy or not.
     pub fn room(&self, path: &str) -> (Option<ThreadRoom>, usize) {
         let Some(text) = self.read(path, "cgroup.procs").filter(|_| path != "/") else {
             return (None, 0);
@@ -176,9 +180,9 @@ impl SettingFiles {
 
     /// Returns the allowed CPUs of each busy thread, and how many threads were read.
     ///
-    /// A thread is busy if it ran or waited for at least a hundredth of the sum over all threads since they started.
-    /// Others, such as a main thread that only starts and joins the rest, are usually not pinned and would widen the
-    /// result.
+    /// A thread is busy if it ran or waited for at least a hundredth of the sum over all threads
+    /// since they started. Other threads, such as a main thread that only starts and joins the
+    /// rest, are usually not pinned and would widen the result.
     fn busy_threads(&self, pids: &[u32]) -> (Vec<CpuNumbers>, usize) {
         let tasks = |pid: &u32| fs::read_dir(self.root.join(format!("proc/{pid}/task")));
         let threads = pids.iter().filter_map(|pid| tasks(pid).ok()).flatten();
@@ -191,7 +195,7 @@ impl SettingFiles {
                 let mut lines = status.lines();
                 let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
                 let cpus = list.into_iter().flat_map(numbers).collect();
-                // Time spent running, and time spent waiting.
+                // Running time and waiting time.
                 let times = read("schedstat");
                 let times = times
                     .split_whitespace()
@@ -270,13 +274,14 @@ impl SettingFiles {
         ThreadTimes(threads.map(|thread| (thread.id, thread.used)).collect())
     }
 
-    /// Returns the real-time policy of the thread that used most CPU time since `earlier`. A thread that is missing
-    /// there counts in full. Returns `None` if that thread has no real-time policy.
+    /// Returns the real-time policy of the thread that used most CPU time since `earlier`. For a
+    /// thread that is missing in `earlier`, all CPU time counts. Returns `None` if the selected
+    /// thread has no real-time policy.
     pub fn real_time(&self, pid: u32, earlier: &ThreadTimes) -> Option<RealTime> {
         let threads = self.threads(&pid.to_string()).take(THREADS);
         let busiest = threads.max_by_key(|thread| {
             let before = earlier.0.get(&thread.id).copied().unwrap_or(0);
-            // If no thread used a whole tick since then, the total decides.
+            // If no thread used a whole tick since then, the total CPU time decides.
             (thread.used.saturating_sub(before), thread.used)
         });
         busiest?.real_time
@@ -289,7 +294,7 @@ impl SettingFiles {
         numbers(&text).collect()
     }
 
-    /// Returns the time of each CPU so far.
+    /// Returns the time of each CPU since boot.
     pub fn cpu_times(&self) -> CpuTimes {
         let text = fs::read_to_string(self.root.join("proc/stat")).unwrap_or_default();
         let cpu = |line: &str| {
@@ -305,7 +310,7 @@ impl SettingFiles {
 }
 
 impl CpuTimes {
-    /// Returns the idle part of each CPU's time since `earlier`.
+    /// Returns the idle fraction of each CPU's time since `earlier`.
     pub fn idle_since(&self, earlier: &Self) -> Vec<(u32, f64)> {
         let one = |(number, idle, all): &(u32, u64, u64)| {
             let before = earlier.0.iter().find(|(cpu, ..)| cpu == number)?;
@@ -354,8 +359,8 @@ mod tests {
             ("cg/cpu.idle", "0\n"),
             ("cg/a/cpu.idle", "0\n"),
             ("cg/b/cpu.idle", "1\n"),
-            // A pinned thread that happens to run now does not stand for all threads. A thread that does nothing does
-            // not count.
+            // A pinned thread that happens to run now does not represent all threads. An idle
+            // thread is not counted.
             (
                 "proc/7/task/7/status",
                 "State:\tR (running)\nCpus_allowed_list:\t1\n",
@@ -384,7 +389,7 @@ mod tests {
         assert_eq!(pids, [7, 8, 9]);
         let allowed = files.allowed(&pids).expect("some");
         assert_eq!(allowed.into_iter().collect::<Vec<_>>(), [1, 4, 5, 7]);
-        // Without schedstat, every thread counts.
+        // Without schedstat, every thread counts as busy.
         fs::remove_file(root.path().join("proc/7/task/7/schedstat")).expect("it is there");
         fs::remove_file(root.path().join("proc/8/task/8/schedstat")).expect("it is there");
         fs::remove_file(root.path().join("proc/8/task/9/schedstat")).expect("it is there");
@@ -462,7 +467,7 @@ mod tests {
             None,
         ];
         assert_eq!(policies, expected.map(|it| it.map(str::to_owned)));
-        // Of two threads, the busier one in the window counts, even if the other one was busier before.
+        // The thread that was busier in the window counts, even if the other one was busier before.
         let earlier = files.thread_times();
         assert_eq!(earlier.0.len(), 7);
         let later = stat("main", 15, 0, 0);
