@@ -20,15 +20,15 @@ const OBJECTS: [&str; 9] = [
     "disk",
 ];
 
-/// The highest zstd level without a window that readers must enable.
+/// The highest zstd level whose window size readers accept without a setting.
 const LEVEL: i32 = 19;
 
 /// Text before the byte array of an object in a libbpf-cargo skeleton. The array is formatted by
-/// rustfmt, or not at all if there is no rustfmt.
+/// rustfmt, or not at all if rustfmt is missing.
 const BYTES: &str = "link_section = \".bpf.objs\"";
 
-/// The panic of a skeleton at a map of an unexpected name, and its replacement. If libbpf's probe
-/// of the kernel fails, for example from a brief lack of memory, it omits map names.
+/// The panic in a skeleton if a map has an unexpected name, and its replacement. If libbpf's probe
+/// of the kernel fails, for example because of a brief lack of memory, libbpf omits map names.
 const PANIC: &str = "panic!(\"encountered unexpected map: `{name}`\")";
 const ERROR: &str = "return Err(libbpf_rs::Error::from(std::io::Error::other(format!(\"libbpf \
                      could not probe the kernel: a map has the unexpected name `{name}`\"))))";
@@ -38,8 +38,8 @@ fn main() {
     let root = Path::new(&here).join("../..");
     let root = root.canonicalize().expect("the source directory exists");
     let bpf = root.join("bpf");
-    // BTF line info contains file paths. The object must not depend on where the sources and the
-    // build are.
+    // BTF line info contains file paths. The object must not depend on the directories of the
+    // sources and the build.
     let sources = format!("-ffile-prefix-map={}=/noctule", root.display());
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut named = BTreeSet::new();
@@ -50,7 +50,7 @@ fn main() {
         let built = SkeletonBuilder::new()
             .source(&source)
             .obj(&compiled)
-            // v3: 32-bit registers and jumps (5.1). Nothing newer, for 5.10.
+            // v3: 32-bit registers and jumps (5.1). Linux 5.10 supports nothing newer.
             .clang_args([
                 "-mcpu=v3",
                 "-Wall",
@@ -72,7 +72,7 @@ fn main() {
     println!("cargo:rerun-if-changed={}", bpf.display());
 }
 
-/// Returns the structs, unions and enumerations that the object names. libbpf ignores a suffix
+/// Returns the names of the structs, unions and enumerations in the object. libbpf ignores a suffix
 /// after three underscores.
 fn names(compiled: &Path) -> Vec<String> {
     let btf = Btf::from_path(compiled).expect("the object has BTF");

@@ -10,8 +10,8 @@ use noctule_model::{
 
 use crate::skel::{cgroup, files, switch};
 
-/// A record of one of three kinds (`struct task_sample`): a thread, with its usage since it was
-/// last read; the carried sums of a process; an ended process, with the growth that no snapshot
+/// A record (`struct task_sample`) of one of three kinds: a thread with its usage since it was last
+/// read; the carried sums of a process; or an ended process with the growth that no snapshot
 /// includes.
 pub type TaskSample = switch::types::task_sample;
 /// The usage of a thread that was settled during a snapshot (`struct late_settle`).
@@ -39,7 +39,7 @@ pub mod sample_flag {
     pub const FOLLOWED: u32 = abi::SAMPLE_FOLLOWED.0;
     /// The thread was on a CPU when it was read.
     pub const RUNNING: u32 = abi::SAMPLE_RUNNING.0;
-    /// Its CPU has switched since the moment of the snapshot.
+    /// The thread's CPU has switched since the moment of the snapshot.
     pub const SWITCHED: u32 = abi::SAMPLE_SWITCHED.0;
     /// The counters are carried sums: usage of ended threads, and usage in cgroups that threads
     /// have left.
@@ -51,13 +51,13 @@ pub mod sample_flag {
     pub const ELSEWHERE: u32 = abi::SAMPLE_ELSEWHERE.0;
     /// With `CARRIED`: the process was reaped, and the record of its end follows.
     pub const GONE: u32 = abi::SAMPLE_GONE.0;
-    /// The thread no longer exists. A snapshot reported it as blocked.
+    /// The thread no longer exists. The last snapshot that read it reported it as blocked.
     pub const THREAD_GONE: u32 = abi::SAMPLE_THREAD_GONE.0;
     /// The thread was settled during a snapshot.
     pub(crate) const LATE: u32 = abi::SAMPLE_LATE.0;
 }
 
-// The model's counters must have the order of the BPF counters.
+// The model's counters must have the same order as the BPF counters.
 const _: () = {
     use switch::types::counter as abi;
     assert!(abi::COUNTER_CPU_TIME.0 as usize == Counter::CpuTime.index());
@@ -94,7 +94,8 @@ const _: () = {
     assert!(abi::COUNTER_COUNT.0 as usize == Counter::COUNT);
 };
 
-// The model's classes of blocked time must have the numbers of the BPF classes, which start at 1.
+// The numbers of the model's classes of blocked time must equal those of the BPF classes, which
+// start at 1.
 const _: () = {
     use switch::types::block_class as abi;
     assert!(abi::BLOCK_POLL.0 as usize == BlockClass::Poll as usize + 1);
@@ -135,7 +136,7 @@ const IDLE: u64 = extended(switch::types::group::GROUP_IDLE);
 const KERNEL: u64 = extended(switch::types::group::GROUP_KERNEL);
 const FOLLOWED: u64 = extended(switch::types::group::GROUP_FOLLOWED);
 
-/// Returns the group for a number of the BPF programs; `None` for the idle task.
+/// Returns the group with this number in the BPF programs; `None` for the idle task.
 pub(crate) fn group(number: u64) -> Option<Group> {
     match number {
         IDLE => None,
@@ -145,7 +146,7 @@ pub(crate) fn group(number: u64) -> Option<Group> {
     }
 }
 
-/// Returns the number by which the BPF programs identify a group, if there is one.
+/// Returns the number by which the BPF programs identify a group, if the group has one.
 pub(crate) fn group_number(group: Group) -> Option<u64> {
     match group {
         Group::Cgroup(id) => Some(id.0),
@@ -163,16 +164,16 @@ pub(crate) fn blame(abi: &switch::types::blame) -> Blame {
     }
 }
 
-/// Converts counters to the model's type. The usage between two settlements is a difference, whose
-/// words the program reads one after the other. If another CPU settles the thread meanwhile, the
-/// difference is negative by the growth that the other CPU has already reported. A negative value
-/// counts as 0.
+/// Converts counters to the model's type. The usage between two settlements is a difference of
+/// counters that the program reads one after the other. If another CPU settles the thread
+/// meanwhile, the difference can be negative, because the other CPU has already reported the
+/// growth. A negative value counts as 0.
 pub(crate) fn counters(abi: &switch::types::counters) -> Counters {
     Counters::from_array(abi.v.map(|used| used.cast_signed().max(0).cast_unsigned()))
 }
 
 impl TaskSample {
-    /// The counters of the thread or process.
+    /// Returns the counters of the thread or process.
     pub fn values(&self) -> Counters {
         counters(&self.counters)
     }
@@ -185,12 +186,12 @@ impl TaskSample {
         Some((class, self.block >> abi::BLOCK_CLASS_BITS.0))
     }
 
-    /// Whether all bits of `flag` are set.
+    /// Returns whether all bits of `flag` are set.
     pub fn is(&self, flag: u32) -> bool {
         self.flags & flag == flag
     }
 
-    /// Whether the counters grew after the moment of the snapshot.
+    /// Returns whether the counters grew after the moment of the snapshot.
     pub(crate) fn grew_after(&self, taken_ns: u64) -> bool {
         self.later_than != 0 && self.later_than == taken_ns as u32
     }
@@ -203,7 +204,7 @@ impl TaskSample {
         }
     }
 
-    /// Returns the command name with its NULs.
+    /// Returns the command name including its NULs.
     pub fn comm_bytes(&self) -> [u8; 16] {
         self.comm.map(|c| c as u8)
     }
@@ -236,9 +237,8 @@ pub enum CgroupChange {
 pub struct CgroupEvent {
     /// Id of the cgroup.
     pub id: u64,
-    /// What happened.
     pub change: CgroupChange,
-    /// Path in its hierarchy; `None` if it was longer than the record allows.
+    /// Path in the hierarchy of the cgroup; `None` if the path was longer than the record allows.
     pub path: Option<Vec<u8>>,
 }
 
@@ -275,11 +275,11 @@ pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// Structs of integers without padding: any bytes are valid.
+/// Marks structs of integers without padding, for which any bytes are valid.
 ///
 /// # Safety
 ///
-/// Every field must be an integer or an array or struct of integers.
+/// Every field must be an integer, or an array or struct of integers.
 #[allow(unsafe_code, reason = "a promise about layout")]
 pub(crate) unsafe trait Plain: Copy {}
 
@@ -292,7 +292,8 @@ unsafe impl Plain for LivingRecord {}
 // SAFETY: integers of 8 bytes only.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for switch::types::counters {}
-// SAFETY: integers only. The parts have no padding, and their sizes are multiples of its alignment.
+// SAFETY: integers only. The parts have no padding, and their sizes are multiples of the struct's
+// alignment.
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for LateSettle {}
 // SAFETY: integers only, without padding.

@@ -49,13 +49,13 @@ pub use waits::WaitCounts;
 use wakeups::{Need, Wakeups};
 use walk::Walk;
 
-/// Maximum number of attempts to set a moment, and the time allowed for one: a fixed part, and a
-/// part for each CPU.
+/// Maximum number of attempts to set a moment, and the time allowed for one attempt: a fixed part,
+/// and a part for each CPU.
 const MOMENT_TRIES: u32 = 5;
 const MOMENT_NS: u64 = 300_000;
 const MOMENT_CPU_NS: u64 = 20_000;
 
-/// The loaded and attached accounts. Dropping it detaches everything.
+/// The loaded and attached accounts. Dropping this value detaches all programs.
 pub struct Accounting {
     // Links are declared first, because they must be dropped before their objects.
     _links: Vec<Link>,
@@ -89,7 +89,7 @@ struct Exits {
 }
 
 impl Exits {
-    /// Adds a record. A record shorter than a sample only wakes the reader.
+    /// Adds a record. A record shorter than a sample is only sent to wake the reader.
     fn take(&mut self, record: &[u8]) {
         let Some(sample) = abi::plain::<TaskSample>(record) else {
             return;
@@ -120,7 +120,7 @@ pub struct Snapshot {
     pub running: Vec<(u32, Vec<(Counter, u64)>)>,
     /// Sums of ended and moved threads by cgroup, with the index of the package.
     pub settled: Vec<(u64, u32, Counters)>,
-    /// CPU time in `settled` after the moment, in the same order.
+    /// CPU time in `settled` that was used after the moment, in the same order.
     pub settled_later_ns: Vec<u64>,
     /// Sum over the cgroups that did not fit into the table.
     pub overflow: Counters,
@@ -128,7 +128,7 @@ pub struct Snapshot {
     pub waits: Vec<WaitCounts>,
     /// Victim, culprit, and the waits between them.
     pub blames: Vec<(Group, Group, Blame)>,
-    /// Who ended the blocks of threads; `None` if that is not measured.
+    /// The processes that ended the blocks of threads; `None` if that is not measured.
     pub releases: Option<Vec<ReleaseRow>>,
     /// Threads, each with its usage since it was last read, and carried sums of processes
     /// (`CARRIED`). Threads that have not run since are left out.
@@ -144,15 +144,15 @@ pub struct Snapshot {
     pub gone_threads: Vec<u32>,
     /// Processes that ended since the last snapshot.
     pub ended: Vec<TaskSample>,
-    /// Followed processes that had not been reported as ended before the tasks were read, plus
-    /// those whose end the next snapshot reports. If this exceeds the number of followed tasks,
-    /// some processes have ended, and their last counters are still to come.
+    /// Number of followed processes that had not been reported as ended before the tasks were read,
+    /// plus those whose end the next snapshot reports. If this exceeds the number of followed
+    /// tasks, some processes have ended and their last counters have not arrived yet.
     pub followed: u64,
 }
 
 impl Snapshot {
-    /// Subtracts from the sums what came after the moment. Called after `add_late`, which compares
-    /// with the unchanged sums.
+    /// Subtracts the usage after the moment from the sums. Must be called after `add_late`, which
+    /// compares with the unchanged sums.
     fn take_out_later(&mut self) {
         let taken_ns = self.taken_ns;
         let carried = self.tasks.iter_mut();
@@ -196,8 +196,8 @@ impl Snapshot {
             }
             let process = (late.sample.tgid, late.sample.process_start, package);
             let read = carried.get(&process).copied().unwrap_or(0);
-            // Without CPU time it is unknown whether the usage was carried before the read. It is
-            // not counted twice, but may appear only in the next snapshot.
+            // Without CPU time it is unknown whether the usage was carried before the read. The
+            // usage is not counted twice, but may appear only in the next snapshot.
             if used[Counter::CpuTime] > 0 && read <= late.process_before {
                 self.late.push(late.sample);
             }
@@ -292,7 +292,8 @@ impl Accounting {
         }
         this.walk.begin()?;
         this.follow_quotas();
-        // A switch compares the clocks of its CPU. The CPU that reads the tasks must have done so.
+        // A switch compares the scheduler's clock of its CPU with the monotonic clock. The CPU that
+        // reads the tasks must have made such a switch.
         thread::sleep(Duration::from_millis(1));
         let (sides, features) = side::all(&Accounts::of(&this.switch, facts), plan, facts);
         this.sides = sides;
@@ -334,12 +335,12 @@ impl Accounting {
         Measured::from_iter(all)
     }
 
-    /// Returns the location of the CPUs.
+    /// Returns the package and core of each CPU.
     pub fn topology(&self) -> &Topology {
         self.places.topology()
     }
 
-    /// Returns what the scheduler of this kernel records.
+    /// Returns which times and states the scheduler of this kernel records.
     pub fn scheduler(&self) -> Scheduler {
         self.scheduler
     }
@@ -377,16 +378,16 @@ impl Accounting {
     }
 
     /// Returns a descriptor that becomes readable when [`Accounting::drain`] should not wait for a
-    /// snapshot. The ring buffer of ended processes is a quarter full, or a queue is throttled
-    /// although no quota was known.
+    /// snapshot. That is the case if the ring buffer of ended processes is a quarter full, or if a
+    /// queue was throttled although no quota was known.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
 
     /// Reads everything. All CPU time, of threads and idle, is exact for one moment, however long
-    /// the reading takes. Other counters have the values at the time of their reading. A thread
-    /// that ends or moves meanwhile sends a record with its usage. If the ring buffer has no room
-    /// for the record, the usage is missing from this snapshot and complete in the next.
+    /// the reading takes. Other counters have the values at the time at which they were read. A
+    /// thread that ends or moves meanwhile sends a record with its usage. If the ring buffer has no
+    /// room for the record, the usage is missing from this snapshot and complete in the next.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let online = self.places.online_now();
         if online.is_empty() {
@@ -402,8 +403,8 @@ impl Accounting {
             .begin_moment(&online)
             .and_then(|begun| self.read(begun))
             .and_then(|snapshot| self.complete(snapshot));
-        // Cleared only after the ring buffer was read: the record of a process tells whether it
-        // ended after the moment.
+        // Cleared only after the ring buffer was read, because the record of a process reports
+        // whether it ended after the moment.
         self.set_moment(0);
         self.follow_quotas();
         let (mut snapshot, unseen) = read?;
@@ -411,7 +412,7 @@ impl Accounting {
         if self.orphans.has_missing() {
             self.walk.hurry();
         }
-        // Nothing fails from here on, so everything taken is reported.
+        // Nothing below fails, so everything taken is reported.
         self.last_ns = taken_ns;
         let exits = self.exits.take();
         for ended in &exits.ended {
@@ -441,8 +442,8 @@ impl Accounting {
         Ok(snapshot)
     }
 
-    /// Reads what must be read after the threads. Returns the ends that no program saw. After an
-    /// error the threads are given back for the next snapshot.
+    /// Reads the data that must be read after the threads. Returns the ended processes that no
+    /// program saw. After an error the threads are kept for the next snapshot.
     fn complete(&mut self, mut snapshot: Snapshot) -> Result<(Snapshot, Vec<TaskSample>), Error> {
         match self.read_the_rest(&mut snapshot) {
             Ok(unseen) => Ok((snapshot, unseen)),
@@ -454,7 +455,7 @@ impl Accounting {
     }
 
     fn read_the_rest(&mut self, snapshot: &mut Snapshot) -> Result<Vec<TaskSample>, Error> {
-        // After the walk, which charges the waits in progress.
+        // Called after the walk, which charges the waits in progress.
         if self.waits {
             snapshot.waits = waits::counts(&self.switch)?;
             snapshot.blames = waits::blames(&self.switch)?;
@@ -476,9 +477,9 @@ impl Accounting {
     }
 
     /// Starts a snapshot at the current moment, and reads the CPUs with their hardware counters.
-    /// Hardware counters have the values at the time of their reading, which must not be later than
-    /// that of the CPU time. A switch before the programs see the moment keeps no values. Both are
-    /// therefore repeated if the agent was preempted in between.
+    /// Hardware counters have the values at the time at which they were read, which must not be
+    /// later than the moment. A switch before the programs see the moment saves no values. Both
+    /// steps are therefore repeated if the agent was preempted in between.
     fn begin_moment(&mut self, online: &[u32]) -> Result<Snapshot, Error> {
         let allowed = MOMENT_NS + MOMENT_CPU_NS * online.len() as u64;
         let mut snapshot = Snapshot::default();
@@ -521,7 +522,7 @@ impl Accounting {
         }
     }
 
-    /// Sets the moment whose values the programs keep; 0 for none.
+    /// Sets the moment for which the programs keep values; 0 for none.
     fn set_moment(&mut self, ns: u64) {
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
             bss.sample_at = ns;
@@ -568,8 +569,8 @@ impl Accounting {
         self.reaped.sums(&mut self.switch, rows, taken_ns)
     }
 
-    /// Empties the ring buffer of ended processes into the next snapshot. If a quota was found,
-    /// also attaches the program at wake-ups.
+    /// Reads all records of ended processes from the ring buffer into the next snapshot. If a quota
+    /// was found, also attaches the program at wake-ups.
     pub fn drain(&mut self) -> Result<(), Error> {
         self.ring
             .consume()
@@ -605,8 +606,9 @@ impl Accounting {
     }
 
     /// Deletes a cell of the blame matrix and returns its value, which can be larger than in the
-    /// last snapshot. Its victim or culprit no longer exists, or the cell does not grow. A charge
-    /// by another CPU during these 100 ns is lost, or goes to the cell that reuses the slot.
+    /// last snapshot. Called if the victim or culprit no longer exists, or if the cell does not
+    /// grow. A charge by another CPU during these 100 ns is lost, or goes to the cell that reuses
+    /// the slot.
     pub fn forget_blame(&mut self, victim: Group, culprit: Group) -> Option<Blame> {
         let last = waits::forget_blame(&self.switch, victim, culprit)?;
         if let Some(bss) = self.switch.maps.bss_data.as_deref_mut() {
@@ -663,7 +665,7 @@ impl Accounting {
             ProgramHandle::of("sched_waking", &progs.sched_waking),
             ProgramHandle::of("sched_migrate_task", &progs.sched_migrate_task),
             ProgramHandle::of("sched_process_free", &progs.process_free),
-            // Only one of the two is loaded, and both do the same work.
+            // Only one of these two programs is loaded, and both do the same work.
             ProgramHandle::of("cgroup_attach_task", &progs.cgroup_attach_task),
             ProgramHandle::of("cgroup_attach_task", &progs.attach_task_older),
         ];
@@ -672,7 +674,7 @@ impl Accounting {
             .collect()
     }
 
-    /// Returns the rows of cgroups, and for each the CPU time in it after the moment.
+    /// Returns the rows of cgroups, and for each row the CPU time that was used after the moment.
     fn settled(&self, taken_ns: u64) -> Result<(SettledRows, Vec<u64>), Error> {
         let rows = table::entries(&self.switch.maps.settled, "reading the table of cgroups")?;
         let row = |(key, value): (&[u8], &[u8])| {
@@ -719,7 +721,7 @@ impl Accounting {
     }
 }
 
-/// Attaches the loaded one of the two programs that see moves between cgroups, if any.
+/// Of the two programs that see moves between cgroups, attaches the one that was loaded, if any.
 fn attach_moves(
     switch: &SwitchSkel<'static>,
     facts: &Facts,

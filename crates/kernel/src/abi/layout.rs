@@ -1,4 +1,4 @@
-//! Checks the exported structs of the objects against the requirements of [`super::Plain`].
+//! Checks that the exported structs of the objects meet the requirements of [`super::Plain`].
 
 use std::mem::MaybeUninit;
 

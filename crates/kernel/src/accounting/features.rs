@@ -1,4 +1,4 @@
-//! Status of the features of the accounts.
+//! Returns the status of each feature of the accounts.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::facts::{Facts, THROTTLE_CLOCKS};
 use crate::hardware::CounterSpec;
 use crate::plan::SECTION;
 
-/// Whether a program can walk over the threads of a process (since Linux 6.7).
+/// Returns whether a program can walk over the threads of a process (since Linux 6.7).
 pub(super) fn walks_over_threads(facts: &Facts) -> bool {
     facts.hooks.contains("bpf_iter_task_new()")
 }
@@ -17,8 +17,8 @@ pub(super) fn walks_over_threads(facts: &Facts) -> bool {
 /// The tracepoint at moves between cgroups.
 pub(super) const MOVES: &str = "cgroup_attach_task";
 
-/// Returns the status of seeing moves between cgroups immediately. `error`: why the program could
-/// not be attached.
+/// Returns the status of seeing moves between cgroups immediately. `error` is the reason why the
+/// program could not be attached.
 pub(super) fn moves(error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let id = FeatureId::CgroupMoves;
     let reason = match error {
@@ -79,7 +79,8 @@ pub(super) fn waits_refused(error: &Error) -> Feature {
     Feature::off(FeatureId::CpuWaits, reason).mended_by(REPORT)
 }
 
-/// Returns the status of run-queue latency. `error`: why a program could not be attached.
+/// Returns the status of run-queue latency. `error` is the reason why a program could not be
+/// attached.
 pub(super) fn waits(wanted: bool, error: Option<&libbpf_rs::Error>, facts: &Facts) -> Feature {
     let id = FeatureId::CpuWaits;
     if !wanted {
@@ -151,7 +152,7 @@ pub(super) fn blocked(waits: bool, facts: &Facts) -> Option<Feature> {
     })
 }
 
-/// Returns the status of measuring by package, and of SMT overlap.
+/// Returns the status of measuring by package, and the status of measuring SMT overlap.
 pub(super) fn places(facts: &Facts) -> [Feature; 2] {
     let topology = &facts.topology;
     let (packages, overlap) = (FeatureId::Packages, FeatureId::SmtOverlap);
