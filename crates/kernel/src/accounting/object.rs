@@ -1,8 +1,8 @@
 //! Loads the object switch, with as many of its programs as this kernel accepts.
 //!
 //! The object is opened twice, with shared maps. libbpf loads the programs of an object one after
-//! the other. With two objects, the tracing programs and the iterators, half of the work each, are
-//! verified in parallel.
+//! the other. With two objects, the tracing programs and the iterators are verified in parallel;
+//! each is half of the work.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ use crate::skel::switch::{OpenSwitchSkel, SwitchSkel, SwitchSkelBuilder, types};
 /// Maximum number of packages for which each process and cgroup has room in the tables.
 const MOST_ROWS: usize = 4;
 
-/// What to load.
+/// Parts of the object to load.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) wanted: Wanted,
@@ -32,7 +32,7 @@ pub(super) struct Asked {
     pub(super) lists_threads: bool,
 }
 
-/// What a kernel rejected although it should accept it, and the first error.
+/// The parts that the kernel rejected although it should accept them, and the first error.
 pub(super) struct Refused {
     pub(super) list: bool,
     pub(super) waits: bool,
@@ -49,9 +49,9 @@ impl Asked {
         }
     }
 
-    /// Returns this request and smaller ones, largest first. Releasers, which are only measured on
-    /// request, are dropped first, then the list of threads: without it everything is still
-    /// reported, at a higher cost.
+    /// Returns this request and smaller requests, largest first. Releasers, which are only measured
+    /// on request, are dropped first. The list of threads is dropped next: without it everything is
+    /// still reported, at a higher cost.
     fn ever_less(&self) -> Vec<Self> {
         let parts = |it: &Self| (it.lists_threads, it.wanted.waits, it.wanted.releasers);
         let most = parts(self);
@@ -76,14 +76,14 @@ impl Asked {
 
 /// The loaded object.
 pub(super) struct Loaded {
-    /// The tracing programs, and the maps of both.
+    /// The tracing programs, and the maps of both object instances.
     pub(super) switch: SwitchSkel<'static>,
     /// Only the iterators.
     pub(super) iterators: SwitchSkel<'static>,
 }
 
-/// Loads as much as the kernel accepts: an untested kernel can reject a program that all others
-/// accept. If the kernel accepts nothing, returns the first error.
+/// Loads as much as the kernel accepts, because an untested kernel can reject a program that all
+/// other kernels accept. If the kernel accepts nothing, returns the first error.
 pub(super) fn load(
     most: &Asked,
     facts: &Facts,
@@ -139,7 +139,7 @@ fn first_that_loads<T>(
     Err(first.expect("at least one attempt was made"))
 }
 
-/// Opens the object with the instructions for this kernel, and all programs deselected.
+/// Opens the object, adapts it to this kernel, and deselects all programs.
 fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
     let mut open =
         kernel_types::open::<SwitchSkelBuilder>(facts).context("opening the BPF object switch")?;
@@ -150,7 +150,8 @@ fn open(facts: &Facts) -> Result<OpenSwitchSkel<'static>, Error> {
     Ok(open)
 }
 
-/// Selects the programs that will be attached. Others are not verified, which would take time.
+/// Selects the programs that will be attached. The other programs are not verified, which saves
+/// time.
 fn choose_hooks(open: &mut OpenSwitchSkel<'static>, asked: &Asked, facts: &Facts) {
     let waits = asked.wanted.waits;
     let wakeups = Need::new(waits, facts.scheduler) != Need::Never;
@@ -253,7 +254,8 @@ fn set_up(
             .context("sizing the list of threads")?;
     }
     let cpus = facts.possible_cpus;
-    // A row for each used package. Few processes and cgroups use more than MOST_ROWS.
+    // Each process and cgroup has a row for each package that it uses. Few of them use more than
+    // MOST_ROWS.
     let packages = facts.topology.packages().len().min(MOST_ROWS) as u32;
     let if_on = |entries| if wanted.waits { entries } else { 1 };
     let sizes = [

@@ -1,4 +1,4 @@
-//! Processes whose end was missed because the kernel skipped a program.
+//! Finds processes whose end was missed because the kernel skipped a program.
 //!
 //! A multithreaded process has a row in the table `carried`, which is deleted with its last record.
 //! If the row remains although the process no longer exists, the row is used as that record.
@@ -77,7 +77,7 @@ impl Orphans {
         Ok(ended)
     }
 
-    /// Whether processes were missing at the last check, so that another check must follow.
+    /// Returns whether processes were missing at the last check, so that another check must follow.
     pub(super) fn has_missing(&self) -> bool {
         !self.missing.is_empty()
     }
@@ -87,7 +87,7 @@ impl Orphans {
         self.rows
     }
 
-    /// Handles a record that arrived late: the BPF program has counted this end.
+    /// Handles a record that arrived late. The BPF program has counted this end itself.
     pub(super) fn reported(&mut self, ended: &TaskSample) {
         self.followed.remove(&process(ended));
     }

@@ -1,5 +1,5 @@
-//! Which groups had a CPU recently, from the data that the BPF programs keep to divide waits
-//! (`bpf/switch/past.bpf.h`). Reading it adds no work to switches.
+//! Returns which groups had a CPU recently, from the data that the BPF programs keep to divide
+//! waits (`bpf/switch/past.bpf.h`). Reading these data adds no work to switches.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -11,12 +11,12 @@ use crate::abi::{self, CpuSlot, Past};
 use crate::error::{Context as _, Error};
 use crate::skel::switch::{SwitchSkel, types};
 
-/// Groups that had a CPU, each with its time in nanoseconds, longest first.
+/// Groups that had a CPU, each with its time in nanoseconds, in descending order of time.
 type Holders = Vec<(Group, u64)>;
 
-/// Returns, for each of these CPUs, the groups that had it between two moments (`CLOCK_MONOTONIC`).
-/// If a CPU switches during the read, some of its oldest data may be missing or be divided like the
-/// time before it.
+/// Returns, for each of these CPUs, the groups that had the CPU between two moments
+/// (`CLOCK_MONOTONIC`). If a CPU switches during the read, some of its oldest data may be missing,
+/// or may be divided like the time before.
 pub(super) fn holders(
     switch: &SwitchSkel<'static>,
     cpus: &[(u32, CpuSlot)],
@@ -37,14 +37,14 @@ pub(super) fn holders(
     cpus.iter().map(of).collect()
 }
 
-/// Converts `CLOCK_MONOTONIC` to the scheduler's clock, which the past uses. Either clock can be
-/// ahead, because NTP slews one of them.
+/// Converts `CLOCK_MONOTONIC` to the scheduler's clock, which timestamps the past. Either clock can
+/// be ahead, because NTP slews one of them.
 fn by_scheduler(ns: u64, slot: &CpuSlot) -> u64 {
     ns.saturating_add_signed(slot.clock_offset.cast_signed().saturating_neg())
 }
 
-/// Divides the time between two moments among the groups that ran. The sum is shorter than that
-/// time by idle, interrupt and steal time, and by time that is no longer recorded.
+/// Divides the time between two moments among the groups that ran. The sum excludes idle, interrupt
+/// and steal time, and time that is no longer recorded.
 fn divide(past: &Past, from: u64, until: u64) -> Holders {
     let mut sums: HashMap<Group, u64> = HashMap::new();
     let mut add = |runner: u64, ns: u64| {
@@ -71,12 +71,12 @@ fn divide(past: &Past, from: u64, until: u64) -> Holders {
     let mut epochs = latest(&past.epochs[LONG], 0, past.epochs_count[LONG]);
     epochs.extend(latest(&past.epochs[SHORT], 0, past.epochs_count[SHORT]));
     let ends = epochs.iter().skip(1).map(|next| next.began);
-    // The minimum, because the newest slice may have overwritten the first.
+    // Uses the minimum, because the newest slice may have overwritten the first.
     let ends = ends.chain(slices.iter().map(|slice| slice.began.clock).min());
     for (epoch, end) in epochs.iter().zip(ends) {
         let all = Span::new(epoch.began, end);
-        // Slices folded between the two reads are also in the ring. They do not fit here and are
-        // left out.
+        // Slices that were folded into an epoch between the two reads are also in the ring. They
+        // exceed the span and are left out.
         let mut room = all.length();
         for share in epoch.shares.iter().take(epoch.used as usize) {
             let ns = share.ns.min(room);
@@ -118,7 +118,7 @@ impl Span {
         self.end.saturating_sub(self.began)
     }
 
-    /// Returns the part of `ns` between two moments, if `ns` is spread evenly over the span.
+    /// Returns how much of `ns` is between two moments, if `ns` is spread evenly over the span.
     fn part_of(self, ns: u64, from: u64, until: u64) -> u64 {
         let inside = Self::new(self.began.max(from), self.end.min(until)).length();
         let whole = u128::from(self.length().max(1));
@@ -140,7 +140,7 @@ mod tests {
         (group << RANK_BITS | 1).cast_unsigned()
     }
 
-    /// A CPU with the start of each slice, and the number of its group.
+    /// Returns the past of a CPU, given the start and the group number of each slice.
     fn past(slices: &[(u64, i64)]) -> Past {
         let mut past = Past::default();
         for &(clock, group) in slices {
@@ -153,7 +153,7 @@ mod tests {
         past
     }
 
-    /// An epoch with its start, and the time of each group in it.
+    /// Returns an epoch with its start, and the time of each group in it.
     fn epoch(began: u64, shares: &[(i64, u64)]) -> types::epoch {
         let mut epoch = types::epoch {
             began,
@@ -175,7 +175,7 @@ mod tests {
         );
         assert_eq!(divide(&past, 140, 205), [(A, 15), (B, 10)]);
         assert_eq!(divide(&past, 300, 400), []);
-        // The current runner has the time up to the moment.
+        // The running group has the time up to the moment.
         assert_eq!(divide(&past, 100, 155), [(A, 50), (B, 5)]);
         assert_eq!(divide(&Past::default(), 0, 100), []);
     }
@@ -188,7 +188,7 @@ mod tests {
         };
         assert_eq!(by_scheduler(1000, &at(300)), 700);
         assert_eq!(by_scheduler(1000, &at(-300)), 1300);
-        // Shortly after boot.
+        // The moment is shortly after boot.
         assert_eq!(by_scheduler(100, &at(300)), 0);
     }
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn slices_that_are_folded_while_they_are_read_do_not_count_twice() {
-        // The header was read before folding, the epochs after.
+        // The header was read before slices were folded, and the epochs were read afterwards.
         let mut past = past(&[(1000, 7), (1100, 8), (1150, 7)]);
         past.epochs_count[SHORT] = 1;
         past.epochs[SHORT][0] = epoch(900, &[(7, 200), (8, 50)]);

@@ -1,4 +1,4 @@
-//! Writes the location of each CPU into the BPF map, and keeps it up to date.
+//! Writes the package and core of each CPU into the BPF map, and updates the map.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::facts::{self, Facts};
 use crate::skel::switch::SwitchSkel;
 use crate::topology::Topology;
 
-/// Location of the CPUs, here and in the BPF map.
+/// Package and core of the CPUs, here and in the BPF map.
 pub(super) struct Places {
     /// Mount point of sysfs.
     sys: PathBuf,
     topology: Topology,
-    /// As at the start, because the programs were loaded for that.
+    /// The value from the start, because the programs were loaded for it.
     has_siblings: bool,
     possible: u32,
     map: MapHandle,
@@ -50,7 +50,8 @@ impl Places {
     }
 
     /// Updates the map if CPUs came online or went offline. Called with each snapshot. While a CPU
-    /// comes online, the kernel's data can be incomplete. It is read again with the next change.
+    /// comes online, the kernel's data about it can be incomplete, so they are read again at the
+    /// next change.
     pub(super) fn follow(&mut self, online: &[u32]) -> Result<(), Error> {
         if self.online == online {
             return Ok(());
@@ -68,8 +69,8 @@ impl Places {
     }
 
     /// Returns for how long the other hardware thread of the core was busy since the last switch of
-    /// this one, up to the moment of the snapshot. `None` if there is no other thread. Must match
-    /// `sibling_growth` in the BPF program.
+    /// this one, up to the moment of the snapshot. `None` if the core has no other hardware thread.
+    /// Must match `sibling_growth` in the BPF program.
     pub(super) fn sibling_busy(
         &self,
         cpu: u32,

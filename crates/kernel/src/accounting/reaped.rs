@@ -1,9 +1,10 @@
-//! Threads and processes that a walk no longer finds.
+//! Finds the usage of threads and processes that a walk no longer finds.
 //!
 //! The kernel releases a thread, after which no pid lookup finds it, before the thread leaves its
-//! CPU for the last time. It reaps a process, and frees its leader a grace period later. Only then
-//! does the BPF program report the end of a multithreaded process. A snapshot in between must look
-//! for both, or their usage is missing from it.
+//! CPU for the last time. When the kernel reaps a process, it frees the leader one RCU grace period
+//! later. Only then does the BPF program report the end of a multithreaded process. A snapshot in
+//! between must look for such threads and processes. Otherwise their usage would be missing from
+//! the snapshot.
 
 use std::thread;
 use std::time::Duration;
@@ -18,21 +19,21 @@ use crate::skel::switch::SwitchSkel;
 use crate::table;
 
 /// Maximum number of checks for released threads that still run, and the pause after each check.
-/// Such a thread runs for some microseconds, or longer with steal time.
+/// Such a thread runs for some microseconds, or longer if the host takes its CPU.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Finds such threads and processes.
+/// Finds threads and processes that a walk no longer finds.
 #[derive(Clone, Copy)]
 pub(super) struct Reaped {
-    /// Whether pids in BPF equal those in the agent's system calls.
+    /// Whether pids in BPF programs equal the pids in the agent's system calls.
     pub(super) same_pids: bool,
     pub(super) possible_cpus: u32,
 }
 
 impl Reaped {
-    /// Waits until no released thread runs. By then each is settled, because the BPF program
-    /// settles a released thread whenever it leaves its CPU.
+    /// Waits until no released thread runs. By then the usage of each is settled, because the BPF
+    /// program settles a released thread whenever it leaves its CPU.
     pub(super) fn await_last_switches(self, switch: &SwitchSkel<'static>) -> Result<(), Error> {
         for _ in 0..LOOKS {
             let run = self.released_thread_runs(switch)?;
@@ -58,14 +59,14 @@ impl Reaped {
         Ok(slots.any(|slot| slot.pid != 0 && self.is_released(slot.pid)))
     }
 
-    /// Whether no thread or process has this id.
+    /// Returns whether no thread or process has this id.
     fn is_released(self, number: u32) -> bool {
         let pid = Pid::from_raw(number.cast_signed());
         self.same_pids && pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
     }
 
     /// Returns the carried sums of reaped processes, if sums were carried since the last snapshot.
-    /// `rows`: the rows that this snapshot has read so far.
+    /// `rows` contains the rows that this snapshot has read so far.
     pub(super) fn sums(
         self,
         switch: &mut SwitchSkel<'static>,

@@ -1,4 +1,4 @@
-//! Who ended the blocks of threads, read from the BPF map.
+//! Reads from the BPF map which processes ended the blocks of threads.
 
 use libbpf_rs::Link;
 use noctule_model::{BlockClass, Feature, FeatureId, ProcessId, ReleaseRow, Releaser};
@@ -11,7 +11,7 @@ use crate::plan::Wanted;
 use crate::skel::switch::{SwitchSkel, types};
 use crate::table;
 
-/// Whether programs can tell the class of a block and who ends it.
+/// Returns whether programs can determine the class of a block and the process that ends it.
 fn can_measure(facts: &Facts) -> bool {
     facts.system_calls && facts.task_storage
 }
@@ -25,7 +25,7 @@ pub(super) fn possible(wanted: &Wanted, facts: &Facts) -> Wanted {
 }
 
 /// Attaches the program at wake-ups if it was loaded. Returns the link, and the status for a user
-/// who asked for releasers.
+/// who requested releasers.
 pub(super) fn attach(
     switch: &SwitchSkel<'static>,
     loaded: &Wanted,
@@ -34,7 +34,7 @@ pub(super) fn attach(
 ) -> (Option<Link>, Option<Feature>) {
     const ID: FeatureId = FeatureId::BlockReleasers;
     if !loaded.waits {
-        // Covered by the status of waits.
+        // The status of waits covers this case.
         return (None, None);
     }
     let refused = refused.filter(|refused| refused.releasers);

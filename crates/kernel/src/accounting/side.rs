@@ -1,5 +1,5 @@
-//! The other objects that add counters to the accounts of threads. If one fails, only its counters
-//! are missing.
+//! The other objects that add counters to the accounts of threads. If an object fails, only its
+//! counters are missing.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +31,7 @@ enum Object {
     Pagecache(PagecacheSkel<'static>),
 }
 
-/// What the objects share with switch.
+/// The maps and programs that the objects share with switch.
 #[derive(Clone, Copy)]
 pub(super) struct Accounts<'a> {
     threads: BorrowedFd<'a>,
@@ -40,7 +40,7 @@ pub(super) struct Accounts<'a> {
 }
 
 impl<'a> Accounts<'a> {
-    /// Returns the maps of switch, which has one of the two maps of threads.
+    /// Returns the maps of switch, which has only one of the two maps of threads.
     pub(super) fn of(switch: &'a SwitchSkel<'static>, facts: &Facts) -> Self {
         Self {
             threads: match facts.task_storage {
@@ -53,7 +53,7 @@ impl<'a> Accounts<'a> {
     }
 }
 
-/// Loads all objects that work on this kernel, and returns the status of the feature of each.
+/// Loads all objects that work on this kernel, and returns the status of each object's feature.
 pub(super) fn all(
     accounts: &Accounts<'_>,
     plan: &Plan,
@@ -67,9 +67,9 @@ pub(super) fn all(
     (sides, features)
 }
 
-/// Loads one object for reads and writes if the kernel accepts the best way of each, because libbpf
-/// reads all kernel types for each object. Otherwise each counter has its own object, in the best
-/// way that works.
+/// Loads a single object for reads and writes if the kernel accepts the best way to count each,
+/// because libbpf reads all kernel types for each object. Otherwise each counter has its own
+/// object, with the best way that works.
 fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Side>, Vec<Feature>) {
     const READS: FeatureId = FeatureId::PageCacheReads;
     const WRITES: FeatureId = FeatureId::PageCacheWrites;
@@ -89,8 +89,8 @@ fn of_page_cache(accounts: &Accounts<'_>, plan: &Plan, facts: &Facts) -> (Vec<Si
     (sides.flatten().collect(), features.flatten().collect())
 }
 
-/// Tries the ways in order, if there are any. The status names the hook that works, or why each one
-/// failed.
+/// Tries the ways in order, if there are any. The status contains the hook that works, or the
+/// reason why each one failed.
 fn first_that_works(
     feature: FeatureId,
     ways: &[Way],
@@ -177,7 +177,7 @@ impl Side {
     /// Returns the loss counters of the object.
     pub(super) fn losses(&self) -> [u64; loss::KINDS] {
         let losses = match &self.object {
-            // It counts in the CPU slots, which always exist.
+            // Softirq counts in the CPU slots, which always exist.
             Object::Softirq(_) => None,
             Object::Pagecache(skel) => skel.maps.bss_data.as_deref().map(|b| b.losses),
         };

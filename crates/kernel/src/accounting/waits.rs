@@ -38,13 +38,13 @@ impl WaitCounts {
     }
 }
 
-/// Rows are read one by one if the last used number is at least `SPARSE_ROWS`, and only one of
-/// `SPARSE` rows is used.
+/// Rows are read one by one if the last used row number is at least `SPARSE_ROWS`, and at most one
+/// of `SPARSE` rows is used.
 const SPARSE_ROWS: u32 = 1024;
 const SPARSE: u32 = 4;
 
 /// Marks the rows of the histograms as free. Only kernels without atomic operations need this; on
-/// others, the BPF program allocates unused rows with a counter. Row 0 is the overflow row.
+/// other kernels, the BPF program allocates unused rows with a counter. Row 0 is the overflow row.
 pub(super) fn free_rows(switch: &SwitchSkel<'static>, rows: u32) -> Result<(), Error> {
     for number in (1..=rows).rev() {
         free_row(switch, number).context("adding a free row of waits")?;
@@ -80,7 +80,8 @@ pub(super) fn counts(switch: &SwitchSkel<'static>) -> Result<Vec<WaitCounts>, Er
     Ok(counts.collect())
 }
 
-/// Reads used rows one by one. If most rows are free, as after a burst of groups, this reads less.
+/// Reads used rows one by one. If most rows are free, as after a burst of groups, this transfers
+/// less data.
 fn one_by_one(
     switch: &SwitchSkel<'static>,
     named: impl Iterator<Item = (Group, u32)>,
@@ -122,7 +123,7 @@ pub(super) fn forget_waits(switch: &SwitchSkel<'static>, group: Group) {
     let Ok(Some(number)) = rows.lookup(&key, MapFlags::ANY) else {
         return;
     };
-    // The order matters: first the row cannot be found, then it is cleared, then it is free. A
+    // The order matters: the row is first removed from the index, then cleared, then freed. A
     // failure loses a row.
     let empty = vec![0; waits.value_size() as usize];
     let freed = rows
@@ -145,7 +146,8 @@ pub(super) fn forget_blame(
     let cells = &switch.maps.blames;
     let last = match cells.lookup_and_delete(&key) {
         Ok(last) => last?,
-        // Before v5.14 hash maps need two calls, and a change in between is lost.
+        // Before v5.14, reading and deleting a cell of a hash map takes two calls, and a change in
+        // between is lost.
         Err(_) => {
             let last = cells.lookup(&key, MapFlags::ANY).ok()??;
             // If the cell were kept, it would be read again and counted twice.

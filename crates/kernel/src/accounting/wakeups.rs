@@ -1,16 +1,16 @@
-//! The program at wake-ups. Most kernels need it only while a group has a CPU quota, or never. It
-//! is the most expensive program, because it runs as often as the one at switches.
+//! Manages the program at wake-ups. Most kernels need it only while a group has a CPU quota, or
+//! never. It is the most expensive program, because it runs as often as the program at switches.
 
 use libbpf_rs::Link;
 
 use crate::facts::Scheduler;
 use crate::skel::switch::SwitchSkel;
 
-/// Number of batches without a quota after which the program is detached: groups with a quota come
-/// and go.
+/// Number of batches without a quota after which the program is detached, because groups with a
+/// quota come and go.
 const STAYS: u32 = 60;
 
-/// When the program at wake-ups is needed.
+/// When a kernel needs the program at wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// The scheduler records when a thread is queued, and a wait that begins with a wake-up cannot
@@ -37,7 +37,7 @@ impl Need {
 pub(super) struct Wakeups {
     need: Need,
     link: Option<Link>,
-    /// Number of batches since a quota was seen.
+    /// Number of batches since the last quota was seen.
     unused: u32,
 }
 
@@ -62,7 +62,7 @@ impl Wakeups {
     }
 
     /// Attaches or detaches the program after a walk over the threads, which records whether a
-    /// group has a quota. If attaching fails, it is not tried again.
+    /// group has a quota. If attaching fails, there is no other attempt.
     pub(super) fn follow_quotas(
         &mut self,
         switch: &mut SwitchSkel<'static>,
