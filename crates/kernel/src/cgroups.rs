@@ -1,4 +1,4 @@
-//! Creation, renaming and removal of cgroups, from the tracepoints.
+//! Reports the creation, renaming and removal of cgroups, from tracepoints.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -17,7 +17,7 @@ use crate::skel::cgroup::{CgroupSkel, CgroupSkelBuilder};
 /// A kernel has all of these tracepoints or none of them.
 const HOOK: &str = "cgroup_mkdir";
 
-/// The attached programs and their ring buffer. Dropping it detaches them.
+/// The attached programs and their ring buffer. Dropping this value detaches the programs.
 pub struct CgroupEvents {
     _links: Vec<Link>,
     ring: RingBuffer<'static>,
@@ -26,7 +26,7 @@ pub struct CgroupEvents {
 }
 
 impl CgroupEvents {
-    /// Attaches to the tracepoints, for cgroups of the counted hierarchy.
+    /// Attaches programs to the tracepoints, for cgroups of the counted hierarchy.
     pub fn load(facts: &Facts, ring_bytes: u32) -> Result<Self, Error> {
         if !facts.hooks.contains(HOOK) {
             let words = format!("the kernel has no tracepoint {HOOK}");

@@ -1,4 +1,4 @@
-//! The CPU clock of another process.
+//! Reads the CPU clock of another process.
 
 use std::mem::MaybeUninit;
 
@@ -36,7 +36,7 @@ mod tests {
         let before = own();
         let ours = process_cpu_ns(std::process::id()).expect("it runs");
         assert!((before..=own()).contains(&ours), "{before}, {ours}");
-        // The kernel does not assign pids this high.
+        // The kernel does not assign a pid this high.
         assert_eq!(process_cpu_ns(1 << 22), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Cost of the BPF programs, from the kernel's own statistics. Measuring costs about 20 ns per run,
-//! so it is done in windows.
+//! Measures the cost of the BPF programs with the kernel's own statistics. Measuring costs about 20
+//! ns per run, so it is limited to windows.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -17,7 +17,7 @@ pub struct ProgramHandle {
 
 /// The effect of a run that the kernel skipped.
 enum Skips {
-    /// Something was not seen.
+    /// The program missed an event.
     Lost,
     /// Nothing is lost as long as the kernel runs this other program on the same hook.
     MadeUpBy(OwnedFd),
@@ -80,7 +80,8 @@ pub struct CostWindow {
 struct Open {
     since: Instant,
     before: Vec<Info>,
-    /// Dropping it ends the kernel's measuring, unless another process measures too.
+    /// Dropping this descriptor ends the kernel's measuring, unless another process is measuring,
+    /// too.
     _stats: OwnedFd,
 }
 

@@ -1,6 +1,6 @@
 //! The map of CPU slots, which the object switch writes and other objects read.
 //!
-//! It is created before all objects. Objects that share only this map can then be verified in
+//! The map is created before all objects. Objects that share only this map can then be verified in
 //! parallel.
 
 use std::mem::size_of;

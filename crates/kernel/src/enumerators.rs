@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use libbpf_rs::btf::types::{Enum, Enum64};
 use libbpf_rs::btf::{Btf, BtfType};
 
-/// Returns the values of these enumerators from the kernel's BTF. A name is missing if the kernel
-/// does not have it, or if its value does not fit. Without BTF all are missing.
+/// Returns the values of these enumerators from the kernel's BTF. A name is missing from the result
+/// if the kernel does not have it, or if its value does not fit. Without BTF all names are missing.
 pub fn enumerators(names: &[String]) -> HashMap<String, i64> {
     let mut found = HashMap::new();
     let Ok(btf) = Btf::from_vmlinux() else {

@@ -1,5 +1,3 @@
-//! Errors of loading and reading.
-
 use std::fmt;
 use std::path::Path;
 
@@ -8,12 +6,12 @@ use rustix::io::Errno;
 
 use crate::facts::{Facts, VMLINUX};
 
-/// What kind of fix an error needs.
+/// The kind of action that fixes an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The process lacks a privilege, which the message names.
     Privileges,
-    /// The kernel lacks a feature, or forbids its use to everybody (lockdown).
+    /// The kernel lacks a feature, or forbids its use to all processes (lockdown).
     Kernel,
     /// Anything else, as described by the message and the source.
     Other,
@@ -37,7 +35,7 @@ impl Error {
         }
     }
 
-    /// Returns what kind of fix the error needs.
+    /// Returns the kind of action that fixes the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -54,7 +52,7 @@ impl Error {
     }
 }
 
-/// Advice if a kernel rejects what it should accept.
+/// Advice if a kernel rejects a program that it should accept.
 pub(crate) const REPORT: &str = "report this as a bug, with the kernel release (uname -r)";
 
 impl fmt::Display for Error {
@@ -85,7 +83,7 @@ impl<T> Context<T> for Result<T, libbpf_rs::Error> {
 }
 
 /// Explains a libbpf error. libbpf returns "no such process" if it could not read the kernel's
-/// types, for any reason. This function finds out the reason.
+/// types, for any reason. This function determines the reason.
 fn without_types(error: &libbpf_rs::Error, file: &Path) -> String {
     if error.to_string() != Errno::SRCH.to_string() {
         return String::new();
@@ -110,8 +108,8 @@ impl<T> Context<T> for std::io::Result<T> {
     }
 }
 
-/// Returns the error of an object that did not load, and adds the likely cause if the kernel's own
-/// error does not name it.
+/// Returns the error of an object that could not be loaded, and adds the likely cause if the
+/// kernel's own error does not include it.
 pub(crate) fn not_loaded(object: &str, facts: &Facts) -> impl FnOnce(libbpf_rs::Error) -> Error {
     let object = object.to_owned();
     let locked_down = facts.lockdown.as_deref() == Some("confidentiality");

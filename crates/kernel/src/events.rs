@@ -38,7 +38,7 @@ pub use record::{RawEvent, RawProcess};
 pub use rows::{CgroupCounts, ConnectTimes, DestinationCounts, ProcessCounts, TcpCounts};
 pub use udp::{UdpEvents, UdpOptions};
 
-/// Which events are wanted.
+/// The events to load, and their filters.
 #[derive(Clone, Copy, Debug)]
 pub struct EventsWanted {
     /// Count TCP.
@@ -65,28 +65,29 @@ pub struct EventsWanted {
 pub struct SharedMaps<'a> {
     /// Followed processes: thread group id, and start time of the leader.
     pub followed: BorrowedFd<'a>,
-    /// Ids of the wanted cgroups. Their descendants are wanted too.
+    /// Ids of the wanted cgroups. Their descendants are also wanted.
     pub wanted_cgroups: BorrowedFd<'a>,
 }
 
 /// An open socket (`struct socket_sample`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SocketSample {
-    /// The owner.
+    /// The process that owns the socket.
     pub owner: RawProcess,
-    /// The socket.
     pub socket: noctule_model::Socket,
-    /// Whether it listens. Otherwise it is connected or connecting.
+    /// Whether the socket listens. Otherwise it is connected or connecting.
     pub listens: bool,
-    /// Whether it listens or is connected, and that has been reported, or is reported now.
+    /// Whether the socket listens or is connected, and its start has been reported or is being
+    /// reported now.
     pub begun: bool,
     /// Whether the peer connected; `None` if unknown.
     pub accepted: Option<bool>,
-    /// Whether its events are wanted.
+    /// Whether the socket's events are wanted.
     pub wanted: bool,
 }
 
-/// The attached programs, their ring buffer and their tables. Dropping it detaches them.
+/// The attached programs, their ring buffer and their tables. Dropping this value detaches the
+/// programs.
 pub struct Events {
     // Links are declared first, because they must be dropped before their objects.
     _links: Vec<Link>,
@@ -105,12 +106,12 @@ struct Sockets {
     _links: Vec<Link>,
     /// The file iterator.
     survey: Link,
-    /// A survey in progress.
+    /// The iteration over open files that is in progress, if any.
     surveying: Option<Iter>,
     /// The iterator over all TCP sockets of a network namespace, if there is one.
     all: Option<Link>,
     look: tcp::Look,
-    /// Its iterator; `None` for the TCP iterator.
+    /// The link of the iterator that reads open sockets; `None` for the TCP iterator.
     look_link: Option<Link>,
     tcp: TcpSkel<'static>,
     /// The host's procfs, through which network namespaces are entered.
@@ -129,7 +130,7 @@ impl Sockets {
         }
     }
 
-    /// Runs the TCP iterator in each network namespace, and appends its output.
+    /// Runs the TCP iterator in each network namespace, and appends its output to `answer`.
     fn walk(&self, answer: &mut Vec<u8>) -> Result<(), Error> {
         let Some(all) = &self.all else {
             return Ok(());
@@ -161,8 +162,8 @@ impl Sockets {
     }
 }
 
-/// The verified objects, not attached yet. Loading takes most of the startup time, and can run on a
-/// thread of its own.
+/// The verified objects, not attached yet. Loading takes most of the startup time, and can run on
+/// its own thread.
 pub struct LoadedEvents {
     lifecycle: load::LoadedLifecycle,
     tcp: Option<tcp::LoadedTcp>,
@@ -173,7 +174,7 @@ pub struct LoadedEvents {
     reason = "a skeleton points into its object, which is Send although libbpf-rs does not declare \
         it"
 )]
-// SAFETY: libbpf stores nothing about an object with the thread that loads it. All pointers of a
+// SAFETY: libbpf keeps no data about an object in the thread that loads it. All pointers of a
 // skeleton point into its own object and the memory of its maps. A value has one owner at a time.
 unsafe impl Send for LoadedEvents {}
 
@@ -187,8 +188,8 @@ impl LoadedEvents {
 }
 
 impl Events {
-    /// Attaches the programs. Call [`Events::survey_sockets`] after the filters are filled. With
-    /// the CPU accounts, which count from `started_ns`, the exit of a process includes its CPU
+    /// Attaches the programs. Call [`Events::survey_sockets`] after the filters are filled. If the
+    /// CPU accounts are used, which count from `started_ns`, the exit of a process includes its CPU
     /// time.
     pub fn attach(
         loaded: LoadedEvents,
@@ -247,7 +248,7 @@ impl Events {
     }
 
     /// Returns a descriptor that becomes readable when there are events. The kernel does not wake
-    /// the reader again before the events were read.
+    /// the reader again until the events have been read.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         abi::epoll_fd(&self.ring)
     }
@@ -295,7 +296,7 @@ impl Events {
         done.context("adding to the table of followed processes")
     }
 
-    /// Whether the process is followed.
+    /// Returns whether the process is followed.
     pub fn follows(&self, process: ProcessId) -> bool {
         let key = process.pid.to_ne_bytes();
         let start = self.lifecycle.maps.followed.lookup(&key, MapFlags::ANY);
@@ -312,16 +313,16 @@ impl Events {
         ))
     }
 
-    /// Forgets a cgroup that no longer exists, whether or not it was wanted.
+    /// Removes a cgroup that no longer exists from the filters, whether or not it was wanted.
     pub fn forget_cgroup(&self, cgroup: CgroupId) {
         let wanted = &self.lifecycle.maps.wanted_cgroups;
         // The only possible error is that the group is not in the table.
         let _ = wanted.delete(&cgroup.0.to_ne_bytes());
     }
 
-    /// Visits each file of each process. Adopts sockets whose start no program saw, and reports
-    /// missed changes of others. Then visits all TCP sockets, for those that are in no file. The
-    /// filters are applied to new sockets at this point.
+    /// Visits each open file of each process. Adopts sockets whose start no program saw, and
+    /// reports missed changes of other sockets. Then visits all TCP sockets, to find those without
+    /// a file. The filters are applied to new sockets at this point.
     pub fn survey_sockets(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
@@ -336,8 +337,8 @@ impl Events {
         Ok(())
     }
 
-    /// Like `survey_sockets`, in steps of some milliseconds, however many files there are. Returns
-    /// true at the end.
+    /// Like `survey_sockets`, but in steps of some milliseconds, however many files there are.
+    /// Returns true after the last step.
     pub fn survey_step(&mut self) -> Result<bool, Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(true);
@@ -354,8 +355,8 @@ impl Events {
         Ok(true)
     }
 
-    /// Reports missed accepts and connects of Multipath TCP subflows, which are in no file. After a
-    /// survey that found Multipath TCP, this takes one scan of all sockets.
+    /// Reports missed accepts and connects of Multipath TCP subflows, which have no file. If a
+    /// survey has found Multipath TCP, this scans all sockets once.
     fn catch_up_multipath(&mut self) -> Result<(), Error> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
@@ -384,8 +385,8 @@ impl Events {
         self.look(false)
     }
 
-    /// Returns the listening, connected and connecting sockets. One can be missing if another one
-    /// closed meanwhile.
+    /// Returns the listening, connected and connecting sockets. A socket can be missing if another
+    /// one was closed meanwhile.
     pub fn sockets(&mut self) -> Result<Vec<SocketSample>, Error> {
         self.look(true)?;
         let samples = self.buffer.chunks_exact(size_of::<types::socket_sample>());
@@ -407,7 +408,7 @@ impl Events {
         }
     }
 
-    /// Whether [`Events::sockets`] lists every open socket.
+    /// Returns whether [`Events::sockets`] lists every open socket.
     pub fn lists_all_sockets(&self) -> bool {
         let sockets = self.sockets.as_ref();
         sockets.is_some_and(|sockets| sockets.look.is_complete())
@@ -502,7 +503,7 @@ impl Events {
         }
     }
 
-    /// Whether TCP is counted.
+    /// Returns whether TCP is counted.
     pub fn counts_tcp(&self) -> bool {
         self.sockets.is_some()
     }
@@ -573,7 +574,7 @@ impl Events {
         all.flatten().collect()
     }
 
-    /// Returns the filter tables, for sharing with another object.
+    /// Returns the filter tables, to share them with another object.
     pub fn shared(&self) -> SharedMaps<'_> {
         SharedMaps {
             followed: self.lifecycle.maps.followed.as_fd(),

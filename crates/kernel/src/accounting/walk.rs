@@ -3,10 +3,10 @@
 //! nothing.
 //!
 //! Occasionally a walk visits all threads. It reports the living processes, and lists threads that
-//! nothing else has listed. The kernel needs about 0.4 us per thread. With few threads there is a
-//! walk for every snapshot. Otherwise there are as many as a small part of a CPU allows. Before
-//! Linux 6.2 threads cannot be looked up by pid, so every snapshot walks over all threads and reads
-//! each.
+//! nothing else has listed. The kernel needs about 0.4 us per thread. With few threads, every
+//! snapshot includes a walk. With more threads, walks are less frequent, so that they use only a
+//! small fraction of a CPU. Before Linux 6.2 threads cannot be looked up by pid, so every snapshot
+//! walks over all threads and reads each.
 
 use std::os::fd::AsFd as _;
 
@@ -21,7 +21,7 @@ use crate::facts::Facts;
 use crate::iterator;
 use crate::skel::switch::{SwitchSkel, types};
 
-/// Walks may use one part in this number of one CPU.
+/// Walks may use one CPU for 1/PART of the time.
 const PART: u64 = 2000;
 
 /// The longest interval between two walks, and the shortest one if a loss requires another walk.
@@ -31,7 +31,7 @@ const LEAST_NS: u64 = 2_000_000_000;
 /// Thread group id and start time, which identify a process uniquely.
 pub(super) type Process = (u32, u64);
 
-/// Whether threads are listed (since Linux 6.2).
+/// Returns whether threads are listed (since Linux 6.2).
 pub(super) fn lists_threads(facts: &Facts) -> bool {
     // The kernel looks pids up in the initial namespace, but the walk visits the agent's own.
     facts.task_storage && !facts.pid_namespace && facts.hooks.contains("bpf_task_from_pid()")
@@ -39,17 +39,18 @@ pub(super) fn lists_threads(facts: &Facts) -> bool {
 
 /// Reads threads.
 pub(super) struct Walk {
-    /// The iterator over all threads. Without a list it reads each of them.
+    /// The iterator over all threads. If threads are not listed, this iterator reads each of them.
     all: Link,
     /// The iterator that reads listed threads.
     listed: Option<Link>,
     /// The iterator that lists threads queued on a CPU.
     waiting: Option<Link>,
-    /// When the next walk is due, when the last one was, and whether every snapshot has one.
+    /// When the next walk is due, when the last one took place, and whether every snapshot includes
+    /// one.
     due_ns: u64,
     walked_ns: u64,
     always: bool,
-    /// Ends without a record: a process may have ended unreported.
+    /// Number of ends without a record: a process may have ended unreported.
     lost: u64,
     bytes: Vec<u8>,
     rows: Vec<TaskSample>,
@@ -77,7 +78,7 @@ pub(super) struct Living {
 }
 
 impl Walk {
-    /// Attaches the loaded iterators. Their object is not needed after that.
+    /// Attaches the loaded iterators. Their object is not needed afterwards.
     pub(super) fn attach(
         iterators: &SwitchSkel<'static>,
         lists_threads: bool,
@@ -120,7 +121,7 @@ impl Walk {
         self.programs.iter().filter_map(ProgramHandle::again)
     }
 
-    /// Makes every snapshot list the living processes, from now on.
+    /// Makes every snapshot from now on list the living processes.
     pub(super) fn always(&mut self) {
         self.always = true;
     }
@@ -131,7 +132,7 @@ impl Walk {
         iterator::read(&self.all, "iterating over tasks", &mut self.bytes)
     }
 
-    /// Makes the next snapshot walk.
+    /// Makes the next snapshot include a walk.
     pub(super) fn now(&mut self) {
         self.due_ns = 0;
     }
@@ -141,8 +142,8 @@ impl Walk {
         self.due_ns = self.due_ns.min(self.walked_ns + LEAST_NS);
     }
 
-    /// Keeps the rows of a failed snapshot for the next one. Threads that were running may no
-    /// longer be.
+    /// Keeps the rows of a failed snapshot for the next one. Threads that were running then may
+    /// have stopped.
     pub(super) fn give_back(&mut self, rows: Vec<TaskSample>) {
         self.rows = rows;
         for row in &mut self.rows {
@@ -151,8 +152,8 @@ impl Walk {
         self.hurry();
     }
 
-    /// Reads the threads for this moment. After a failure, rows that were already read come with
-    /// the next snapshot, because the BPF program has settled them.
+    /// Reads the threads for this moment. After a failure, the next snapshot includes the rows that
+    /// were already read, because the BPF program has settled them.
     pub(super) fn read(
         &mut self,
         switch: &mut SwitchSkel<'static>,
@@ -195,7 +196,8 @@ impl Walk {
         if self.always || now_ns >= self.due_ns {
             living = Some(self.walk(now_ns)?);
         }
-        // Once per snapshot. A thread that is listed again during the read comes with the next one.
+        // Called once per snapshot. A thread that is listed again during the read is included in
+        // the next snapshot.
         self.drain(switch)?;
         if bss(switch).is_some_and(|bss| std::mem::take(&mut bss.listed_full) != 0) {
             self.now();
@@ -220,7 +222,8 @@ impl Walk {
         Ok(living)
     }
 
-    /// Reads the threads listed so far. Threads listed meanwhile come with the next snapshot.
+    /// Reads the threads listed so far. The next snapshot includes threads that are listed
+    /// meanwhile.
     fn drain(&mut self, switch: &mut SwitchSkel<'static>) -> Result<(), Error> {
         let (Some(listed), Some(data)) = (&self.listed, bss(switch)) else {
             return Ok(());
@@ -244,7 +247,8 @@ fn take_rows(bytes: &[u8], rows: &mut Vec<TaskSample>) {
     rows.extend(records.filter_map(abi::plain::<TaskSample>));
 }
 
-/// Returns the CPU time of this thread, so that preemption does not count as cost of the walk.
+/// Returns the CPU time of the calling thread, so that preemption does not count as cost of the
+/// walk.
 fn used_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -254,13 +258,13 @@ fn bss<'a>(switch: &'a mut SwitchSkel<'static>) -> Option<&'a mut types::bss> {
     switch.maps.bss_data.as_deref_mut()
 }
 
-/// Returns how far the list was read, and the limit of this snapshot.
+/// Returns the position up to which the list was read, and the end position for this snapshot.
 fn places(switch: &SwitchSkel<'static>) -> (u64, u64) {
     let bss = switch.maps.bss_data.as_deref();
     bss.map_or((0, 0), |bss| (bss.listed_next, bss.listed_until))
 }
 
-/// Returns the number of losses after which processes can be missing: of exit records and accounts.
+/// Returns the number of losses (exit records and accounts) after which processes can be missing.
 fn losses(switch: &SwitchSkel<'static>) -> u64 {
     use types::loss;
     let bss = switch.maps.bss_data.as_deref();

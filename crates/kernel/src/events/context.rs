@@ -1,4 +1,4 @@
-//! Context of a process in the record of an exec: ancestors, credentials, namespaces.
+//! Context of a process in the record of an exec: ancestors, credentials and namespaces.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -79,8 +79,8 @@ fn namespaces(inodes: &[u32; KINDS.len()]) -> Vec<Namespace> {
 /// The host's namespaces, in the order of [`KINDS`].
 static HOST: OnceLock<[Option<u64>; KINDS.len()]> = OnceLock::new();
 
-/// Reads the host's namespaces from its procfs. Most have a fixed inode (PROC_USER_INIT_INO and
-/// others). The others are read from process 1, if the agent may read them.
+/// Reads the host's namespaces from its procfs. Most namespaces have a fixed inode
+/// (PROC_USER_INIT_INO and others). The rest are read from process 1, if the agent may read them.
 pub(super) fn know_host(proc: &Path) {
     HOST.get_or_init(|| {
         KINDS.map(|kind| match kind {
