@@ -1,4 +1,4 @@
-//! Files that processes open or fail to open, and file names and modes that they change.
+//! Files that processes open or fail to open, and changes of file names and modes.
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -24,8 +24,8 @@ mod ways;
 pub use options::FileOptions;
 use ways::Target;
 
-/// Opens by one cgroup that match the options. The counts only grow, and are exact even if records
-/// are dropped.
+/// Opens by one cgroup that match the options. The counts never decrease, and are exact even if
+/// records are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCounts {
     /// Read-only opens; 0 unless requested.
@@ -36,7 +36,8 @@ pub struct FileCounts {
     pub failures: u64,
 }
 
-/// The attached programs with their ring buffer and table. Dropping this detaches the programs.
+/// The attached programs with their ring buffer and table. Dropping this value detaches the
+/// programs.
 pub struct FileEvents {
     // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,
@@ -50,9 +51,9 @@ pub struct FileEvents {
 
 impl FileEvents {
     /// Loads and attaches the best way that works, and returns the status with that way or with the
-    /// reasons why none works. File changes are included if the kernel supports them and there is a
-    /// stream, because they are not counted. Without `shared` the filter tables are empty, so an
-    /// enabled filter matches nothing.
+    /// reasons why none works. File changes are included if the kernel supports them and events are
+    /// streamed, because changes are not counted. Without `shared` the filter tables are empty, so
+    /// an enabled filter matches nothing.
     ///
     /// # Errors
     ///
@@ -136,12 +137,12 @@ impl FileEvents {
         })
     }
 
-    /// Whether read-only opens are counted.
+    /// Returns whether read-only opens are counted.
     pub fn counts_reads(&self) -> bool {
         self.reads
     }
 
-    /// Whether failed opens are counted.
+    /// Returns whether failed opens are counted.
     pub fn counts_failures(&self) -> bool {
         self.failures
     }

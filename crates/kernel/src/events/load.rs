@@ -141,7 +141,8 @@ pub(super) fn attach_lifecycle(
     features: &mut Vec<Feature>,
 ) -> Result<Vec<Link>, Error> {
     let progs = &skel.progs;
-    // The exit first, so that no process is seen to start without its exit being seen.
+    // The exit program is attached first, so that every process whose start is seen also has an
+    // exit.
     let mut links = vec![
         progs
             .process_exit
@@ -180,7 +181,7 @@ pub(super) fn attach_lifecycle(
     Ok(links)
 }
 
-/// Attaches the programs at failed execs. `loaded`: whether they were loaded.
+/// Attaches the programs at failed execs. `loaded` tells whether they were loaded.
 pub(super) fn attach_exec_failures(
     skel: &LifecycleSkel<'static>,
     facts: &Facts,

@@ -12,19 +12,20 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{Context as _, Error};
 
-/// Time limit of a walk, because any user can create namespaces. The skipped ones are counted.
+/// Time limit of a walk, because any user can create namespaces. Skipped namespaces are counted.
 const MOST: Duration = Duration::from_millis(100);
 
-/// Number of processes through which a namespace is tried.
+/// Maximum number of processes through which the walk tries to enter a namespace.
 const TRIES: usize = 4;
 
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// What a walk skipped.
+/// The namespaces that a walk skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
-    /// Number of processes whose namespace could not be entered. Entering needs CAP_SYS_ADMIN, and
-    /// CAP_SYS_PTRACE for processes of other users. A namespace can have more processes than that.
+    /// Number of processes whose namespace could not be entered. Entering requires CAP_SYS_ADMIN,
+    /// and CAP_SYS_PTRACE for processes of other users. The skipped namespaces can contain more
+    /// processes.
     pub(super) closed: usize,
     /// Number of namespaces skipped for lack of time.
     pub(super) late: usize,
@@ -56,15 +57,16 @@ pub(super) fn each(
             left.late += 1;
             continue;
         }
-        // One open file at a time: there can be more namespaces than file descriptors.
+        // Only one namespace file is open at a time, because there can be more namespaces than file
+        // descriptors.
         let Some(space) = processes.iter().find_map(|path| open(path, inode)) else {
-            // Its processes have ended.
+            // The processes of the namespace have ended.
             continue;
         };
         match enter(&space) {
             Ok(()) => {
                 entered = true;
-                // If a namespace disappears meanwhile, only its own sockets are lost.
+                // If a namespace disappears meanwhile, only its own sockets are missing.
                 if let Err(error) = visit() {
                     tracing::debug!(%error, "cannot list the sockets of a network namespace");
                 }
@@ -75,7 +77,7 @@ pub(super) fn each(
             }
         }
     }
-    // Without CAP_SYS_ADMIN the thread cannot enter any namespace, not even its own again.
+    // Without CAP_SYS_ADMIN the thread can enter no namespace, not even return to its own.
     if entered {
         enter(&own).context(OWN)?;
     }
@@ -91,9 +93,9 @@ fn open(path: &Path, inode: u64) -> Option<File> {
 
 /// The namespaces of all processes, except the thread's own.
 struct Spaces {
-    /// Files of the first processes in each namespace, by inode.
+    /// Namespace files of the first processes in each namespace, by inode.
     found: HashMap<u64, Vec<PathBuf>>,
-    /// Number of processes whose file may not be read.
+    /// Number of processes whose namespace file may not be read.
     closed: usize,
 }
 
@@ -109,7 +111,8 @@ impl Spaces {
                 Ok(inode) if inode == own => {}
                 Ok(inode) => {
                     let files = this.found.entry(inode).or_default();
-                    // The first processes can exit or change namespace before they are visited.
+                    // The first processes can exit or change their namespace before they are
+                    // visited.
                     if files.len() < TRIES {
                         files.push(path);
                     }

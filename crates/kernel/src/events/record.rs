@@ -59,7 +59,7 @@ const _: () = {
     assert!(abi::EVENT_UDP_FLOW.0 == 18);
     assert!(abi::EVENT_PROCESS_EXEC_FAILED.0 == 19);
     assert!(abi::EVENT_KINDS.0 as usize == NAMES.len());
-    // Each object has its own type of the header, from its BTF.
+    // Each object has its own copy of the header type, from its BTF.
     assert!(size_of::<process::event_head>() == size_of::<tcp::event_head>());
 };
 
@@ -94,18 +94,16 @@ pub struct RawEvent {
     pub time_ns: u64,
     /// The process that owns the event; `None` if unknown.
     pub process: Option<RawProcess>,
-    /// What happened.
     pub what: What,
 }
 
 /// The process of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RawProcess {
-    /// Its identity.
     pub id: ProcessId,
-    /// Its cgroup.
+    /// The process's cgroup.
     pub cgroup: CgroupId,
-    /// The command name of its leader.
+    /// The command name of the thread group leader.
     pub comm: Comm,
     /// The name of the thread that acted, if it is not the leader.
     pub thread: Option<Comm>,
@@ -138,7 +136,8 @@ impl RawEvent {
     }
 }
 
-/// Returns the owner. `names`: of the leader, and of the thread that acted if it is another one.
+/// Returns the owner. `names` contains the name of the leader, and of the thread that acted if that
+/// is another thread.
 pub(super) fn owner_of(
     pid: u32,
     start_ns: u64,
@@ -170,7 +169,7 @@ fn exec(bytes: &[u8]) -> Option<What> {
     let (args, rest) = rest.split_at_checked(record.args_length as usize)?;
     let directory = rest.get(..record.directory_length as usize)?;
     let mut args: Vec<Vec<u8>> = args.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
-    // After the last NUL there is nothing. Without a NUL the last argument was truncated.
+    // The string after the last NUL is empty. Without a NUL, the last argument was truncated.
     if args.last().is_some_and(Vec::is_empty) {
         args.pop();
     }
@@ -354,7 +353,7 @@ fn closed_here(flags: u32) -> Option<bool> {
 fn socket_of(id: u64, ends: &tcp::socket_ends, listens: bool) -> Socket {
     let local = SocketAddr::new(address(ends.family, &ends.local), ends.local_port);
     let peer = peer(ends.family, &ends.peer, ends.peer_port);
-    // For an end that is reported late, the kernel no longer has the peer.
+    // If the close is reported late, the kernel no longer has the peer.
     let has_peer = peer.port() != 0 || !peer.ip().to_canonical().is_unspecified();
     Socket {
         id,
@@ -441,9 +440,9 @@ mod tests {
             (7, [10, 0, 0, 1], 80, Some(7), Some("10.0.0.1:80")),
             // The connect began before the agent started.
             (0, [10, 0, 0, 1], 80, None, Some("10.0.0.1:80")),
-            // Nothing listens on port 0, but a process can try to connect to it.
+            // No socket can listen on port 0, but a process can try to connect to it.
             (7, [127, 0, 0, 1], 0, Some(7), Some("127.0.0.1:0")),
-            // The socket was already gone when the failure was detected.
+            // The socket no longer existed when the failure was detected.
             (0, [0; 4], 0, None, None),
         ];
         for (lasted, address, port, duration, to) in cases {

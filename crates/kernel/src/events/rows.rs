@@ -35,7 +35,7 @@ unsafe impl Plain for tcp::destination_key {}
 #[allow(unsafe_code, reason = "a promise about layout")]
 unsafe impl Plain for tcp::destination_row {}
 
-/// Returns the rows of a table by cgroup, and the overflow row as `None`.
+/// Returns the rows of a table by cgroup; the overflow row has the key `None`.
 pub(super) fn by_cgroup<T: Plain>(
     table: &impl MapCore,
     overflow: Option<T>,
@@ -67,9 +67,9 @@ pub(super) fn take_bytes(table: &impl MapCore, key: &[u8]) -> Option<Vec<u8>> {
 pub struct CgroupCounts {
     /// Process events.
     pub processes: Option<ProcessCounts>,
-    /// TCP.
+    /// TCP counts.
     pub tcp: Option<TcpCounts>,
-    /// Time to connect.
+    /// Histogram of the time to connect.
     pub connect_times: Option<ConnectTimes>,
 }
 
@@ -79,7 +79,7 @@ pub struct DestinationCounts {
     key: Vec<u8>,
     /// The cgroup; `None` for the overflow row.
     pub cgroup: Option<CgroupId>,
-    /// The peer; `None` for the cgroup's other destinations, which did not fit into the table.
+    /// The peer; `None` for the sum of the cgroup's destinations that did not fit into the table.
     pub destination: Option<SocketAddr>,
     /// The counts.
     pub counts: tcp::destination_row,

@@ -20,17 +20,19 @@ use crate::skel::tcp::{TcpSkel, TcpSkelBuilder};
 /// How open sockets are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// By the iterator over socket storage.
+    /// With the iterator over socket storage.
     Storage,
-    /// By the iterator over our own table, if the one over socket storage can crash the kernel.
+    /// With the iterator over our own table, if the iterator over socket storage can crash the
+    /// kernel.
     Table,
-    /// By the TCP iterator, in each network namespace that has a process, if the kernel rejects
+    /// With the TCP iterator, in each network namespace that has a process, if the kernel rejects
     /// iterators over maps.
     Walk,
 }
 
 impl Look {
-    /// Returns the best way according to the facts, and the fallback if the kernel rejects it.
+    /// Returns the best way according to the facts, and the fallback to use if the kernel rejects
+    /// that way.
     fn ever_less(facts: &Facts) -> [Self; 2] {
         let best = match facts.socket_storage_iterates {
             true => Self::Storage,
@@ -39,7 +41,7 @@ impl Look {
         [best, Self::Walk]
     }
 
-    /// Whether every open socket is found.
+    /// Returns whether this way finds every open socket.
     pub(super) fn is_complete(self) -> bool {
         self != Self::Walk
     }
@@ -94,7 +96,7 @@ fn most_that_works<T>(
                     };
                 }
                 Err(error) if !with_calls => _ = refused.get_or_insert(error),
-                // Only the first error, and only if the rest loads without the programs.
+                // Keeps only the first error, and only if the other programs load without these.
                 Err(error) if calls.is_ok() => calls = Err(error),
                 Err(_) => {}
             }
@@ -116,7 +118,7 @@ pub(super) struct Loaded<T> {
     /// Whether the programs at connect and accept are loaded.
     calls: Result<(), Error>,
     look: Look,
-    /// Why the open sockets are not read in the best way.
+    /// The reason why the open sockets are not read in the best way.
     refused: Option<Error>,
 }
 
@@ -221,7 +223,7 @@ fn attach_most(
     }
 }
 
-/// Kernel functions whose programs see what no state change shows.
+/// Kernel functions whose programs report what state changes do not show.
 const CALLS: [&str; 2] = ["tcp_v4_connect()", "inet_csk_accept()"];
 
 /// Kernel function that is missing without IPv6, or is in the IPv6 module.
@@ -380,8 +382,8 @@ fn load_tcp(
     open.load().context("loading the BPF object tcp")
 }
 
-/// Attaches the TCP iterator, if there is one. Without it, sockets that are in no file are not
-/// found at the start.
+/// Attaches the TCP iterator, if it was loaded. Without it, sockets without a file are not found at
+/// the start.
 fn attach_optional(program: &libbpf_rs::ProgramImpl<'_, libbpf_rs::Mut>) -> Option<Link> {
     let link = program.attach();
     link.inspect_err(|error| tracing::debug!(%error, "cannot attach the TCP iterator"))
@@ -394,8 +396,8 @@ fn attach_tcp(
     facts: &Facts,
 ) -> Result<(Sockets, Feature), Error> {
     let progs = &tcp.progs;
-    // The programs at connect and accept first. Otherwise an incoming connection would wait for an
-    // accept that is not seen.
+    // The programs at connect and accept are attached first. Otherwise an incoming connection would
+    // wait for an accept that no program sees.
     let mut links = Vec::new();
     if calls {
         let v6 = facts.hooks.contains(V6_CONNECT);
@@ -472,8 +474,8 @@ mod tests {
         Error::new(ErrorKind::Kernel, part)
     }
 
-    /// Simulates loading on a kernel that rejects the parts for which `refuses` is true. Returns
-    /// the attempts and the result.
+    /// Simulates loading on a kernel that rejects the parts for which `refuses` returns true.
+    /// Returns the attempts and the result.
     fn taken(calls_are_there: bool, refuses: impl Fn(Parts) -> bool) -> (Vec<Parts>, Loaded<()>) {
         let calls = match calls_are_there {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! UDP events: DNS queries with their answers, and the traffic between a socket and each of its
+//! UDP events: DNS queries with their responses, and the traffic between a socket and each of its
 //! peers.
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ pub(super) mod unread;
 
 use unread::Unread;
 
-/// Which UDP events are wanted.
+/// The UDP events to load, and their filters.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpOptions {
     /// DNS queries.
@@ -45,7 +45,7 @@ pub struct UdpOptions {
 const QUESTIONS: u32 = 4096;
 const FLOWS: u32 = 16_384;
 
-/// A question is reported as unanswered if neither an answer nor another attempt follows within
+/// A question is reported as unanswered if neither a response nor another attempt follows within
 /// this time. libc retries after 5 s.
 const PATIENCE_NS: u64 = 6_000_000_000;
 
@@ -54,7 +54,7 @@ const IDLE_NS: u64 = 30_000_000_000;
 
 const FEATURE: FeatureId = FeatureId::UdpEvents;
 
-/// Programs and their functions. Without the last two, IPv6 is missing.
+/// Programs and the functions that they trace. Without the last two, IPv6 is not traced.
 const PROGRAMS: [(&str, &str); 5] = [
     ("send_4", "ip_send_skb()"),
     ("take_packet", "skb_consume_udp()"),
@@ -70,7 +70,8 @@ struct Records {
     unread: Unread,
 }
 
-/// The attached programs with their ring buffer and tables. Dropping it detaches them.
+/// The attached programs with their ring buffer and tables. Dropping this value detaches the
+/// programs.
 pub struct UdpEvents {
     // Links are declared first, because they must be dropped before their object.
     _links: Vec<Link>,
@@ -155,7 +156,7 @@ impl UdpEvents {
     }
 
     /// Returns the records since the last call, in the order of the ring buffer, followed by
-    /// questions whose answers could not be read.
+    /// questions whose responses could not be read.
     pub fn drain(&self) -> Result<Vec<RawEvent>, Error> {
         self.ring
             .consume()
@@ -177,7 +178,8 @@ impl UdpEvents {
         });
         let mut events = Vec::new();
         for (time_ns, key) in unread.answered(waiting.collect()) {
-            // The question may have been answered meanwhile, and its id reused.
+            // The question may have been answered meanwhile, and another question may have reused
+            // its id.
             let Some(taken) = rows::take_bytes(questions, key) else {
                 continue;
             };
@@ -196,7 +198,7 @@ impl UdpEvents {
         abi::epoll_fd(&self.ring)
     }
 
-    /// Returns the unanswered questions and ended flows. `now_ns`: `CLOCK_BOOTTIME`.
+    /// Returns the unanswered questions and ended flows. `now_ns` is a time of `CLOCK_BOOTTIME`.
     pub fn ended(&self, now_ns: u64) -> Result<Vec<RawEvent>, Error> {
         self.take(now_ns, now_ns)
     }
@@ -208,7 +210,8 @@ impl UdpEvents {
 
     /// Returns the questions and flows that have ended by `until_ns`.
     fn take(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
-        // Before the questions, because an unreadable packet may be an answer.
+        // The ring buffer is read before the questions, because an unreadable packet may be a
+        // response.
         self.ring
             .consume()
             .context("reading the ring buffer of UDP events")?;
@@ -243,7 +246,8 @@ impl UdpEvents {
 
     fn flows(&self, now_ns: u64, until_ns: u64) -> Result<Vec<RawEvent>, Error> {
         let idle = |flow: &types::udp_flow| flow.head.time.saturating_add(IDLE_NS) <= until_ns;
-        // Before the flows: a new flow of a later socket has another cookie.
+        // Closed sockets are read before the flows: a new flow of a later socket has another
+        // cookie.
         let closed = self.take_closed()?;
         let flows = &self.skel.maps.flows;
         let mut ended = Vec::new();
@@ -253,7 +257,7 @@ impl UdpEvents {
             if end.is_none() && !abi::plain(value).as_ref().is_some_and(idle) {
                 continue;
             }
-            // Includes the packets that arrived meanwhile.
+            // This value includes the packets that arrived meanwhile.
             let Some(taken) = rows::take_bytes(flows, key) else {
                 continue;
             };
@@ -267,7 +271,7 @@ impl UdpEvents {
         Ok(ended)
     }
 
-    /// Removes and returns the closed sockets, with the time.
+    /// Removes and returns the closed sockets, each with the time at which it was closed.
     fn take_closed(&self) -> Result<HashMap<[u8; 8], u64>, Error> {
         let table = &self.skel.maps.closed;
         let mut closed = HashMap::new();
@@ -298,7 +302,7 @@ impl UdpEvents {
     }
 }
 
-/// Puts an entry back. Returns false if there is a new one meanwhile, or the table is full.
+/// Puts an entry back. Returns false if the table already has a new entry or is full.
 fn put_back(table: &impl MapCore, key: &[u8], value: &[u8]) -> bool {
     table.update(key, value, MapFlags::NO_EXIST).is_ok()
 }

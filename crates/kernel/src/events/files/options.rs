@@ -1,4 +1,4 @@
-//! Options for file events, and preparation of the object.
+//! Options for file events, and functions that prepare the object.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::kernel_types;
 use crate::settings::configure;
 use crate::skel::files::{FilesSkelBuilder, OpenFilesSkel, types};
 
-/// Which opens are reported. The BPF programs apply all these options.
+/// Selects the opens to report. The BPF programs apply all these options.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions<'a> {
     /// Include read-only opens, whether or not they create the file.
@@ -136,7 +136,7 @@ fn set(rodata: &mut types::rodata, facts: &Facts, options: &FileOptions<'_>, pre
         *to = byte as _;
     }
     rodata.path_prefix_length = prefix.len() as u32;
-    // In a pid namespace the kernel uses another pid for the agent.
+    // In a pid namespace, the agent's pid differs from the pid that the kernel uses.
     if !facts.pid_namespace {
         rodata.agent_pid = std::process::id() as i32;
     }

@@ -1,4 +1,4 @@
-//! The ways to see file opens: what each attaches, and its status.
+//! The ways to trace file opens: the hooks of each, and its status.
 
 use libbpf_rs::{Link, ProgramMut};
 use noctule_model::{Feature, FeatureId};
@@ -10,8 +10,8 @@ use crate::tracefs::{self, Tracefs};
 
 pub(super) const FEATURE: FeatureId = FeatureId::FileOpens;
 
-/// Functions at which changes of names and modes are seen, with their programs. The first function
-/// of each pair has the mount, the second the result.
+/// Kernel functions at which changes of names and modes are traced, with their programs. The first
+/// function of each pair has the mount, and the second has the result.
 const CHANGES: [(&str, &str); 12] = [
     ("path_unlink", "security_path_unlink()"),
     ("unlink_file", "vfs_unlink()"),
@@ -27,7 +27,7 @@ const CHANGES: [(&str, &str); 12] = [
     ("chmod_file", "notify_change()"),
 ];
 
-/// Returns the targets for changes.
+/// Returns the programs and hooks for changes.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(super) fn changes_missing(error: &Error) -> Feature {
     Feature::off(FeatureId::FileChanges, in_full(error))
 }
 
-/// Returns the status of the feature if nothing would read the file changes.
+/// Returns the status of the feature if no reader would receive the file changes.
 pub(super) fn changes_not_kept() -> Feature {
     Feature::off(
         FeatureId::FileChanges,
@@ -92,7 +92,7 @@ const SYSTEM_CALLS: [(&str, &str); 4] = [
     ("creat_exit", "sys_exit_creat"),
 ];
 
-/// Returns the targets of a way on this kernel.
+/// Returns the programs and hooks of a way on this kernel.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Parses the question of a DNS packet: RFC 1035, 4.1.2.
+//! Parses the question of a DNS packet (RFC 1035, section 4.1.2).
 
 use noctule_model::DnsQuestion;
 
@@ -32,7 +32,7 @@ pub(super) fn parse(bytes: &[u8]) -> DnsQuestion {
     }
 }
 
-/// Appends a label. A dot or backslash in it is escaped, as in zone files.
+/// Appends a label. Dots and backslashes in the label are escaped, as in zone files.
 fn push(name: &mut Vec<u8>, label: &[u8]) {
     if !name.is_empty() {
         name.push(b'.');
@@ -61,11 +61,11 @@ mod tests {
             (b"\0\0\x02\0\x01", b".", 2, false),
             (b"\x03a.b\x01\xff\0\0\x01\0\x01", b"a\\.b.\xff", 1, false),
             (b"\x03a\\b\0\0\x01\0\x01", b"a\\\\b", 1, false),
-            // Truncated within a label, before the type, and empty.
+            // Questions that are truncated within a label or before the type, or empty.
             (b"\x07exam", b"exam", 0, true),
             (b"\x01a\0\0", b"a", 0, true),
             (b"", b"", 0, true),
-            // A pointer, which questions do not contain.
+            // A compression pointer, which questions do not contain.
             (b"\x01a\xc0\x0c\0\x01\0\x01", b"a", 0, true),
         ];
         for (bytes, name, kind, truncated) in cases {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_read() {
-        // Every length of a first label, with too few and with enough bytes.
+        // Tests every length of a first label, with too few and with enough bytes.
         for first in 0..=u8::MAX {
             for length in [0, 5, 259] {
                 let bytes = [&[first][..], &vec![first; length]].concat();
