@@ -1,5 +1,5 @@
-//! Properties of this kernel, and privileges of this process. Only facts; the plan makes the
-//! decisions.
+//! Properties of this kernel, and privileges of this process. The facts contain no decisions: the
+//! plan makes them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -19,8 +19,8 @@ mod cgroup;
 
 pub use cgroup::{CgroupVersion, Hierarchy, hides_processes};
 
-/// Everything that the plan is based on. Gathering it changes nothing and cannot fail. Anything
-/// unreadable is absent.
+/// The facts on which the plan is based. Gathering them changes nothing and cannot fail. A fact
+/// that cannot be read is absent.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Where the host's sysfs and procfs are mounted.
@@ -38,14 +38,14 @@ pub struct Facts {
     /// Whether tracing programs have task local storage (Linux 5.13).
     pub task_storage: bool,
     /// Whether the iterator over socket storage is safe. Since 7.0 the kernel can detach the
-    /// storage from its socket during the iteration, which crashes the kernel. The function that
-    /// does so also identifies kernels with a backport. A compiler may inline it, so the release is
-    /// checked too.
+    /// storage from its socket during the iteration, which crashes the kernel. The kernel function
+    /// that detaches the storage also identifies kernels with a backport. A compiler may inline
+    /// that function, so the release is also checked.
     pub socket_storage_iterates: bool,
     /// Whether a thread can be preempted inside a tracepoint program (7.0). Until it continues, the
     /// kernel skips the program for all other threads on that CPU.
     pub tracepoints_preempt: bool,
-    /// Those of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
+    /// The subset of `HOOKS` that this kernel has: raw tracepoints, and functions with BTF.
     pub hooks: BTreeSet<&'static str>,
     /// Tracepoint arguments that older kernels lack.
     pub tracepoints: Tracepoints,
@@ -54,7 +54,7 @@ pub struct Facts {
     pub throttle_clock: Option<&'static str>,
     /// Whether programs can read the system call of a thread (`bpf_task_pt_regs`).
     pub system_calls: bool,
-    /// What the scheduler records.
+    /// Times and states that the scheduler records.
     pub scheduler: Scheduler,
     /// The cgroup hierarchy whose groups are counted.
     pub hierarchy: Hierarchy,
@@ -82,10 +82,11 @@ pub struct Facts {
     pub(crate) kernel_types: KernelTypes,
 }
 
-/// What the scheduler records, depending on the kernel configuration.
+/// Times and states that the scheduler records, depending on the kernel configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scheduler {
-    /// Whether a thread's run queue can be read, and with it its clock (CONFIG_FAIR_GROUP_SCHED).
+    /// Whether a thread's run queue, and therefore the clock of that queue, can be read
+    /// (CONFIG_FAIR_GROUP_SCHED).
     pub clock: bool,
     /// Whether the scheduler records when each thread was queued and got its CPU
     /// (CONFIG_SCHED_INFO).
@@ -101,7 +102,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Whether the scheduler's recorded times can be used, which requires its clock.
+    /// Returns whether the scheduler's recorded times can be used, which requires its clock.
     pub(crate) fn keeps_notes(self) -> bool {
         self.notes && self.clock
     }
@@ -112,7 +113,7 @@ impl Scheduler {
 pub struct Tracepoints {
     /// `sched_switch` passes the state of the previous thread (Linux 5.18).
     pub prev_state: bool,
-    /// `sched_process_exit` tells whether the thread is the last one (6.16).
+    /// `sched_process_exit` reports whether the thread is the last one (6.16).
     pub group_dead: bool,
     /// `mark_victim` passes the task, not only the id of one of its threads (6.9, and stable
     /// releases of older kernels).
@@ -121,13 +122,13 @@ pub struct Tracepoints {
     pub retransmit_error: bool,
     /// `inet_csk_accept()` takes its arguments in a struct (6.10).
     pub accept_struct: bool,
-    /// `block_rq_issue` and its likes pass the queue before the request (until 5.10).
+    /// `block_rq_issue` and similar tracepoints pass the queue before the request (until 5.10).
     pub request_queue: bool,
-    /// `block_bio_queue` and its likes pass the queue before the bio (until 5.10).
+    /// `block_bio_queue` and similar tracepoints pass the queue before the bio (until 5.10).
     pub bio_queue: bool,
 }
 
-/// The relevant capabilities in the effective set.
+/// The capabilities in the effective set that matter to the agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Load BPF programs (CAP_BPF).
@@ -136,13 +137,13 @@ pub struct Capabilities {
     pub perfmon: bool,
     /// Read files of other users.
     pub dac_read_search: bool,
-    /// CAP_SYS_ADMIN, which BPF statistics need, among other things.
+    /// CAP_SYS_ADMIN, required for BPF statistics, among other things.
     pub sys_admin: bool,
     /// Exceed resource limits.
     pub sys_resource: bool,
 }
 
-/// Hooks that some kernels lack: tracepoints by name, functions with parentheses.
+/// Hooks that some kernels lack. Tracepoints are listed by name, and functions have parentheses.
 pub(crate) const HOOKS: &[&str] = &[
     "sched_switch",
     "sched_wakeup",
@@ -197,7 +198,7 @@ pub(crate) const HOOKS: &[&str] = &[
 ];
 
 impl Facts {
-    /// Probes the kernel through these mounts.
+    /// Probes the kernel through these mounts of procfs and sysfs.
     pub fn probe(roots: &HostRoots) -> Self {
         let HostRoots { sys, proc } = roots;
         let types = KernelTypes::read(sought());
@@ -274,7 +275,8 @@ impl Capabilities {
 pub(crate) const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 /// Returns the kernel's types; `None` if the kernel has no BTF. libbpf does not distinguish the
-/// causes of a failure. If the file exists, it is therefore read again to report the actual error.
+/// causes of a failure. If the file exists, this function therefore reads it again to report the
+/// actual error.
 fn kernel_types(types: &KernelTypes) -> Result<Option<Btf<'static>>, String> {
     if let Some(btf) = types.btf() {
         return Ok(Some(btf));
@@ -391,15 +393,15 @@ pub(crate) const THROTTLE_CLOCKS: [&str; 3] = [
     "throttled_clock_task_time",
 ];
 
-/// The map type itself is older (5.11), but then worked only for LSM programs, which stored the
-/// data elsewhere.
+/// The map type itself is older (5.11), but at first it worked only for LSM programs, which stored
+/// the data elsewhere.
 fn task_storage(btf: &Btf<'_>) -> bool {
     let thread = btf.type_by_name::<Composite<'_>>("task_struct");
     thread.is_some_and(|thread| has_member(btf, &thread, "bpf_storage"))
 }
 
-/// Whether the type has a member of that name, also within anonymous members. Those exist where the
-/// layout is randomized, or where a vendor used reserved space.
+/// Returns whether the type has a member of that name, including members of anonymous structs and
+/// unions. Those exist if the layout is randomized, or if a vendor used reserved space.
 fn has_member(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> bool {
     composite.iter().any(|member| match member.name {
         Some(found) => found == name,
@@ -434,7 +436,7 @@ fn throttle_clock(btf: &Btf<'_>) -> Option<&'static str> {
     fields.find(|field| has_member(btf, &queue, field))
 }
 
-/// Whether the kernel has the helper `bpf_task_pt_regs`.
+/// Returns whether the kernel has the helper `bpf_task_pt_regs`.
 fn system_calls(btf: &Btf<'_>) -> bool {
     let helpers = btf.type_by_name::<Enum<'_>>("bpf_func_id");
     helpers.is_some_and(|helpers| {
@@ -486,7 +488,8 @@ fn pid_namespace() -> bool {
 
 /// Returns why procfs hides processes of other users. Every user may read the status of any
 /// process, unless procfs hides processes that the reader may not trace. No process has more rights
-/// than kthreadd, so a reader that sees kthreadd sees all. Process 1 may be hidden by other means.
+/// than kthreadd, so a reader that sees kthreadd sees all processes. Process 1 may be hidden by
+/// other means.
 fn proc_hides(proc: &Path) -> Option<String> {
     let error = fs::read(proc.join("2/stat")).err()?;
     Some(error.to_string())
@@ -499,7 +502,7 @@ fn major(release: &str) -> u32 {
 }
 
 /// Returns the memory limit, if it applies. libbpf removes the limit if the process may raise it,
-/// by privilege or by its hard limit.
+/// by privilege or because its hard limit is higher.
 fn memory_limit(btf: &Btf<'_>, capabilities: Capabilities) -> Option<u64> {
     if function_arguments(btf, CHARGES_MEMORY).is_none() || capabilities.sys_resource {
         return None;
@@ -565,7 +568,7 @@ mod tests {
         fs::create_dir_all(&cpus).expect("a folder");
         let write = |file, list| fs::write(cpus.join(file), list).expect("a file");
         assert!(isolated_cpus(root.path()).is_empty(), "no such files");
-        // The kernel writes this if there are none.
+        // The kernel writes this text if no CPU is isolated.
         write("isolated", "\n");
         write("nohz_full", "(null)\n");
         assert!(isolated_cpus(root.path()).is_empty());

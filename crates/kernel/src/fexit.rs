@@ -1,4 +1,4 @@
-//! Whether the kernel supports programs at function return.
+//! Tests whether the kernel supports programs at function return.
 
 use std::io;
 use std::ptr;
@@ -9,8 +9,9 @@ use crate::error::{Context as _, Error};
 use crate::facts::Facts;
 use crate::plain::owned;
 
-/// Loads a minimal program at the return of the function. An object whose fexit programs are
-/// rejected is loaded again without them, but that costs one full attempt.
+/// Loads a minimal program at the return of the function. If the fexit programs of an object are
+/// rejected, the object is loaded again without them, which costs a full attempt. This test avoids
+/// that.
 pub(crate) fn probe(function: &str, facts: &Facts) -> Result<(), Error> {
     let name = function.trim_end_matches("()");
     // If the BTF id of the function is unknown, loading the object itself is the test.

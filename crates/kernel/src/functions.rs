@@ -1,5 +1,5 @@
-//! Probes at functions of the kernel and of user space programs: parameters from BTF, and
-//! attaching.
+//! Probes at functions of the kernel and of user space programs: parameters from BTF, and how to
+//! attach.
 
 use std::ffi::CString;
 use std::io;
@@ -17,10 +17,9 @@ use crate::facts;
 use crate::object::{KprobeEvent, NO_KPROBES, kprobes_exist};
 use crate::plain::{AttachedProgram, Held, LoadedProgram};
 
-/// A function, at whose entry or return a program runs.
+/// A function at whose entry or return a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionProbe {
-    /// The function.
     pub place: FunctionPlace,
     /// Whether the probe is at the return.
     pub at_return: bool,
@@ -31,23 +30,22 @@ pub struct FunctionProbe {
 pub enum FunctionPlace {
     /// A function of the kernel.
     Kernel {
-        /// Its symbol.
+        /// The symbol of the function.
         function: String,
         /// Offset in bytes.
         offset: u64,
     },
     /// A function of a program or library.
     File {
-        /// The file.
         path: PathBuf,
-        /// File offsets of its code: one, unless processes use different code.
+        /// File offsets of the function's code. There is one offset, unless processes use different
+        /// code.
         offsets: Vec<u64>,
     },
     /// An event that is registered in `kprobe_events` or `uprobe_events`.
     Registered {
-        /// The id of the event.
         id: u64,
-        /// Whether it is a uprobe.
+        /// Whether the event is a uprobe.
         is_of_file: bool,
     },
 }
@@ -55,27 +53,27 @@ pub enum FunctionPlace {
 /// An integer or pointer that a function takes or returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name; empty for the return value.
+    /// The parameter's name; empty for the return value.
     pub name: String,
-    /// Its type in C.
+    /// The parameter's type in C.
     pub declared: String,
     /// Size in bytes: 1, 2, 4 or 8.
     pub size: u32,
-    /// Whether it is signed.
+    /// Whether the type is signed.
     pub signed: bool,
 }
 
 /// Parameters and return value of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prototype {
-    /// Its parameters, up to the first that is not in a register of its own.
+    /// The parameters, up to the first that does not have its own register.
     pub parameters: Vec<Parameter>,
-    /// Its return value; `None` for nothing or a structure.
+    /// The return value; `None` if there is none or if it is a structure.
     pub returned: Option<Parameter>,
 }
 
 impl Prototype {
-    /// Returns the prototype of a kernel function; `None` if it is not in BTF.
+    /// Returns the prototype of a kernel function; `None` if BTF does not contain the function.
     pub fn of_kernel(function: &str) -> Option<Self> {
         let btf = Btf::from_vmlinux().ok()?;
         let mut functions = btf.type_by_kind::<Func<'_>>();
@@ -101,8 +99,8 @@ impl Prototype {
     }
 }
 
-/// Returns type, size and sign of a type that fits into a register; `None` if it does not fit or is
-/// a floating-point number.
+/// Returns the name, size and sign of a type that fits into a register; `None` if the type does not
+/// fit or is a floating-point number.
 fn scalar(kind: BtfType<'_>) -> Option<(String, u32, bool)> {
     let text = |kind: &BtfType<'_>| Some(kind.name()?.to_str()?.to_owned());
     let mut named = None;
@@ -137,8 +135,8 @@ fn scalar(kind: BtfType<'_>) -> Option<(String, u32, bool)> {
     }
 }
 
-/// Returns the C type of a pointer: `const char *`, by which callers recognize strings, `struct
-/// file *`, and so on.
+/// Returns the C type of a pointer, such as `struct file *`. Callers recognize strings by `const
+/// char *`.
 fn pointer(kind: &BtfType<'_>) -> String {
     let Some(to) = kind.next_type().map(|to| to.skip_mods_and_typedefs()) else {
         return "void *".to_owned();
@@ -157,7 +155,8 @@ impl FunctionProbe {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel lacks such probes or the function, or the process lacks privileges.
+    /// Fails if the kernel lacks the function or this kind of probe, or the process lacks
+    /// privileges.
     pub fn attach(&self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         match &self.place {
             FunctionPlace::Kernel { function, offset } => self.kernel(function, *offset, program),
@@ -204,7 +203,7 @@ impl FunctionProbe {
         {
             return Ok(AttachedProgram::new(program.attach_to(event)?));
         }
-        // Used before Linux 4.17, which added that kind of perf event, and to get a precise error.
+        // Used before Linux 4.17, which added this kind of perf event, and to get a precise error.
         let made = KprobeEvent::make(function, offset, self.at_return)?;
         let event = builder(Tracepoint::with_id(made.id()?)).build();
         let event = event.context("opening a kprobe event")?;
@@ -213,7 +212,7 @@ impl FunctionProbe {
         Ok(AttachedProgram::new(held))
     }
 
-    /// Opens the perf event of a probe. `name` is a function of the kernel, or a file.
+    /// Opens the perf event of a probe. `name` is a kernel function or a file.
     fn open(&self, kind: u32, name: &CString, offset: u64) -> io::Result<perf_event::Counter> {
         let address = name.as_ptr().addr() as u64;
         let event = Raw::new(self.at_return.into())
@@ -226,14 +225,14 @@ impl FunctionProbe {
     }
 }
 
-/// Returns the number of this kind of perf event; `None` if the kernel lacks it.
+/// Returns the number of this kind of perf event; `None` if the kernel lacks the kind.
 fn kind_of(name: &str) -> Option<u32> {
     let path = format!("/sys/bus/event_source/devices/{name}/type");
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Returns a builder of an event for all processes. It is opened on one CPU, but its programs run
-/// on all CPUs.
+/// Returns a builder of an event for all processes. The event is opened on one CPU, but its
+/// programs run on all CPUs.
 fn builder<'a>(event: impl Event) -> Builder<'a> {
     let cpu = facts::online_cpus(Path::new("/sys"));
     let cpu = cpu.first().copied().unwrap_or(0);

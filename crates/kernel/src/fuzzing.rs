@@ -9,7 +9,7 @@ pub use crate::events::fuzzing::{event, socket};
 pub enum Ring {
     /// Processes, signals, OOM kills and TCP.
     Facts,
-    /// Files that are opened or changed.
+    /// Opened or changed files.
     Files,
     /// DNS queries and UDP flows.
     Packets,

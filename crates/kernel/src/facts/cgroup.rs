@@ -1,4 +1,4 @@
-//! The cgroup hierarchy that is counted: v2 if it controls the CPU, otherwise the hierarchy of the
+//! Finds the cgroup hierarchy to count: v2 if it controls the CPU, otherwise the hierarchy of the
 //! v1 cpu controller.
 
 use std::fs;
@@ -21,18 +21,17 @@ pub enum CgroupVersion {
 /// The hierarchy whose cgroups are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// The version.
     pub version: CgroupVersion,
     /// Id as in /proc/self/cgroup; 0 for v2.
     pub id: i32,
-    /// Mount point; `None`: cgroups have ids, but no paths.
+    /// Mount point. If it is `None`, cgroups have ids but no paths.
     pub mount: Option<PathBuf>,
 }
 
 impl Hierarchy {
-    /// Decides from the mounts and /proc/self/cgroup, read from this mount of procfs. On hybrid
-    /// hosts every task can be in the root of v2, so v2 is used only if no v1 hierarchy has the cpu
-    /// controller.
+    /// Reads the mounts and /proc/self/cgroup from this mount of procfs, and determines the
+    /// hierarchy. On hybrid hosts every task can be in the root of v2, so v2 is used only if no v1
+    /// hierarchy has the cpu controller.
     pub fn probe(proc: &Path) -> Self {
         let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
         let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
@@ -70,7 +69,7 @@ impl Hierarchy {
         offsets.collect::<Option<_>>().ok_or_else(missing)
     }
 
-    /// Returns where the hierarchy of a controller is mounted, read from this mount of procfs.
+    /// Returns the mount point of a controller's hierarchy, read from this mount of procfs.
     pub fn mount_of(proc: &Path, controller: &str) -> Option<PathBuf> {
         let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
         let has_it = |options: &str| options.split(',').any(|option| option == controller);
@@ -113,7 +112,7 @@ fn cpu_controller(btf: &Btf<'_>) -> Option<u32> {
     u32::try_from(cpu.value).ok()
 }
 
-/// Returns the offset of a member in bytes, also within anonymous members.
+/// Returns the offset of a member in bytes. The member may be inside anonymous members.
 fn offset(btf: &Btf<'_>, composite: &Composite<'_>, name: &str) -> Option<u32> {
     composite.iter().find_map(|member| {
         let MemberAttr::Normal { offset: bits } = member.attr else {
@@ -155,14 +154,14 @@ fn mount(mountinfo: &str, fstype: &str, fits: impl Fn(&str) -> bool) -> Option<P
     best.map(|(_, place)| place)
 }
 
-/// Whether this mount of procfs hides processes from other users.
+/// Returns whether this mount of procfs hides processes from other users.
 pub fn hides_processes(proc: &Path) -> bool {
     let mounts = fs::read_to_string(proc.join("self/mountinfo")).unwrap_or_default();
     hidepid(&mounts, proc)
 }
 
-/// The last mount at a place hides the earlier ones. The kernel shows the option only if it is not
-/// 0.
+/// The last mount at a mount point hides the earlier ones. The kernel shows the option only if it
+/// is not 0.
 fn hidepid(mountinfo: &str, proc: &Path) -> bool {
     let mut options = mountinfo.lines().filter_map(|line| {
         let (fields, tail) = line.split_once(" - ")?;
@@ -174,8 +173,8 @@ fn hidepid(mountinfo: &str, proc: &Path) -> bool {
     last.split(',').any(|it| it.starts_with("hidepid="))
 }
 
-/// Returns by how many levels the root of a mount is above the root of our cgroup namespace; `None`
-/// if it is below. A mount from outside the namespace is shown as `/../..`.
+/// Returns how many levels the root of a mount is above the root of our cgroup namespace; `None` if
+/// the root of the mount is below. A mount from outside the namespace is shown as `/../..`.
 fn height(within: &str) -> Option<usize> {
     let mut above = 0;
     for part in within.split('/').filter(|part| !part.is_empty()) {

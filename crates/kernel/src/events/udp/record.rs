@@ -44,7 +44,7 @@ pub(in crate::events) fn parse(bytes: &[u8], unread: &mut Unread) -> Option<RawE
     Some(dns(&query, query.head.time, Some(answer)))
 }
 
-/// Returns the event of a question without a readable answer so far.
+/// Returns the event of a question without a readable response so far.
 pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread) -> RawEvent {
     let mut event = dns(query, now_ns, None);
     if let What::DnsQuery(told) = &mut event.what {
@@ -53,7 +53,7 @@ pub(super) fn unanswered(query: &types::dns_query, now_ns: u64, unread: &Unread)
     event
 }
 
-/// Returns the network namespace, socket and server of a question.
+/// Returns the network namespace, the socket address and the server of a question.
 pub(super) fn ends(query: &types::dns_query) -> Ends {
     let socket = socket(&query.ends);
     (socket.netns_cookie, socket.local, socket.peer)
@@ -74,7 +74,8 @@ fn dns(query: &types::dns_query, time_ns: u64, answer: Option<DnsAnswer>) -> Raw
     }
 }
 
-/// Returns the event of a flow. `end_ns`: when its socket was closed or the flow timed out.
+/// Returns the event of a flow. `end_ns` is the time at which the socket was closed or the flow
+/// timed out.
 pub(super) fn flow(flow: &types::udp_flow, end_ns: u64, closed: bool) -> RawEvent {
     RawEvent {
         time_ns: end_ns,
@@ -85,7 +86,7 @@ pub(super) fn flow(flow: &types::udp_flow, end_ns: u64, closed: bool) -> RawEven
             bytes_received: flow.received,
             packets_sent: flow.packets_sent,
             packets_received: flow.packets_received,
-            // From the first packet to the last.
+            // The duration from the first packet to the last.
             duration_ns: flow.head.time.saturating_sub(flow.since),
             closed,
         }),

@@ -1,5 +1,5 @@
-//! Tracks packets from DNS servers that the BPF program could not read. Each may have been an
-//! answer.
+//! Tracks packets from DNS servers that the BPF program could not read. Each packet may have been a
+//! response.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ const OLD_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct Unread {
     of: HashMap<Ends, Packets>,
-    /// Whether such a packet came since the questions were last checked.
+    /// Whether such a packet arrived since the questions were last checked.
     more: bool,
 }
 
 #[derive(Default)]
 struct Packets {
     last_ns: u64,
-    /// Packets not assigned to a question yet.
+    /// Number of packets that are not assigned to a question yet.
     free: usize,
 }
 
@@ -42,13 +42,13 @@ impl Unread {
         self.more = true;
     }
 
-    /// Returns whether such a packet came after a question was sent.
+    /// Returns whether such a packet arrived after a question was sent.
     pub(super) fn may_answer(&self, ends: &Ends, asked_ns: u64) -> bool {
         let packets = self.of.get(ends);
         packets.is_some_and(|packets| asked_ns <= packets.last_ns)
     }
 
-    /// Returns whether such a packet came since the last call.
+    /// Returns whether such a packet arrived since the last call.
     pub(super) fn take_more(&mut self) -> bool {
         std::mem::take(&mut self.more)
     }
