@@ -1,4 +1,5 @@
-//! Hardware counters: one group of perf events per CPU, for everything that runs there.
+//! Hardware counters: each CPU has one group of perf events, which counts everything that runs on
+//! the CPU.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +22,8 @@ pub(crate) const SLOTS: usize = 4;
 pub enum PerfEvent {
     /// A generic hardware event.
     Hardware(HardwareEvent),
-    /// A software event. It exists on every machine, and replaces hardware events in tests.
+    /// A software event. Software events exist on every machine, and replace hardware events in
+    /// tests.
     Software(SoftwareEvent),
 }
 
@@ -49,7 +51,6 @@ impl PerfEvent {
 pub struct CounterSpec {
     /// One of the four hardware counters.
     pub counter: Counter,
-    /// The event.
     pub event: PerfEvent,
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct Hardware {
     retry: Retry,
 }
 
-/// Descriptors left for programs and maps, for HTTP, and for reading /proc.
+/// Descriptors reserved for programs and maps, for HTTP, and for reading /proc.
 const RESERVED_DESCRIPTORS: u64 = 256;
 
 /// Retry schedule after a failure: after 1, 2, 4 and more ticks, and when CPUs come online or go
@@ -107,7 +108,7 @@ impl Retry {
     /// Maximum number of ticks between two attempts.
     const MOST: u32 = 1024;
 
-    /// Whether to try now. Called once per tick.
+    /// Returns whether to try now. Called once per tick.
     fn is_due(&mut self, online: &[u32]) -> bool {
         if self.online != online {
             *self = Self {
@@ -128,8 +129,8 @@ impl Retry {
 
 impl Hardware {
     /// Opens each event on one CPU to find out which events this machine has. All events are opened
-    /// in one group, so that the counters of a slice cover the same time. Events that do not fit
-    /// into the group are rejected.
+    /// in one group, so that the counters of a time slice cover the same time. Events that do not
+    /// fit into the group are rejected.
     pub(crate) fn probe(specs: &[CounterSpec], cpu: u32) -> (Self, Vec<(CounterSpec, io::Error)>) {
         let mut refused = Vec::new();
         let mut opened = Vec::new();
@@ -172,8 +173,8 @@ impl Hardware {
     }
 
     /// Opens and closes events for CPUs that came online or went offline, and updates the map.
-    /// Called once per tick. An event on a CPU that went offline is dead. It is closed here and
-    /// reopened when the CPU is back.
+    /// Called once per tick. An event on a CPU that went offline no longer counts. Such an event is
+    /// closed here and opened again when the CPU is back.
     pub(crate) fn follow(&mut self, online: &[u32], map: &MapHandle) -> Vec<(u32, io::Error)> {
         if self.specs.is_empty() {
             return Vec::new();
@@ -229,7 +230,7 @@ impl Hardware {
     }
 
     /// Returns the counts of the thread running on the CPU since the last switch there, scaled as
-    /// in the BPF program. `slot` must have been read just before.
+    /// in the BPF program. The caller must have read `slot` immediately before.
     pub(crate) fn since_switch(&mut self, cpu: u32, slot: &CpuSlot) -> Vec<(Counter, u64)> {
         let Some(counters) = self.cpus.get_mut(&cpu) else {
             return Vec::new();
@@ -249,7 +250,7 @@ impl Hardware {
     }
 }
 
-/// Returns how many more files can be opened; 0 if unknown.
+/// Returns how many more files can be opened; 0 if not known.
 pub fn descriptors_left() -> u64 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let open = fs::read_dir("/proc/self/fd").map_or(u64::MAX, |open| open.count() as u64);
@@ -290,7 +291,7 @@ fn start(group: &mut [PerfCounter]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns the ticks, of `ticks` in total, at which a permanently failing attempt is made.
+    /// Returns the ticks, out of `ticks` in total, at which an attempt that always fails is made.
     fn tries(retry: &mut Retry, online: &[u32], ticks: u32) -> Vec<u32> {
         let mut tried = Vec::new();
         for tick in 0..ticks {

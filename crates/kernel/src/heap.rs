@@ -1,25 +1,26 @@
-//! Returning unused memory to the system. By default glibc's allocator keeps it: after a burst of
-//! groups or one large scrape, the agent would stay at its peak. Other allocators return memory
-//! automatically.
+//! Returns unused memory to the system. By default glibc's allocator keeps unused memory: after a
+//! burst of groups or one large scrape, the agent would stay at its peak. Other allocators return
+//! memory automatically.
 
 /// A buffer of this size or larger is mapped separately and returned as soon as it is freed. The
-/// end of the heap is trimmed at this size. Smaller buffers come and go in each tick.
+/// end of the heap is trimmed if at least this much of it is free. Smaller buffers are allocated
+/// and freed in each tick.
 #[cfg(target_env = "gnu")]
 const LARGE_BYTES: libc::c_int = 1 << 20;
 
-/// Sets these thresholds. Call it before threads start.
+/// Sets these thresholds. Must be called before threads start.
 pub fn limit_heap() {
     #[cfg(target_env = "gnu")]
     for option in [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD] {
         #[allow(unsafe_code, reason = "no crate wraps this C library function")]
-        // SAFETY: the call takes no pointer. An unknown option does no harm.
+        // SAFETY: the call takes no pointer, and an unknown option has no effect.
         unsafe {
             libc::mallopt(option, LARGE_BYTES);
         }
     }
 }
 
-/// Returns unused pages within the heap to the system. Takes a millisecond or two.
+/// Returns unused pages within the heap to the system. This takes a millisecond or two.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     #[allow(unsafe_code, reason = "no crate wraps this C library function")]

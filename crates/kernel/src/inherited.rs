@@ -1,4 +1,4 @@
-//! The socket that systemd passes to this process (`sd_listen_fds`).
+//! Returns the socket that systemd passes to this process (`sd_listen_fds`).
 
 use std::io;
 use std::net::TcpListener;
@@ -29,8 +29,8 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
         }
     }
     #[allow(unsafe_code, reason = "inherited descriptors are known only by number")]
-    // SAFETY: the variables guarantee that the descriptor is open and belongs to this process. The
-    // borrow ends before anything could close it.
+    // SAFETY: the environment variables guarantee that the descriptor is open and belongs to this
+    // process. The borrow ends before any code could close it.
     let socket = unsafe { BorrowedFd::borrow_raw(FIRST) };
     let family = sockopt::socket_domain(socket)?;
     let right = matches!(family, AddressFamily::INET | AddressFamily::INET6)
@@ -43,7 +43,7 @@ pub fn listener() -> io::Result<Option<TcpListener>> {
     }
     fcntl_setfd(socket, FdFlags::CLOEXEC)?;
     #[allow(unsafe_code, reason = "inherited descriptors are known only by number")]
-    // SAFETY: as above. The socket was passed to this process, and nothing else here owns it.
+    // SAFETY: as above. The socket was passed to this process, and no other code here owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(FIRST) };
     Ok(Some(socket.into()))
 }

@@ -1,8 +1,8 @@
 //! Access to the kernel: probing it ([`Facts`]), deciding what to load ([`Plan`]), loading and
 //! attaching programs ([`Accounting`], [`CgroupEvents`]), and typed views of their maps.
 //!
-//! This is the only crate with `unsafe`, and the only one that uses libbpf. It resolves no names: a
-//! thread is a pid here, and a cgroup is a number.
+//! This is the only crate with `unsafe`, and the only one that uses libbpf. The crate resolves no
+//! names: it identifies a thread by its pid, and a cgroup by its number.
 
 mod abi;
 mod accounting;
@@ -81,8 +81,8 @@ pub use roots::HostRoots;
 pub use sandbox::{Landlock, Sandbox, Unconfined, no_programs, only_answer};
 pub use topology::Topology;
 
-/// Logs libbpf's messages at level `debug`. Many of them are expected: noctule tries alternatives
-/// until one works. Errors that matter are reported separately.
+/// Logs libbpf's messages at level `debug`. Many messages are expected, because noctule tries
+/// alternatives until one works. Errors that matter are reported separately.
 pub fn log_libbpf() {
     #[allow(
         clippy::needless_pass_by_value,

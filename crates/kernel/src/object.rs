@@ -1,4 +1,4 @@
-//! Foreign BPF objects: opening, loading and attaching them, and reading their maps.
+//! Opens, loads and attaches foreign BPF objects, and reads their maps.
 
 mod attach;
 mod bare;
@@ -36,16 +36,16 @@ use crate::error::{Context as _, Error, ErrorKind};
 /// Size of the verifier log per program. Pages that are never written take no memory.
 const LOG_BYTES: usize = 16 << 20;
 
-/// Log level: the verifier's steps and the reason.
+/// Log level: the verifier's steps and the reason for a rejection.
 pub(crate) const STEPS: u32 = 1;
-/// Log level: only the reason and statistics (`BPF_LOG_STATS`, Linux 5.2). Before Linux 6.4 the end
-/// of a full log is lost, and with it the reason. The error is then ENOSPC.
+/// Log level: only the reason for a rejection and statistics (`BPF_LOG_STATS`, Linux 5.2). Before
+/// Linux 6.4 a full log loses its last lines, which contain the reason. The error is then ENOSPC.
 pub(crate) const REASON: u32 = 4;
 
-/// An internal error of the kernel, which user space has no name for.
+/// An internal error of the kernel that has no name in user space.
 const ENOTSUPP: i32 = 524;
 
-/// Prefix of the kernel functions of system calls.
+/// Prefix of the kernel functions that implement system calls.
 const SYSCALL_PREFIX: &str = if cfg!(target_arch = "aarch64") {
     "__arm64_sys_"
 } else {
@@ -55,9 +55,8 @@ const SYSCALL_PREFIX: &str = if cfg!(target_arch = "aarch64") {
 /// Why an object could not be loaded or attached.
 #[derive(Debug)]
 pub struct ObjectError {
-    /// The error.
     pub error: Error,
-    /// Messages of libbpf, which name the reason.
+    /// Messages of libbpf, which contain the reason.
     pub said: Vec<String>,
     /// The rejected program, and the verifier's log.
     pub refused: Option<Box<Rejected>>,
@@ -87,7 +86,7 @@ impl From<Error> for ObjectError {
 /// A program that the kernel rejected.
 #[derive(Clone, Debug)]
 pub struct Rejected {
-    /// Its name.
+    /// The program's name.
     pub program: String,
     /// The verifier's log; empty if the program was rejected before verification.
     pub log: String,
@@ -98,9 +97,9 @@ pub struct Rejected {
 /// A program of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignProgram {
-    /// The name of its function.
+    /// The name of the program's function.
     pub name: String,
-    /// Its section.
+    /// The section of the program.
     pub section: String,
     /// Whether the section name determines the program type.
     pub typed: bool,
@@ -117,15 +116,15 @@ pub struct ForeignObject {
     made: Recipe,
 }
 
-/// How the object was opened and prepared. Needed to repeat that, because libbpf can load an object
-/// only once.
+/// How the object was opened and prepared. Needed to repeat these steps, because libbpf can load an
+/// object only once.
 #[derive(Debug)]
 struct Recipe {
     bytes: Vec<u8>,
     name: String,
     /// Programs to load; `None` for all.
     kept: Option<Vec<String>>,
-    /// Programs, and the functions that replace their targets.
+    /// Programs that are attached to other targets, and the functions that replace their targets.
     targets: Vec<(String, String)>,
 }
 
@@ -173,7 +172,7 @@ impl ForeignObject {
         }
     }
 
-    /// Returns its programs, in the order of the object.
+    /// Returns the programs, in the order of the object.
     pub fn programs(&self) -> Vec<ForeignProgram> {
         let programs = self.object.progs();
         programs
@@ -239,7 +238,7 @@ impl ForeignObject {
 }
 
 /// Disables pinning of maps, and returns their names. A pinned map would outlive the process, and
-/// libbpf would reuse an existing map that is pinned under the name.
+/// libbpf would reuse an existing map that is pinned under the same name.
 fn forget_pins(object: &mut OpenObject) -> Vec<String> {
     let mut names = Vec::new();
     for map in object.maps_mut() {
@@ -248,8 +247,8 @@ fn forget_pins(object: &mut OpenObject) -> Vec<String> {
             unsafe_code,
             reason = "libbpf-rs can change the path but not remove it"
         )]
-        // SAFETY: the map belongs to an object that is borrowed meanwhile. libbpf accepts a null
-        // path.
+        // SAFETY: the map belongs to an object that is borrowed during the call. libbpf accepts a
+        // null path.
         let is_pinned = unsafe {
             let has_path = !sys::bpf_map__pin_path(pointer).is_null();
             sys::bpf_map__set_pin_path(pointer, std::ptr::null());
@@ -314,7 +313,7 @@ fn refused(logs: &[(String, Vec<u8>)], said: &[String]) -> Option<Box<Rejected>>
     }))
 }
 
-/// Returns the number of an errno name in a libbpf message; 0 if it is not in this list.
+/// Returns the number of an errno name in a libbpf message; 0 if the name is not in this list.
 fn errno(name: &str) -> i32 {
     let known = [
         ("-EPERM", libc::EPERM),
@@ -337,7 +336,7 @@ fn until_nul(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// A loaded object. Dropping it unloads its programs and maps, and detaches its programs.
+/// A loaded object. Dropping this value detaches the programs, and unloads the programs and maps.
 #[derive(Debug)]
 pub struct LoadedObject {
     object: Object,
@@ -348,7 +347,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel lacks the target, or rejects it.
+    /// Fails if the kernel lacks the target, or rejects the program.
     pub fn attach(
         &self,
         name: &str,
@@ -406,7 +405,7 @@ impl LoadedObject {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel rejects the read, or the attachment is not an iterator.
+    /// Fails if the kernel rejects the read, or if the attached program is not an iterator.
     pub fn read_iterator(attached: &Attachment) -> Result<String, Error> {
         let link = attached.link();
         let link = link.ok_or_else(|| {
@@ -469,8 +468,8 @@ impl LoadedObject {
     }
 }
 
-/// Attaches the kinds of programs for which libbpf does more than a descriptor allows. Returns
-/// `None` for other kinds.
+/// Attaches the kinds of programs for which libbpf does more than its descriptor alone would allow.
+/// Returns `None` for other kinds.
 fn by_libbpf(
     program: &ProgramMut<'_>,
     target: &Target,

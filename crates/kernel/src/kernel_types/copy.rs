@@ -1,4 +1,5 @@
-//! Creates the copy: types with everything that they contain, but not what they point to.
+//! Creates the copy, which contains the selected types with all their members, but not the types
+//! that they point to.
 
 use std::collections::HashMap;
 
@@ -25,7 +26,7 @@ pub(super) fn with_parts(
             set(copy, at, texts.add(types.text(word(it.bytes, at)?)));
         }
         for at in references(it) {
-            // Types that were not chosen become `void`.
+            // A reference to a type that is not in the copy becomes `void`.
             let number = numbers.get(&word(it.bytes, at)?).copied();
             set(copy, at, number.unwrap_or(0));
         }
@@ -41,7 +42,7 @@ pub(super) fn with_parts(
     Some(assembled(&copied, &texts.bytes))
 }
 
-/// Returns the ids of the types and of everything that they contain, ascending.
+/// Returns the ids of the types and of all types that they contain, in ascending order.
 fn closure(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u32>> {
     let mut is_chosen = vec![false; types.len()];
     let mut left = roots.to_vec();
@@ -57,9 +58,9 @@ fn closure(types: &Types<'_>, roots: &[u32]) -> Option<Vec<u32>> {
     Some(chosen.collect())
 }
 
-/// Whether the copy needs a type that another one refers to. Relocations follow members and stop at
-/// pointers. Prototypes that tracepoint types point to are included, because their parameters are
-/// counted.
+/// Returns whether the copy needs a type that another type refers to. Relocations follow members
+/// and stop at pointers. Prototypes that tracepoint types point to are included, because their
+/// parameters are counted.
 fn follows(types: &Types<'_>, it: Type<'_>, to: u32) -> bool {
     match it.kind {
         Kind::PTR => types.get(to).is_some_and(|to| to.kind == Kind::FUNC_PROTO),

@@ -52,7 +52,7 @@ impl Kind {
         })
     }
 
-    /// Whether noctule looks up types of this kind by name.
+    /// Returns whether noctule looks up types of this kind by name.
     fn is_asked_for(self) -> bool {
         let kinds = [Self::STRUCT, Self::UNION, Self::ENUM, Self::ENUM64];
         kinds.contains(&self) || [Self::FUNC, Self::TYPEDEF].contains(&self)
@@ -81,12 +81,12 @@ impl<'a> Type<'a> {
 pub(super) struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Start of each type. Type 0 is `void`, which is not stored.
+    /// Offset of each type. Type 0 is `void`, which is not stored.
     begins: Vec<u32>,
 }
 
 impl<'a> Types<'a> {
-    /// Parses BTF; `None` if it is invalid or contains something unknown.
+    /// Parses BTF; `None` if it is invalid or contains an unknown kind.
     pub(super) fn parse(btf: &'a [u8]) -> Option<Self> {
         let magic = btf.first_chunk()?;
         let header = word(btf, 4)? as usize;
@@ -129,12 +129,12 @@ impl<'a> Types<'a> {
         &text[..end]
     }
 
-    /// Returns the type's name, or an empty one.
+    /// Returns the type's name, which may be empty.
     pub(super) fn name(&self, it: Type<'_>) -> &'a [u8] {
         word(it.bytes, 0).map_or(&[], |offset| self.text(offset))
     }
 
-    /// Returns the ids of types with one of these names, ascending.
+    /// Returns the ids of types with one of these names, in ascending order.
     pub(super) fn named(&self, names: &HashSet<String>) -> Vec<u32> {
         let names: HashSet<&[u8]> = names.iter().map(String::as_bytes).collect();
         // The first two bytes rule out nearly every type.
