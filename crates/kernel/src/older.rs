@@ -1,13 +1,14 @@
-//! Adapts objects to kernels without task local storage for tracing programs (before 5.13). The
-//! objects contain alternatives, used if `has_task_storage` (bpf/include/compat.bpf.h) is false.
+//! Adapts objects to kernels without task local storage for tracing programs (before 5.13). For
+//! such kernels the objects contain alternatives, which are used if `has_task_storage`
+//! (bpf/include/compat.bpf.h) is false.
 
 use libbpf_rs::{AsRawLibbpf as _, OpenObject, libbpf_sys};
 
 use crate::facts::Facts;
 
 /// Removes instructions that such a kernel rejects even in dead code: atomic operations other than
-/// addition. An addition that returns the old value becomes a plain one: since LLVM 20 clang emits
-/// that form even if the old value is unused.
+/// addition. An addition that returns the old value is replaced by a plain addition. Since LLVM 20,
+/// clang emits the former even if the old value is unused.
 pub(crate) fn adapt(object: &mut OpenObject, facts: &Facts) -> Result<(), libbpf_rs::Error> {
     if facts.task_storage {
         return Ok(());
@@ -36,7 +37,7 @@ const ADD: u32 = libbpf_sys::BPF_ADD;
 const FETCH_AND_ADD: u32 = libbpf_sys::BPF_ADD | libbpf_sys::BPF_FETCH;
 
 fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
-    // Ignore the width.
+    // The width does not matter.
     let class_and_mode = u32::from(instruction.code) & !libbpf_sys::BPF_DW;
     if class_and_mode != libbpf_sys::BPF_STX | libbpf_sys::BPF_ATOMIC {
         return;
@@ -44,7 +45,7 @@ fn adapt_one(instruction: &mut libbpf_sys::bpf_insn) {
     match instruction.imm.cast_unsigned() {
         ADD => {}
         FETCH_AND_ADD => instruction.imm = ADD.cast_signed(),
-        // A jump to the next instruction.
+        // Replaces the instruction with a jump to the next one, which has no effect.
         _ => {
             *instruction = libbpf_sys::bpf_insn {
                 code: (libbpf_sys::BPF_JMP | libbpf_sys::BPF_JA) as u8,

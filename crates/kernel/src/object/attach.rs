@@ -1,4 +1,4 @@
-//! Attaches a loaded program by its descriptor, where libbpf does not.
+//! Attaches a loaded program by its descriptor, for targets that libbpf does not attach to.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -44,7 +44,7 @@ pub(super) struct TcFilter(TcHook);
 
 impl Drop for TcFilter {
     fn drop(&mut self) {
-        // The interface may no longer exist, and the filter with it.
+        // The interface may no longer exist, in which case the filter has disappeared, too.
         let _ = self.0.detach();
     }
 }
@@ -85,7 +85,7 @@ impl Attachment {
     }
 
     /// Returns the number of packets that the program of a raw socket accepted since the last call;
-    /// `None` if it is not such a program.
+    /// `None` if the program is not attached to a raw socket.
     pub fn packets_passed(&self) -> Option<u64> {
         self.held.iter().find_map(|held| match held {
             Held::Socket(socket) => socket.packets().ok(),
@@ -103,7 +103,7 @@ pub(super) struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Attaches the program to a target for which a descriptor is enough.
+    /// Attaches the program to a target for which the program's descriptor is enough.
     pub(super) fn attach(&self, target: &Target, places: &Places) -> Result<Attachment, Error> {
         let what = || format!("attaching {} to {target}", self.name);
         let (held, more) = match target {
@@ -169,8 +169,8 @@ impl Loaded<'_> {
         self.event(id, &format!("attaching {} to {system}:{event}", self.name))
     }
 
-    /// Attaches to the perf event of a tracepoint or kprobe, by its id. The programs of such an
-    /// event run on all CPUs.
+    /// Attaches the program to the perf event of a tracepoint or kprobe, by the event's id. The
+    /// programs of such an event run on all CPUs.
     fn event(&self, id: u64, what: &str) -> Result<Vec<Held>, Error> {
         let cpu = facts::online_cpus(Path::new("/sys"))
             .first()
@@ -286,7 +286,8 @@ impl Loaded<'_> {
     }
 }
 
-/// Returns an option that the target needs. The caller has already checked that it is given.
+/// Returns an option that the target needs. The caller has already checked that the option is
+/// given.
 fn required<'a, T: ?Sized>(
     value: Option<&'a T>,
     target: &Target,

@@ -1,5 +1,5 @@
-//! Programs given as instructions, with maps of their own: objects that libbpf no longer accepts,
-//! and handwritten programs.
+//! Programs given as instructions, with their own maps: objects that libbpf no longer accepts, and
+//! handwritten programs.
 
 use std::ffi::CString;
 use std::io;
@@ -17,7 +17,7 @@ use crate::error::{Context as _, Error, ErrorKind};
 /// A map to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareMap {
-    /// Its name.
+    /// The map's name.
     pub name: String,
     /// `enum bpf_map_type`.
     pub kind: u32,
@@ -34,21 +34,20 @@ pub struct BareMap {
 /// A program to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BareProgram {
-    /// Its name; the kernel keeps 15 characters of it.
+    /// The program's name, of which the kernel keeps 15 characters.
     pub name: String,
-    /// Its kind.
     pub kind: BareKind,
-    /// Its license.
     pub license: String,
-    /// The kernel version that it is for. Kernels before 5.0 checked it.
+    /// The kernel version for which the program was written. Kernels before 5.0 checked it.
     pub kernel_version: u32,
-    /// Its instructions, eight bytes each.
+    /// The instructions, eight bytes each.
     pub insns: Vec<[u8; 8]>,
     /// Indexes of instructions that load a map, each with the index of that map.
     pub loads: Vec<(usize, u32)>,
 }
 
-/// The kind of a program, and how it is attached. The kernel rejects the default, which is no kind.
+/// The kind of a program, and how the program is attached. The kernel rejects the default value,
+/// which is not a valid kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BareKind {
     kind: u32,
@@ -58,13 +57,13 @@ pub struct BareKind {
 impl BareKind {
     /// Returns the kind for a section name, if there is one.
     pub fn of_section(section: &str) -> Option<Self> {
-        // Old sections could have a number.
+        // Section names of old objects may end with a number.
         let plain = section.trim_end_matches(|c: char| c.is_ascii_digit());
         let known = |name: &str| {
             let name = CString::new(name).ok()?;
             let (mut kind, mut attach) = (0, 0);
             #[allow(unsafe_code, reason = "libbpf-rs lacks this function")]
-            // SAFETY: the name ends with a NUL, and both numbers are ours.
+            // SAFETY: the name ends with a NUL, and both out parameters are local variables.
             let found = unsafe {
                 sys::libbpf_prog_type_by_name(name.as_ptr(), &raw mut kind, &raw mut attach)
             };
@@ -83,7 +82,7 @@ pub fn map_kind(name: &str) -> Option<u32> {
         .map(|(number, _)| number)
 }
 
-/// Loaded programs with their maps. Dropping this unloads them.
+/// Loaded programs with their maps. Dropping this value unloads them.
 #[derive(Debug)]
 pub struct BareObject {
     maps: Vec<(String, MapHandle)>,
@@ -158,7 +157,7 @@ impl BareObject {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel lacks the target, or rejects it.
+    /// Fails if the kernel lacks the target, or rejects the program.
     pub fn attach(
         &self,
         name: &str,
@@ -192,7 +191,7 @@ fn make(map: &BareMap) -> Result<MapHandle, Error> {
         ..Default::default()
     };
     let kind = MapType::from(map.kind);
-    // The kernel accepts few characters in names, and needs no name.
+    // The kernel accepts few characters in names, and does not require a name.
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     let name: String = map.name.chars().filter(|c| fits(*c)).take(15).collect();
     let (key, value) = (map.key_size, map.value_size);
@@ -235,7 +234,7 @@ fn load(
     })
 }
 
-/// Returns the shape of bytes of unknown layout.
+/// Returns the shape of bytes with an unknown layout.
 pub(super) fn bytes(size: u32) -> Shape {
     Shape::Bytes {
         size: size as usize,

@@ -13,9 +13,9 @@ const MOST: usize = 1 << 20;
 /// A map with its entries.
 #[derive(Clone, Debug)]
 pub struct MapContents {
-    /// Its name in the object.
+    /// The map's name in the object.
     pub name: String,
-    /// Its kind, as bpftool names it.
+    /// The map's kind, as bpftool names it.
     pub kind: String,
     /// The layout of a key.
     pub key: Shape,
@@ -23,14 +23,14 @@ pub struct MapContents {
     pub value: Shape,
     /// Whether an entry has a value for each CPU.
     pub per_cpu: bool,
-    /// The entries, or why they cannot be listed.
+    /// The entries, or the reason why they cannot be listed.
     pub entries: Result<Vec<MapEntry>, String>,
 }
 
 /// A key with its value, or its values on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapEntry {
-    /// Its bytes.
+    /// The bytes of the key.
     pub key: Vec<u8>,
     /// One value, or one for each possible CPU.
     pub values: Vec<Vec<u8>>,
@@ -66,7 +66,7 @@ pub(super) fn plain_contents(name: &str, map: &MapHandle) -> MapContents {
 #[allow(unsafe_code, reason = "libbpf-rs does not return the types of a map")]
 fn types(map: &Map<'_>) -> (u32, u32) {
     let map = map.as_libbpf_object().as_ptr();
-    // SAFETY: the map belongs to an object that is borrowed meanwhile.
+    // SAFETY: the map belongs to an object that is borrowed during the call.
     unsafe {
         (
             sys::bpf_map__btf_key_type_id(map),
@@ -98,7 +98,7 @@ fn entries(map: &impl libbpf_rs::MapCore) -> Result<Vec<MapEntry>, String> {
         };
         match values {
             Ok(Some(values)) => entries.push(MapEntry { key, values }),
-            // Deleted meanwhile, or an empty slot in an array of maps or programs.
+            // The entry was deleted meanwhile, or is an empty slot in an array of maps or programs.
             Ok(None) => {}
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => {}
             Err(error) => return Err(error.to_string()),

@@ -11,7 +11,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::error::{Context as _, Error};
 use crate::facts;
 
-/// The root of tracefs, at its mount point or in a private mount.
+/// The root directory of tracefs, at its mount point or in a private mount.
 #[derive(Debug)]
 pub(super) struct TraceFolder(OwnedFd);
 
@@ -80,8 +80,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Returns the names in the list that belong to a process that no longer exists: the prefix,
-/// followed by its pid.
+/// Returns the names in the list that consist of the prefix and the pid of a process that no longer
+/// exists.
 pub(super) fn of_the_dead<'a>(names: &'a [String], prefix: &str) -> Vec<&'a str> {
     let dead = |name: &&str| {
         let pid = name.strip_prefix(prefix).and_then(|rest| {

@@ -1,5 +1,5 @@
-//! Reads the output of programs (`bpf_trace_printk`) through a separate tracefs instance. Each
-//! reader of the machine's `trace_pipe` consumes it, and other tools may be reading it.
+//! Reads the output of programs (`bpf_trace_printk`) through a separate tracefs instance. Every
+//! reader of the machine's `trace_pipe` consumes its lines, and other tools may be reading it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,14 +9,14 @@ use super::folder::{TraceFolder, of_the_dead};
 use crate::error::{Context as _, Error};
 
 const PREFIX: &str = "noctule_";
-/// The event for this output, since Linux 5.9.
+/// The tracepoint of this output, since Linux 5.9.
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk/enable";
 
-/// The lines that programs print from now on. They include the output of all programs on the
+/// The lines that programs print from now on. The lines include the output of all programs on the
 /// machine.
 #[derive(Debug)]
 pub struct Printed {
-    // Closed before the instance is removed.
+    // The pipe is closed before the instance is removed.
     pipe: Option<File>,
     folder: TraceFolder,
     name: String,
@@ -24,18 +24,18 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Creates an instance and follows it. Instances left by killed processes are removed first.
+    /// Creates an instance and follows its output. First removes the instances of killed processes.
     ///
     /// # Errors
     ///
-    /// tracefs is not writable.
+    /// Fails if tracefs is not writable.
     pub fn follow() -> Result<Self, Error> {
         let folder = TraceFolder::open()?;
         let names = folder
             .names("instances")
             .context("listing tracefs instances")?;
         for left in of_the_dead(&names, PREFIX) {
-            // Another process may have removed it first.
+            // Another process may already have removed the instance.
             let _ = folder.remove_folder(&format!("instances/{left}"));
         }
         let name = format!("instances/{PREFIX}{}", std::process::id());

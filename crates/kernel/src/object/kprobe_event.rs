@@ -1,5 +1,5 @@
-//! Kprobes as in the kernel's samples of 2015: a line in `kprobe_events`, the perf event with its
-//! id, and a program attached to it.
+//! Kprobes as in the kernel's samples of 2015: a line in `kprobe_events`, the perf event with the
+//! id of that line, and a program attached to the perf event.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +65,7 @@ impl KprobeEvent {
         self.folder.append("kprobe_events", &line)
     }
 
-    /// Returns the id of its perf event.
+    /// Returns the id of the perf event.
     pub(crate) fn id(&self) -> Result<u64, Error> {
         let path = format!("events/{GROUP}/{}/id", self.name);
         let text = self.folder.read(&path).context(path.clone())?;
@@ -91,17 +91,17 @@ impl Drop for KprobeEvent {
 }
 
 impl TraceFolder {
-    /// Removes the kprobe events left by killed processes.
+    /// Removes the kprobe events of killed processes.
     fn clean(&self) {
         let names = self.names(&format!("events/{GROUP}")).unwrap_or_default();
         for left in of_the_dead(&names, "load_") {
-            // Another process may have removed it first.
+            // Another process may already have removed the event.
             let _ = self.append("kprobe_events", &format!("-:{GROUP}/{left}\n"));
         }
     }
 }
 
-/// Whether the error is for a symbol that the kernel does not have, or has more than once.
+/// Returns whether the error is for a symbol that the kernel does not have, or has more than once.
 fn missing(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -131,7 +131,7 @@ fn refused(function: &str, error: &io::Error) -> Error {
     Error::new(kind, words)
 }
 
-/// Whether this kernel has kprobe events.
+/// Returns whether this kernel has kprobe events.
 pub(crate) fn exist() -> bool {
     TraceFolder::open().is_ok_and(|folder| folder.read("kprobe_events").is_ok())
 }

@@ -1,4 +1,4 @@
-//! Collects the messages of libbpf, which are the only place where it names the reason of an error.
+//! Collects the messages of libbpf, because the reason of an error appears only there.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ thread_local! {
     static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs the action, and returns the messages of libbpf meanwhile, one per line.
+/// Runs the action, and returns the messages that libbpf logs meanwhile, one per line.
 pub(crate) fn listen<T>(action: impl FnOnce() -> T) -> (T, Vec<String>) {
     SAID.set(Some(Vec::new()));
     let done = action();

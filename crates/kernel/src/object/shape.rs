@@ -67,7 +67,8 @@ pub enum Shape {
 /// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name; empty for an anonymous struct or union, whose members belong to the enclosing one.
+    /// The member's name; empty for an anonymous struct or union, whose members belong to the
+    /// enclosing one.
     pub name: String,
     /// Offset in bits.
     pub offset: u32,
@@ -93,7 +94,7 @@ impl Shape {
         }
     }
 
-    /// Returns the layout of a type; plain bytes if BTF has no type of that size.
+    /// Returns the layout of a type. If BTF has no type of that size, returns plain bytes.
     pub(crate) fn of(btf: Option<&Btf<'_>>, id: u32, size: usize) -> Self {
         let ty = btf.filter(|_| id != 0);
         let ty = ty.and_then(|btf| btf.type_by_id::<BtfType<'_>>(TypeId::from(id)));
@@ -171,7 +172,7 @@ fn shape(btf: &Btf<'_>, ty: BtfType<'_>, depth: usize, left: &mut usize) -> Opti
 
 fn int(ty: Int<'_>) -> Shape {
     let size = ty.size();
-    // Compilers encode char as a signed integer.
+    // Compilers encode `char` as a signed integer.
     let named_char = ty.name().is_some_and(|name| name == "char");
     match ty.encoding {
         IntEncoding::Bool => Shape::Bool { size },

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use super::attach::owned;
 
-/// A socket that receives the packets of an interface that its program accepts.
+/// A socket that receives those packets of an interface that the socket's program accepts.
 #[derive(Debug)]
 pub(super) struct RawSocket(OwnedFd);
 
@@ -70,7 +70,7 @@ impl RawSocket {
 
     fn set<T>(&self, option: libc::c_int, value: &T) -> io::Result<()> {
         #[allow(unsafe_code, reason = "rustix lacks these socket options")]
-        // SAFETY: the value has the given length, and what it points to lives for the call.
+        // SAFETY: the value has the given length, and its pointers remain valid for the call.
         let set = unsafe {
             libc::setsockopt(
                 self.0.as_raw_fd(),

@@ -4,28 +4,27 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What a program is attached to.
+/// The target that a program is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A tracepoint, through a perf event.
     Tracepoint {
-        /// Its directory in tracefs.
+        /// The tracepoint's directory in tracefs.
         system: String,
-        /// Its name.
+        /// The tracepoint's name.
         event: String,
     },
-    /// A raw tracepoint, by its name.
+    /// The name of a raw tracepoint.
     RawTracepoint(String),
     /// A kernel function or LSM hook in BTF. libbpf resolves it at load.
     Btf {
         /// The kind of section, such as `fentry`.
         kind: String,
-        /// The name of the function.
         name: String,
     },
     /// A function of the kernel.
     Kprobe {
-        /// Its symbol.
+        /// The symbol of the function.
         function: String,
         /// Offset in bytes.
         offset: u64,
@@ -43,29 +42,28 @@ pub enum Target {
     },
     /// A function of a program or library.
     Uprobe {
-        /// The file. libbpf searches a plain name where the dynamic linker does.
+        /// The file. For a plain name, libbpf searches the directories of the dynamic linker.
         file: PathBuf,
-        /// The symbol; empty: `offset` is relative to the start of the file.
+        /// The symbol. If it is empty, `offset` is relative to the start of the file.
         function: String,
         /// Offset in bytes.
         offset: u64,
         /// Whether the probe is at the return.
         at_return: bool,
-        /// File offsets of the code. For a named function they must be looked up.
+        /// File offsets of the code, which must be looked up for a named function.
         code: Vec<u64>,
     },
     /// Several functions of a file, which libbpf finds by a pattern.
     UprobeMulti,
     /// A statically defined probe of a program or library.
     Usdt {
-        /// The file.
         file: PathBuf,
-        /// Its provider.
+        /// The provider of the probe.
         provider: String,
-        /// Its name.
+        /// The name of the probe.
         name: String,
     },
-    /// Samples of the running code, on each CPU.
+    /// Samples of the running code, taken on each CPU.
     PerfEvent,
     /// Packets of an interface, received by a raw socket.
     Socket,
@@ -82,7 +80,7 @@ pub enum Target {
     Netns,
     /// An iterator, whose output is read.
     Iterator,
-    /// The program is attached or run by something else, which the text describes.
+    /// The program is attached or run in another way, which the text describes.
     Elsewhere(&'static str),
 }
 
@@ -91,11 +89,11 @@ pub enum Target {
 pub enum NoTarget {
     /// The section name is not a libbpf convention.
     Unknown,
-    /// The section name lacks the target. The text shows the complete form.
+    /// The section name does not contain a target. The text shows the complete form.
     Incomplete(&'static str),
 }
 
-/// Command-line options about where to attach.
+/// Command-line options that select targets.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The name of a network interface.
@@ -104,9 +102,9 @@ pub struct Places {
     pub cgroup: Option<PathBuf>,
     /// The path of a network namespace.
     pub netns: Option<PathBuf>,
-    /// Only this process, where the kernel can filter: uprobes and samples.
+    /// Only this process, for targets at which the kernel can filter: uprobes and samples.
     pub pid: Option<u32>,
-    /// Samples per second and CPU.
+    /// Samples per second on each CPU.
     pub frequency: u64,
 }
 
@@ -202,7 +200,7 @@ impl Target {
         }
     }
 
-    /// Whether it needs kprobes.
+    /// Returns whether the target needs kprobes.
     pub(super) fn is_kprobe(&self) -> bool {
         matches!(
             self,
@@ -210,7 +208,7 @@ impl Target {
         )
     }
 
-    /// Returns the message for a required option that is missing.
+    /// If a required option is missing, returns the message about it.
     pub fn needs(&self, places: &Places) -> Option<&'static str> {
         let (there, option) = match self {
             Self::Socket | Self::Xdp | Self::Tc { .. } => (
@@ -271,7 +269,8 @@ fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
         "struct_ops" => Target::Elsewhere("is a function of a table in .struct_ops.link"),
         "syscall" => Target::Elsewhere("is run with BPF_PROG_RUN and is not attached"),
         "lsm_cgroup" => Target::Cgroup,
-        // The kernel's samples of 2015 number them, because a section may contain only one program.
+        // The kernel's samples of 2015 number these sections, because a section may contain only
+        // one program.
         _ if numbered(section, "socket") => Target::Socket,
         _ if numbered(section, "xdp") => Target::Xdp,
         _ if numbered(section, "sockops") => Target::Cgroup,
@@ -279,7 +278,7 @@ fn plain(section: &str, kind: &str, rest: &str) -> Result<Target, NoTarget> {
     })
 }
 
-/// Whether the section is the word followed by a number.
+/// Returns whether the section name is the word followed by a number.
 fn numbered(section: &str, word: &str) -> bool {
     let rest = section.strip_prefix(word);
     rest.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -303,7 +302,7 @@ fn tracepoint(rest: &str) -> Result<Target, NoTarget> {
     })
 }
 
-/// Whether it is a valid name of a tracefs directory.
+/// Returns whether the text is a valid name of a tracefs directory.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.chars().all(fits)
