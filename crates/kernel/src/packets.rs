@@ -1,5 +1,5 @@
-//! Packets of an interface: a packet socket with a counting program as its filter. The filter
-//! accepts no packet, so none is copied and the socket stays empty.
+//! Counts packets of an interface: a packet socket with a counting program as its filter. The
+//! filter accepts no packet, so no packet is copied and the socket stays empty.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,29 +10,30 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with}
 use crate::error::{Context, Error};
 use crate::plain::{AttachedProgram, Held, LoadedProgram};
 
-/// The name for all interfaces.
+/// The name that stands for all interfaces.
 const ANY: &str = "any";
 
 /// The source of packets: one interface of this network namespace, or all interfaces.
 #[derive(Debug)]
 pub struct PacketSource {
     socket: OwnedFd,
-    /// 0: all interfaces.
+    /// Index of the interface; 0 for all interfaces.
     index: u32,
     has_ethernet: bool,
 }
 
 impl PacketSource {
-    /// Opens a socket for the interface of this name, or for all with `any`. It does not receive
-    /// packets yet. Returns `None` if there is no such interface.
+    /// Opens a socket for the interface with this name, or for all interfaces with `any`. The
+    /// socket does not receive packets yet. Returns `None` if there is no such interface.
     ///
     /// # Errors
     ///
-    /// Fails if the process lacks CAP_NET_RAW, or the kernel has no packet sockets.
+    /// Fails if the process lacks CAP_NET_RAW, or the kernel does not support packet sockets.
     pub fn open(name: &str) -> Result<Option<Self>, Error> {
         let raw = socket(SocketType::RAW)?;
         if name == ANY {
-            // Only some interfaces have an Ethernet header. All packets therefore start after it.
+            // Not all interfaces have an Ethernet header. The packets that the program receives
+            // therefore start after that header.
             let socket = socket(SocketType::DGRAM)?;
             return Ok(Some(Self {
                 socket,
@@ -72,8 +73,8 @@ impl PacketSource {
         names
     }
 
-    /// Whether each packet starts with an Ethernet header. Otherwise it starts with the network
-    /// header.
+    /// Returns whether each packet starts with an Ethernet header. Otherwise packets start with the
+    /// network header.
     pub fn has_ethernet(&self) -> bool {
         self.has_ethernet
     }
@@ -82,7 +83,7 @@ impl PacketSource {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the program.
+    /// Fails if the kernel rejects the program.
     pub fn attach(self, program: &LoadedProgram) -> Result<AttachedProgram, Error> {
         set_program(&self.socket, program).context("attaching to a packet socket")?;
         bind(&self.socket, self.index).context("binding a packet socket to its interface")?;
@@ -107,8 +108,8 @@ fn socket(kind: SocketType) -> Result<OwnedFd, Error> {
     opened.map_err(io::Error::from).context(words)
 }
 
-/// Whether packets of the interface start with an Ethernet header, as on Ethernet and loopback
-/// interfaces.
+/// Returns whether packets of the interface start with an Ethernet header, as on Ethernet and
+/// loopback interfaces.
 fn has_ethernet(socket: &OwnedFd, name: &str) -> Result<bool, Error> {
     #[allow(
         unsafe_code,

@@ -1,4 +1,4 @@
-//! Perf events as probes: on every CPU, a program runs each time an event overflows.
+//! Perf events as probes: on every CPU, a program runs each time the counter of an event overflows.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,12 @@ use crate::error::{Context, Error, ErrorKind};
 use crate::facts;
 use crate::plain::{AttachedProgram, LoadedProgram};
 
-/// How often a program runs.
+/// How often the program of a perf event runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// This number of times per second.
+    /// The program runs this number of times per second.
     Frequency(u64),
-    /// Once per this number of events.
+    /// The program runs once per this number of events.
     Period(u64),
 }
 
@@ -67,7 +67,7 @@ const HARDWARE: [(&str, Hardware, u64); 9] = [
 ];
 
 impl PerfProbe {
-    /// Samples each CPU at this frequency by a kernel timer, whatever runs there.
+    /// Samples each CPU at this frequency with a kernel timer, whatever runs on the CPU.
     pub fn profile(hertz: u64) -> Self {
         Self {
             event: Source::Software(Software::CPU_CLOCK),
@@ -115,7 +115,7 @@ impl PerfProbe {
         HARDWARE.iter().map(|(name, ..)| *name).collect()
     }
 
-    /// Returns how often a program runs.
+    /// Returns how often the program runs.
     pub fn sampling(&self) -> Sampling {
         self.sampling
     }
@@ -131,7 +131,7 @@ impl PerfProbe {
         if !self.on_all_cpus {
             cpus.truncate(1);
         }
-        // All events are opened before the first is enabled, because opening takes longest.
+        // All events are opened before the first is enabled, because opening takes the most time.
         let events: Result<Vec<_>, Error> = cpus
             .into_iter()
             .map(|cpu| self.open(cpu).map_err(|error| self.explained(error)))

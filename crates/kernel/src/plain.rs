@@ -1,4 +1,5 @@
-//! Programs given as plain instructions, their maps, and attaching them to tracepoints.
+//! Loads programs given as plain instructions, creates their maps, and attaches the programs to
+//! tracepoints.
 
 mod ring;
 
@@ -64,12 +65,13 @@ pub struct PlainMap {
 pub type PerCpuEntry = (Vec<u8>, Vec<Vec<u8>>);
 
 impl PlainMap {
-    /// Creates a map. The entries of a hash map are preallocated, so that no program has to
-    /// allocate memory in a context where it must not.
+    /// Creates a map. The entries of a hash map are preallocated, so that programs do not have to
+    /// allocate memory in contexts that forbid it.
     ///
     /// # Errors
     ///
-    /// Fails if the kernel rejects the sizes of the map, or privileges or memory are insufficient.
+    /// Fails if the kernel rejects the sizes of the map, or if privileges or memory are
+    /// insufficient.
     pub fn create(
         kind: PlainMapKind,
         name: &str,
@@ -89,7 +91,7 @@ impl PlainMap {
         Ok(Self { handle, kind })
     }
 
-    /// Writes an entry of an array, or of a hash with 32-bit keys.
+    /// Writes an entry of an array, or of a hash map with 32-bit keys.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ impl PlainMap {
             let cleared = self.handle.update_percpu(&key, &zeros, MapFlags::ANY);
             return cleared.context(what);
         }
-        // Collected first, because the iteration continues from the previous key.
+        // The keys are collected first, because the iteration continues from the previous key.
         let keys: Vec<_> = self.handle.keys().collect();
         for key in keys {
             match self.handle.delete(&key) {
@@ -171,7 +173,7 @@ impl PlainMap {
     }
 }
 
-/// The kind of a program. It determines the program's context and the helpers that it may call.
+/// The kind of a program, which determines its context and the helpers that it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlainProgramKind {
     /// A tracepoint of tracefs.
@@ -199,15 +201,14 @@ impl PlainProgramKind {
 /// A program to load.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainProgram<'a> {
-    /// Its kind.
     pub kind: PlainProgramKind,
-    /// Its name, at most 15 characters.
+    /// The program's name, at most 15 characters.
     pub name: &'a str,
     /// The instructions, eight bytes each.
     pub insns: &'a [[u8; INSN_BYTES]],
     /// Instructions that load a map, each with an index into `maps`.
     pub loads: &'a [(usize, u32)],
-    /// The maps. No instruction loads one that is `None`.
+    /// The maps. If a map is `None`, no instruction loads it.
     pub maps: &'a [Option<&'a PlainMap>],
 }
 
@@ -222,13 +223,13 @@ pub struct Refused {
     pub log: String,
 }
 
-/// A loaded program. It is unloaded when it and its attachments are dropped.
+/// A loaded program. It is unloaded when this value and its attachments are dropped.
 #[derive(Debug)]
 pub struct LoadedProgram {
     fd: OwnedFd,
 }
 
-/// An attached program, detached on drop.
+/// An attached program. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct AttachedProgram {
     held: Vec<Held>,
@@ -245,7 +246,8 @@ pub struct CountedTime {
 }
 
 impl CountedTime {
-    /// Returns the fraction of the time in which the events counted; `None` if it is above 99.9%.
+    /// Returns the fraction of time in which the events counted; `None` if the fraction is above
+    /// 99.9%.
     pub fn part(self) -> Option<f64> {
         let part = self.running_ns as f64 / self.enabled_ns.max(1) as f64;
         (self.enabled_ns > 0 && part < 0.999).then_some(part)
@@ -272,7 +274,7 @@ pub(crate) enum Held {
         /// Closed on drop.
         counter: perf_event::Counter,
     },
-    /// A line of `kprobe_events`, declared after the perf event that uses it.
+    /// A line of `kprobe_events`. Declared after the perf event that uses the line.
     Kprobe {
         /// Removed on drop.
         _event: crate::object::KprobeEvent,
@@ -280,12 +282,12 @@ pub(crate) enum Held {
 }
 
 impl AttachedProgram {
-    /// Creates an attachment from these parts, which are closed in this order.
+    /// Creates an attachment from these descriptors and events, which are closed in this order.
     pub(crate) fn new(held: Vec<Held>) -> Self {
         Self { held }
     }
 
-    /// Returns the total time of its perf events so far. Unreadable events are left out.
+    /// Returns the total time of the program's perf events so far. Unreadable events are left out.
     pub fn counted_time(&mut self) -> CountedTime {
         let mut sum = CountedTime::default();
         for held in &mut self.held {
@@ -321,7 +323,7 @@ impl PlainProgram<'_> {
                 self.load_logged(Some((REASON, log.as_mut_slice())))
             });
             match again {
-                // For example, memory was short at the first attempt.
+                // The second attempt may succeed, for example if memory was short at the first.
                 Ok(loaded) => Ok(loaded),
                 Err(_) => {
                     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
@@ -394,20 +396,20 @@ pub fn wait_for_programs() {
     use rustix::thread::{MembarrierCommand, membarrier};
 
     // The call waits for all RCU readers, which include running programs. Kernels with nohz_full
-    // CPUs reject it; there, too, a program ends within microseconds.
+    // CPUs reject the call, but there, too, a program ends within microseconds.
     if membarrier(MembarrierCommand::Global).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
 
 impl LoadedProgram {
-    /// Returns how often the kernel skipped the program because another one was running on the CPU
-    /// (counted since Linux 6.7); 0 if unknown.
+    /// Returns how often the kernel skipped the program because another program was running on the
+    /// CPU (counted since Linux 6.7); 0 if unknown.
     pub fn skipped(&self) -> u64 {
         crate::cost::misses(&self.fd)
     }
 
-    /// Returns its descriptor.
+    /// Returns the descriptor of the program.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
@@ -458,7 +460,7 @@ impl TraceEvents {
     ///
     /// # Errors
     ///
-    /// Both fail: the process lacks privileges, or the kernel lacks tracefs.
+    /// Fails if both ways fail, because the process lacks privileges or the kernel lacks tracefs.
     pub fn open() -> Result<Self, Error> {
         let sys = std::path::Path::new("/sys");
         let tracefs = Tracefs::open(facts::tracefs(sys).as_deref())?;
@@ -476,7 +478,8 @@ impl TraceEvents {
             .read(&format!("events/{system}/{event}/format"))
     }
 
-    /// Returns the number of possible CPUs: the number of values per entry in a per-CPU map.
+    /// Returns the number of possible CPUs, which is the number of values per entry in a per-CPU
+    /// map.
     pub fn possible_cpus() -> usize {
         libbpf_rs::num_possible_cpus().unwrap_or(1)
     }
@@ -506,7 +509,7 @@ impl TraceEvents {
     ///
     /// Fails if the list cannot be read.
     pub fn dynamic(&self) -> Result<String, Error> {
-        // One file for all kinds, since Linux 5.0.
+        // One file lists all kinds since Linux 5.0.
         Ok(self.tracefs.read("dynamic_events")?.unwrap_or_default())
     }
 

@@ -1,4 +1,4 @@
-//! Decides from the facts what to load. Deterministic: equal facts give equal plans.
+//! Decides from the facts what to load. The plan is deterministic: equal facts give equal plans.
 
 use noctule_model::{Feature, FeatureId};
 
@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::facts::{Facts, VMLINUX};
 use crate::hardware::CounterSpec;
 
-/// What the user wants to count.
+/// Counters and features that the user wants.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Events for the hardware counters; empty for none.
@@ -17,13 +17,14 @@ pub struct Wanted {
     pub softirqs: bool,
     /// Measure run-queue latency.
     pub waits: bool,
-    /// Measure who ends the blocks of threads, with a program at each wake-up.
+    /// Measure which processes end the blocks of threads, with a program at each wake-up.
     pub releasers: bool,
     /// Maximum number of cells of the blame matrix.
     pub blames: u32,
     /// Maximum number of cgroups in the BPF tables.
     pub cgroups: u32,
-    /// Maximum number of processes with ended threads, or with threads from another cgroup.
+    /// Maximum number of processes in the tables, which include those with ended threads or with
+    /// threads from another cgroup.
     pub processes: u32,
     /// Size of the ring buffer of ended processes in bytes, rounded up to a power of two.
     pub ring_bytes: u32,
@@ -45,15 +46,15 @@ impl Default for Wanted {
     }
 }
 
-/// One way to implement a feature: the program, and the hook that it needs. Ways are listed best
-/// first.
+/// One way to implement a feature: the program, and the hook that the program needs. Ways are
+/// listed best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Name of the BPF program.
     pub program: &'static str,
     /// The hook, as `doctor` shows it.
     pub hook: &'static str,
-    /// Limitation compared with the best way; empty for the best.
+    /// Limitation compared with the best way; empty for the best way.
     pub limit: &'static str,
 }
 
@@ -87,7 +88,8 @@ const PAGE_READS: &[Way] = &[
     way("read_page_probe", "kprobe mark_page_accessed", BY_PAGE),
 ];
 
-/// Whether the kernel has the function is known only when the probe is attached.
+/// Prefix of hooks that are kprobes. Only attaching the probe shows whether the kernel has the
+/// function.
 const KPROBE: &str = "kprobe ";
 
 const PAGE_WRITES: &[Way] = &[
@@ -95,8 +97,7 @@ const PAGE_WRITES: &[Way] = &[
     way("write_page", "writeback_dirty_page", ""),
 ];
 
-/// The last one needs no fact: whether the kernel has the tracepoints is known only when they are
-/// attached.
+/// The last way needs no fact: only attaching shows whether the kernel has the tracepoints.
 pub(crate) const FILE_OPENS: [Way; 3] = [
     way("filp_open", "do_filp_open()", ""),
     way("file_open", "do_file_open()", ""),
@@ -110,7 +111,7 @@ pub(crate) const FILE_OPENS: [Way; 3] = [
 
 const SOFTIRQS: &[Way] = &[way("softirq_entry", "softirq_entry", "")];
 
-/// The ways to try, in order. Attaching decides.
+/// The ways to try, in order. The first one that can be attached is used.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Ways to count page-cache reads.
@@ -171,7 +172,7 @@ impl Plan {
         })
     }
 
-    /// Removes everything except CPU time and waits, without a status for the rest.
+    /// Removes everything except CPU time and waits. The removed features get no status.
     pub fn leave_out_use(&mut self) {
         self.page_reads.clear();
         self.page_writes.clear();
@@ -181,7 +182,7 @@ impl Plan {
     }
 }
 
-/// The configuration section of these options.
+/// The configuration section of these settings.
 pub(crate) const SECTION: &str = "collect";
 
 fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
@@ -195,8 +196,8 @@ fn missing(id: FeatureId, ways: &[Way], on: bool) -> Feature {
     )
 }
 
-/// Returns the capabilities that the process lacks to do anything at all, with a fix; `None` if
-/// none is missing.
+/// If the process lacks capabilities without which nothing works, returns a text with these
+/// capabilities and a fix; `None` if none is missing.
 pub fn missing_privileges(facts: &Facts) -> Option<String> {
     let mut missing = Vec::new();
     if !facts.capabilities.bpf {

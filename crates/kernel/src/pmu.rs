@@ -1,4 +1,4 @@
-//! Energy counters of the machine's PMUs.
+//! Reads the energy counters of the machine's PMUs.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,8 @@ pub struct EnergyEvent {
 }
 
 impl EnergyEvent {
-    /// Opens an event of the PMU with this directory in sysfs. It starts to count immediately.
+    /// Opens an event of the PMU with this directory in sysfs. The event starts to count
+    /// immediately.
     pub fn open(pmu: &Path, event: &str, cpu: u32) -> io::Result<Self> {
         let mut dynamic = Dynamic::builder(pmu)?;
         dynamic.event(event)?;
@@ -29,7 +30,7 @@ impl EnergyEvent {
         let mut counter = Builder::new(event)
             .any_pid()
             .one_cpu(cpu as usize)
-            // Such a PMU cannot exclude anything.
+            // Events of such a PMU cannot exclude anything.
             .include_kernel()
             .include_hv()
             .build()?;
@@ -56,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// The CPU clock replaces a meter: a nanosecond is a nanojoule.
+    /// The CPU clock replaces a meter in this test: a nanosecond counts as a nanojoule.
     #[test]
     fn an_event_is_found_by_its_files_and_counts_microjoules() {
         let folder = tempfile::tempdir().expect("a folder");

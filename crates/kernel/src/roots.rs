@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Mount points of the host's sysfs and procfs. In a container they can be elsewhere, and the usual
-/// places can be partly hidden: container runtimes mask `/sys/class/powercap`.
+/// Mount points of the host's sysfs and procfs. In a container the mounts can be elsewhere, and the
+/// usual mount points can be partly hidden: container runtimes mask `/sys/class/powercap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoots {
     /// Mount of sysfs.

@@ -10,7 +10,8 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use super::PlainMap;
 use crate::error::{Context, Error, ErrorKind};
 
-/// Maximum number of records per call. The caller then gets control before the rest.
+/// Maximum number of records per call. After that, the call returns, and the caller continues with
+/// the remaining records.
 const AT_ONCE: usize = 1 << 16;
 
 /// The reader of a ring buffer.
@@ -33,7 +34,7 @@ impl fmt::Debug for PlainRing {
 }
 
 impl PlainRing {
-    /// Creates a reader of this map, which is a ring buffer.
+    /// Creates a reader of this map, which must be a ring buffer.
     ///
     /// # Errors
     ///
@@ -66,8 +67,8 @@ impl PlainRing {
         }
     }
 
-    /// Reads the records in the ring buffer. Returns false if there may be more, because it was
-    /// filled as fast as it was read.
+    /// Reads the records in the ring buffer. Returns false if there may be more records, because
+    /// programs filled the ring as fast as it was read.
     ///
     /// # Errors
     ///
