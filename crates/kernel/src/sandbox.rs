@@ -1,7 +1,7 @@
-//! Restricts the system calls of a thread: seccomp and Landlock, if the kernel has them.
+//! Restricts the system calls of a thread with seccomp and Landlock, if the kernel has them.
 //!
 //! Both apply permanently to the calling thread and the threads that it starts. The filters are
-//! written here because they are short, and because crates do not set
+//! written by hand because they are short, and because existing crates do not set
 //! `SECCOMP_FILTER_FLAG_SPEC_ALLOW`. Without this flag the kernel enables speculation mitigations,
 //! which cost more than the filter.
 
@@ -24,9 +24,9 @@ pub enum Landlock {
     /// Not available (`ENOSYS`), or disabled at boot (`EOPNOTSUPP`).
     #[default]
     Absent,
-    /// Its ABI version.
+    /// The ABI version of Landlock.
     Version(u32),
-    /// Another error. Landlock may exist, but something rejected the call.
+    /// Another error. The kernel may have Landlock, but something rejected the call.
     Unknown(i32),
 }
 
@@ -45,7 +45,7 @@ impl Sandbox {
 
 impl Landlock {
     fn probe() -> Self {
-        // SAFETY: a null pointer of size 0 asks for the version.
+        // SAFETY: with a null pointer of size 0, the call returns the version.
         #[allow(unsafe_code, reason = "the C library has no wrappers for Landlock")]
         let version = unsafe {
             let none = std::ptr::null::<Ruleset>();
@@ -68,8 +68,9 @@ pub struct Unconfined {
     pub error: io::Error,
 }
 
-/// Restricts a thread that answers clients. It keeps its sockets and memory, but cannot open files,
-/// connect, or start programs. Returns the failed steps; the others are in effect.
+/// Restricts a thread that answers clients. The thread keeps its sockets and memory, but cannot
+/// open files, connect, or start programs. Returns the steps that failed; the other steps are in
+/// effect.
 pub fn only_answer() -> Vec<Unconfined> {
     let found = Sandbox::probe();
     let mut steps = vec![("no_new_privs", no_new_privileges())];
@@ -87,7 +88,7 @@ pub fn only_answer() -> Vec<Unconfined> {
 }
 
 /// Restricts all other threads: they cannot start programs, access other processes, mount, or load
-/// modules. Returns the failed steps.
+/// modules. Returns the steps that failed.
 pub fn no_programs() -> Vec<Unconfined> {
     let mut steps = vec![("no_new_privs", no_new_privileges())];
     if Sandbox::probe().seccomp {
@@ -104,7 +105,7 @@ fn failed(steps: Vec<(&'static str, io::Result<()>)>) -> Vec<Unconfined> {
     errors.collect()
 }
 
-/// System calls of a thread that answers clients. Those with conditions are in `allowed`.
+/// System calls of a thread that answers clients. System calls with conditions are in `allowed`.
 const ANSWERS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -155,7 +156,7 @@ const ANSWERS: &[c_long] = &[
     libc::SYS_poll,
 ];
 
-/// System calls that no thread of the agent needs, but an attacker would use.
+/// System calls that no thread of the agent needs, but that an attacker would use.
 const PROGRAMS: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -246,7 +247,8 @@ fn allowed(calls: &[c_long]) -> Vec<sock_filter> {
     for &call in calls {
         program.extend([unless(call as u32, 1), give(ALLOW)]);
     }
-    // With ENOSYS the C library falls back to clone, whose flags the filter can check.
+    // If clone3 fails with ENOSYS, the C library uses clone instead, whose flags the filter can
+    // check.
     program.extend([
         unless(libc::SYS_clone3 as u32, 1),
         give(errno(libc::ENOSYS)),
@@ -298,8 +300,8 @@ fn denied_with(error: i32, calls: &[c_long]) -> Vec<sock_filter> {
     program
 }
 
-/// Without it only root may install filters: a setuid program would otherwise run with restricted
-/// privileges.
+/// Sets `no_new_privs`. Otherwise only root may install filters, because a setuid program would run
+/// with restricted privileges.
 fn no_new_privileges() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
@@ -337,7 +339,7 @@ struct Ruleset {
     network: u64,
 }
 
-/// Returns the file rights that Landlock knows in this version, as a bit mask.
+/// Returns the file rights that this version of Landlock knows, as a bit mask.
 const fn file_rights(version: u32) -> u64 {
     let bits = match version {
         0 => 0,
@@ -349,7 +351,7 @@ const fn file_rights(version: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Denies access to files, and to TCP connections and ports, by a ruleset without rules.
+/// Denies access to files, TCP connections and ports by a ruleset without rules.
 fn deny_files(version: u32) -> io::Result<()> {
     let network = if version >= 4 { 0b11 } else { 0 };
     let ruleset = Ruleset {
@@ -388,7 +390,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs it on a new thread, which stays restricted.
+    /// Runs a function on a new thread, which stays restricted.
     fn apart<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
         thread::spawn(act).join().unwrap()
     }
@@ -410,7 +412,7 @@ mod tests {
             assert!(refused(TcpStream::connect(address)));
             assert!(refused(Command::new("/bin/true").status()));
             assert_eq!(vec![1_u8; 4 << 20].len(), 4 << 20);
-            // Its threads inherit the restrictions.
+            // Threads that the thread starts inherit the restrictions.
             let below = thread::Builder::new().name("below".into());
             let below = below.spawn(|| refused(File::open("/proc/self/status")));
             assert!(below.unwrap().join().unwrap());

@@ -1,5 +1,5 @@
-//! Settings that depend only on the facts: the values of the `const volatile` variables with these
-//! names in all objects.
+//! Settings that depend only on the facts: the values of all `const volatile` variables with these
+//! names in the objects.
 
 use crate::facts::{CgroupVersion, Facts};
 use crate::skel::{disk, files, lifecycle, pagecache, switch, tcp, udp};
@@ -90,7 +90,8 @@ mod value {
     }
 }
 
-/// Prepares an object for this kernel before it is loaded: its settings, and its instructions.
+/// Prepares an object for this kernel before it is loaded: sets its variables and adapts its
+/// instructions.
 macro_rules! configure {
     ($open:expr, $facts:expr) => {{
         if let Some(rodata) = $open.maps.rodata_data.as_deref_mut() {

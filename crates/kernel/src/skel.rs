@@ -36,7 +36,7 @@ skeleton!(disk, "disk");
 ///
 /// # Panics
 ///
-/// If the binary itself is damaged.
+/// Panics if the binary itself is damaged.
 pub(crate) fn unpacked(packed: &[u8], len: usize) -> Vec<u8> {
     zstd::bulk::decompress(packed, len).expect("the build script compressed the object")
 }

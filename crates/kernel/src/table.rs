@@ -1,8 +1,8 @@
 //! Reads BPF maps in few system calls: all entries of a hash map, or the first entries of an array.
 //!
-//! The iterator of libbpf-rs takes a batch that is not full for the last one. However, the kernel
-//! returns fewer entries than requested whenever the next bucket does not fit, so the rest of a
-//! large table could be missing. Only ENOENT marks the end.
+//! The iterator of libbpf-rs assumes that a batch that is not full is the last one. However, the
+//! kernel returns fewer entries than requested whenever the next bucket does not fit, so the rest
+//! of a large table could be missing. Only ENOENT marks the last batch.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -62,7 +62,7 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
         value_size: map.value_size() as usize,
         ..Entries::default()
     };
-    // The bucket at which the kernel continues to read.
+    // The position at which the kernel continues to read.
     let mut place = [0_u8; 4];
     let (mut begun, mut read, mut room, mut tries) = (false, 0, BATCH, 0);
     loop {
@@ -96,10 +96,10 @@ fn read(map: &impl MapCore, most: usize, what: &str) -> Result<Entries, Error> {
         };
         match error {
             None | Some(Errno::NOENT) => {}
-            // The batch is too small for a single bucket.
+            // The batch is too small for a bucket of the hash map.
             Some(Errno::NOSPC) => room *= 2,
             Some(Errno::BUSY | Errno::DEADLK | Errno::TIMEDOUT) if tries < TRIES => tries += 1,
-            // Interrupted before anything was read.
+            // The call was interrupted before it had read anything.
             Some(Errno::INTR | Errno::AGAIN) if tries < TRIES => (tries, count) = (tries + 1, 0),
             Some(error) => return Err(io::Error::from(error)).context(what),
         }

@@ -1,4 +1,4 @@
-//! Location of CPUs: the packages (sockets) of the machine, and which CPUs share a core.
+//! The packages (sockets) of the machine, and which CPUs share a core.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,36 +9,37 @@ use crate::skel::switch::types::place_limit;
 /// Maximum number of packages. CPU time on further packages is counted with the first.
 const MOST: usize = place_limit::MOST_PACKAGES.0 as usize;
 
-/// Location of the CPUs that are or were online.
+/// Package and core of the CPUs that are or were online.
 ///
-/// The kernel reports the location of a CPU only while it is online, so the last reading is kept.
-/// The packages are those at the start. A package whose first CPU comes online later counts as the
-/// first one, until the agent is restarted.
+/// The kernel reports the package and core of a CPU only while the CPU is online, so the last
+/// reading is kept. The set of packages is determined at the start. A package whose first CPU comes
+/// online later counts as the first package until the agent is restarted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// The kernel's ids of the packages, ascending.
+    /// The kernel's ids of the packages, in ascending order.
     packages: Vec<i32>,
     places: BTreeMap<u32, Place>,
     /// CPUs of packages that did not exist at the start.
     strangers: Vec<u32>,
 }
 
-/// Location of a CPU.
+/// Package and core of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
-    /// Index of its package.
+    /// Index of the CPU's package.
     package: usize,
     /// The kernel's id of the package.
     number: i32,
-    /// The other CPU of its core, if there is exactly one.
+    /// The other CPU of the core, if there is exactly one.
     sibling: Option<u32>,
-    /// Number of online CPUs of its core.
+    /// Number of online CPUs of the core.
     threads: usize,
 }
 
 impl Topology {
-    /// Reads the topology of these CPUs from this mount of sysfs. If the kernel does not report it
-    /// (no physical_package_id, or -1 as on some arm64), all are in one package.
+    /// Reads the topology of these CPUs from this mount of sysfs. If the kernel does not report
+    /// packages (no physical_package_id, or -1 as on some arm64 machines), all CPUs are in one
+    /// package.
     pub fn probe(sys: &Path, online: &[u32]) -> Self {
         let read: Vec<_> = online.iter().map(|cpu| (*cpu, read(sys, *cpu))).collect();
         let mut packages: Vec<i32> = read.iter().map(|(_, place)| place.number).collect();
@@ -74,7 +75,7 @@ impl Topology {
     }
 
     /// Returns the kernel's ids (physical_package_id) of the packages, in the order of their
-    /// indexes. Ids can have gaps. 0 if the kernel does not report it.
+    /// indexes. Ids can have gaps. The only id is 0 if the kernel does not report ids.
     pub fn packages(&self) -> &[i32] {
         &self.packages
     }
@@ -89,7 +90,7 @@ impl Topology {
         self.places.get(&cpu)?.sibling
     }
 
-    /// Whether some cores have two online hardware threads.
+    /// Returns whether some cores have two online hardware threads.
     pub fn has_siblings(&self) -> bool {
         self.places.values().any(|place| place.sibling.is_some())
     }
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates a sysfs tree of CPUs: number, package, siblings.
+    /// Creates a sysfs tree of CPUs, each given by its number, package and siblings.
     fn machine(cpus: &[(u32, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         for (cpu, package, siblings) in cpus {

@@ -1,4 +1,4 @@
-//! Classic tracepoints: their ids from tracefs, and attaching to them.
+//! Classic tracepoints: reads their ids from tracefs, and attaches programs to them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::error::{Context, Error};
 
-/// The root of tracefs, mounted or not.
+/// The root directory of tracefs, mounted or not.
 #[derive(Debug)]
 pub(crate) struct Tracefs {
     root: OwnedFd,
@@ -23,8 +23,8 @@ impl Tracefs {
     /// Command that makes tracefs available, for a privileged user.
     pub(crate) const MEND: &str = "mount -t tracefs none /sys/kernel/tracing";
 
-    /// Opens tracefs at its mount point, or else through a private mount that disappears on drop.
-    /// The private mount needs CAP_SYS_ADMIN and Linux 5.2.
+    /// Opens tracefs at its mount point, or else through a private mount that disappears on drop. A
+    /// private mount requires CAP_SYS_ADMIN and Linux 5.2.
     pub(crate) fn open(mounted: Option<&Path>) -> Result<Self, Error> {
         let root = match mounted {
             Some(path) => {
@@ -78,8 +78,8 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Attaches to the tracepoint with this id, for all processes on all CPUs. The event is opened on
-/// one online CPU (`online`), but the programs of a tracepoint run on all CPUs.
+/// Attaches a program to the tracepoint with this id, for all processes on all CPUs. The event is
+/// opened on one online CPU (`online`), but the programs of a tracepoint run on all CPUs.
 pub(crate) fn attach(program: &ProgramMut<'_>, id: u64, online: u32) -> Result<Link, Error> {
     let event = Builder::new(Tracepoint::with_id(id))
         .any_pid()
