@@ -1,4 +1,4 @@
-//! Threads that neither run nor want a CPU, and what they wait for.
+//! Threads that neither run nor want a CPU, and the events that they wait for.
 
 use crate::named::named_values;
 
@@ -37,7 +37,7 @@ named_values! {
 
 impl Asleep {
     /// Returns the state, given the letter in `/proc/PID/stat` and the kernel function in which the
-    /// thread sleeps. Returns `None` for a thread that runs or is gone.
+    /// thread sleeps. Returns `None` for a thread that runs or has ended.
     pub fn new(state: char, wchan: &str) -> Option<Self> {
         let is_in = |begins: &[&str]| begins.iter().any(|begin| wchan.starts_with(begin));
         Some(match state {

@@ -1,4 +1,4 @@
-//! A snapshot of everything that is counted.
+//! A snapshot of all figures that are counted or measured.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::{
 /// Maximum number of holders of a CPU to carry over from batches that readers skip.
 const MOST_HELD: usize = 64;
 
-/// Everything that the sources measured at one moment.
+/// All figures that the sources measured at one moment.
 ///
-/// Counters are absolute and only go up. They start at 0 when the agent starts, or when the process
-/// does, if later. A sink that misses a batch loses resolution but no counts.
+/// Counters are absolute and never decrease. They start at 0 when the agent starts, or when the
+/// process starts if that is later. A sink that misses a batch loses resolution but no counts.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Sequence number since the agent started.
@@ -36,45 +36,44 @@ pub struct Batch {
     pub cpus: Vec<CpuRow>,
     /// The set of counters that are measured.
     pub measured: Measured,
-    /// All live processes, including zombies, and those whose exit has not been reported yet.
+    /// All live processes, including zombies, and processes whose exit has not been reported yet.
     pub processes: Vec<ProcessRow>,
     /// Processes whose exit was reported since the previous batch.
     pub exited: Vec<ProcessRow>,
-    /// Whether processes that the agent follows have exited and their final figures are still to
-    /// come.
+    /// Whether processes that the agent follows have exited, and their final figures have not
+    /// arrived yet.
     pub followed_pending: bool,
-    /// All cgroups that ran something or have events. A removed cgroup stays until its use is
-    /// settled.
+    /// All cgroups that used a CPU or have events. A removed cgroup stays until its use is settled.
     pub cgroups: Vec<CgroupRow>,
     /// Histogram of waits for each group; empty if waits are not measured.
     pub waits: Vec<WaitRow>,
-    /// Histogram of waits of all groups, including groups that are long gone.
+    /// Histogram of waits of all groups, including groups that no longer have a row.
     pub all_waits: Histogram,
     /// Histogram of connect times for each group, from the call to the end of the handshake. It is
     /// empty if TCP is not measured.
     pub connects: Vec<WaitRow>,
-    /// Histogram of connect times of all groups, including groups that are long gone.
+    /// Histogram of connect times of all groups, including groups that no longer have a row.
     pub all_connects: Histogram,
     /// Connections of each group by destination. A destination that the source drops is added to
     /// the group's row without a destination.
     pub destinations: Vec<DestinationRow>,
     /// Waits by victim and culprit.
     pub blames: Vec<BlameRow>,
-    /// Who ended the blocks of each group; `None` if that is not measured.
+    /// The processes that ended the blocks of each group; `None` if that is not measured.
     pub releases: Option<Vec<ReleaseRow>>,
     /// Block devices that had requests; `None` if they are not measured.
     pub disks: Option<Vec<Disk>>,
     /// Groups with a CPU quota, whether or not they were throttled.
     pub quotas: Vec<QuotaRow>,
-    /// Groups with a memory limit, and those that waited for disks or memory.
+    /// Groups with a memory limit, and groups that waited for disks or memory.
     pub memory: Vec<MemoryRow>,
     /// Containers, units and other groups, filled by `Rollup` of noctule-analysis.
     pub subjects: Vec<SubjectRow>,
     /// Readings of the energy meters. `None` means that the machine has no meter and the
-    /// configuration no power model.
+    /// configuration has no power model.
     pub energy: Option<Energy>,
-    /// Attribution of each zone's energy, in the order of its zones. It is filled by `Attribution`
-    /// of noctule-analysis, and empty without a meter.
+    /// Attribution of each zone's energy, in the order of the zones. The list is filled by
+    /// `Attribution` of noctule-analysis, and is empty without a meter.
     pub zone_accounts: Vec<ZoneAccount>,
     /// Status of each feature.
     pub features: Arc<[Feature]>,
@@ -114,7 +113,7 @@ impl Batch {
         }
     }
 
-    /// Adds the CPU holders of the previous batch, which readers did not get. Only
+    /// Adds the CPU holders of the previous batch, which readers did not receive. Only
     /// [`CpuRow::holders`] needs this, because it is not a counter.
     pub fn add_holders(&mut self, skipped: &Self) {
         for row in &mut self.cpus {
@@ -130,9 +129,9 @@ impl Batch {
         }
     }
 
-    /// Returns the largest CPU holders of a batch that readers do not get, together with those of
-    /// `skipped` before it. The result is passed to [`Batch::add_holders`] of the next batch. Many
-    /// batches can be skipped while a disk hangs.
+    /// Combines the largest CPU holders of this batch, which readers do not receive, with the
+    /// holders of `skipped`, the batch before it. The result is passed to [`Batch::add_holders`] of
+    /// the next batch. Many batches can be skipped while a disk hangs.
     #[must_use]
     pub fn holders_since(&self, skipped: &Self) -> Self {
         let mut held = Self {
@@ -153,24 +152,24 @@ pub struct Node {
     pub cpus: u32,
     /// Elapsed time of the online CPUs since the agent started, summed over CPUs, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Idle part of the elapsed time, including interrupts that arrive on an idle CPU.
+    /// Idle part of the elapsed time, which includes interrupts that arrive on an idle CPU.
     pub idle_ns: u64,
-    /// Part taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
-    /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Time taken by interrupts, up to the last switch of each CPU. It is `None` unless the kernel
+    /// measures interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// Part taken by the host (steal). It is `None` unless the kernel separates it from the CPU
-    /// time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
+    /// Time taken by the host (steal). It is `None` unless the kernel separates steal time from the
+    /// CPU time of the running task (CONFIG_PARAVIRT_TIME_ACCOUNTING).
     pub steal_ns: Option<u64>,
-    /// Steal time up to the last switch of each CPU, on kernels that count it as CPU time of the
-    /// running task or as idle. Used and idle time include it.
+    /// Steal time up to the last switch of each CPU, on kernels that count steal time as CPU time
+    /// of the running task or as idle time. Used and idle time include it.
     pub steal_included_ns: Option<u64>,
     /// Number of times that a CPU left its idle task.
     pub idle_switches: u64,
     /// Sum over all cgroups, which equals the sum over all processes, including ended ones.
-    /// Counters other than time also include idle CPUs, such as softirqs there.
+    /// Counters other than time also include idle CPUs, for example softirqs that run there.
     pub total: Counters,
-    /// Events of all cgroups, including removed ones, and events without room in the kernel-side
-    /// table.
+    /// Events of all cgroups, including removed ones, and events that had no room in the
+    /// kernel-side table.
     pub events: EventCounters,
     /// Sockets open now.
     pub sockets: Sockets,
@@ -183,8 +182,9 @@ pub struct Node {
 
 impl Node {
     /// Returns the elapsed time that is neither idle nor charged to a process. It consists of
-    /// interrupt and steal time that the kernel separates from tasks, and of threads that exited
-    /// during the snapshot (charged one batch later). Elapsed = processes + idle + remainder.
+    /// interrupt and steal time that the kernel separates from tasks, and of the time of threads
+    /// that exited during the snapshot, which is charged one batch later. Elapsed = processes +
+    /// idle + remainder.
     pub fn remainder_ns(&self) -> u64 {
         self.elapsed_ns
             .saturating_sub(self.idle_ns)
@@ -211,12 +211,11 @@ impl CgroupRow {
 pub struct ProcessRow {
     /// The process.
     pub id: ProcessId,
-    /// Thread-group id of the current parent (of the reaper, once the parent is gone).
+    /// Thread-group id of the current parent. If the original parent has ended, this is the reaper.
     pub parent_pid: u32,
     /// Command name of the thread group leader.
     pub comm: Comm,
-    /// Cgroup of the leader. Other threads may be in other cgroups; the figures of cgroups account
-    /// for that.
+    /// Cgroup of the leader. Other threads may be in other cgroups, to which their use is charged.
     pub cgroup: CgroupId,
     /// The owner of that cgroup, filled in by the identity step.
     pub owner: Option<Arc<Owner>>,
@@ -255,7 +254,7 @@ pub struct CgroupRow {
     pub joules: Joules,
     /// Resource use of these threads by package.
     pub packages: ByPackage,
-    /// Events of the cgroup. A connection belongs to the cgroup in which its process was when it
+    /// Events of the cgroup. A connection belongs to the cgroup of its process when that process
     /// connected or began to listen.
     pub events: EventCounters,
     /// Open sockets of the cgroup at the moment of the batch.
@@ -264,7 +263,7 @@ pub struct CgroupRow {
     pub waiting: Waiting,
     /// Threads that are blocked at the moment of the batch.
     pub blocked: Blocked,
-    /// Its threads and the CPUs that they may use. `None` if it was not read, because its threads
-    /// hardly waited for each other.
+    /// The threads of the cgroup and the CPUs that they may use. `None` if they were not read,
+    /// because the threads hardly waited for each other.
     pub room: Option<ThreadRoom>,
 }

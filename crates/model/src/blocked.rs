@@ -6,8 +6,9 @@ use crate::named::named_values;
 use crate::{Counter, Counters};
 
 named_values! {
-    /// What a blocked thread waits for. The kernel side decides it when the thread leaves its CPU
-    /// (`bpf/switch/blocked.bpf.h`), in the order of its `enum block_class`.
+    /// The kind of event that a blocked thread waits for. The kernel side determines the class when
+    /// the thread leaves its CPU (`bpf/switch/blocked.bpf.h`). The order is the same as in `enum
+    /// block_class`.
     ///
     /// The name is the value of the label `class`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,14 +45,15 @@ named_values! {
 }
 
 impl BlockClass {
-    /// The class that the kernel side numbers so, from 1 on; `None` for 0 and unknown numbers.
+    /// Returns the class with this number on the kernel side, starting at 1; `None` for 0 and
+    /// unknown numbers.
     pub fn from_number(number: u64) -> Option<Self> {
         Self::ALL
             .get(usize::try_from(number).ok()?.checked_sub(1)?)
             .copied()
     }
 
-    /// Whether the thread waits for another thread of this host, which ends the block.
+    /// Returns whether the thread waits for another thread of this host, which ends the block.
     pub const fn has_releaser(self) -> bool {
         matches!(
             self,
@@ -59,8 +61,8 @@ impl BlockClass {
         )
     }
 
-    /// Whether the thread had work to do and could not do it. A thread that waits for a lock or for
-    /// another process may only be out of work.
+    /// Returns whether the thread had work to do and could not do it. A thread that waits for a
+    /// lock or for another process may only be out of work.
     pub const fn is_stall(self) -> bool {
         matches!(
             self,
@@ -69,17 +71,18 @@ impl BlockClass {
     }
 }
 
-/// The threads of a row that are blocked now. The time since they blocked is in no counter yet:
-/// [`Blocked::added_to`] adds it. A thread that keeps sleeping changes nothing here.
+/// The threads of a row that are blocked now. Counters do not include the time since these threads
+/// blocked; [`Blocked::added_to`] adds it. A thread that continues to sleep does not change these
+/// values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocked {
     threads: [u32; BlockClass::COUNT],
-    /// The sum of the moments (`CLOCK_MONOTONIC`) at which the threads blocked.
+    /// The sum of the times (`CLOCK_MONOTONIC`) at which the threads blocked.
     since_ns: [u64; BlockClass::COUNT],
 }
 
 impl Blocked {
-    /// Adds threads of a class, which blocked at moments of this sum.
+    /// Adds threads of a class. `since_ns` is the sum of the times at which they blocked.
     pub fn add(&mut self, class: BlockClass, threads: u32, since_ns: u64) {
         let count = &mut self.threads[class as usize];
         *count = count.saturating_add(threads);
@@ -87,7 +90,7 @@ impl Blocked {
         *sum = sum.wrapping_add(since_ns);
     }
 
-    /// Takes out a thread that blocked at this moment.
+    /// Removes a thread that blocked at this time.
     pub fn remove(&mut self, class: BlockClass, since_ns: u64) {
         let threads = &mut self.threads[class as usize];
         *threads = threads.saturating_sub(1);
@@ -95,12 +98,12 @@ impl Blocked {
         *sum = sum.wrapping_sub(since_ns);
     }
 
-    /// Whether no thread is blocked.
+    /// Returns whether no thread is blocked.
     pub fn is_empty(&self) -> bool {
         self.threads.iter().all(|&threads| threads == 0)
     }
 
-    /// Each class with its threads and the sum of the moments at which they blocked.
+    /// Yields each class with its number of threads and the sum of the times at which they blocked.
     pub fn iter(&self) -> impl Iterator<Item = (BlockClass, u32, u64)> + '_ {
         let classes = BlockClass::ALL.into_iter();
         classes
@@ -120,7 +123,7 @@ impl Blocked {
     pub fn added_to(&self, mut counters: Counters, now_ns: u64) -> Counters {
         for (class, threads, since_ns) in self.iter() {
             let elapsed = (u64::from(threads).wrapping_mul(now_ns)).wrapping_sub(since_ns);
-            // A thread that blocked after the moment of the batch counts from there on.
+            // If a thread blocked after the moment of the batch, its time counts from then.
             counters[Counter::Blocked(class)] =
                 counters[Counter::Blocked(class)].saturating_add_signed(elapsed.cast_signed());
         }

@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hash};
 /// Capacity kept for each entry.
 const PLACES: usize = 4;
 
-/// Frees memory if a table has far more capacity than entries, as after a burst. A table that grows
-/// and shrinks a little is not reallocated.
+/// Frees memory if a table has far more capacity than entries, as after a burst. A table whose size
+/// changes only a little is not reallocated.
 pub fn shrink_sparse<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
     // `capacity()` does not count slots of removed entries, so it cannot be used as the condition.
     table.shrink_to(PLACES * table.len());

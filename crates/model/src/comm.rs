@@ -19,8 +19,8 @@ impl Comm {
         Self(comm)
     }
 
-    /// Returns the name as text; bytes that are not UTF-8 become U+FFFD. Control characters stay,
-    /// because every sink escapes them for its format.
+    /// Returns the name as text; bytes that are not UTF-8 become U+FFFD. Control characters are
+    /// kept, because every sink escapes them for its format.
     pub fn text(&self) -> String {
         let len = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..len]).into_owned()

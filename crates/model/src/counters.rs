@@ -4,8 +4,8 @@ use crate::counts::group;
 use crate::named::named_values;
 use crate::{BlockClass, Countable, Counts, Measurable, Measured};
 
-/// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. Names are
-/// those of `/proc/softirqs` in lower case.
+/// The ten softirq vectors, in the order of the kernel's `enum` in linux/interrupt.h. The names are
+/// the lower-case names in `/proc/softirqs`.
 pub const SOFTIRQ_VECTORS: [&str; 10] = [
     "hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu",
 ];
@@ -14,22 +14,23 @@ named_values! {
     /// Why a thread had to wait for a CPU.
     ///
     /// For a process or a single cgroup, every other cgroup is a neighbour, as on the kernel side.
-    /// Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of noctule-analysis), cgroups of
-    /// the same subject count as its own.
+    /// Where owners are known (a [`crate::SubjectRow`], a `WaitReport` of noctule-analysis), other
+    /// cgroups of the same subject are not neighbours.
     ///
     /// The name is the value of the label `cause`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     pub enum Cause {
-        /// The CPU quota of its cgroup, or of a parent, had run out.
+        /// The CPU quota of the thread's cgroup, or of an ancestor, had run out.
         Throttle: "throttle",
         /// Another container, unit or group ran.
         Neighbour: "neighbour",
-        /// Another thread of its own group ran.
+        /// Another thread of the same group ran.
         Own: "self",
         /// A kernel thread ran.
         Kernel: "kernel",
         /// Interrupts took the CPU from the running thread. Only kernels with
-        /// `CONFIG_IRQ_TIME_ACCOUNTING` measure it; on others it is part of the running thread's time.
+        /// `CONFIG_IRQ_TIME_ACCOUNTING` measure this time; on others it is part of the running
+        /// thread's time.
         Interrupt: "interrupt",
         /// The host took the CPU from the virtual machine (steal time).
         Host: "host",
@@ -49,15 +50,15 @@ named_values! {
     pub enum Preemptor {
         /// Another container, unit or group.
         Neighbour: "neighbour",
-        /// Another thread of its own group.
+        /// Another thread of the same group.
         Own: "self",
         /// A kernel thread.
         Kernel: "kernel",
     }
 }
 
-/// A monotonic counter. Its position is that in the kernel side's `enum counter`, which the
-/// `kernel` crate checks at compile time.
+/// A monotonic counter. Its position equals the position in the kernel side's `enum counter`, which
+/// the `kernel` crate checks at compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
     /// Nanoseconds on a CPU, as the scheduler accounts them.
@@ -81,8 +82,8 @@ pub enum Counter {
     SwitchesVoluntary,
     /// Context switches to another thread while this thread was still runnable.
     SwitchesPreempted,
-    /// Context switches because of a CPU quota. 0 if waits are not measured, because they then
-    /// count as preempted.
+    /// Context switches because of a CPU quota. 0 if waits are not measured, because these switches
+    /// then count as preemptions.
     SwitchesThrottled,
     /// Nanoseconds of waiting for a CPU, by cause. A batch includes the elapsed part of a wait in progress once it
     /// reaches 0.1 ms.
@@ -91,13 +92,14 @@ pub enum Counter {
     PreemptedBy(Preemptor),
     /// Softirqs of one vector (0..10) that interrupted the thread.
     Softirq(u8),
-    /// Nanoseconds in which the thread neither ran nor wanted a CPU, by what it waited for. Counted when
-    /// the thread is runnable again; [`crate::Blocked`] has the time of blocks that last.
+    /// Nanoseconds in which the thread neither ran nor wanted a CPU, by the kind of event that it
+    /// waited for. Counted when the thread is runnable again; [`crate::Blocked`] has the time of
+    /// blocks in progress.
     Blocked(BlockClass),
 }
 
 impl Counter {
-    /// How many counters there are.
+    /// Number of counters.
     pub const COUNT: usize = Self::FIRST_BLOCKED + BlockClass::COUNT;
 
     /// Time waited for a CPU, by cause.
@@ -114,7 +116,7 @@ impl Counter {
     /// Blocked time, by class.
     pub const BLOCKED: [Self; BlockClass::COUNT] = group!(BlockClass::ALL => Self::Blocked);
 
-    /// Index of the first cause of waits, preemptor and softirq vector.
+    /// Indexes of the first cause of waits, the first preemptor and the first softirq vector.
     const FIRST_WAIT: usize = 11;
     const FIRST_PREEMPTION: usize = Self::FIRST_WAIT + Cause::COUNT;
     const FIRST_SOFTIRQ: usize = Self::FIRST_PREEMPTION + Preemptor::COUNT;
@@ -199,7 +201,7 @@ impl Measurable for Counter {
 }
 
 impl Counters {
-    /// The same without blocked time, which grows though nothing happens.
+    /// Returns the counters without blocked time, which grows even if nothing happens.
     #[must_use]
     pub fn without_blocked(mut self) -> Self {
         for blocked in Counter::BLOCKED {
