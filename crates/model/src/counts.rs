@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
-/// A value that only goes up, starting from 0.
+/// A value that starts at 0 and never decreases.
 pub trait Cumulative: Clone + Default + PartialEq + for<'a> AddAssign<&'a Self> {
-    /// Returns the growth since `earlier`; 0 for parts that went down.
+    /// Returns the growth since `earlier`; 0 for parts that decreased.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self;
 
-    /// Returns whether any part is smaller than in `earlier`. Then the source dropped the row in
-    /// between and restarted it from 0.
+    /// Returns whether any part is smaller than in `earlier`. In that case the source dropped the
+    /// row in between and restarted it from 0.
     fn began_anew(&self, earlier: &Self) -> bool {
         earlier.since(self) != Self::default()
     }
@@ -28,7 +28,8 @@ pub trait Countable: Copy {
     fn position(self) -> usize;
 }
 
-/// Returns the counters of a group, in the order of `$all`. `$counter` makes a counter of an item.
+/// Returns the counters of a group, in the order of `$all`. `$counter` converts an item to a
+/// counter.
 macro_rules! group {
     ($all:expr => $counter:path) => {{
         let mut group = [$counter($all[0]); $all.len()];
@@ -42,25 +43,25 @@ macro_rules! group {
 }
 pub(crate) use group;
 
-/// A value for each counter. [`crate::Measured`] of the batch says which counters are measured. A
-/// counter that is not measured must be shown as absent, never as 0.
+/// A value for each counter. The batch's [`crate::Measured`] lists the counters that are measured.
+/// A counter that is not measured must be shown as absent, never as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts<K, const N: usize>([u64; N], PhantomData<K>);
 
 impl<K, const N: usize> Counts<K, N> {
-    /// Creates it from values in order of [`Countable::position`].
+    /// Creates the value from an array in the order of [`Countable::position`].
     pub const fn from_array(values: [u64; N]) -> Self {
         Self(values, PhantomData)
     }
 
-    /// Returns the growth since `earlier`. A counter that went down gives 0; only a restart of the
+    /// Returns the growth since `earlier`. A counter that decreased gives 0; only a restart of the
     /// source can cause that.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.zip(earlier, u64::saturating_sub)
     }
 
-    /// Returns the larger value of each counter, to build a series that only goes up.
+    /// Returns the larger value of each counter, to build a series that never decreases.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         self.zip(other, u64::max)

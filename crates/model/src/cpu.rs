@@ -2,27 +2,28 @@
 
 use crate::Group;
 
-/// An online CPU. Its times only cover periods since the agent started in which the CPU was online.
+/// An online CPU. Its times only cover periods in which the agent was running and the CPU was
+/// online.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuRow {
     /// The kernel's number of the CPU.
     pub cpu: u32,
     /// Time online, in nanoseconds.
     pub elapsed_ns: u64,
-    /// The part of the elapsed time in which the CPU was idle, including interrupts that arrived
-    /// then. Unlike [`crate::Node::idle_ns`], this also includes switches around a process that the
-    /// kernel hides from tracing programs.
+    /// The time in which the CPU was idle, including interrupts that arrived then. Unlike
+    /// [`crate::Node::idle_ns`], this also includes switches around a process that the kernel hides
+    /// from tracing programs.
     pub idle_ns: u64,
-    /// Part taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
-    /// measures it (CONFIG_IRQ_TIME_ACCOUNTING).
+    /// Time taken by interrupts, up to the CPU's last switch. It is `None` unless the kernel
+    /// measures interrupt time (CONFIG_IRQ_TIME_ACCOUNTING).
     pub interrupt_ns: Option<u64>,
-    /// Part taken by the host (steal), up to the CPU's last switch. It is `None` unless the kernel
-    /// measures it (CONFIG_PARAVIRT).
+    /// Time taken by the host (steal), up to the CPU's last switch. It is `None` unless the kernel
+    /// measures steal time (CONFIG_PARAVIRT).
     pub steal_ns: Option<u64>,
-    /// Groups that had the CPU since the previous batch, in nanoseconds, longest first. These are
-    /// not counters. The list is empty if waits are not measured, and has at most
-    /// [`CpuRow::HOLDERS`] groups per batch. The missing part of the busy time belongs to other
-    /// groups or is unknown, for example 1.3 s after a CPU began to switch constantly.
+    /// Groups that had the CPU since the previous batch, in nanoseconds, longest first. These
+    /// values are not counters. The list is empty if waits are not measured, and has at most
+    /// [`CpuRow::HOLDERS`] groups per batch. The rest of the busy time belongs to other groups or
+    /// is unknown. For example, a CPU that switches constantly only has the last 1.3 s.
     pub holders: Vec<(Group, u64)>,
 }
 

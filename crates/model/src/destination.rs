@@ -33,7 +33,7 @@ impl DestinationCounter {
         Self::BytesReceived,
     ];
 
-    /// Returns the name of the counter within its group; empty if it belongs to no group.
+    /// Returns the name of the counter within its group; empty if the counter belongs to no group.
     pub const fn part(self) -> &'static str {
         match self {
             Self::Connects => "ok",
@@ -44,7 +44,8 @@ impl DestinationCounter {
         }
     }
 
-    /// Returns the group's counter that includes this one. Both are measured or neither is.
+    /// Returns the group's counter that includes this one. Either both counters are measured or
+    /// neither is.
     pub const fn whole(self) -> EventCounter {
         match self {
             Self::Connects => EventCounter::TcpConnects,
@@ -71,7 +72,8 @@ pub type DestinationCounters = Counts<DestinationCounter, { DestinationCounter::
 pub struct DestinationRow {
     /// The cgroup of the process when it connected.
     pub cgroup: CgroupId,
-    /// The remote address. `None` sums up destinations that had no room or are long gone.
+    /// The remote address. `None` is the sum of destinations that had no room or whose row was
+    /// dropped long ago.
     pub destination: Option<SocketAddr>,
     /// Counts since the agent started.
     pub counters: DestinationCounters,

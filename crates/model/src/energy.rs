@@ -8,11 +8,11 @@ use crate::named::named_values;
 /// All zones of all meters, and their readings at one moment.
 ///
 /// A zone keeps its position while the agent runs. New zones are appended. A zone that disappears
-/// stays, degraded, with its last sum. `readings[i]` therefore belongs to `zones[i]`, and two
-/// batches are compared position by position.
+/// keeps its position and its last sum, with the state degraded. `readings[i]` therefore belongs to
+/// `zones[i]`, and two batches are compared position by position.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Energy {
-    /// The zones. The list is replaced only when zones are added or described anew.
+    /// The zones. The list is replaced only when zones are added or their description changes.
     pub zones: Arc<[Zone]>,
     /// The reading of each zone, in the same order.
     pub readings: Vec<ZoneReading>,
@@ -21,27 +21,27 @@ pub struct Energy {
 /// The part of the machine that one energy counter covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Name given by the meter: `package-0`, `dram`, `energy-pkg`, `Module Power Socket 0`. It is
-    /// not unique: each package has a zone `dram`.
+    /// Name given by the meter: `package-0`, `dram`, `energy-pkg`, `Module Power Socket 0`. Names
+    /// are not unique: each package has a zone `dram`.
     pub name: String,
     /// The kind of part.
     pub kind: ZoneKind,
     /// Number of the socket, equal to `physical_package_id` of its CPUs. `None` means that the zone
-    /// covers the whole machine, or that the meter does not say.
+    /// covers the whole machine, or that the meter does not report the socket.
     pub socket: Option<u32>,
     /// Number of the die within the socket, if a socket has several zones of one kind.
     pub die: Option<u32>,
     /// The kind of meter.
     pub source: EnergySource,
-    /// Position of the smallest zone that contains this one. A zone without one is a root, and only
-    /// roots may be added up.
+    /// Position of the smallest zone that contains this one. A zone without a parent is a root, and
+    /// only roots may be added up.
     pub parent: Option<usize>,
-    /// Smallest step of the counter, in microjoules. For integrated power, it is what the smallest
-    /// step of power adds in one sampling interval. At least 1.
+    /// Smallest step of the counter, in microjoules. For integrated power, the energy of the
+    /// smallest power step over one sampling interval. At least 1.
     pub resolution_uj: u64,
     /// Update interval of the meter, in nanoseconds. A reading can be this old.
     pub update_ns: u64,
-    /// Path from which it is read, for people.
+    /// Path from which the zone is read, for people.
     pub path: String,
 }
 
@@ -77,24 +77,26 @@ pub struct ZoneReading {
     /// Energy since the agent first read the zone, in microjoules. It never decreases, because noctule corrects for
     /// wraps of the meter's counter.
     pub energy_uj: u64,
-    /// `CLOCK_MONOTONIC` just before the read that gave `energy_uj`, in nanoseconds. It can precede
-    /// the batch by the sampling interval of a power sensor, or by more if reads fail.
+    /// `CLOCK_MONOTONIC` just before the read that returned `energy_uj`, in nanoseconds. It can
+    /// precede the batch by the sampling interval of a power sensor, or by more if reads fail.
     pub before_ns: u64,
     /// `CLOCK_MONOTONIC` just after that read.
     pub after_ns: u64,
     /// Number of gaps in which the zone could not be read or its counter jumped. If the meter kept
-    /// counting, their energy is in the first reading after the gap. Otherwise it is missing, which
-    /// `lost_ns` shows. Nothing is missing between two readings with the same number.
+    /// counting, the energy of the gap is in the first reading after it. Otherwise the energy is
+    /// missing, and `lost_ns` grows. Nothing is missing between two readings with the same number
+    /// of gaps.
     pub gaps: u64,
-    /// Time since the first read whose energy is known to be lost for good, in nanoseconds of the
-    /// same clock. Late energy is not lost: a counter keeps counting while it cannot be read, and power is interpolated
-    /// over short pauses. 0 in recordings of versions without this field.
+    /// Time since the first read whose energy is permanently lost, in nanoseconds of the same
+    /// clock. Late energy is not lost: a counter keeps counting while it cannot be read, and power
+    /// is interpolated over short pauses. 0 in recordings of versions without this field.
     pub lost_ns: u64,
-    /// Total length of the gaps, in nanoseconds. In a gap the zone could not be read, or a counter that should always
-    /// advance stood still. The energy of a gap is late or lost. 0 in recordings of versions without this field.
+    /// Total length of the gaps, in nanoseconds. In a gap the zone could not be read, or a counter
+    /// that should always advance did not. The energy of a gap is late or lost. 0 in recordings of
+    /// versions without this field.
     pub failed_ns: u64,
-    /// Degraded if the last read failed or gave an implausible value, so that `energy_uj` is from an older read.
-    /// Otherwise on; never off.
+    /// Degraded if the last read failed or returned an implausible value, so that `energy_uj` is
+    /// from an older read. Otherwise on; never off.
     pub state: FeatureState,
     /// Why the zone is degraded; `None` if it is on.
     pub reason: Option<Arc<str>>,
@@ -111,13 +113,13 @@ named_values! {
         Package: "package",
         /// The cores of a package (power plane 0).
         Core: "core",
-        /// The rest of the package besides the cores. On client processors it is the graphics (power
-        /// plane 1).
+        /// The rest of the package besides the cores. On client processors, this is the graphics
+        /// (power plane 1).
         Uncore: "uncore",
         /// Memory of a socket.
         Dram: "dram",
-        /// The platform as the processor meters it, including packages. On most laptops it is the whole
-        /// machine.
+        /// The platform as metered by the processor, including packages. On most laptops it is the
+        /// whole machine.
         Psys: "psys",
         /// The whole machine, metered at its power supply or battery.
         Platform: "platform",
@@ -129,8 +131,8 @@ named_values! {
 }
 
 impl ZoneKind {
-    /// Returns whether the covered part always uses power, so that a meter that does not move is
-    /// not working.
+    /// Returns whether the covered part always uses power, so that a meter that does not move must
+    /// be faulty.
     pub const fn always_moves(self) -> bool {
         matches!(
             self,
@@ -145,9 +147,10 @@ named_values! {
     /// The name is the value of the label `source`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum EnergySource {
-        /// `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register there.
+        /// `/sys/class/powercap`: RAPL of Intel and AMD, and other drivers that register with
+        /// powercap.
         Powercap: "powercap",
-        /// The `power` PMU of perf, which reads the same counters of the processor.
+        /// The `power` PMU of perf, which reads the same processor counters.
         Perf: "perf",
         /// An energy counter of a hardware monitor, `energyN_input`.
         HwmonEnergy: "hwmon",
