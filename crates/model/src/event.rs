@@ -17,8 +17,8 @@ pub use udp::{DnsAnswer, DnsQuery, DnsQuestion, UdpFlow};
 pub struct Event {
     /// Wall-clock time of the event, in nanoseconds since 1970.
     pub time_unix_ns: u64,
-    /// The process that caused it. It is `None` for a gap. It is also `None` for a socket that is
-    /// older than the agent and that no process has open.
+    /// The process that caused the event. It is `None` for a gap, and for a socket that is older
+    /// than the agent and that no process has open.
     pub process: Option<EventProcess>,
     /// How the agent learned of the event.
     pub origin: Origin,
@@ -31,14 +31,14 @@ pub struct Event {
 pub struct EventProcess {
     /// The process.
     pub id: ProcessId,
-    /// Wall-clock time of its start, in nanoseconds since 1970.
+    /// Wall-clock time at which the process started, in nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Command name of the thread group leader at the time of the event.
     pub comm: Comm,
     /// Name of the acting thread, if it is not the leader.
     pub thread: Option<Comm>,
-    /// Cgroup at the time of the event. For a socket, this is the cgroup of the process when it connected or began to
-    /// listen.
+    /// Cgroup at the time of the event. For a socket, this is the cgroup of the process when it
+    /// connected or began to listen.
     pub cgroup: CgroupId,
     /// Owner of that cgroup, filled by the identity step.
     pub owner: Option<Arc<Owner>>,
@@ -48,13 +48,13 @@ named_values! {
     /// How the agent learned of an event.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Origin {
-        /// The agent observed it.
+        /// The agent observed the event.
         #[default]
         Seen: "seen",
-        /// It existed when the agent started.
+        /// The process or socket existed when the agent started.
         Existing: "existing",
-        /// Its record was lost, and a list of live objects revealed it. The time is when the list was read, and fields
-        /// that only the record has are absent.
+        /// The record of the event was lost, and a list of live objects revealed the change. The
+        /// time is when the list was read. Fields that only the record contains are absent.
         Reconciled: "reconciled",
     }
 }
@@ -75,11 +75,11 @@ pub enum What {
         path: FilePath,
         /// The arguments, up to a limit.
         args: Vec<Vec<u8>>,
-        /// Whether arguments were left out or cut.
+        /// Whether arguments were left out or truncated.
         args_truncated: bool,
         /// Real user id, in the host's user namespace.
         uid: u32,
-        /// More facts about the process.
+        /// Additional facts about the process.
         context: Box<ExecContext>,
     },
     /// A program could not be executed.
@@ -96,13 +96,13 @@ pub enum What {
     },
     /// The last thread of a process ended.
     ProcessExit {
-        /// How it ended; `None` if the record was lost.
+        /// How the process ended; `None` if the record was lost.
         status: Option<ExitStatus>,
-        /// Whether the OOM killer killed it.
+        /// Whether the OOM killer killed the process.
         oom_killed: bool,
         /// Whether the kernel wrote a core file.
         core_dumped: bool,
-        /// The parent at that time; `None` if the record was lost.
+        /// The parent when the process ended; `None` if the record was lost.
         parent: Option<Parent>,
         /// Lifetime in nanoseconds; `None` if the record was lost.
         duration_ns: Option<u64>,
@@ -115,7 +115,7 @@ pub enum What {
     ProcessSignal {
         /// Signal number.
         signal: u8,
-        /// Why it was sent: si_code of sigaction(2).
+        /// Why the signal was sent: si_code of sigaction(2).
         code: i32,
         /// The sending process. `None` for the kernel (a code above 0), and before Linux 5.11.
         sender: Option<Parent>,
@@ -123,9 +123,11 @@ pub enum What {
     /// The OOM killer killed a process.
     OomKill {
         /// Resident set when the process was chosen, in bytes, as in the kernel's log. `None` if
-        /// the kernel names only the thread (before Linux 6.9), whose memory is gone when it ends.
+        /// the kernel reports only the thread (before Linux 6.9), whose memory is gone when it
+        /// ends.
         rss_bytes: Option<u64>,
-        /// The lowest memory limit of its cgroup and the parents; `None` if there is no limit.
+        /// The lowest memory limit of the process's cgroup and its ancestors; `None` if there is no
+        /// limit.
         limit_bytes: Option<u64>,
     },
     /// A change of a TCP socket.
@@ -137,7 +139,7 @@ pub enum What {
     },
     /// A file was opened, or could not be opened.
     FileOpen {
-        /// Full path; of a failed open, the requested path.
+        /// Full path. For a failed open, the requested path.
         path: FilePath,
         /// Flags as in open(2).
         flags: u32,
@@ -153,16 +155,16 @@ pub enum What {
         /// The error (errno) of a failed change.
         error: Option<i32>,
     },
-    /// A DNS query, with or without an answer. It is boxed because it is rare and large.
+    /// A DNS query, with or without a response. It is boxed because it is rare and large.
     DnsQuery(Box<DnsQuery>),
     /// Traffic of a UDP socket with one peer.
     UdpFlow(UdpFlow),
-    /// Events were lost at this point. The stream is complete again after it.
+    /// Events were lost at this point. Afterwards the stream is complete again.
     Gap {
         /// Number of lost events, by name.
         lost: Vec<(&'static str, u64)>,
-        /// Only in a file: nothing was recorded from this moment, in nanoseconds since 1970, until
-        /// the time of this event. The number of missed events is unknown.
+        /// Only in a file: the time, in nanoseconds since 1970, from which nothing was recorded
+        /// until the time of this event. The number of missed events is unknown.
         since_unix_ns: Option<u64>,
     },
 }
@@ -170,16 +172,16 @@ pub enum What {
 /// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// A name was removed. The file is gone with its last name.
+    /// A name was removed. The file is deleted with its last name.
     Delete {
-        /// Whether it was a directory.
+        /// Whether the deleted file was a directory.
         directory: bool,
     },
     /// The file was renamed.
     Rename {
         /// The new path.
         to: FilePath,
-        /// Whether the file at the new path got the old path.
+        /// Whether the file at the new path got the old path in exchange.
         exchanged: bool,
     },
     /// The file got an additional name.
@@ -200,7 +202,7 @@ pub enum FileChange {
 }
 
 impl FileChange {
-    /// A link is a hard one.
+    /// `file.link` gives a hard link.
     fn blank(name: &str) -> Option<Self> {
         let to = FilePath::default();
         Some(match name {
@@ -243,11 +245,10 @@ pub struct Parent {
     pub id: ProcessId,
     /// Wall-clock time of its start, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Its command name.
     pub comm: Comm,
 }
 
-/// The process after a successful exec. Ids are in the host's user namespace.
+/// The state of a process after a successful exec. Ids are in the host's user namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecContext {
     /// The parent.
@@ -287,43 +288,44 @@ impl ExecContext {
 /// A namespace of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
-    /// Name of its file in /proc.
+    /// Name of the namespace's file in /proc.
     pub kind: &'static str,
     /// Inode of that file.
     pub inode: u32,
-    /// Whether it is the host's namespace; `None` if unknown.
+    /// Whether this is the host's namespace; `None` if unknown.
     pub of_host: Option<bool>,
 }
 
-/// A path in bytes, because Linux paths have no encoding.
+/// A path as bytes, because Linux paths have no encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePath {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Whether the path was too long for the kernel side, so that only its end is here.
+    /// Whether the path was too long for the kernel side, so that only its last part is here.
     pub truncated: bool,
-    /// Whether the file was in no directory any more; the path is its last one.
+    /// Whether the file had no directory entry any more. In that case the path is the last one of
+    /// the file.
     pub deleted: bool,
-    /// Whether the file is not below the root of the process: in a detached mount, or outside its
-    /// chroot.
+    /// Whether the file is not below the root of the process, because it is in a detached mount or
+    /// outside the process's chroot.
     pub unreachable: bool,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited with this code.
+    /// The process exited with this code.
     Code(u8),
-    /// This signal killed it.
+    /// This signal killed the process.
     Signal(u8),
 }
 
 /// A change of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpChange {
-    /// It began to listen.
+    /// The socket began to listen.
     Listen,
-    /// It stopped listening.
+    /// The socket stopped listening.
     ListenClose,
     /// An outgoing connection was established.
     Connect {
@@ -335,33 +337,34 @@ pub enum TcpChange {
     ConnectFailed {
         /// The reason.
         reason: ConnectError,
-        /// The error that the application gets (errno); 0 if the application gave up.
+        /// The error that the application receives (errno); 0 if the application gave up.
         errno: i32,
-        /// Time from the call to the end, in nanoseconds; `None` if either is unknown.
+        /// Time from the call to the failure, in nanoseconds; `None` if either time is unknown.
         duration_ns: Option<u64>,
     },
-    /// An incoming connection was established. The process is the one that accepts it, or the one
-    /// that listens if the kernel does not show the former.
+    /// An incoming connection was established. The process is the one that accepts it. If the
+    /// kernel does not show that process, it is the one that listens.
     Accept,
     /// Segments were retransmitted.
     Retransmit {
         /// Number of segments, as the kernel counts them.
         segments: u32,
-        /// Number of them that the host itself dropped because a queue was full.
+        /// Number of these segments that the host itself dropped because a queue was full.
         failed: u32,
     },
     /// A connection ended.
     Close {
-        /// Payload bytes that the peer acknowledged, each byte once. All fields are `None` if the
-        /// record was lost.
+        /// Payload bytes that the peer acknowledged; retransmitted bytes count once. All fields are
+        /// `None` if the record was lost.
         bytes_sent: Option<u64>,
         /// Payload bytes received.
         bytes_received: Option<u64>,
-        /// Time since it was established, in nanoseconds; `None` if unknown.
+        /// Time since the connection was established, in nanoseconds; `None` if unknown.
         duration_ns: Option<u64>,
-        /// Why it ended; `None` if unknown.
+        /// Why the connection ended; `None` if unknown.
         reason: Option<CloseReason>,
-        /// Whether this side ended it; `None` if neither side did, or if it is unknown.
+        /// Whether this side ended the connection; `None` if neither side did, or if that is
+        /// unknown.
         closed_here: Option<bool>,
         /// Retransmitted segments.
         retransmits: Option<u32>,
@@ -409,17 +412,17 @@ named_values! {
     /// The name is the value of `tcp.close.reason`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CloseReason {
-        /// Both sides closed it.
+        /// Both sides closed the connection.
         Fin: "fin",
-        /// The peer reset it.
+        /// The peer reset the connection.
         Reset: "reset",
-        /// This side closed it with unread data, or without lingering.
+        /// This side closed the connection with unread data, or without lingering.
         Aborted: "aborted",
         /// The peer stopped acknowledging data.
         Timeout: "timeout",
         /// The peer did not answer keepalive probes.
         Keepalive: "keepalive",
-        /// Another program ended it (`ss -K`).
+        /// Another program ended the connection (`ss -K`).
         Killed: "killed",
     }
 }
@@ -430,11 +433,11 @@ named_values! {
     /// The name of a value is used in `error.type` and in the label `result`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ConnectError {
-        /// The peer refused it (ECONNREFUSED, ECONNRESET).
+        /// The peer refused the connection (ECONNREFUSED, ECONNRESET).
         Refused: "refused",
         /// The kernel gave up (ETIMEDOUT).
         Timeout: "timeout",
-        /// The application gave up: it closed the socket before an answer.
+        /// The application gave up: it closed the socket before the peer responded.
         Abandoned: "abandoned",
         /// No route to the peer (EHOSTUNREACH, ENETUNREACH).
         Unreachable: "unreachable",
@@ -448,13 +451,14 @@ named_values! {
 pub struct Socket {
     /// Number of the socket, unique while the agent runs; 0 if the socket is not tracked.
     pub id: u64,
-    /// Local address; `None` before a port is chosen.
+    /// Local address; `None` if no port has been chosen yet.
     pub local: Option<SocketAddr>,
     /// Remote address; `None` for a listening socket, or if it is no longer known.
     pub peer: Option<SocketAddr>,
-    /// Cookie of its network namespace; `None` if the kernel has none (before Linux 5.12).
+    /// Cookie of the socket's network namespace; `None` if the kernel does not provide cookies
+    /// (before Linux 5.12).
     pub netns_cookie: Option<u64>,
-    /// Whether it is a subflow of a Multipath TCP connection.
+    /// Whether the socket is a subflow of a Multipath TCP connection.
     pub multipath: bool,
 }
 
@@ -470,8 +474,8 @@ impl What {
         rss_peak_bytes: None,
     };
 
-    /// Returns an event of this name in which numbers are 0, strings and lists are empty, and optional fields are
-    /// absent. `None` for a name that is not in [`What::NAMES`].
+    /// Returns an event with this name in which numbers are 0, strings and lists are empty, and
+    /// optional fields are absent. Returns `None` for a name that is not in [`What::NAMES`].
     pub fn blank(name: &str) -> Option<Self> {
         Some(match name {
             "process.start" => Self::ProcessStart {

@@ -1,11 +1,11 @@
-//! The kinds of events that can be asked for.
+//! The kinds of events that a reader can request.
 
 use super::What;
 
-/// Events that are wanted together.
+/// Events that are requested together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Processes start, execute a program and exit.
+    /// Start, exec and exit of processes.
     Process,
     /// Programs that could not be executed.
     ExecFailure,
@@ -13,17 +13,17 @@ pub enum EventKind {
     Oom,
     /// Signals.
     Signal,
-    /// Everything about TCP.
+    /// All TCP events.
     Tcp,
-    /// Opens of files, and changes of their names and modes.
+    /// Opens of files, and changes of file names and modes.
     File,
     /// DNS queries.
     Dns,
-    /// Flows of UDP.
+    /// UDP flows.
     Udp,
 }
 
-/// A set of kinds.
+/// A set of event kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventKinds(u8);
 
@@ -67,7 +67,7 @@ impl FromIterator<EventKind> for EventKinds {
 }
 
 impl What {
-    /// Returns the kind; `None` for a gap, which every reader gets.
+    /// Returns the kind of the event; `None` for a gap, which every reader receives.
     pub const fn kind(&self) -> Option<EventKind> {
         Some(match self {
             Self::ProcessStart { .. } | Self::ProcessExec { .. } | Self::ProcessExit { .. } => {

@@ -5,15 +5,15 @@ use super::Socket;
 /// A query to a DNS server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DnsQuery {
-    /// The socket. Its peer is the server that answered, or else the server asked first.
+    /// The socket. Its peer is the server that responded, or else the server that was asked first.
     pub socket: Socket,
     /// The question.
     pub question: DnsQuestion,
     /// Number of attempts.
     pub attempts: u32,
-    /// The answer; `None` if there was none.
+    /// The response; `None` if there was none.
     pub answer: Option<DnsAnswer>,
-    /// Whether an answer may have been missed: the process read packets of the server that could
+    /// Whether a response may have been missed: the process read packets of the server that could
     /// not be matched to another question.
     pub unread: bool,
 }
@@ -24,20 +24,20 @@ pub struct DnsQuestion {
     /// The name as sent, without a trailing dot. A dot within a label is preceded by a backslash.
     /// `.` is the root.
     pub name: Vec<u8>,
-    /// Whether the name is cut or invalid; its type is then unknown.
+    /// Whether the name is truncated or invalid. In that case the type is unknown.
     pub truncated: bool,
     /// The record type, such as 1 for A.
     pub kind: u16,
 }
 
-/// The answer to a DNS query.
+/// The response to a DNS query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnsAnswer {
     /// Response code, such as 3 for NXDOMAIN.
     pub code: u8,
     /// Number of records in the answer section.
     pub records: u16,
-    /// Time from the first attempt until the process read the answer, in nanoseconds.
+    /// Time from the first attempt until the process read the response, in nanoseconds.
     pub duration_ns: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct DnsAnswer {
 pub struct UdpFlow {
     /// The socket, with the peer.
     pub socket: Socket,
-    /// Payload bytes sent. Delivery is unknown.
+    /// Payload bytes sent. It is unknown whether they were delivered.
     pub bytes_sent: u64,
     /// Payload bytes that the process read.
     pub bytes_received: u64,
@@ -56,6 +56,6 @@ pub struct UdpFlow {
     pub packets_received: u64,
     /// Time from the first packet to the last, in nanoseconds.
     pub duration_ns: u64,
-    /// Whether the socket was closed. Otherwise the flow was idle for long.
+    /// Whether the socket was closed. Otherwise the flow ended because it was idle.
     pub closed: bool,
 }
