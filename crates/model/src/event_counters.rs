@@ -1,7 +1,7 @@
 //! Counts of events, for each cgroup and the node, but not for single processes.
 //!
-//! They are separate from [`crate::Counters`], which are summed for every thread at each tick and
-//! follow the accounts of the kernel side.
+//! They are separate from [`crate::Counters`], which are summed over all threads at each tick and
+//! have the layout of the kernel side's accounts.
 
 use crate::counts::group;
 use crate::named::named_values;
@@ -37,7 +37,7 @@ named_values! {
     }
 }
 
-/// Counters that share their hooks and are measured together.
+/// Counters whose events come from the same hooks, so that all of them are measured or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventFamily {
     /// Processes.
@@ -49,7 +49,7 @@ pub enum EventFamily {
 }
 
 impl EventFamily {
-    /// Returns its counters, for [`crate::Measured`].
+    /// Returns the counters of the family, for [`crate::Measured`].
     pub fn counters(self) -> impl Iterator<Item = EventCounter> {
         EventCounter::all().filter(move |counter| counter.family() == self)
     }
@@ -60,7 +60,7 @@ impl EventFamily {
 pub enum EventCounter {
     /// Processes forked, counted in the cgroup in which they first ran.
     ProcessStarts,
-    /// Processes whose last thread ended, counted in the cgroup in which it ended.
+    /// Processes whose last thread ended, counted in the cgroup in which that thread ended.
     ProcessExits(ExitKind),
     /// Processes killed by the OOM killer.
     OomKills,
@@ -74,7 +74,7 @@ pub enum EventCounter {
     TcpAccepts,
     /// Retransmitted segments, including those of handshakes.
     TcpRetransmits,
-    /// Payload bytes sent, each byte once.
+    /// Payload bytes sent; retransmitted bytes count once.
     TcpBytesSent,
     /// Payload bytes received.
     TcpBytesReceived,
@@ -138,7 +138,7 @@ impl EventCounter {
         }
     }
 
-    /// Returns the family, whose counters share their hooks.
+    /// Returns the family of the counter.
     pub const fn family(self) -> EventFamily {
         match self {
             Self::ProcessStarts | Self::ProcessExits(_) | Self::OomKills => EventFamily::Processes,
@@ -194,8 +194,8 @@ impl std::ops::AddAssign<&Sockets> for Sockets {
 pub struct Events {
     /// Counts of events.
     pub counters: EventCounters,
-    /// Sockets open now. It is not a difference of counters: sockets of removed cgroups no longer
-    /// count, and sockets older than the counters do.
+    /// Sockets open now. The value is not a difference of counters: it excludes sockets of removed
+    /// cgroups, and includes sockets that are older than the counters.
     pub sockets: Sockets,
 }
 

@@ -1,9 +1,9 @@
-//! Capacity of a bounded event queue, part of which is reserved for important events.
+//! Capacity of a bounded event queue. A share of the capacity is reserved for important events.
 
 use crate::{Event, What};
 
-/// Reserved share of the capacity: one part in `KEPT`. It stays free for other events when file and
-/// UDP events flood the queue.
+/// Reserved share of the capacity: 1/KEPT. The share stays free for other events when file and UDP
+/// events flood the queue.
 const KEPT: usize = 4;
 
 /// Used capacity of a queue, in a unit chosen by the queue.
@@ -30,7 +30,8 @@ impl EventRoom {
 
     /// Reserves room for the event and returns whether there was room. After the first refusal, all
     /// events are refused until [`Self::clear`], so that losses form one gap. File and UDP events,
-    /// which can arrive by the ten thousand, are refused earlier, and then only they are refused.
+    /// which can arrive by the ten thousand, are refused earlier. That does not affect other
+    /// events.
     pub fn admit(&mut self, event: &Event, size: usize) -> bool {
         let bulk = is_bulk(&event.what);
         let most = match bulk {

@@ -1,4 +1,4 @@
-//! Features: what noctule can do, depending on the kernel.
+//! Features: capabilities of noctule that depend on the kernel.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ features! {
     Packages: "packages", needs CpuTime;
     /// Time for which both hardware threads of a core were busy.
     SmtOverlap: "smt_overlap", needs CpuTime;
-    /// Run-queue latency, and which tasks had the CPU meanwhile.
+    /// Run-queue latency, and the tasks that had the CPU during each wait.
     CpuWaits: "cpu_waits", needs CpuTime;
     /// Immediate detection of processes that move between cgroups.
     CgroupMoves: "cgroup_moves", needs CpuTime;
@@ -64,7 +64,7 @@ features! {
     WaitThrottle: "wait_throttle", needs CpuWaits;
     /// Blocked time by class.
     BlockedTime: "blocked_time", needs CpuWaits;
-    /// Who ends the blocks of threads, measured on request.
+    /// Which processes end the blocks of threads, measured on request.
     BlockReleasers: "block_releasers", needs BlockedTime;
     /// Page-cache reads.
     PageCacheReads: "page_cache_reads", needs CpuTime;

@@ -11,7 +11,7 @@ named_values! {
     pub enum FeatureState {
         /// Works as documented.
         On: "on",
-        /// Works with the limitation that the reason names.
+        /// Works with the limitation that the reason describes.
         Degraded: "degraded",
         /// Does not work; its figures are absent.
         Off: "off",
@@ -27,12 +27,12 @@ pub struct Feature {
     pub state: FeatureState,
     /// The reason, for people.
     pub reason: String,
-    /// How to fix it; empty if there is nothing to do.
+    /// How to fix the feature; empty if no action helps.
     pub mend: String,
 }
 
 impl Feature {
-    /// Creates the status of a working feature. `how` says by which mechanism it works.
+    /// Creates the status of a working feature. `how` describes the mechanism.
     pub fn on(id: FeatureId, how: impl Into<String>) -> Self {
         Self::new(id, FeatureState::On, how.into())
     }
@@ -54,7 +54,7 @@ impl Feature {
         ))
     }
 
-    /// Adds how to fix it.
+    /// Adds instructions to fix the feature.
     #[must_use]
     pub fn mended_by(self, mend: impl Into<String>) -> Self {
         Self {
@@ -105,11 +105,11 @@ pub struct MapFill {
     pub name: &'static str,
     /// Entries in use.
     pub entries: u64,
-    /// Entries that fit.
+    /// Maximum number of entries.
     pub capacity: u64,
 }
 
-/// Delivery to a receiver, counted since the agent started.
+/// Delivery of data to a receiver, counted since the agent started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
     /// The kind of data, e.g. `metrics`.
@@ -135,13 +135,13 @@ pub struct AgentCost {
     pub resident_bytes: u64,
     /// Time needed to take this batch, in nanoseconds.
     pub collect_ns: u64,
-    /// Cost of the kernel side; `None` without the right to enable BPF statistics (CAP_SYS_ADMIN).
+    /// Cost of the BPF programs; `None` without the right to enable BPF statistics (CAP_SYS_ADMIN).
     pub programs: Option<Vec<ProgramCost>>,
     /// Sum of the windows in which the programs were measured, in nanoseconds.
     pub programs_window_ns: u64,
     /// Fill level of each map with a fixed capacity.
     pub maps: Vec<MapFill>,
-    /// Number of groups that currently get no rows for more destinations, because other groups
+    /// Number of groups that currently get no more rows for destinations, because other groups
     /// found no room. `None` in a recording, which lacks the value.
     pub bounded_groups: Option<u64>,
     /// Delivery to the receiver; empty without one.

@@ -1,11 +1,11 @@
-//! Log-linear histograms, as filled by the kernel side.
+//! Log-linear histograms, in the format of the kernel side.
 
 use std::collections::BTreeMap;
 
 use crate::Cumulative;
 
 /// Counts of values in log-linear buckets: 16 of width 1, then 8 for each power of two. A value is
-/// reported as the middle of its bucket, with an error of at most 1/16. Values of 2^40 and more are
+/// reported as the middle of its bucket, with an error of at most 1/16. Values of 2^40 or more are
 /// in the last bucket. Histograms of several nodes can be added up.
 ///
 /// Empty buckets take no memory.
@@ -18,7 +18,7 @@ pub struct Histogram {
 impl Histogram {
     /// Log2 of the number of buckets for each power of two.
     pub const BITS: u32 = 3;
-    /// Values of 2^40 and more (18 minutes in nanoseconds) are in the last bucket.
+    /// Values of 2^40 or more (18 minutes in nanoseconds) are in the last bucket.
     pub const MAX_BITS: u32 = 40;
     /// Number of buckets.
     pub const BUCKETS: usize = ((Self::MAX_BITS - Self::BITS + 1) << Self::BITS) as usize;
@@ -29,8 +29,8 @@ impl Histogram {
         Self { counts }
     }
 
-    /// Creates a histogram from pairs of a value and a count; each value selects its bucket. It is
-    /// the inverse of [`Self::buckets`].
+    /// Creates a histogram from pairs of a value and a count; each value selects its bucket. This
+    /// is the inverse of [`Self::buckets`].
     pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         for (value, count) in buckets.into_iter().filter(|(_, count)| *count > 0) {
@@ -41,13 +41,13 @@ impl Histogram {
         Self { counts }
     }
 
-    /// Updates the counts from 32-bit counters that started at 0 together with this histogram and
-    /// wrap around. No counter may grow by 2^32 or more between two calls.
+    /// Updates the counts from 32-bit counters, which wrap around, and which started at 0 together
+    /// with this histogram. No counter may grow by 2^32 or more between two calls.
     pub fn follow(&mut self, wrapping: &[u32]) {
         let mut at = 0;
         for (bucket, &now) in (0..).zip(wrapping) {
             match self.counts.get_mut(at) {
-                // The counter was truncated in the same way.
+                // The counter on the kernel side is truncated to 32 bits in the same way.
                 Some((b, count)) if *b == bucket => {
                     *count += u64::from(now.wrapping_sub(*count as u32));
                 }
@@ -70,8 +70,8 @@ impl Histogram {
         ((shift << Self::BITS) + (value >> shift) as u32) as usize
     }
 
-    /// Returns the smallest value of a bucket. Past the last bucket, returns the value after its
-    /// end.
+    /// Returns the smallest value of a bucket. For an index after the last bucket, returns the
+    /// upper end of the last bucket.
     pub const fn lower_bound(bucket: usize) -> u64 {
         let per_power = 1 << Self::BITS;
         if bucket < 2 * per_power {

@@ -1,10 +1,10 @@
-//! Finds idle rows of full tables.
+//! Finds idle rows in tables that are nearly full.
 
 use std::hash::Hash;
 
 use crate::IdMap;
 
-/// Idle time after which a row can be evicted while the table has free places.
+/// Idle time after which a row can be evicted while the table has free rows.
 const PATIENT_NS: u64 = 60_000_000_000;
 
 /// Idle time after which a row can be evicted from a full table.
@@ -15,8 +15,8 @@ const HURRIED_NS: u64 = 10_000_000_000;
 const MOST: usize = 8192;
 
 /// Watches a bounded table that is more than three quarters full, and finds rows that do not grow.
-/// They can be evicted, smallest first, until half of the places are free. Nothing is tracked while
-/// a quarter of the places is free.
+/// Idle rows can be evicted, smallest first, until half of the table is free. Nothing is tracked
+/// while at least a quarter of the table is free.
 #[derive(Debug)]
 pub struct Idle<K, V> {
     watched: Option<Watched<K, V>>,
@@ -35,8 +35,8 @@ impl<K, V> Default for Idle<K, V> {
 }
 
 impl<K: Eq + Hash, V: Ord> Idle<K, V> {
-    /// Returns the rows that can be evicted now. `taken` is the number of used places. The method
-    /// must be called for each batch; `rows` is called only if a row must go.
+    /// Returns the rows that can be evicted now. `taken` is the number of used rows. The method
+    /// must be called for each batch; it calls `rows` only if rows must be evicted.
     pub fn of<I: Iterator<Item = (K, V)>>(
         &mut self,
         now_ns: u64,
@@ -78,7 +78,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Returns the numbers of the rows to evict from a table with six places.
+    /// Returns the numbers of the rows to evict from a table with a capacity of six rows.
     fn idle(idle: &mut Idle<usize, u64>, second: u64, rows: &[u64]) -> Vec<usize> {
         let listed = || rows.iter().copied().enumerate();
         idle.of(second * SECOND, rows.len(), 6, listed)
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(idle(&mut table, 9, &[7, 2, 5, 1, 9, 3]), []);
         // The larger half of the rows is kept.
         assert_eq!(idle(&mut table, 10, &[7, 2, 5, 4, 9, 3]), [5, 2, 0]);
-        // Watching restarts, because all rows may have grown since.
+        // Tracking starts again, because all rows may have grown since.
         let all = [7, 2, 5, 4, 9, 3];
         assert_eq!(idle(&mut table, 11, &all), []);
         assert_eq!(idle(&mut table, 21, &all), [1, 5, 3]);

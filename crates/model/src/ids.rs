@@ -3,14 +3,14 @@
 /// A cgroup of the hierarchy that the kernel side reads, identified by the inode of its directory.
 ///
 /// Ids are unique within one hierarchy, and in practice not reused while the machine is up. The
-/// hierarchy (v2, or the cpu controller of v1) is chosen once at load.
+/// hierarchy (v2, or the cpu controller of v1) is chosen when the programs are loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CgroupId(pub u64);
 
 impl CgroupId {
     /// The root cgroup of any hierarchy.
     pub const ROOT: Self = Self(1);
-    /// The cgroups without a row on the kernel side, taken together. No directory has this inode.
+    /// All cgroups without a row on the kernel side. No directory has this inode.
     pub const UNPLACED: Self = Self(0);
 }
 

@@ -3,8 +3,8 @@
 use crate::named::named_values;
 use crate::{Countable, Counts, ZoneKind};
 
-/// Microjoules by kind of zone, summed over the sockets. It includes only zones that no zone of the
-/// same kind contains. It only goes up.
+/// Microjoules by kind of zone, summed over the sockets. The sum excludes zones inside another zone
+/// of the same kind. It never decreases.
 pub type Joules = Counts<ZoneKind, { ZoneKind::ALL.len() }>;
 
 impl Countable for ZoneKind {
@@ -14,7 +14,7 @@ impl Countable for ZoneKind {
 }
 
 named_values! {
-    /// The quantity by which the active energy of a zone is divided among tasks.
+    /// The quantity that determines how the active energy of a zone is divided among tasks.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Driver {
         /// CPU cycles.
@@ -24,57 +24,59 @@ named_values! {
         CpuTime: "cpu_time",
         /// Last-level cache misses.
         CacheMisses: "cache_misses",
-        /// The charges of the zone's parts. The rest of the zone is `other`.
+        /// The energy charged for the zone's parts. The rest of the zone is `other`.
         Parts: "parts",
-        /// Nothing: the zone's users are unknown, so all of it is `other`.
+        /// Nothing: the users of the zone are unknown, so all its energy is `other`.
         Nothing: "nothing",
     }
 }
 
-/// Attribution of one zone's energy, in microjoules since the agent's first batch. Each part only
-/// goes up, and `idle + active + interrupts + other + unattributed = total` exactly.
+/// Attribution of one zone's energy, in microjoules since the agent's first batch. No part ever
+/// decreases, and `idle + active + interrupts + other + unattributed = total` exactly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ZoneAccount {
     /// Energy counted by the meter, up to the moment of the batch.
     pub total_uj: u64,
-    /// Energy that the zone takes without any load.
+    /// Energy that the zone uses without any load.
     pub idle_uj: u64,
-    /// Energy charged to cgroups. Its processes include ended ones and kernel threads.
+    /// Energy charged to cgroups, including their ended processes and kernel threads.
     pub active_uj: u64,
     /// Energy of interrupts, if the kernel measures their time.
     pub interrupts_uj: u64,
-    /// Energy in none of the zone's parts, or not caused by tasks on the CPUs.
+    /// Energy of the zone that is in none of its parts, or that was not caused by tasks on the
+    /// CPUs.
     pub other_uj: u64,
     /// Energy that cannot be charged, because the tasks that ran are unknown.
     pub unattributed_uj: u64,
-    /// The quantity that divides the active part.
+    /// The quantity that determines how the active energy is divided.
     pub driver: Driver,
     /// Whether the zone belongs to one of several sockets and use per socket is unknown, so that
-    /// use of all sockets counts.
+    /// the energy is divided by the use of all sockets.
     pub sockets_mixed: bool,
-    /// Fitted exponent by which power follows frequency; `None` while the plain ratio predicts the
-    /// meter equally well.
+    /// Fitted exponent of the relation between power and frequency; `None` while the plain ratio
+    /// predicts the meter equally well.
     pub exponent: Option<f64>,
     /// Estimated power without load, in watts. `None` before the first estimate, and for zones
     /// divided by their parts.
     pub idle_watts: Option<f64>,
-    /// Uncertainty of the split into idle and active, in microjoules: half-width of the idle power
-    /// times time.
+    /// Uncertainty of the split into idle and active energy, in microjoules: the half-width of the
+    /// idle power, multiplied by time.
     pub idle_doubt_uj: f64,
     /// Squared errors of the power model, summed over the ticks, in microjoules squared.
     pub residual_uj2: f64,
     /// Number of ticks in [`Self::residual_uj2`].
     pub ticks: u64,
-    /// Time between the meter reading and the batch, expressed as energy at that power, in
-    /// microjoules. It is the largest of the last ticks.
+    /// Time between the meter reading and the batch, converted to energy at the current power, in
+    /// microjoules. This is the maximum over the last ticks.
     pub skew_uj: f64,
-    /// Half-width of the relative error of the active energy over the last minutes; `None` before
-    /// anything was active.
+    /// Half-width of the relative error of the active energy over the last minutes; `None` if there
+    /// was no active energy so far.
     pub error_ratio: Option<f64>,
 }
 
 impl ZoneAccount {
-    /// Returns the parts: the value of the label `kind`, and microjoules. They add up to the total.
+    /// Returns the parts of the total: the value of the label `kind`, and microjoules. The parts
+    /// add up to the total.
     pub fn parts(&self) -> [(&'static str, u64); 5] {
         [
             ("idle", self.idle_uj),
@@ -103,9 +105,9 @@ impl ZoneAccount {
     }
 
     /// Returns the half-width of the relative error of a window's active energy, if `self` is the
-    /// growth in that window. It combines the meter's resolution and read skew at both ends, the
-    /// errors of the power model, and the uncertainty of the idle power. Returns `None` if nothing
-    /// is active.
+    /// growth in that window. The error combines the meter's resolution and read skew at both ends,
+    /// the errors of the power model, and the uncertainty of the idle power. Returns `None` if
+    /// there is no active energy.
     pub fn relative_error(&self, resolution_uj: u64) -> Option<f64> {
         let active = (self.active_uj + self.interrupts_uj + self.unattributed_uj) as f64;
         if active <= 0.0 {

@@ -7,20 +7,20 @@ use crate::{ContainerRole, Owner, Subject};
 pub enum Level {
     /// A process.
     Process,
-    /// A container. Cgroups outside containers appear as their unit or cgroup, so that the sums
-    /// close.
+    /// A container. Cgroups outside containers appear as their unit or cgroup, so that all CPU time
+    /// appears in some row.
     #[default]
     Container,
     /// A pod. Cgroups outside pods appear as their container, unit or cgroup.
     Pod,
-    /// A systemd unit. Cgroups outside units appear as themselves.
+    /// A systemd unit. Cgroups outside units appear individually.
     Unit,
     /// A single cgroup.
     Cgroup,
 }
 
-/// Returns the short form of a container's id. Text of the same length that is not an id can be
-/// part of a cgroup's name, and stays.
+/// Returns the short form of a container's id. A text of the same length that is not an id can be
+/// part of a cgroup's name, and is kept.
 fn short(id: &str) -> &str {
     let whole = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if whole { &id[..12] } else { id }
@@ -30,8 +30,8 @@ fn short(id: &str) -> &str {
 const ROOT: &str = "(root)";
 
 impl Owner {
-    /// Returns a name for people: container, pod, unit or path, depending on the level. Not
-    /// escaped.
+    /// Returns a name for people: container, pod, unit or path, depending on the level. The name is
+    /// not escaped.
     pub fn name(&self, level: Level) -> String {
         let path = || self.short_path().to_owned();
         match level {

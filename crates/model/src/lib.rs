@@ -1,8 +1,7 @@
 //! Plain data of noctule that flows from sources to sinks.
 //!
-//! This crate uses no file, kernel interface, clock or serialization format. Every format has its
-//! own types in the crate that writes it, so that renaming a field here does not change what users
-//! see.
+//! This crate uses no file, kernel interface, clock or serialization format. The crate that writes
+//! a format has its own types for it, so renaming a field here does not change the output.
 
 mod asleep;
 mod batch;
