@@ -4,11 +4,12 @@ use crate::{BlockClass, Countable, Counter, Counts};
 
 /// A counter that some machines cannot measure.
 pub trait Measurable: Countable {
-    /// Bit in [`Measured`] of the counter at position 0. Its successors use the following bits.
+    /// Bit in [`Measured`] of the counter at position 0. The following counters use the following
+    /// bits.
     const FIRST_BIT: u32;
 
-    /// Returns the name of the counter within its group, such as a cause of waits; empty if it
-    /// belongs to no group.
+    /// Returns the name of the counter within its group, such as a cause of waits; empty if the
+    /// counter belongs to no group.
     fn part(self) -> &'static str;
 }
 
@@ -42,7 +43,7 @@ impl Measured {
         Counter::WAITS.into_iter().any(|wait| self.has(wait))
     }
 
-    /// Whether blocked time is measured.
+    /// Returns whether blocked time is measured.
     pub fn has_blocked(self) -> bool {
         self.has(Counter::Blocked(BlockClass::Other))
     }

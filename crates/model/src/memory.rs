@@ -2,8 +2,8 @@
 
 use crate::CgroupId;
 
-/// A group whose threads waited for a disk or for memory, or that has a memory limit, and the kernel's
-/// account of its memory.
+/// A group with its memory figures from the kernel. The group has a memory limit, or its threads
+/// waited for a disk or for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRow {
     /// The group, in the hierarchy of the memory controller.
@@ -12,25 +12,27 @@ pub struct MemoryRow {
     pub path: String,
     /// The limit (`memory.max`, `memory.high`, `memory.limit_in_bytes`), if there is one.
     pub limit_bytes: Option<u64>,
-    /// How often the group itself was at its limit (`memory.events.local`, `memory.failcnt`). Only goes up.
+    /// How often the group itself reached its limit (`memory.events.local`, `memory.failcnt`).
+    /// Never decreases.
     pub hits: u64,
-    /// Pages of the group and its descendants that were evicted and then read again, in bytes. Only goes up.
+    /// Pages of the group and its descendants that were evicted and then read again, in bytes.
+    /// Never decreases.
     pub reread_bytes: u64,
-    /// What the group and its descendants read from disks, or what the whole machine read if that is not
-    /// known. Only goes up.
+    /// Bytes that the group and its descendants read from disks, or that the whole machine read if
+    /// the former is unknown. Never decreases.
     pub read_bytes: u64,
     /// Whether threads wait at the limit, because the OOM killer of the group is off (cgroup v1).
     pub under_oom: bool,
 }
 
-/// How memory held a group in a window.
+/// How memory held a group up in a window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryUse {
     /// The limit that was reached.
     pub limit: Option<MemoryLimit>,
     /// Pages that were evicted and then read again, in bytes.
     pub reread_bytes: u64,
-    /// Those pages as a part of all that was read from disks. At most 1.
+    /// Those pages as a fraction of all bytes read from disks. At most 1.
     pub reread_part: f64,
 }
 
@@ -39,7 +41,8 @@ pub struct MemoryUse {
 pub struct MemoryLimit {
     /// The limit.
     pub bytes: u64,
-    /// Path of the group with the limit, if it is another one, above or inside.
+    /// Path of the group with the limit, if that is an ancestor or descendant instead of the group
+    /// itself.
     pub group: Option<String>,
     /// Whether threads wait at the limit, because the OOM killer is off.
     pub under_oom: bool,

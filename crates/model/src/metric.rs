@@ -1,5 +1,5 @@
 //! The metric table, which defines every metric once. The exposition formats and the documentation
-//! derive from it.
+//! are derived from it.
 
 mod foreign;
 mod kepler;
@@ -27,19 +27,19 @@ pub use own::{SELF_METRICS, SelfSource};
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only goes up; its samples have the suffix `_total`.
+    /// Never decreases; its samples have the suffix `_total`.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// Cumulative counts of values up to bounds (`_bucket` with the label `le`), with `_count` and
-    /// `_sum`. All of them only go up.
+    /// `_sum`. None of them ever decreases.
     Histogram,
 }
 
-/// Base unit. Its name is the last part of the metric's name.
+/// The base unit, which is also the last part of the metric's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A count, with OpenTelemetry's name of what is counted.
+    /// A count, with OpenTelemetry's name of the counted items.
     Count(&'static str),
     /// Seconds.
     Seconds,
@@ -54,7 +54,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the name used by OpenMetrics' `# UNIT` and as the metric's suffix.
+    /// Returns the unit's name, which OpenMetrics uses in `# UNIT` and as the metric's suffix.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count(_) => "",
@@ -94,7 +94,7 @@ pub enum Source {
     /// Counters of destinations, distinguished by the metric's own labels. The first label is
     /// `destination`; the second, if there are several counters, is the part.
     Destinations(&'static [DestinationCounter]),
-    /// Time waited while another subject, or the kernel, had the CPU.
+    /// Time that the subject waited while another subject, or the kernel, had the CPU.
     Blame,
     /// Active energy, by kind of zone and meter.
     Energy,
@@ -106,7 +106,7 @@ pub enum Source {
 const LEVELS: &[&str] = &["node", "container", "unit", "cgroup", "process"];
 
 /// Metrics that are exported below the node level only on request, because they have many series
-/// that few users need. The node always has them.
+/// that few users need. The node always exports them.
 pub const DETAILS: &[&str] = &[
     "softirqs",
     "sched_preemptions",
@@ -116,7 +116,7 @@ pub const DETAILS: &[&str] = &[
 ];
 
 impl Source {
-    /// Returns the levels that have such a value, as they appear in metric names.
+    /// Returns the levels that have a value from this source, as they appear in metric names.
     pub const fn levels(&self) -> &'static [&'static str] {
         match self {
             Self::Waits
@@ -145,13 +145,13 @@ pub struct Metric<S = Source> {
     pub kind: Kind,
     /// Unit.
     pub unit: Unit,
-    /// Labels of its own, in addition to those of the level.
+    /// The metric's own labels, in addition to the labels of the level.
     pub labels: &'static [&'static str],
     /// Description in one sentence.
     pub help: &'static str,
     /// Source of the value.
     pub source: S,
-    /// What the absence of the metric means.
+    /// The meaning of an absent metric.
     pub absent: &'static str,
 }
 
@@ -414,7 +414,8 @@ mod tests {
                 KeplerOffer::Not(why) => assert!(!why.is_empty(), "{name}"),
             }
         }
-        // An offered name has one meaning, whichever version it comes from.
+        // A name that noctule exports must have one meaning, whichever version of Kepler defines
+        // it.
         let offered = KEPLER_METRICS
             .iter()
             .filter(|it| matches!(it.offer, KeplerOffer::Given(_)));

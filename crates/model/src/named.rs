@@ -1,7 +1,7 @@
 //! Enumerations whose values have names.
 
-/// Declares an enumeration whose values have stable names. One line declares a value, its name and
-/// its entry in `ALL`, so that none can be forgotten.
+/// Declares an enumeration whose values have stable names. A single line declares a value, its name
+/// and its entry in `ALL`, so that no entry can be forgotten.
 macro_rules! named_values {
     ($(#[$doc:meta])* pub enum $name:ident {
         $($(#[$value_doc:meta])* $value:ident: $text:literal,)+

@@ -1,4 +1,4 @@
-//! Metric names of cAdvisor and Coroot, offered for existing dashboards and rules.
+//! Metric names of cAdvisor and Coroot, exported for existing dashboards and rules.
 
 use super::Kind;
 use crate::{Cause, Counter, DestinationCounter, EventCounter};
@@ -35,16 +35,16 @@ pub enum ForeignSource {
     Version,
 }
 
-/// Whether a name is offered.
+/// Whether noctule exports a foreign name.
 #[derive(Clone, Copy, Debug)]
 pub enum ForeignOffer {
-    /// Offered, with this value.
+    /// The name is exported, with this value.
     Given(ForeignSource),
-    /// Not offered, for this reason.
+    /// The name is not exported, for this reason.
     Not(&'static str),
 }
 
-/// A name of another exporter, or several names that are not offered for the same reason.
+/// A name of another exporter, or several names that are not exported for the same reason.
 #[derive(Clone, Copy, Debug)]
 pub struct ForeignMetric {
     /// The exposed name; `*` stands for the part in which several names differ.
@@ -53,9 +53,10 @@ pub struct ForeignMetric {
     pub exporter: ForeignExporter,
     /// Type.
     pub kind: Kind,
-    /// Description in one sentence, including differences in measurement; empty if not offered.
+    /// Description in one sentence, including differences in measurement; empty if the name is not
+    /// exported.
     pub help: &'static str,
-    /// The value, or why there is none.
+    /// The value, or the reason why there is none.
     pub offer: ForeignOffer,
 }
 
@@ -106,7 +107,7 @@ const NO_FACTS: &str = "it describes the machine: use node_exporter";
 const NO_LOGS: &str = "logs are not read";
 const NO_GPU: &str = "accelerators are not measured";
 
-/// All names, offered or not.
+/// All names, exported or not.
 #[rustfmt::skip]
 pub const FOREIGN_METRICS: &[ForeignMetric] = &[
     given(Cadvisor, "container_cpu_usage_seconds_total", Seconds(CPU), "CPU time of the container."),

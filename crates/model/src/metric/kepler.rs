@@ -1,4 +1,4 @@
-//! Kepler's metric names: which are offered, and why others are not.
+//! Kepler's metric names: which of them noctule exports, and why the others are missing.
 
 use super::Kind;
 use crate::{Counter, ZoneKind};
@@ -12,14 +12,14 @@ use KeplerVersion::{V07, V011};
 /// The Kepler version that defines a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerVersion {
-    /// 0.7 to 0.9, based on eBPF. Only totals are offered.
+    /// 0.7 to 0.9, based on eBPF. Only totals are exported.
     V07,
     /// 0.10 and 0.11.
     V011,
 }
 
 impl KeplerVersion {
-    /// Returns the version, for people.
+    /// Returns the version in a form for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::V07 => "0.7",
@@ -33,7 +33,7 @@ impl KeplerVersion {
 pub enum KeplerLevel {
     /// The machine.
     Node,
-    /// Processes, only if processes are exposed at all.
+    /// Processes, only if metrics of processes are exported at all.
     Process,
     /// Containers.
     Container,
@@ -46,18 +46,18 @@ pub enum KeplerLevel {
 /// A part of a node's energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerPart {
-    /// The whole.
+    /// The total energy.
     Total,
-    /// The part that is not idle.
+    /// The energy that is not idle energy.
     Active,
-    /// The part that the zone takes without load.
+    /// The energy that the zone uses without load.
     Idle,
 }
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeplerSource {
-    /// Joules by kind of zone. Below the node level it is always active energy.
+    /// Joules by kind of zone. Below the node level this is always active energy.
     Joules(KeplerPart),
     /// Average watts in the last tick, by kind of zone.
     Watts(KeplerPart),
@@ -75,12 +75,12 @@ pub enum KeplerSource {
     Count(Counter),
 }
 
-/// Whether a name is offered.
+/// Whether noctule exports a name of Kepler.
 #[derive(Clone, Copy, Debug)]
 pub enum KeplerOffer {
-    /// Offered, with this value.
+    /// The name is exported, with this value.
     Given(KeplerSource),
-    /// Not offered, for this reason.
+    /// The name is not exported, for this reason.
     Not(&'static str),
 }
 
@@ -91,19 +91,20 @@ pub struct KeplerMetric {
     pub name: &'static str,
     /// Type.
     pub kind: Kind,
-    /// The version that defines it.
+    /// The version of Kepler that defines the metric.
     pub version: KeplerVersion,
-    /// The level of its rows.
+    /// The level of the metric's rows.
     pub level: KeplerLevel,
-    /// Description in one sentence; empty if not offered.
+    /// Description in one sentence; empty if the name is not exported.
     pub help: &'static str,
-    /// The value, or why there is none.
+    /// The value, or the reason why there is none.
     pub offer: KeplerOffer,
 }
 
 impl KeplerMetric {
-    /// Returns the labels of its samples, in order. noctule adds `start` and, for 0.11, `source`.
-    /// Without them, a reused pid would repeat a series, and a model would look like a meter.
+    /// Returns the labels of the samples, in order. noctule adds `start` and, for 0.11, `source`.
+    /// Without `start`, a reused pid would repeat a series. Without `source`, a model would look
+    /// like a meter.
     pub const fn labels(&self) -> &'static [&'static str] {
         use {Container, Node, Other, Pod, Process};
         use {V07, V011};
@@ -227,7 +228,7 @@ const RECEIVED: Counter = Counter::Softirq(3);
 const SENT: Counter = Counter::Softirq(2);
 const BLOCK: Counter = Counter::Softirq(4);
 
-/// All names, offered or not.
+/// All names, exported or not.
 #[rustfmt::skip]
 pub const KEPLER_METRICS: &[KeplerMetric] = &[
     given(V011, Node, "kepler_node_cpu_joules", Joules(Total), "Energy counted by the zone's meter."),

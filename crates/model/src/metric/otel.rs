@@ -13,9 +13,9 @@ use super::{Kind, Metric, Unit};
 /// The instrument of a metric in OpenTelemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtelKind {
-    /// A cumulative sum that only goes up.
+    /// A cumulative sum that never decreases.
     Sum,
-    /// A cumulative sum that goes up and down; values of several nodes may be added up.
+    /// A cumulative sum that increases and decreases; values of several nodes may be added up.
     UpDownSum,
     /// A current value.
     Gauge,
@@ -63,8 +63,8 @@ const fn convention(
 /// TCP payload.
 #[rustfmt::skip]
 pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
-    // The conventions allow a custom mode if none of theirs fits. noctule does not separate user
-    // and system time.
+    // The conventions allow a custom mode if none of the standard ones fits. noctule does not
+    // separate user and system time.
     convention("node", "cpu_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "busy")]),
     convention("", "node_cpu_idle_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "idle")]),
     convention("", "node_cpu_interrupt_seconds", "system.cpu.time", "s", Sum, &[("cpu.mode", "interrupt")]),
@@ -79,7 +79,7 @@ pub const OTEL_CONVENTIONS: &[OtelConvention] = &[
     convention("process", "sched_switches", "process.context_switches", "{context_switch}", Sum, &[]),
 ];
 
-/// First words of names that become namespaces.
+/// First words of metric names that become namespaces.
 const AREAS: &[&str] = &[
     "cpu",
     "energy",
@@ -98,7 +98,7 @@ const AREAS: &[&str] = &[
 pub struct OtelMetric {
     /// Name.
     pub name: String,
-    /// UCUM unit; counted things are in braces.
+    /// UCUM unit; the names of counted items are in braces.
     pub unit: &'static str,
     /// Instrument.
     pub kind: OtelKind,
@@ -138,8 +138,8 @@ impl OtelMetric {
     }
 }
 
-/// Names that keep their unit, because without it they would be a prefix of another name. CPU time
-/// is named as in the conventions.
+/// Metrics whose names keep their unit, because without it each name would be a prefix of another
+/// one. CPU time is named as in the conventions.
 const KEPT: &[(&str, &str)] = &[
     ("cpu_seconds", "cpu_time"),
     ("self_cpu_seconds", "self_cpu_time"),
@@ -184,7 +184,7 @@ fn unit<S>(metric: &Metric<S>) -> &'static str {
 }
 
 /// Returns the attributes for a label and its value. Most labels become an attribute of the same
-/// name; labels with a conventional name get that name.
+/// name. If the conventions have a name for a label, that name is used.
 pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, String)> {
     let one = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
     match (name, label) {
@@ -196,7 +196,7 @@ pub fn otel_attributes(name: &str, label: &str, value: &str) -> Vec<(String, Str
             };
             one("network.io.direction", direction)
         }
-        // The conventions know two types; the exact kind is added as an attribute.
+        // The conventions define two types of switches. The exact kind is added as an attribute.
         ("process.context_switches", "kind") => {
             let involuntary = if value == "voluntary" { "" } else { "in" };
             let mut both = one(

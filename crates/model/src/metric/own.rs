@@ -1,4 +1,4 @@
-//! Metrics of the node as a whole and of the agent itself.
+//! Metrics of the node as a whole, and of the agent itself.
 
 use super::{
     Bytes, Count, Joules, Metric, NO_METER, NO_TCP, NO_WAITS, Ratio, Seconds, counter, gauge,
@@ -11,17 +11,17 @@ pub enum SelfSource {
     NodeIdle,
     /// Number of times that CPUs left their idle task.
     NodeIdleSwitches,
-    /// Time that is neither idle nor charged.
+    /// Time that is neither idle nor charged to a process.
     NodeRemainder,
     /// Time that interrupts took from the CPUs.
     NodeInterrupt,
     /// Time that the host took from the CPUs.
     NodeSteal,
-    /// Steal time that used and idle time include.
+    /// Steal time that is included in used and idle time.
     NodeStealIncluded,
     /// Online CPUs.
     NodeCpus,
-    /// Energy counted by the meters, by attribution.
+    /// Energy counted by the meters, by the kind of attribution.
     NodeEnergy,
     /// Uncertainty of the active energy.
     EnergyError,
@@ -49,7 +49,7 @@ pub enum SelfSource {
     Losses,
     /// Features.
     Feature,
-    /// Subjects without their own series, counted in the overflow.
+    /// Subjects without their own series, counted in the overflow series.
     OverflowSubjects,
     /// Victim and culprit pairs for which the table has no room.
     OverflowPairs,
@@ -61,7 +61,7 @@ pub enum SelfSource {
     WebRefused,
     /// Whether the web configuration is in effect.
     WebConfigValid,
-    /// Scrapes without a memory of the scrape before.
+    /// Scrapes for which the agent did not remember the previous scrape.
     UntrackedScrapes,
     /// Items accepted by a receiver.
     Sent,
