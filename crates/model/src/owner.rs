@@ -30,7 +30,7 @@ named_values! {
         Garden: "garden",
         /// A Slurm job step.
         Slurm: "slurm",
-        /// runc or crun used directly, or a runtime that the path does not reveal.
+        /// runc or crun used directly, or a runtime that cannot be recognized from the path.
         Oci: "oci",
     }
 }
@@ -44,7 +44,8 @@ named_values! {
         Workload: "workload",
         /// The pod's sandbox (`pause`).
         Sandbox: "sandbox",
-        /// A helper of the runtime (conmon, a shim), which serves a container but is not one.
+        /// A helper of the runtime (conmon, a shim), which serves a container but is not itself a
+        /// container.
         Helper: "helper",
     }
 }
@@ -58,9 +59,9 @@ pub struct Container {
     pub runtime: Runtime,
     /// The role.
     pub role: ContainerRole,
-    /// Its name, if a file of the runtime contains it.
+    /// The container's name, if a file of the runtime contains it.
     pub name: Option<String>,
-    /// The image that it was started from, as the runtime's file writes it.
+    /// The image from which the container was started, as the runtime's file writes it.
     pub image: Option<String>,
     /// Ids of the enclosing containers, outermost first (`kind`, `k3d`, Docker in Docker).
     pub chain: Vec<String>,
@@ -71,7 +72,7 @@ pub struct Container {
 pub struct Pod {
     /// UID with dashes.
     pub uid: String,
-    /// `guaranteed`, `burstable` or `besteffort`; `unknown` if the path does not show it.
+    /// `guaranteed`, `burstable` or `besteffort`; `unknown` if the path does not contain it.
     pub qos: &'static str,
     /// Name, if a file of the runtime contains it.
     pub name: Option<String>,
@@ -90,13 +91,13 @@ pub struct Owner {
     pub container: Option<Container>,
     /// The pod of that container.
     pub pod: Option<Pod>,
-    /// The innermost systemd unit (service, scope) that contains the cgroup. It is unescaped only
-    /// for display.
+    /// The innermost systemd unit (service, scope) that contains the cgroup. The name is unescaped
+    /// only for display.
     pub unit: Option<String>,
 }
 
 impl Owner {
-    /// Creates an owner with only the id known.
+    /// Creates an owner of which only the cgroup id is known.
     pub fn unknown(cgroup: CgroupId) -> Self {
         Self {
             cgroup,
@@ -107,13 +108,13 @@ impl Owner {
         }
     }
 
-    /// Returns whether more than the id is known.
+    /// Returns whether more than the cgroup id is known.
     pub fn is_known(&self) -> bool {
         self.path.starts_with('/')
     }
 
     /// Returns the subject that the cgroup's figures are charged to: its container, else its unit,
-    /// else itself. Subjects do not overlap, so the sums over them close.
+    /// else the cgroup itself. Subjects do not overlap, so their figures add up to the node's.
     pub fn subject(&self) -> Subject {
         if self.cgroup == CgroupId::UNPLACED && !self.is_known() {
             return Subject::Overflow;
@@ -140,35 +141,37 @@ pub enum Subject {
     Unit(String),
     /// Any other cgroup, by path.
     Cgroup(String),
-    /// Everything that exceeded the series limit.
+    /// The sum of everything that exceeded the series limit.
     Overflow,
 }
 
 /// A change in the cgroup tree of the hierarchy that the kernel side reads.
 ///
-/// Paths are the kernel's, relative to the root of the hierarchy. The root itself is `/`.
+/// Paths are those of the kernel, relative to the root of the hierarchy. The root itself is `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CgroupEvent {
     /// A cgroup was created (`cgroup_mkdir`).
     Made {
         /// The cgroup.
         id: CgroupId,
-        /// Its path.
+        /// The path of the cgroup.
         path: String,
     },
-    /// A cgroup was renamed, and with it all its descendants (`cgroup_rename`; v1 only).
+    /// A cgroup was renamed, which also changes the paths of all its descendants (`cgroup_rename`;
+    /// v1 only).
     Renamed {
         /// The cgroup.
         id: CgroupId,
-        /// Its new path.
+        /// The new path.
         path: String,
     },
-    /// Its directory was removed (`cgroup_rmdir`), so that no task can enter it any more.
+    /// The directory of a cgroup was removed (`cgroup_rmdir`), so that no task can enter the cgroup
+    /// any more.
     Removed {
         /// The cgroup.
         id: CgroupId,
     },
-    /// The kernel released it (`cgroup_release`): nothing refers to it any more.
+    /// The kernel released a cgroup (`cgroup_release`): nothing refers to it any more.
     Released {
         /// The cgroup.
         id: CgroupId,

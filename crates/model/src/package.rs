@@ -4,8 +4,8 @@ use std::ops::AddAssign;
 
 use crate::{Counter, Counters};
 
-/// Use of the CPUs of one package. Like [`Counters`], it starts at 0 when the agent starts and only
-/// goes up. [`crate::Measured`] says by [`Counter`] which fields are measured.
+/// Use of the CPUs of one package. Like [`Counters`], the values start at 0 when the agent starts
+/// and never decrease. [`crate::Measured`] lists, by [`Counter`], which fields are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackageUse {
     /// [`Counter::CpuTime`].
@@ -46,7 +46,7 @@ impl AddAssign<&Self> for ByPackage {
 }
 
 impl PackageUse {
-    /// Returns the use since `earlier`; 0 for fields that went down.
+    /// Returns the use since `earlier`; 0 for fields that decreased.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -72,8 +72,8 @@ impl AddAssign<&Self> for PackageUse {
 }
 
 /// Resource use of a process or group on each package, in the order of [`crate::Batch::packages`].
-/// The packages add up to its counters. On a machine with one package (the usual case), the list is
-/// empty.
+/// The packages add up to the counters of the row. On a machine with one package (the usual case),
+/// the list is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByPackage(Box<[PackageUse]>);
 
@@ -89,7 +89,7 @@ impl ByPackage {
         &self.0
     }
 
-    /// Returns the use since `earlier`; 0 for fields that went down.
+    /// Returns the use since `earlier`; 0 for fields that decreased.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |package| earlier.0.get(package).copied().unwrap_or_default();
@@ -106,14 +106,15 @@ impl ByPackage {
     }
 }
 
-/// A package: its CPUs, their time, and the use of them.
+/// A package: the time of its CPUs, and how they were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackageRow {
     /// The kernel's number of the package (physical_package_id). Numbers may have gaps.
     pub id: i32,
     /// CPUs online now.
     pub cpus: u32,
-    /// Elapsed time of its online CPUs since the agent started, summed over CPUs, in nanoseconds.
+    /// Elapsed time of the package's online CPUs since the agent started, summed over CPUs, in
+    /// nanoseconds.
     pub elapsed_ns: u64,
     /// Idle part of the elapsed time.
     pub idle_ns: u64,
