@@ -4,83 +4,88 @@ use std::fmt;
 
 use crate::{AsleepThreads, BlockClass, MemoryUse, ThreadRoom, VerdictKind, Waiting};
 
-/// The figures behind a verdict that its sentence names. Shares are from 0 to 1 of the group's
-/// wanted time, in which its threads ran or waited.
+/// The figures that the sentence about a verdict contains. Shares are fractions, from 0 to 1, of
+/// the group's wanted time, in which its threads ran or waited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reason {
     /// The verdict.
     pub kind: VerdictKind,
     /// Whether the window has not reached its full length yet.
     pub provisional: bool,
-    /// Share spent waiting behind other groups, the group's own threads, the kernel, interrupts or the host.
+    /// Share spent waiting for other groups, the group's own threads, the kernel, interrupts or the
+    /// host.
     pub contended: f64,
-    /// Share waited behind other groups, if the wait reduced the CPU time that the group got. If a quota is the limit,
-    /// this includes only groups that use up the same quota.
+    /// Share spent waiting for other groups, if that reduced the CPU time of the group. If a quota
+    /// is the limit, only groups with the same quota are included.
     pub costly: f64,
     /// Share spent throttled by a CPU quota.
     pub throttled: f64,
-    /// Share waited behind threads of the same group.
+    /// Share spent waiting for threads of the same group.
     pub own: f64,
-    /// Share waited behind threads of the same group although there was a CPU for each. Other groups had those CPUs.
+    /// Share spent waiting for threads of the same group although each could have had a CPU. Other
+    /// groups had those CPUs.
     pub crowded: f64,
-    /// Its threads and the CPUs that they may use, if known.
+    /// The group's threads and the CPUs that they may use, if known.
     pub room: Option<ThreadRoom>,
-    /// Share waited behind kernel threads.
+    /// Share spent waiting for kernel threads.
     pub kernel: f64,
-    /// Share waited while interrupts had the CPU.
+    /// Share spent waiting while interrupts had the CPU.
     pub interrupts: f64,
-    /// Share waited while the host had the CPU.
+    /// Share spent waiting while the host had the CPU.
     pub host: f64,
-    /// 99th percentile of its waits, in nanoseconds; `None` if no wait ended.
+    /// 99th percentile of the group's waits, in nanoseconds; `None` if no wait ended.
     pub p99_ns: Option<u64>,
-    /// Average number of its threads that ran or waited in the window.
+    /// Average number of the group's threads that ran or waited in the window.
     pub threads: f64,
-    /// Average number of CPUs that they had in the window.
+    /// Average number of CPUs that these threads had in the window.
     pub cpus: f64,
     /// The threads that are waiting, if one of them has waited long enough to be mentioned.
     pub waiting: Option<Waiting>,
     /// Other groups that had the CPU, main culprit first. Groups below 1% of the wait are left out.
     pub culprits: Vec<ReasonCulprit>,
-    /// Share waited behind groups with unknown names, because the table of victims and culprits was
-    /// full.
+    /// Share spent waiting for groups with unknown names, because the table of victims and culprits
+    /// was full.
     pub nameless: f64,
-    /// The quota that throttled it, if readable.
+    /// The quota that throttled the group, if it can be read.
     pub quota: Option<QuotaUse>,
     /// Whether the quota was used up, so that groups outside it took nothing from this group.
     pub quota_binds: bool,
-    /// Its long waits compared with the usual ones, if they are much longer.
+    /// The group's long waits compared with the usual ones, if they are much longer.
     pub unusual: Option<Unusual>,
-    /// What held its threads, other than the CPU and stops, the longest first, and the parts of their
-    /// active time: they ran, waited for a CPU, or were held.
+    /// Causes other than the CPU and stops that held the group's threads, in descending order. Each
+    /// has its share of the active time, in which the threads ran, waited for a CPU or were held.
     pub stalls: Vec<(VerdictKind, f64)>,
-    /// How memory held its threads, if known.
+    /// How memory held the group's threads up, if known.
     pub memory: Option<MemoryUse>,
-    /// The part of the same time in which they waited for a CPU.
+    /// Share of that active time in which the threads waited for a CPU.
     pub runnable: f64,
-    /// The part of all of its threads' time, asleep or not, in which they were stopped or frozen.
+    /// Share of the total time of all threads, asleep or not, in which they were stopped or frozen.
     pub stopped: f64,
-    /// The time that the verdict is about, as a part of the window. Set if the group was active for less
-    /// than half of the window, because the other shares then look larger than they are.
+    /// The time that the verdict describes, as a fraction of the window. Set if the group was
+    /// active for less than half of the window, because in that case the other shares look larger
+    /// than they are.
     pub of_window: Option<f64>,
     /// Whether stalls are measured. If not, a quiet verdict is about the CPU alone.
     pub sees_stalls: bool,
-    /// What a group without a verdict did most, and the part of all of its threads' time, if it is at
-    /// least half. [`BlockClass::Poll`] includes [`BlockClass::Timer`].
+    /// The class in which a group without a verdict spent most of the time of all its threads, and
+    /// the share of that time, if at least half. [`BlockClass::Poll`] includes
+    /// [`BlockClass::Timer`].
     pub mostly: Option<(BlockClass, f64)>,
     /// Settings of the group, if the kernel's files were read.
     pub settings: Settings,
 }
 
-/// The settings of a group, and unused alternatives.
+/// The settings of a group, and alternatives that it does not use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// The weights by which it shares the CPU with the main culprit.
+    /// The weights that determine how the group shares the CPU with the main culprit.
     pub rivals: Option<Rivals>,
-    /// The CPUs that its threads may use, if not all.
+    /// The CPUs that the group's threads may use, if they may not use all.
     pub affinity: Option<Affinity>,
-    /// Set if it gives way to the main culprit regardless of weights.
+    /// Set if the group yields to the main culprit regardless of weights.
     pub idle: Option<IdleGroup>,
-    /// The pid of the main culprit's busiest process, if that runs before all ordinary processes.
+    /// The pid of the main culprit's busiest process, if that process runs before all ordinary
+    /// processes.
     pub real_time: Option<(u32, RealTime)>,
     /// Kernel threads that ran in the window, busiest first.
     pub kernel_threads: Vec<String>,
@@ -122,8 +127,8 @@ impl CpuWeight {
     }
 }
 
-/// Two siblings: one is the group or a parent of it, the other is a culprit or a parent of that.
-/// The scheduler divides the CPU between them by weight.
+/// Two siblings: one is the group or its ancestor, and the other is a culprit or an ancestor of
+/// that culprit. The scheduler divides the CPU between the siblings by weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rivals {
     /// Path and weight on the side of the group.
@@ -132,11 +137,11 @@ pub struct Rivals {
     pub culprit: (String, CpuWeight),
 }
 
-/// A group that runs only if no other group wants the CPU, because its `cpu.idle` or that of a
-/// parent is 1.
+/// A group that runs only if no other group wants the CPU, because its own `cpu.idle` or that of an
+/// ancestor is 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleGroup {
-    /// Path of the parent with the setting, if it is not the group itself.
+    /// Path of the ancestor with the setting, if it is not the group itself.
     pub above: Option<String>,
 }
 
@@ -178,54 +183,56 @@ impl fmt::Display for RealTime {
 pub struct Affinity {
     /// CPU numbers.
     pub cpus: Vec<u32>,
-    /// The idlest CPU among those that they may not use, and its idle share of the window.
+    /// The CPU with the most idle time among those that the threads may not use, and the idle share
+    /// of that CPU in the window.
     pub idle: Option<(u32, f64)>,
 }
 
 /// A culprit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReasonCulprit {
-    /// A name for people. Not escaped.
+    /// A name for people, which is not escaped.
     pub name: String,
-    /// Share of the group's wanted time waited behind this culprit.
+    /// Share of the group's wanted time spent waiting for this culprit.
     pub share: f64,
 }
 
-/// Use of a CPU quota in a window, from the kernel's account.
+/// Use of a CPU quota in a window, from the kernel's statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuotaUse {
     /// CPUs that the quota allows.
     pub cpus: f64,
-    /// Path of the group with the quota, if it is another one, above or inside.
+    /// Path of the group with the quota, if that is an ancestor or descendant instead of the group
+    /// itself.
     pub group: Option<String>,
     /// Periods in which that group ran, excluding periods after its last process exited.
     pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
     /// Share of the row's wanted time that belongs to its members below the group with the quota.
-    /// It is 1 if the row itself or a parent has the quota.
+    /// It is 1 if the row itself or an ancestor has the quota.
     pub part: f64,
     /// Share of the allowance that the groups below used while they wanted the CPU. It can exceed
     /// 1, because the first or last period may lie partly outside the window.
     pub used: f64,
-    /// Upper limit of what the row would gain if no group outside the quota had had the CPU,
-    /// relative to its use. It is the waits before the quota ran out, but at most the unused
+    /// Upper limit of the row's gain, relative to its use, if no group outside the quota had used
+    /// the CPU. The gain consists of the waits before the quota ran out, but is at most the unused
     /// allowance.
     pub gain: f64,
 }
 
 impl QuotaUse {
-    /// Share of the periods, of the allowance and of the wanted time from which the quota alone
-    /// held the row back, regardless of other groups.
+    /// A quota only binds if it affects at least this share of the wanted time, and ran out in at
+    /// least this share of the periods or allowed little more. See [`Self::binds`].
     const BINDS: f64 = 0.9;
-    /// Share of the periods that is enough if the gain without other groups is small.
+    /// Minimum share of the periods if the gain without other groups is small.
     const MOSTLY: f64 = 0.5;
-    /// Gain, relative to the row's use, below which it is small.
+    /// Gain, relative to the row's use, below which the gain is small.
     const SMALL_GAIN: f64 = 0.1;
 
     /// Returns whether the quota held back nearly all of the row regardless of other groups. Either
-    /// it ran out in nearly all periods, or the row would hardly have used more without the other
-    /// groups.
+    /// the quota ran out in nearly all periods, or the row would hardly have used more without the
+    /// other groups.
     pub fn binds(&self) -> bool {
         let used_up = self.ran_out_in(Self::MOSTLY) || self.used >= Self::BINDS;
         let no_gain = used_up && self.gain < Self::SMALL_GAIN;
@@ -245,8 +252,8 @@ impl QuotaUse {
 /// Waits that are unusually long for this group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unusual {
-    /// 99th percentile of its waits, in nanoseconds.
+    /// 99th percentile of the group's waits, in nanoseconds.
     pub p99_ns: u64,
-    /// The factor above the usual percentile.
+    /// The ratio of that percentile to the usual one.
     pub times: f64,
 }

@@ -12,32 +12,32 @@ use crate::{
 pub struct SubjectRow {
     /// The container, unit or other group.
     pub subject: Subject,
-    /// The owner of its outermost cgroup.
+    /// The owner of the subject's outermost cgroup.
     pub owner: Arc<Owner>,
-    /// Its use since the agent started. Its cgroups are not neighbours of each other
-    /// ([`crate::Cause`]).
+    /// The subject's use since the agent started. Cgroups of the subject are not neighbours of each
+    /// other ([`crate::Cause`]).
     pub counters: Counters,
-    /// Active energy charged to it since the agent started; 0 without a meter.
+    /// Active energy charged to the subject since the agent started; 0 without a meter.
     pub joules: Joules,
-    /// Average frequency while it ran, over the last tick; `None` if not measured or if it did not
-    /// run.
+    /// Average frequency while the subject ran, over the last tick; `None` if not measured or if
+    /// the subject did not run.
     pub frequency_hertz: Option<f64>,
-    /// Histogram of its waits since the agent started, in nanoseconds.
+    /// Histogram of the subject's waits since the agent started, in nanoseconds.
     pub waits: Histogram,
-    /// Its threads that are waiting for a CPU.
+    /// Threads of the subject that are waiting for a CPU.
     pub waiting: Waiting,
-    /// Its events since the agent started, and its open sockets.
+    /// The subject's events since the agent started, and its open sockets.
     pub events: Events,
-    /// Histogram of its connect times since the agent started, in nanoseconds, for established
-    /// connections.
+    /// Histogram of the subject's connect times since the agent started, in nanoseconds, for
+    /// established connections.
     pub connects: Histogram,
-    /// Destinations of its connections, in order of addresses. Destinations without room or long
-    /// gone are left out.
+    /// Destinations of the subject's connections, in order of addresses. Destinations that have no
+    /// row are left out.
     pub destinations: Vec<SubjectDestination>,
     /// Counts over all destinations.
     pub all_destinations: DestinationCounters,
-    /// The culprits of its waits, in order. The sum is its waits behind neighbours and kernel
-    /// threads, except behind culprits that are no longer subjects.
+    /// The culprits of the subject's waits, in order. The sum is the subject's wait for neighbours
+    /// and kernel threads, except for culprits that are no longer subjects.
     pub blame: Vec<SubjectBlame>,
     /// Verdict on the last judged window. It is `None` before the first window ends, and if no
     /// verdicts are computed (`Judge::mark` of noctule-analysis).
@@ -72,17 +72,18 @@ pub enum Blamed {
     Kernel,
     /// Another subject.
     Subject(Arc<Subject>),
-    /// Groups without a row of their own, because there was no room or they are long gone.
+    /// Groups without their own row, because there was no room or the row was dropped long ago.
     Unnamed,
 }
 
-/// A culprit's effect on a subject.
+/// How long a culprit made a subject wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectBlame {
     /// The culprit.
     pub culprit: Blamed,
-    /// Time that the subject waited behind it since both are known, in nanoseconds. It only goes
-    /// up. If room is scarce, a pair that has not grown for a while is dropped and restarts from 0.
+    /// Time that the subject waited for the culprit since both are known, in nanoseconds. It never
+    /// decreases. If room is scarce, a pair that has not grown for a while is dropped and restarts
+    /// from 0.
     pub wait_ns: u64,
 }
 
@@ -91,6 +92,6 @@ pub struct SubjectBlame {
 pub struct SubjectDestination {
     /// The remote address.
     pub destination: SocketAddr,
-    /// Counts since the destination has a row. They only go up.
+    /// Counts since the destination got its row. They never decrease.
     pub counters: DestinationCounters,
 }
