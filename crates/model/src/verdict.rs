@@ -1,20 +1,21 @@
 //! Kinds of verdicts.
 
-/// What happens to a group that wants to run, from its own point of view.
+/// What happens to a group that wants to run, as the group experiences it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VerdictKind {
-    /// Nothing that matters.
+    /// Nothing significant.
     #[default]
     Quiet,
     /// Another container, unit or group has the CPU and causes most of the wait.
     HurtByNeighbour,
-    /// Several groups have the CPU and none causes most of the wait, or they are unknown.
+    /// Several groups have the CPU and no single group causes most of the wait, or the groups are
+    /// unknown.
     HurtByNeighbours,
-    /// Its own CPU quota, or one above or inside it, holds it back.
+    /// A CPU quota holds the group back: its own, or that of an ancestor or descendant.
     HeldByQuota,
-    /// Its quota holds it back, and others have the CPU while the quota lets it run.
+    /// A quota holds the group back, and other groups have the CPU while the quota lets it run.
     QuotaAndNeighbours,
-    /// Its own threads have the CPU.
+    /// The group's own threads have the CPU.
     TooManyThreads,
     /// Kernel threads have the CPU.
     HurtByKernel,
@@ -22,17 +23,17 @@ pub enum VerdictKind {
     HurtByHost,
     /// Interrupts took the CPU while the group had it.
     HurtByInterrupts,
-    /// Its threads wait for block I/O or for write-back.
+    /// The group's threads wait for block I/O or for write-back.
     HeldByDisk,
-    /// Its threads wait for a file system, without block I/O of their own.
+    /// The group's threads wait for a file system, without block I/O of their own.
     HeldByFilesystem,
-    /// Its own memory limit, or one above or inside it, holds it back.
+    /// A memory limit holds the group back: its own, or that of an ancestor or descendant.
     HeldByMemoryLimit,
-    /// Its threads wait for memory, and no limit of the group explains it.
+    /// The group's threads wait for memory, and no limit of the group explains the wait.
     HeldByReclaim,
-    /// Its threads wait for a lock that another group holds.
+    /// The group's threads wait for a lock that another group holds.
     HeldByLock,
-    /// Its threads are stopped or frozen.
+    /// The group's threads are stopped or frozen.
     Stopped,
 }
 
@@ -87,7 +88,7 @@ impl VerdictKind {
         !matches!(self, Self::Quiet | Self::HeldByQuota) && !self.is_stall()
     }
 
-    /// Returns whether its threads are blocked by something other than the CPU.
+    /// Returns whether the group's threads are blocked by something other than the CPU.
     pub const fn is_stall(self) -> bool {
         matches!(
             self,
@@ -100,7 +101,7 @@ impl VerdictKind {
         )
     }
 
-    /// Returns whether the group causes it itself, by its limit or its threads.
+    /// Returns whether the group itself is the cause, because of its limit or its threads.
     pub const fn is_own(self) -> bool {
         matches!(
             self,

@@ -7,16 +7,17 @@ use crate::{CgroupId, Cumulative, Histogram};
 pub enum Group {
     /// The threads of a cgroup.
     Cgroup(CgroupId),
-    /// Kernel threads outside any cgroup of their own. They are only culprits; as victims they are
-    /// part of the root cgroup.
+    /// Kernel threads outside any cgroup of their own. They are only culprits; as victims they
+    /// belong to the root cgroup.
     Kernel,
     /// The command that the agent follows and its descendants, in any cgroup.
     Followed,
-    /// Groups that had no room, are long gone, or whose pair was dropped, taken together.
+    /// All groups that have no row, because there was no room, they were removed long ago, or their
+    /// pair was dropped.
     Unnamed,
 }
 
-/// Effect of one group on another. Both values only go up, but restart from 0 if the pair was
+/// Effect of one group on another. Both values never decrease, but restart from 0 if the pair was
 /// dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blame {
@@ -50,13 +51,13 @@ impl std::ops::AddAssign<&Blame> for Blame {
     }
 }
 
-/// A cell of the matrix of victims and culprits. It excludes waits behind kernel threads and behind
+/// A cell of the matrix of victims and culprits. The cells exclude waits for kernel threads and for
 /// the victim's own cgroup, which are counters ([`crate::Cause`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlameRow {
     /// The group that waited.
     pub victim: Group,
-    /// The group that had the CPU; [`Group::Unnamed`] if the table had no room for it.
+    /// The group that had the CPU; [`Group::Unnamed`] if the table had no room for the pair.
     pub culprit: Group,
     /// Counts since the agent started, or since the pair was dropped. If room is scarce, a pair
     /// that does not grow is dropped, and its counts move to the victim's row of
@@ -88,9 +89,9 @@ impl Waiting {
 /// The threads of a group that want the CPU, and the CPUs that they may use (affinity and cpuset).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadRoom {
-    /// Threads that ran or waited for at least a hundredth of the group's total.
+    /// Number of threads that ran or waited for at least a hundredth of the group's total.
     pub threads: u32,
-    /// Online CPUs that any of these threads may use.
+    /// Number of online CPUs that any of these threads may use.
     pub cpus: u32,
 }
 
@@ -114,7 +115,7 @@ impl std::ops::AddAssign<&Waiting> for Waiting {
 pub struct WaitRow {
     /// The group that waited.
     pub group: Group,
-    /// Waits since the agent started, in nanoseconds. For a CPU, a wait ends each time that a
-    /// thread gets one, however short it was. For connections, each established one counts.
+    /// Waits since the agent started, in nanoseconds. A wait for a CPU ends each time a thread gets
+    /// a CPU, however short the wait was. For connections, only established ones are included.
     pub histogram: Histogram,
 }
