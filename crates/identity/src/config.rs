@@ -13,15 +13,17 @@ pub struct Config {
     pub cgroup_mount: PathBuf,
     /// How long a removed group is remembered.
     pub remember: Duration,
-    /// Maximum number of removed groups that are remembered. The group removed first is dropped first.
+    /// Maximum number of removed groups that are remembered. When the limit is reached, the group
+    /// that was removed first is dropped first.
     pub remember_limit: usize,
-    /// Memory limit of all groups together, in bytes. Live groups that were never requested are dropped first, then
-    /// removed groups, then those that were not requested for longest. A live group that was dropped is found again by
-    /// a walk when it is requested.
+    /// Memory limit of all groups together, in bytes. Live groups that were never requested are
+    /// dropped first. Removed groups follow, and then the groups whose last request is longest ago.
+    /// A live group that was dropped is found again by a walk when it is requested.
     pub most_bytes: usize,
-    /// Minimum time between two walks that unknown ids cause.
+    /// Minimum time between two walks caused by unknown ids.
     pub walk_interval: Duration,
-    /// Called first by each thread that reads names. It may drop privileges.
+    /// Called by each thread that reads names, before anything else. The function may drop
+    /// privileges.
     pub on_thread: fn(),
 }
 
@@ -44,16 +46,16 @@ impl Default for Config {
 pub struct Stats {
     /// Groups that are known, including removed ones.
     pub groups: usize,
-    /// Searches for names without an answer. If this does not fall for long, a file system hangs, and groups keep their
-    /// raw ids.
+    /// Pending searches for names. If this number stays high for long, a file system hangs, and
+    /// groups keep their raw ids.
     pub searching: usize,
-    /// How often a file system did not answer for ten seconds.
+    /// How often a file system did not respond for ten seconds.
     pub hangs: u64,
     /// Walks of the hierarchy, including the first one.
     pub walks: u64,
-    /// Walks that could not read the mount or had to leave out a part of the tree.
+    /// Walks that could not read the mount or had to skip a part of the tree.
     pub walks_incomplete: u64,
-    /// Ids that were requested and that no walk found.
+    /// Ids that were requested but that no walk found.
     pub unknown: u64,
     /// Removed groups that were dropped early for lack of room.
     pub forgotten_early: u64,

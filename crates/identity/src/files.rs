@@ -1,4 +1,4 @@
-//! Reads files that may have been made by untrusted users.
+//! Reads files that untrusted users may have created.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// Maximum size of a file that is read.
 pub(crate) const MAX_BYTES: u64 = 4 << 20;
 
-/// Maximum size of a file made by a user, who could cause it to be read repeatedly.
+/// Maximum size of a file created by a user, who could cause the agent to read it repeatedly.
 pub(crate) const USER_BYTES: u64 = 512 << 10;
 
 /// Why a file could not be used.
@@ -22,7 +22,8 @@ pub(crate) enum Failure {
     Unusable(String),
 }
 
-/// Reads a regular file of bounded size. Never blocks on a peer, because FIFOs and devices are not read.
+/// Reads a regular file of bounded size. Never waits for another process, because FIFOs and devices
+/// are not read.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_within(path, MAX_BYTES)
 }
@@ -30,8 +31,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 /// Maximum number of consecutive symbolic links to follow.
 const MOST_LINKS: usize = 8;
 
-/// Reads a file of the administrator, which may be a symbolic link. `path` and link targets are paths of the node,
-/// whose root is at `root`.
+/// Reads a file of the administrator, which may be a symbolic link. `path` and link targets are
+/// paths on the node, whose root directory is `root`.
 pub(crate) fn read_linked(root: &Path, path: &str) -> Result<Vec<u8>, Failure> {
     let mut file = below(root, path);
     for _ in 0..MOST_LINKS {
@@ -45,7 +46,7 @@ pub(crate) fn read_linked(root: &Path, path: &str) -> Result<Vec<u8>, Failure> {
     read(&file)
 }
 
-/// Converts a path of the node to a path of this process. The result is never above `root`.
+/// Converts a path on the node to a path of this process. The result is never above `root`.
 pub(crate) fn below(root: &Path, path: impl AsRef<Path>) -> PathBuf {
     let mut below = PathBuf::new();
     for component in path.as_ref().components() {
@@ -67,8 +68,8 @@ pub(crate) fn read_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::Missing,
         _ => unusable(&error.to_string()),
     };
-    // Opening a FIFO without O_NONBLOCK waits for a writer. Runtimes leave no symbolic links here. A user could leave
-    // one to a device for which opening alone has an effect.
+    // Opening a FIFO without O_NONBLOCK would wait for a writer. Runtimes create no symbolic links
+    // here. A user could create a link to a device that has side effects when it is opened.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)

@@ -8,9 +8,10 @@ use noctule_model::{ContainerRole, Owner, Runtime};
 use crate::names::Query;
 use crate::trust::{self, Delegated};
 
-/// Time between a search without result and the next one. A bundle appears shortly after the cgroup, Docker's file
-/// before it. The first three retries take place within 3 s, before series, events and verdicts are published without
-/// names. After the last one, the container keeps its raw id.
+/// Time between a search without result and the next search. A bundle appears shortly after the
+/// cgroup, and Docker's file appears before the cgroup. The first three retries take place within 3
+/// s, before series, events and verdicts are published without names. After the last retry, the
+/// container keeps its raw id.
 pub(crate) const RETRY: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(800),
@@ -19,13 +20,14 @@ pub(crate) const RETRY: [Duration; 5] = [
     Duration::from_secs(30),
 ];
 
-/// Age below which files of a group may still be missing, so that a search without result proves nothing.
+/// Age below which files of a group may still be missing, so that a search without result is not
+/// conclusive.
 pub(crate) const YOUNG: Duration = Duration::from_secs(2);
 
-/// A group, and the work left to do for it.
+/// A group, and the steps that are still necessary to find its owner.
 pub(crate) struct Group {
     pub(crate) owner: Arc<Owner>,
-    /// The place in the path after which a user chose the names.
+    /// The position in the path from which a user chose the names.
     pub(crate) delegated: Option<Delegated>,
     pub(crate) life: Life,
     pub(crate) search: Search,
@@ -45,7 +47,7 @@ pub(crate) enum Life {
     Live,
     /// Removed at this time. Also used for an id that no walk found.
     Dead(u64),
-    /// Only the id is known, until the next walk.
+    /// Only the id is known until the next walk.
     Unseen,
 }
 
@@ -72,11 +74,11 @@ impl Group {
         }
     }
 
-    /// Memory of a group without its names. It includes empty slots of the table, which is at least half full, and the
-    /// overhead of the allocator.
+    /// Memory of a group without its names. The value includes empty slots of the table, which is
+    /// at least half full, and the overhead of the allocator.
     pub(crate) const PLACE: usize = 2 * size_of::<Self>() + size_of::<Owner>() + 64;
 
-    /// Returns its approximate memory.
+    /// Returns the approximate memory use of the group.
     pub(crate) fn bytes(&self) -> usize {
         let owner = &self.owner;
         let container = owner.container.as_ref();
@@ -93,8 +95,9 @@ impl Group {
         Self::PLACE + chain + texts.into_iter().flatten().map(String::len).sum::<usize>()
     }
 
-    /// Returns the order in which groups are dropped if memory is short. Live groups that were never requested come
-    /// first, the oldest first; then removed groups; then the others, those not requested for longest first.
+    /// Returns the order in which groups are dropped if memory is short. Live groups that were
+    /// never requested come first, oldest first. Removed groups are next, and then the groups whose
+    /// last request is longest ago.
     pub(crate) fn worth(&self) -> (u8, u64) {
         match self.life {
             Life::Live if self.asked_ns == 0 => (0, self.seen_ns),
@@ -117,7 +120,7 @@ impl Group {
     }
 }
 
-/// Returns whether files may know more about the owner than its path.
+/// Returns whether files may contain more about the owner than the path.
 pub(crate) fn wants_names(owner: &Owner) -> bool {
     use Runtime::{Containerd, Crio, Docker, Ecs, Nspawn, Oci, Podman};
     match &owner.container {
@@ -130,7 +133,7 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
                     Docker | Containerd | Crio | Podman | Ecs | Oci | Nspawn
                 )
         }
-        // Plain runc may have created any group except these.
+        // Plain runc may have created any group except the following ones.
         None => {
             const NEVER: [&str; 5] = [".slice", ".mount", ".socket", ".swap", "/init.scope"];
             let group = owner.path.as_str();
@@ -139,7 +142,7 @@ pub(crate) fn wants_names(owner: &Owner) -> bool {
     }
 }
 
-/// Takes over the names of the same container at another path. Returns whether there were any.
+/// Copies the names of the same container from its old path. Returns whether there were any.
 pub(crate) fn keep_names(owner: &mut Owner, old: &Owner) -> bool {
     let (Some(container), Some(known)) = (&mut owner.container, &old.container) else {
         return false;

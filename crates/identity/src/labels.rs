@@ -10,7 +10,8 @@ use crate::trust::Delegated;
 /// Maximum length of a name. Names are kept in memory for every group.
 const MAX_NAME: usize = 1024;
 
-/// Keys of each fact, in order of preference: containerd's CRI, cri-dockerd and CRI-O, others.
+/// Keys of each fact, in order of preference: containerd's CRI, cri-dockerd and CRI-O, other
+/// programs.
 const NAME: &[&str] = &[
     "io.kubernetes.cri.container-name",
     "io.kubernetes.container.name",
@@ -24,7 +25,8 @@ const POD_NAMESPACE: &[&str] = &[
     "io.kubernetes.pod.namespace",
 ];
 const POD_UID: &[&str] = &["io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"];
-/// The image as requested by the kubelet. The other annotations of CRI-O have its digest.
+/// The image as requested by the kubelet. The other annotations of CRI-O contain the digest
+/// instead.
 const IMAGE: &[&str] = &[
     "io.kubernetes.cri.image-name",
     "io.kubernetes.cri-o.ImageName",
@@ -36,7 +38,7 @@ const SANDBOX: &[(&str, &str)] = &[
     ("io.kubernetes.docker.type", "podsandbox"),
 ];
 
-/// Labels of containers that are Kubernetes nodes: those of `kind`, `k3d` and `minikube`.
+/// Labels of containers that are Kubernetes nodes, as set by `kind`, `k3d` and `minikube`.
 const NODE: &[&str] = &[
     "io.x-k8s.kind.role",
     "k3d.role",
@@ -51,18 +53,18 @@ pub(crate) fn is_node(labels: &HashMap<String, String>) -> bool {
 /// Facts about a container from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
-    /// Its id and the path of its group, for a container that the path does not show.
+    /// The container's id and the path of its group, if the path does not contain the id.
     pub(crate) id: Option<String>,
     pub(crate) top: Option<String>,
-    /// Its runtime, if the file belongs to one runtime only.
+    /// The container's runtime, if the file belongs to one runtime only.
     pub(crate) runtime: Option<Runtime>,
-    /// Whether it is the sandbox of its pod.
+    /// Whether the container is the sandbox of its pod.
     pub(crate) sandbox: bool,
-    /// Whether it is a node, which runs containers itself.
+    /// Whether the container is a node, which runs containers itself.
     pub(crate) node: bool,
     pub(crate) name: Option<String>,
     pub(crate) image: Option<String>,
-    /// UID, name and namespace of its pod.
+    /// UID, name and namespace of the container's pod.
     pub(crate) pod_uid: Option<String>,
     pub(crate) pod_name: Option<String>,
     pub(crate) pod_namespace: Option<String>,
@@ -92,8 +94,8 @@ impl Names {
         self.sandbox || self.name.is_some() || self.pod_name.is_some()
     }
 
-    /// Returns the owner with these names. Names from the path are kept, except for the runtime:
-    /// the file of a runtime is more reliable than a path that several runtimes use.
+    /// Returns the owner with these names added. Values from the path are kept, except for the
+    /// runtime: the file of a runtime is more reliable than a path that several runtimes use.
     ///
     /// Files of a user cannot set the pod, and ids in them are marked as chosen by the user.
     pub(crate) fn applied(mut self, owner: &Owner, delegated: Option<&Delegated>) -> Owner {

@@ -1,15 +1,15 @@
 //! Finds the owner of a cgroup: container, pod and unit.
 //!
-//! The cgroup path alone gives runtime, container id, pod UID, QoS class and systemd unit ([`classify`]). Names arrive
-//! later. They come from files that the runtimes leave on the node, read by separate threads. No socket or API is used,
-//! and a hanging file system cannot delay the data. A [`Registry`] combines both and remembers removed groups for a
-//! while.
+//! The cgroup path alone contains runtime, container id, pod UID, QoS class and systemd unit
+//! ([`classify`]). Names arrive later: separate threads read them from files that the runtimes
+//! leave on the node. No socket or API is used, and a hanging file system cannot delay the data. A
+//! [`Registry`] combines paths and names, and remembers removed groups for a while.
 //!
 //! Names that a user could choose are prefixed with the user's id. Files that a user can write are only used for that
 //! user's groups (see `trust`).
 //!
-//! This crate uses neither BPF nor a clock. Changes of the tree come as events, the time is an argument, and every file
-//! is looked up below a given root.
+//! This crate uses neither BPF nor a clock. The caller passes changes of the tree as events and the
+//! time as an argument. Every file is looked up below a given root.
 
 mod config;
 mod files;

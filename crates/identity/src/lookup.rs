@@ -1,7 +1,8 @@
 //! Threads that look up names, so that no other thread waits for a file system.
 //!
-//! Files of users have their own thread. A user can mount a file system that never answers (FUSE) or create files that
-//! take long to read. Therefore each user only gets a share of that thread's time.
+//! Files of users have their own thread. A user can mount a file system that never responds (FUSE),
+//! or create files that take long to read. Therefore each user gets only a share of that thread's
+//! time.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +14,8 @@ use noctule_model::CgroupId;
 
 use crate::names::{Answer, Query};
 
-/// Maximum number of queries whose replies were not taken. A queue only has memory for the queries in it.
+/// Maximum number of queries whose replies have not been taken. The queue does not allocate memory
+/// in advance.
 const QUEUE: usize = 4096;
 
 /// Number of consecutive queries that count as one burst.
@@ -23,12 +25,12 @@ const BURST: usize = 256;
 const SHARE: Duration = Duration::from_millis(500);
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Whose files a query reads.
+/// The kind of owner whose files a query reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Files of root's runtimes.
+    /// Files of runtimes that root runs.
     Machine,
-    /// Possibly files of a user.
+    /// Files that may belong to a user.
     Users,
 }
 
@@ -50,7 +52,7 @@ impl Lane {
     }
 }
 
-/// A query and its answer.
+/// A query and its result.
 pub(crate) struct Reply {
     pub(crate) cgroup: CgroupId,
     pub(crate) query: Query,
@@ -63,7 +65,7 @@ pub(crate) enum Asked {
     Yes,
     /// Too many queries have no reply yet. Try again later.
     Full,
-    /// The thread has ended and will not answer.
+    /// The thread has ended and will not reply.
     Gone,
 }
 
@@ -146,7 +148,7 @@ impl Shares {
         }
     }
 
-    /// Answers the query, unless the user's share is used up.
+    /// Runs the query, unless the user's share is used up.
     fn spend(&mut self, query: &Query, find: impl FnOnce() -> Answer) -> Answer {
         let Some(user) = query.reads_of() else {
             return find();

@@ -1,4 +1,4 @@
-//! Finds where administrators and users moved the files of their runtimes.
+//! Finds the directories to which administrators and users moved the files of their runtimes.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ struct Storage {
     rootless_storage_path: Option<String>,
 }
 
-/// Returns the root of Docker.
+/// Returns Docker's root directory.
 pub(crate) fn docker(root: &Path) -> Option<PathBuf> {
     let text = files::read_linked(root, &format!("etc/{DOCKER}")).ok()?;
     let settings: Docker = serde_json::from_slice(&text).ok()?;
@@ -48,7 +48,7 @@ pub(crate) fn containerd(root: &Path) -> Option<PathBuf> {
     Some(files::below(root, &settings.state?))
 }
 
-/// Returns the storage of podman and CRI-O.
+/// Returns the storage directories of podman and CRI-O.
 pub(crate) fn storage(root: &Path) -> Vec<PathBuf> {
     let settings = machine_storage(root);
     let places = settings.map(|it| [it.graphroot, it.runroot]);
@@ -96,8 +96,8 @@ impl User<'_> {
         files::below(root, self.home).join(".config").join(file)
     }
 
-    /// Returns the directory only if it belongs to the user, because the agent may read more than
-    /// the user may.
+    /// Returns the directory only if it belongs to the user, because the agent may be permitted to
+    /// read more than the user.
     fn own(&self, root: &Path, place: &str) -> Option<PathBuf> {
         let place = place.replace("$HOME", self.home).replace("$UID", self.uid);
         let place = files::below(root, &place);
