@@ -13,22 +13,23 @@ use crate::path::read;
 use crate::state::StateIndex;
 use crate::text::user_of;
 
-/// Maximum number of namespaces to read in one containerd.
+/// Maximum number of namespaces to read in one instance of containerd.
 const MAX_NAMESPACES: usize = 64;
 
-/// Maximum number of entries to read in a Docker root, which has about twenty.
+/// Maximum number of entries to read in Docker's root directory, which has about twenty.
 const MAX_DOCKER_ENTRIES: usize = 256;
 
-/// Roots of Docker: of its package and of its snap.
+/// Docker's root directories, as installed from a package and from a snap.
 const DOCKER: &[&str] = &["var/lib/docker", "var/snap/docker/common/var-lib-docker"];
-/// State directories of containerd: its own, and those of k3s and RKE2, k0s, and MicroK8s.
+/// State directories of containerd: its own, and those used by k3s and RKE2, k0s, and MicroK8s.
 const CONTAINERD: &[&str] = &[
     "run/containerd",
     "run/k3s/containerd",
     "run/k0s/containerd",
     "var/snap/microk8s/common/run/containerd",
 ];
-/// Directories with bundles in a state directory, of the second and the first generation of shims.
+/// Subdirectories of a state directory that contain bundles, for the second and the first
+/// generation of shims.
 const TASKS: &[&str] = &[
     "io.containerd.runtime.v2.task",
     "io.containerd.runtime.v1.linux",
@@ -38,11 +39,13 @@ const NERDCTL: &str = "var/lib/nerdctl";
 /// Maximum number of hosts in nerdctl's data, and of names in a namespace.
 const MAX_NERDCTL_HOSTS: usize = 8;
 const MAX_NERDCTL_NAMES: usize = 1024;
-/// Machines registered with machined, with a symbolic link for the name of each unit.
+/// The list of machines registered with machined, which has a symbolic link for the name of each
+/// unit.
 const MACHINES: &str = "run/systemd/machines";
-/// Storage of CRI-O and podman.
+/// Storage directories of CRI-O and podman.
 const STORAGE: &[&str] = &["run/containers/storage", "var/lib/containers/storage"];
-/// Lists of containers in the storage: persistent ones, and those of `podman run --rm`, which Quadlet uses, too.
+/// Lists of containers in the storage: persistent containers, and containers of `podman run --rm`,
+/// which Quadlet also uses.
 const LISTS: &[&str] = &["containers.json", "volatile-containers.json"];
 /// Storage drivers, each with its own directory of containers.
 const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
@@ -51,11 +54,12 @@ const DRIVERS: &[&str] = &["overlay", "vfs", "btrfs", "zfs"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) path: String,
-    /// Its container id, if the path shows it.
+    /// The group's container id, if the path contains one.
     pub(crate) container: Option<String>,
-    /// The unit of the container, if it is a systemd-nspawn machine.
+    /// The unit of the container, if the container is a systemd-nspawn machine.
     pub(crate) machine_unit: Option<String>,
-    /// The user who chose its name. In that case only files of that user's runtimes are read.
+    /// The user who chose the group's name. In that case only files of that user's runtimes are
+    /// read.
     pub(crate) user: Option<u32>,
 }
 
@@ -69,10 +73,10 @@ impl Query {
     }
 }
 
-/// The names; `None` if no file has them (yet). The error is a message.
+/// The names; `None` if no file contains them (yet). The error is a message.
 pub(crate) type Answer = Result<Option<Names>, String>;
 
-/// Looks up names. Every call may block as long as a file system does.
+/// Looks up names. Every call may block for as long as a file system blocks.
 pub(crate) struct Finder {
     root: PathBuf,
     states: StateIndex,
@@ -89,15 +93,15 @@ impl Finder {
         }
     }
 
-    /// Looks up the names of a group. `fresh` requests reading the state files of runc and crun again. Once is enough
-    /// for several queries that arrived together.
+    /// Looks up the names of a group. `fresh` requests reading the state files of runc and crun
+    /// again, which is necessary only once for several queries that arrive together.
     pub(crate) fn find(&mut self, query: &Query, fresh: bool) -> Answer {
         if let Some(unit) = &query.machine_unit {
             return Ok(self.machine(unit).filter(|_| query.user.is_none()));
         }
         let user = query.reads_of();
         if fresh || user != self.user {
-            // A user's group may also be a container of root's runtime.
+            // A user's group may also be a container of a runtime that root runs.
             if query.user.is_none() {
                 self.states.refresh(None);
             }
@@ -108,7 +112,8 @@ impl Finder {
         }
         let state = match (&query.container, query.user) {
             (None, _) => self.states.lookup(&query.path),
-            // The path shows a container, inside the group of one that only has a state file.
+            // The path shows a container inside the group of another container, which only has a
+            // state file.
             (Some(_), None) => {
                 parent_of_container(&query.path).and_then(|it| self.states.lookup(it))
             }
@@ -120,7 +125,7 @@ impl Finder {
                 None => Ok(None),
             };
         };
-        // The id is sufficient. Names are optional.
+        // The id is sufficient, and names are optional.
         let names = self.by_id(&state.id, query).ok().flatten();
         let names = names.unwrap_or_default();
         Ok(Some(Names {
@@ -162,8 +167,8 @@ impl Finder {
         }
     }
 
-    /// Returns the places to search, best first. A user's own places come last, because a home directory may be on a
-    /// network.
+    /// Returns the directories to search, best first. A user's own directories come last, because a
+    /// home directory may be on a network.
     fn places(&self, query: &Query) -> Vec<Place> {
         let mut places = match query.user {
             Some(_) => Vec::new(),
@@ -179,7 +184,7 @@ impl Finder {
         places
     }
 
-    /// Returns the places where a user's runtimes leave their files.
+    /// Returns the directories in which a user's runtimes leave their files.
     fn user_places(&self, uid: &str) -> Vec<Place> {
         let run = self.root.join("run/user").join(uid).join("containers");
         let mut places = stores(&run);
@@ -198,7 +203,7 @@ impl Finder {
         places
     }
 
-    /// Returns the places where root's runtimes leave their files.
+    /// Returns the directories in which root's runtimes leave their files.
     fn machine_places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = DOCKER
             .iter()
@@ -242,8 +247,8 @@ fn parent_of_container(path: &str) -> Option<&str> {
     Some(top.rsplit_once('/')?.0)
 }
 
-/// Returns the container directories of a Docker root. With `userns-remap` there is one in a subdirectory named after
-/// the ids that root is mapped to, such as `231072.231072`.
+/// Returns the container directories of a Docker root directory. With `userns-remap`, one of them
+/// is in a subdirectory named after the ids that root is mapped to, such as `231072.231072`.
 fn docker_stores(root: &Path) -> Vec<Place> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let is_remapped = |name: &String| {
@@ -269,13 +274,13 @@ fn stores(storage: &Path) -> Vec<Place> {
 /// Maximum length of an id.
 const MAX_ID: u64 = 255;
 
-/// Returns whether the id is usable as a file name. Ids come from paths, which any user may create, and must not lead
-/// out of their directory.
+/// Returns whether the id is usable as a file name. Ids come from paths, which any user may create,
+/// so they must not lead out of their directory.
 fn is_file_name(id: &str) -> bool {
     !matches!(id, "" | "." | "..") && id.len() as u64 <= MAX_ID && !id.contains(['/', '\0'])
 }
 
-/// A directory with an entry for each container, and the maximum size of a file to read there.
+/// A directory with an entry for each container, and the maximum size of a file to read in it.
 struct Place {
     format: Format,
     most: u64,
@@ -288,7 +293,7 @@ enum Format {
     Bundles { namespace: PathBuf, dockers: bool },
     /// `<driver>-containers` of CRI-O and podman.
     Store(PathBuf),
-    /// Data of nerdctl: one file for each name, containing the container's id.
+    /// Data of nerdctl: one file for each name, which contains the container's id.
     Nerdctl(PathBuf),
 }
 
@@ -319,12 +324,12 @@ struct Bundle {
     annotations: Option<HashMap<String, String>>,
 }
 
-/// An entry in the list of the storage library, which holds podman's names.
+/// An entry in the list of the storage library, which contains podman's names.
 #[derive(Deserialize)]
 struct Stored {
     id: String,
     names: Option<Vec<String>>,
-    /// JSON in a string.
+    /// A JSON object in a string.
     metadata: Option<String>,
 }
 
@@ -392,7 +397,8 @@ fn read_docker(folder: &Path, most: u64) -> Result<Names, Failure> {
     });
     let own = container.name.unwrap_or_default();
     names.name = names.name.or_else(|| usable(own.trim_start_matches('/')));
-    // An image can set such a label, too. Starting a privileged container means trusting it with the machine.
+    // An image can also set such a label. Whoever starts a privileged container trusts it with the
+    // machine.
     names.node = is_node(&labels)
         && files::parse_within::<DockerHost>(&folder.join("hostconfig.json"), most)
             .is_ok_and(|host| host.privileged);

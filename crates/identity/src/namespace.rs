@@ -33,7 +33,7 @@ pub fn namespace_note(root: &Path) -> Option<String> {
     })
 }
 
-/// Returns the first path in the process's list that leads out of the namespace.
+/// Returns the first path in the process's list that points outside the namespace.
 fn relative_path(process: &Path) -> Option<String> {
     let list = files::read(&process.join("cgroup")).ok()?;
     let list = String::from_utf8_lossy(&list);
@@ -43,10 +43,11 @@ fn relative_path(process: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns a message if the mount shows only a part of the hierarchy. Its root is not that of the
-/// hierarchy, and groups outside that part have no path until the kernel reports one.
+/// Returns a message if the mount shows only a part of the hierarchy. The root of such a mount is
+/// not the root of the hierarchy, and groups outside that part have no path until the kernel
+/// reports one.
 ///
-/// Returns `None` if it shows everything, or if it cannot be read.
+/// Returns `None` if the mount shows the whole hierarchy, or if that cannot be determined.
 pub fn mount_note(cgroup_mount: &Path) -> Option<String> {
     let inode = fs::metadata(cgroup_mount).ok()?.ino();
     (CgroupId(inode) != CgroupId::ROOT).then(|| {

@@ -8,20 +8,22 @@ use noctule_model::{CgroupId, Container, ContainerRole, Owner, Pod, Runtime};
 use crate::rules::{self, Found, Position};
 use crate::{pod, text};
 
-/// Maximum number of components to read. No runtime nests this deep, and reading a deeper path must not cost more.
+/// Maximum number of components to read. No runtime nests groups this deep, and this limits the
+/// cost of a deeper path.
 const MAX_COMPONENTS: usize = 256;
 
 /// Reads a cgroup path. This is a pure function that never fails. `path` is relative to the root of the hierarchy; in a
 /// cgroup namespace a leading `/../..` is ignored.
 ///
-/// The outermost component that is a container wins. Everything below belongs to it, because its processes may choose
-/// those names. Names that only occur in files are `None`.
+/// The result is the outermost component that is a container. Everything below belongs to that
+/// container, because its processes may choose those names. Names that only occur in files are
+/// `None`.
 ///
 /// The unit is the innermost service or scope down to the container's own group, in systemd's spelling (see
 /// [`crate::unescape`]). A unit of a user's manager is prefixed with the user's id (`1000:NAME`). Units inside the
 /// container do not count.
 ///
-/// The result is wrong if the path is misleading: any process that may create cgroups may name one `docker-<64
+/// The result can be wrong, because any process that may create cgroups can name one `docker-<64
 /// hex>.scope`. The registry therefore only trusts names given by root.
 ///
 /// A container of plain runc with cgroupfs looks like any other group here.
@@ -29,15 +31,16 @@ pub fn classify(id: CgroupId, path: &str) -> Owner {
     read(id, path, "").owner
 }
 
-/// The owner that a path claims.
+/// The owner according to a path.
 pub(crate) struct Claim<'a> {
     pub(crate) owner: Owner,
     /// The path of the container's own group.
     pub(crate) top: Option<&'a str>,
 }
 
-/// Like [`classify`], except that the container at `node` is a node. A container below it counts as a separate
-/// container, with the node in its `chain`. `node` is empty, or an ancestor of `path`.
+/// Like [`classify`], except that the container at the path `node` is a Kubernetes node. A
+/// container below it counts as a separate container, with the node in its `chain`. `node` is
+/// empty, or an ancestor of `path`.
 pub(crate) fn read<'a>(id: CgroupId, path: &'a str, node: &str) -> Claim<'a> {
     let components: Vec<&str> = components(path).collect();
     let mut reading = Reading {
@@ -67,7 +70,7 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
     named.take(MAX_COMPONENTS)
 }
 
-/// State of the parser after some of the components.
+/// State of the parser after reading some of the components.
 #[derive(Default)]
 struct Reading<'a> {
     container: Option<Container>,
@@ -83,12 +86,12 @@ struct Reading<'a> {
     unit: Option<Unit<'a>>,
     /// The innermost unit, which may be inside the container.
     inner_unit: Option<Unit<'a>>,
-    /// The user whose manager the groups belong to, in digits.
+    /// The user to whose manager the groups belong, in digits.
     manager_of: Option<&'a str>,
 }
 
-/// A unit of the machine or of a user's manager. The names alone are ambiguous: both have a `dbus.service`. The
-/// directories of root's own user manager belong to root, too.
+/// A unit of the machine or of a user's manager. Names alone are ambiguous, because both managers
+/// have a `dbus.service`. The directories of root's own user manager also belong to root.
 #[derive(Clone, Copy)]
 struct Unit<'a> {
     manager_of: Option<&'a str>,
@@ -133,8 +136,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads a name that processes of the container may have chosen. It can only show which part of the same container
-    /// this is.
+    /// Reads a name that processes of the container may have chosen. Such a name can only identify
+    /// a part of the same container.
     fn step_inside(&mut self, above: &[&'a str], component: &str, depth: usize) {
         let Some(container) = &mut self.container else {
             return;
@@ -146,7 +149,8 @@ impl<'a> Reading<'a> {
             && container.runtime == Runtime::Slurm
             && !container.id.contains('.')
         {
-            // The name that Slurm itself gives a step. The job does not count as an outer container.
+            // The name that Slurm itself gives to a step. The job does not count as an outer
+            // container.
             container.id = format!("{}.{step}", container.id);
             self.container_depth = depth;
         }
@@ -174,9 +178,9 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Splits `<slice>:<prefix>:<id>`, the name of a single directory. A runtime creates it if it is configured for systemd
-/// paths but uses cgroupfs. Returns the slice and `<prefix>-<id>`; both are the whole component if it does not have
-/// this form.
+/// Splits `<slice>:<prefix>:<id>`, the name of a single directory. A runtime creates it if it is
+/// configured for systemd paths but uses cgroupfs. Returns the slice and `<prefix>-<id>`. If the
+/// component does not have this form, returns the whole component for both.
 fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     let mut parts = component.splitn(3, ':');
     if let (Some(slice), Some(prefix), Some(id)) = (parts.next(), parts.next(), parts.next())
@@ -187,8 +191,9 @@ fn split_mismatch(component: &str) -> (&str, Cow<'_, str>) {
     (component, component.into())
 }
 
-/// Returns the systemd unit of a component. Only services and scopes count: slices only group units, and mounts have no
-/// processes of their own. systemd prefixes a name with `_` if it would clash with one of the kernel's files.
+/// Returns the systemd unit of a component. Only services and scopes count: slices only contain
+/// other units, and mounts have no processes of their own. systemd prefixes a name with `_` if it
+/// would clash with the name of a kernel file.
 fn unit(component: &str) -> Option<&str> {
     let name = component.strip_prefix('_').unwrap_or(component);
     let stem = name
@@ -197,7 +202,7 @@ fn unit(component: &str) -> Option<&str> {
     (!stem.is_empty()).then_some(name)
 }
 
-/// Returns the user of a manager `user@UID.service`.
+/// Returns the user of a manager, whose unit is `user@UID.service`.
 fn manager_of(component: &str) -> Option<&str> {
     let user = component.strip_prefix("user@")?.strip_suffix(".service")?;
     text::is_number(user).then_some(user)

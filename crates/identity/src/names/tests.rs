@@ -6,7 +6,7 @@ use noctule_model::{CgroupId, ContainerRole};
 
 const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a1";
 
-/// Creates these files below the root; `{A}` stands for the container's id.
+/// Files to create below the root directory; `{A}` stands for the container's id.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 /// Returns the finder's result for the path in one line: `<runtime> <role> <name>
@@ -92,7 +92,7 @@ fn containerd() {
             POD,
             "containerd sandbox  prod/shop-0 besteffort",
         ),
-        // The pod is known only from the file, because no path shows it.
+        // The pod is known only from the file, because the path does not contain it.
         (
             &[(task, sandbox)],
             "/{A}",
@@ -152,7 +152,7 @@ fn docker() {
             "/docker/{A}",
             "docker ",
         ),
-        // The container's bundle has no names, and other places are searched, too.
+        // The container's bundle has no names, so other directories are also searched.
         (
             &[(bundle, "{}"), (file, plain)],
             "/docker/{A}",
@@ -167,7 +167,7 @@ fn docker() {
             "/docker/{A}",
             "docker shop of shop:2",
         ),
-        // `userns-remap`.
+        // Docker with `userns-remap`.
         (
             &[(
                 "var/lib/docker/231072.231072/containers/{A}/config.v2.json",
@@ -220,7 +220,7 @@ fn crio_and_podman() {
             "/machine.slice/libpod-{A}.scope",
             "podman db of r.io/db:3",
         ),
-        // `podman run --rm` next to persistent containers.
+        // A container of `podman run --rm` next to persistent containers.
         (
             &[
                 (lib, podman),
@@ -371,7 +371,7 @@ fn users_move_their_runtimes_to_directories_of_their_own() {
         "user.slice/nerdctl-{A}.scope",
         "containerd db",
     );
-    // A directory of another user.
+    // The directory belongs to another user.
     let root = tempfile::tempdir().unwrap();
     let user = User {
         uid: "4294967294",

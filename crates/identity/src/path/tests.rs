@@ -4,8 +4,8 @@ const A: &str = "aaaaaaaaaaaaaaaa0000000000000000111111111111111122222222222222a
 const B: &str = "bbbbbbbbbbbbbbbb0000000000000000111111111111111122222222222222b2";
 const U: &str = "6f0f6d3e-7a1c-4e0b-9d55-0123456789ab";
 
-/// Replaces placeholders: `{A}` and `{B}` by container ids, `{U}` by a pod's UID, `{u}` by its
-/// systemd spelling.
+/// Replaces placeholders: `{A}` and `{B}` by container ids, `{U}` by a pod's UID, and `{u}` by the
+/// UID as systemd writes it.
 fn fill(text: &str) -> String {
     text.replace("{A}", A)
         .replace("{B}", B)
@@ -76,7 +76,7 @@ fn docker() {
             "docker {A} | unit 1000:docker-{A}.scope",
         ),
         ("/system.slice/docker.service", "unit docker.service"),
-        // The names of a layer's mount and of a health check contain hex digits, too.
+        // The names of the mount of an image layer and of a health check also contain hex digits.
         ("/system.slice/var-lib-docker-overlay2-{A}-merged.mount", ""),
         ("/system.slice/{A}-1f.service", "unit {A}-1f.service"),
     ]);
@@ -230,11 +230,11 @@ fn names_inside_a_container_are_its_own_business() {
             "lxc web (web)",
         ),
         ("/ecs/{U}/{A}/docker/{B}", "ecs {A}"),
-        // A job contains steps, and a step contains nothing else.
+        // A job contains steps, and a step contains no further levels.
         ("/slurm/uid_1/job_12/step_0/step_1", "slurm 12.0"),
         ("/slurm/uid_1/job_12/step_0/docker/{B}", "slurm 12.0"),
         ("/slurm/uid_1/job_12/job_13", "slurm 12"),
-        // A helper's group is made by the runtime, so a container below it counts.
+        // The runtime creates the group of a helper, so a container below that group counts.
         (
             "/machine.slice/libpod-conmon-{A}.scope/docker/{B}",
             "docker {B} | unit libpod-conmon-{A}.scope",
@@ -300,7 +300,7 @@ fn machines_of_nspawn_and_libvirt() {
             "/machine.slice/machine-deb.scope/payload",
             "systemd-nspawn deb (deb) | unit machine-deb.scope",
         ),
-        // Not registered with machined.
+        // A machine that is not registered with machined.
         (
             "/machine.slice/deb\\x2d12.scope/payload/init.scope",
             "systemd-nspawn deb-12 (deb-12) | unit deb\\x2d12.scope",
@@ -313,7 +313,7 @@ fn machines_of_nspawn_and_libvirt() {
             "/system.slice/guest.service/payload/system.slice/cron.service",
             "systemd-nspawn guest (guest) | unit guest.service",
         ),
-        // podman's conmon is in such a group, too.
+        // The conmon of podman is also in such a group.
         ("/system.slice/web.service/supervisor", "unit web.service"),
         ("/a/payload", ""),
         (
@@ -407,7 +407,7 @@ fn units_and_daemons() {
             "/user.slice/user-1000.slice/user@1000.service/app.slice/app-vim\\x2d9.scope",
             "unit 1000:app-vim\\x2d9.scope",
         ),
-        // Both have such a unit, and the directories of root's own manager belong to root.
+        // Both managers have such a unit, and the directories of root's own manager belong to root.
         ("/system.slice/dbus.service", "unit dbus.service"),
         (
             "/user.slice/user-0.slice/user@0.service/app.slice/dbus.service",
@@ -453,7 +453,7 @@ fn an_empty_path_is_the_root() {
     assert_eq!(classify(CgroupId(1), "").path, "/");
 }
 
-/// A small generator that yields the same paths in each run.
+/// A small random number generator that yields the same paths in each run.
 struct Dice(u64);
 
 impl Dice {
