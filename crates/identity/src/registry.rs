@@ -17,21 +17,23 @@ use crate::walk::walk;
 use crate::{mount_note, trust};
 use claims::Claims;
 
-/// Number of groups above the last walk's at which the tree is walked again. Only unreported removals can accumulate
-/// this many.
+/// The tree is walked again if there are this many more groups than after the last walk. Only
+/// unreported removals can accumulate to such a number.
 const SURPLUS: usize = 4096;
 
-/// Factor by which walks are rarer if there is hardly any room for groups. A user who creates tens of thousands of
-/// groups makes each walk slow.
+/// Factor by which walks are less frequent if there is hardly any room for groups. A user who
+/// creates tens of thousands of groups makes each walk slow.
 const CROWDED: u32 = 30;
 
-/// Time without an answer after which a file system counts as hanging.
+/// Time without a response after which a file system counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Knows the owner of every cgroup. It receives the kernel's events and the time as arguments, and reads files in its
-/// own threads. Except for [`Registry::catch_up`], calls block on nothing but cgroupfs.
+/// Keeps the owner of every cgroup. The registry receives the kernel's events and the time as
+/// arguments, and reads files in its own threads. Except for [`Registry::catch_up`], calls do not
+/// block except on cgroupfs.
 ///
-/// Times are `CLOCK_MONOTONIC` in nanoseconds and never go back. An earlier time counts as the latest one so far.
+/// Times are `CLOCK_MONOTONIC` in nanoseconds and never decrease. An earlier time counts as the
+/// latest one so far.
 pub struct Registry {
     config: Config,
     now_ns: u64,
@@ -39,15 +41,16 @@ pub struct Registry {
     claims: Claims,
     /// Memory of `groups`, in bytes.
     bytes: usize,
-    /// When groups were removed. An entry that does not match the state of its group is stale.
+    /// Removal times of groups. An entry that does not match the state of its group is stale.
     dead: VecDeque<(u64, CgroupId)>,
-    /// When to search for names, by lane.
+    /// Times of the next search for names, by lane.
     due: [BTreeSet<(u64, CgroupId)>; Lane::ALL.len()],
     lookups: [Option<Asking>; Lane::ALL.len()],
     walked_ns: Option<u64>,
     walked_groups: usize,
-    /// Whether the mount shows only a part of the hierarchy. In that case its paths differ from those of the kernel's
-    /// events, and a group that it does not show may still exist.
+    /// Whether the mount shows only a part of the hierarchy. In that case the mount's paths differ
+    /// from the paths in the kernel's events, and a group that the mount does not show may still
+    /// exist.
     partial: bool,
     nobody: Arc<Owner>,
     /// Whether owners were found or named since the last call of [`Registry::take_changed`].
@@ -58,15 +61,15 @@ pub struct Registry {
 /// A thread that looks up names.
 struct Asking {
     lookups: Lookups,
-    /// When it last answered, or was asked while it had no other query.
+    /// When the thread last replied, or received a query while it had no other.
     moved_ns: u64,
     /// Whether the hang was logged.
     hangs: bool,
 }
 
 impl Registry {
-    /// Walks the hierarchy once and starts the threads that look up names. Neither can fail the call: errors are
-    /// logged, and owners stay without path or without names.
+    /// Walks the hierarchy once and starts the threads that look up names. If either fails, the
+    /// error is logged, and owners have no path or no names.
     pub fn new(config: Config) -> Self {
         let finder = || {
             let mut finder = Finder::new(&config.root, &config.cgroup_mount);
@@ -122,7 +125,7 @@ impl Registry {
         registry
     }
 
-    /// Applies changes of the tree, in the kernel's order, and does everything that is due.
+    /// Applies changes of the tree, in the kernel's order, and performs all work that is due.
     pub fn apply(&mut self, events: &[CgroupEvent], now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         for event in events {
@@ -135,8 +138,8 @@ impl Registry {
         self.tick(now_ns);
     }
 
-    /// Does everything that is due: takes names that were found, submits queries, and drops groups removed long ago.
-    /// [`Registry::apply`] and [`Registry::join`] include it.
+    /// Performs all work that is due: takes names that were found, submits queries, and drops
+    /// groups removed long ago. [`Registry::apply`] and [`Registry::join`] include this work.
     pub fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         for lane in Lane::ALL {
@@ -161,8 +164,9 @@ impl Registry {
             .min()
     }
 
-    /// Completes pending searches, for a caller that prints only one answer. Groups that are only seconds old are
-    /// searched once more, because their files may have appeared since. Takes at most `limit`.
+    /// Completes pending searches, for a command that prints only one report. Groups that are only
+    /// seconds old are searched once more, because their files may have appeared since. Takes at
+    /// most `limit`.
     pub fn catch_up(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         self.await_replies(end);
@@ -206,7 +210,7 @@ impl Registry {
         Some(reply)
     }
 
-    /// Logs once if a thread does not answer.
+    /// Logs once if a thread does not respond.
     fn watch(&mut self, lane: Lane) {
         let now = self.now_ns;
         let Some(asking) = &mut self.lookups[lane as usize] else {
@@ -257,8 +261,8 @@ impl Registry {
         living.map(|group| &group.owner)
     }
 
-    /// Sets the owner of each process and cgroup of a batch. Unknown groups stay without an owner while no walk is
-    /// permitted. The batch's time becomes the current time.
+    /// Sets the owner of each process and cgroup of a batch. Unknown groups have no owner until a
+    /// walk is permitted. The time of the batch becomes the current time.
     pub fn join(&mut self, batch: &mut Batch) {
         self.tick(batch.taken_ns);
         for row in batch.processes.iter_mut().chain(&mut batch.exited) {
@@ -276,8 +280,8 @@ impl Registry {
         searched.then_some(owner)
     }
 
-    /// Compares all groups with the hierarchy, for a caller that noticed lost events. Does nothing if there was a walk
-    /// within [`Config::walk_interval`].
+    /// Reconciles all groups with the hierarchy, for a caller that noticed lost events. Does
+    /// nothing if there was a walk within [`Config::walk_interval`].
     pub fn resync(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         if self.may_walk() {
@@ -314,7 +318,8 @@ impl Registry {
         }
         match self.groups.get(&id) {
             Some(group) => Arc::clone(&group.owner),
-            // The walk did not find the group, and it was dropped immediately for lack of room.
+            // The walk did not find the group, and its entry was dropped immediately for lack of
+            // room.
             None => Arc::new(Owner::unknown(id)),
         }
     }
@@ -336,7 +341,7 @@ impl Registry {
         self.release(id);
         self.cancel(id);
         let delegated = match self.partial {
-            // The mount does not show where this group is.
+            // The mount does not show the position of this group.
             true => None,
             false => trust::delegated(&self.config.cgroup_mount, path),
         };
@@ -364,8 +369,8 @@ impl Registry {
         self.make_room(id);
     }
 
-    /// If memory is short, drops groups until an eighth of it is free, because a search for a single group is not worth
-    /// it. The added group is kept.
+    /// If memory is short, drops groups until an eighth of the memory is free, because searching
+    /// for a single group is not worth the cost. The added group is kept.
     fn make_room(&mut self, added: CgroupId) {
         if self.bytes <= self.config.most_bytes {
             return;
@@ -419,7 +424,7 @@ impl Registry {
         }
     }
 
-    /// Marks a group as removed. It is remembered for a while.
+    /// Marks a group as removed. Removed groups are remembered for a while.
     fn bury(&mut self, id: CgroupId) {
         let now = self.now_ns;
         let Some(group) = self.groups.get_mut(&id) else {
@@ -429,7 +434,7 @@ impl Registry {
             return;
         }
         group.life = Life::Dead(now);
-        // Docker's file outlives the container, so one search is worth it. State files do not.
+        // Docker's file outlives the container, so one search is worthwhile. State files do not.
         let hopeless = group.tries > 0 || group.owner.container.is_none();
         if hopeless && group.search != Search::Asked {
             self.cancel(id);
@@ -454,7 +459,8 @@ impl Registry {
         self.claims.shrink();
     }
 
-    /// Drops the group that was removed first. Returns whether its entry was not stale.
+    /// Drops the group that was removed first. Returns whether the entry was valid rather than
+    /// stale.
     fn forget_first(&mut self) -> bool {
         let Some((since, id)) = self.dead.pop_front() else {
             return false;
@@ -495,7 +501,7 @@ impl Registry {
             }
             if !self.groups.contains_key(&id) {
                 let bytes = Group::PLACE + path.len();
-                // This group would push out another one.
+                // This group would displace another group.
                 if bytes > room {
                     return;
                 }
@@ -520,12 +526,12 @@ impl Registry {
         self.walked_groups = count;
     }
 
-    /// Records that the walk found a group. Returns whether that changes nothing else.
+    /// Records that the walk found a group. Returns whether nothing else about the group changed.
     fn is_seen(&mut self, id: CgroupId, path: &str) -> bool {
         let Some(group) = self.groups.get_mut(&id) else {
             return false;
         };
-        // With a partial mount, the path from the kernel's events is the full one, so it is kept.
+        // With a partial mount, the path from the kernel's events is complete, so it is kept.
         let is_known = group.life == Life::Live && (self.partial || group.owner.path == path);
         if is_known {
             group.walk = self.stats.walks;
@@ -533,7 +539,8 @@ impl Registry {
         is_known
     }
 
-    /// Marks groups that the walk did not find as removed: unseen ids always, and live groups if the walk was complete.
+    /// Marks groups that the walk did not find as removed. Unseen ids are always marked, and live
+    /// groups only if the walk was complete.
     fn bury_missing(&mut self, complete: bool) {
         let walk = self.stats.walks;
         let missing = |group: &Group| match group.life {
@@ -616,7 +623,7 @@ impl Registry {
         let Some(group) = self.groups.get_mut(&reply.cgroup) else {
             return;
         };
-        // The group was moved in the meantime and will be searched again.
+        // The group was moved meanwhile and will be searched again.
         if group.search != Search::Asked || group.query() != reply.query {
             return;
         }

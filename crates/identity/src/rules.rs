@@ -6,10 +6,10 @@ use noctule_model::{ContainerRole, Runtime};
 
 use crate::text::{is_fargate, is_garden, is_hash, is_number, is_uuid, unescape};
 
-/// A container that a component stands for.
+/// A container that is identified by a path component.
 pub(crate) struct Found {
     pub(crate) id: String,
-    /// Its name, if the runtime's paths contain names.
+    /// The container's name, if the runtime's paths contain names.
     pub(crate) name: Option<String>,
     pub(crate) runtime: Runtime,
     /// The role of the group.
@@ -19,7 +19,7 @@ pub(crate) struct Found {
 /// The position of a component in its path.
 #[derive(Clone, Copy)]
 pub(crate) struct Position<'a> {
-    /// The components above it, from the enclosing container (or the root) downwards.
+    /// The components above this one, from the enclosing container (or the root) downwards.
     pub(crate) above: &'a [&'a str],
     /// Whether the parent group, or a part of the component itself, is a pod.
     pub(crate) in_pod: bool,
@@ -56,9 +56,9 @@ enum Form {
     Escaped,
     /// libvirt's name for machined, `qemu-3-<name>`, with systemd's escapes.
     Domain,
-    /// Nomad's `<allocation>.<task>`.
+    /// Nomad's form `<allocation>.<task>`.
     Allocation,
-    /// Slurm's `job_<N>`. `Sluid` is a job id of Slurm 26 (`s` and 13 characters).
+    /// Slurm's form `job_<N>`. `Sluid` is a job id of Slurm 26 (`s` and 13 characters).
     Job,
     Sluid,
 }
@@ -74,17 +74,17 @@ use Runtime as R;
 /// The first matching rule applies.
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    // Helpers, before the prefixes that they contain.
+    // Helpers come before the prefixes that their names contain.
     Rule(Anywhere, "crio-conmon-", MaybeScope, Hash, R::Crio, Helper),
     Rule(Anywhere, "libpod-conmon-", MaybeScope, Hash, R::Podman, Helper),
     Rule(Child("kata_overhead"), "", Exactly(""), Hash, R::Oci, Helper),
     Rule(Anywhere, "lxc.monitor.", Exactly(""), Name, R::Lxc, Helper),
     Rule(Child("lxc.monitor"), "", Exactly(""), Name, R::Lxc, Helper),
-    // ECS runs its tasks with Docker, so the ancestors decide.
+    // ECS runs its tasks with Docker, so the ancestors determine the runtime.
     Rule(Within("ecstasks.slice"), "docker-", MaybeScope, Hash, R::Ecs, Workload),
     Rule(Within("ecs"), "", Exactly(""), Hash, R::Ecs, Workload),
     Rule(Anywhere, "", Exactly(""), Fargate, R::Ecs, Workload),
-    // The prefix decides.
+    // The prefix determines the runtime.
     Rule(Anywhere, "docker-", MaybeScope, Hash, R::Docker, Workload),
     Rule(Anywhere, "docker-", MaybeScope, Build, R::Docker, Workload),
     Rule(Anywhere, "cri-containerd-", MaybeScope, Hash, R::Containerd, Workload),
@@ -94,8 +94,9 @@ const RULES: &[Rule] = &[
     Rule(Anywhere, "libpod-payload-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "libpod-", MaybeScope, Hash, R::Podman, Workload),
     Rule(Anywhere, "kata_", Exactly(""), Hash, R::Oci, Workload),
-    // The parent decides. Containers directly in a pod count as containerd's, because the path shows no more. Docker's
-    // files correct that for containers made by cri-dockerd.
+    // The parent determines the runtime. Containers directly in a pod count as containerd's,
+    // because the path shows no more. Docker's files correct that for containers created by
+    // cri-dockerd.
     Rule(Child("docker"), "", Exactly(""), Hash, R::Docker, Workload),
     Rule(Child("k8s.io"), "", Exactly(""), Hash, R::Containerd, Workload),
     Rule(Child("default"), "", Exactly(""), Hash, R::Containerd, Workload),
@@ -119,7 +120,7 @@ const RULES: &[Rule] = &[
     // Default paths of runc and crun with systemd.
     Rule(Anywhere, "runc-", Exactly(".scope"), Name, R::Oci, Workload),
     Rule(Anywhere, "crun-", Exactly(".scope"), Name, R::Oci, Workload),
-    // In any parent, 64 hex digits are a container.
+    // In any parent, 64 hex digits identify a container.
     Rule(Anywhere, "", MaybeScope, Hash, R::Oci, Workload),
     Rule(Anywhere, "", MaybeScope, AnyHash, R::Oci, Workload),
 ];
@@ -129,8 +130,8 @@ const INNER_HELPERS: [(Runtime, &str); 2] = [(R::Nspawn, "supervisor"), (R::Slur
 
 /// Returns the container of the component, if there is one.
 pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
-    // podman's pods have ids like containers, but are not containers. The group of such a pod contains those of its
-    // containers.
+    // podman's pods have ids like containers, but are not containers. The group of such a pod
+    // contains the groups of its containers.
     if position.above.last() == Some(&"libpod_parent") && is_hash(component) {
         return None;
     }
@@ -140,9 +141,9 @@ pub(crate) fn find(component: &str, position: Position<'_>) -> Option<Found> {
         .or_else(|| nspawn_machine(component, position))
 }
 
-/// Recognizes a systemd-nspawn machine in a unit of any name. It runs in `payload` below the unit (`--register=no`,
-/// `--keep-unit`), and a scope is named after its machine. Other programs have a group `supervisor`, too, so that name
-/// only counts in machine.slice.
+/// Recognizes a systemd-nspawn machine in a unit of any name. The machine runs in `payload` below
+/// the unit (`--register=no`, `--keep-unit`), or in a scope that is named after it. Other programs
+/// have a group `supervisor`, too, so that name only counts in machine.slice.
 fn nspawn_machine(component: &str, position: Position<'_>) -> Option<Found> {
     let (unit, above) = position.above.split_last()?;
     let scope = unit.strip_suffix(".scope");
@@ -195,8 +196,8 @@ impl Place {
     }
 }
 
-/// Returns whether Slurm creates the groups of jobs below this one. The name includes that of the node if several
-/// slurmd run on one machine.
+/// Returns whether Slurm creates the groups of jobs below this group. The name contains the name of
+/// the node if several instances of slurmd run on one machine.
 fn is_slurm(component: &str) -> bool {
     component == "slurm"
         || component.starts_with("slurm_")
@@ -245,7 +246,7 @@ impl Form {
     }
 }
 
-/// Slurm steps with a name instead of a number.
+/// Names of Slurm steps that have no number.
 const STEPS: [&str; 3] = ["batch", "extern", "interactive"];
 
 /// Returns the Slurm step of the component, if there is one.
@@ -264,7 +265,8 @@ fn is_base36(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(fits)
 }
 
-/// Matches `<anything>-<64 hex digits>`, as in `<prefix>-<id>.scope` of runc and crun with any prefix.
+/// Matches `<any text>-<64 hex digits>`, as in `<prefix>-<id>.scope` of runc and crun with any
+/// prefix.
 fn any_hash(body: &str) -> Option<&str> {
     body.rsplit_once('-')
         .map(|(_, id)| id)

@@ -15,7 +15,7 @@ use crate::trust::{self, Delegated};
 /// Maximum number of node containers on this machine.
 const MAX_NODES: usize = 256;
 
-/// Claims of live groups.
+/// Claims of container ids by live groups.
 #[derive(Default)]
 pub(super) struct Claims {
     /// The group of each container, by container id.
@@ -38,8 +38,8 @@ impl Claims {
 }
 
 impl Registry {
-    /// Returns the owner of a group according to its path. A group that claims the id of a container elsewhere gets the
-    /// owner of the group above it.
+    /// Returns the owner of a group according to its path. A group that claims the id of a
+    /// container elsewhere gets the owner of its parent.
     pub(super) fn claim(
         &mut self,
         id: CgroupId,
@@ -74,8 +74,9 @@ impl Registry {
         true
     }
 
-    /// Returns whether that group exists at another path. Its removal may not have been reported, so the hierarchy is
-    /// checked. With a partial mount, the kernel's events must suffice.
+    /// Returns whether that group exists at another path. Its removal may not have been reported,
+    /// so the hierarchy is checked. With a partial mount, this can only rely on the kernel's
+    /// events.
     fn holds_elsewhere(&self, holder: CgroupId, top: &str) -> bool {
         let Some(group) = self.groups.get(&holder) else {
             return false;
@@ -90,7 +91,7 @@ impl Registry {
         fs::symlink_metadata(folder).is_ok_and(|found| found.ino() == id.0)
     }
 
-    /// Gives up the container id that a group holds.
+    /// Releases the container id that a group holds.
     pub(super) fn release(&mut self, id: CgroupId) {
         let Some(group) = self.groups.get(&id) else {
             return;

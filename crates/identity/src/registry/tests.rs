@@ -50,7 +50,8 @@ impl Node {
         }
     }
 
-    /// Creates a registry that treats the mount as a whole hierarchy, and gets names from `find`.
+    /// Creates a registry that treats the mount as a whole hierarchy, and looks up names with
+    /// `find`.
     fn registry(
         &self,
         config: Config,
@@ -95,7 +96,7 @@ fn removed(id: u64) -> CgroupEvent {
     CgroupEvent::Removed { id: CgroupId(id) }
 }
 
-/// Waits until the condition holds, while the registry's time stands still.
+/// Waits until the condition holds. Meanwhile the registry's time does not advance.
 fn settle(registry: &mut Registry, now_ns: u64, what: &str, done: impl Fn(&Registry) -> bool) {
     let start = Instant::now();
     loop {
@@ -212,7 +213,7 @@ fn groups_that_nobody_asks_for_give_way_and_are_found_again() {
     let stats = registry.stats();
     assert!(stats.groups < 200 && stats.left_out > 4000, "{stats:?}");
     assert_eq!(registry.owner(CgroupId(1 << 40)).path, "/asked");
-    // Walks are rarer now, and only happen for groups that are requested.
+    // Walks are less frequent now, and only happen for groups that are requested.
     let walks = stats.walks;
     registry.tick(2 * SECOND);
     assert_eq!(registry.owner(late).path, "/late");
@@ -377,7 +378,7 @@ fn who_answers_once_has_the_names_that_came_a_moment_ago() {
         owner.container.as_ref().map(|c| c.id.clone())
     };
     assert_eq!(container(&mut registry, young).as_deref(), Some("young"));
-    // A group that existed before is searched when its time has come, not earlier.
+    // A group that existed before is searched when its search is due, not earlier.
     assert_eq!(container(&mut registry, old), None);
     assert_eq!(
         registry.due_ns(),
@@ -405,7 +406,7 @@ fn a_search_that_hangs_holds_nobody_up() {
     let node = Node::new(&[]);
     let (release, gate) = mpsc::channel::<()>();
     let find = move |_: &Query, _: bool| {
-        // Hangs until the end of the test, like a mount whose server is gone.
+        // Hangs until the test ends, like a mount whose server is unreachable.
         let _ = gate.recv();
         Ok(Some(Names {
             name: Some("late".to_owned()),
@@ -537,7 +538,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
     let (real_id, false_id, sub_id) = (node.make(&real), node.make(&false_one), node.make(&sub));
     let mut registry = node.registry(node.config(), nothing);
     registry.resync(SECOND);
-    // Unlike those of cgroups, the inodes of this file system are not ascending.
+    // Unlike the inodes of cgroups, those of this file system are not ascending.
     let holder = registry.claims.holder(A).expect("a holder");
     registry.apply(&[CgroupEvent::Removed { id: holder }], 2 * SECOND);
     for (id, path) in [(real_id, &real), (false_id, &false_one), (sub_id, &sub)] {
@@ -550,7 +551,7 @@ fn a_second_group_of_a_container_does_not_merge_with_it() {
         assert_eq!(owner.container, None);
         assert_eq!(owner.unit.as_deref(), Some("a.service"));
     }
-    // The container restarts elsewhere, and the end of its group was not reported.
+    // The container restarts elsewhere, and the removal of its group was not reported.
     fs::remove_dir(node.mount().join(real.trim_start_matches('/'))).unwrap();
     let again = format!("/moved/docker/{A}");
     let again_id = node.make(&again);
@@ -597,7 +598,8 @@ fn two_containers_of_one_name_in_two_places_are_two() {
     assert_eq!(both.iter().flatten().count(), 1, "{both:?}");
 }
 
-/// A privileged container made by kind, and one that only has the label, which an image can set.
+/// A privileged container made by kind, and a container that only has the label, which an image can
+/// set.
 #[test]
 fn containers_in_a_node_of_kind_have_their_own_id() {
     for (privileged, expected) in [(true, true), (false, false)] {
@@ -655,7 +657,7 @@ fn in_a_container_the_machine_begins_at_the_mount() {
     assert_eq!(owner.container.as_ref().unwrap().id, inner);
 }
 
-/// A user's file system never answers, and 150 groups of that user come first.
+/// A user's file system never responds, and 150 groups of that user come first.
 #[test]
 fn files_of_a_user_keep_no_real_container_from_its_name() {
     let node = Node::new(&[]);
