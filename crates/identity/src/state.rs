@@ -1,4 +1,4 @@
-//! Finds containers of plain runc and crun, whose state files contain their cgroup.
+//! Finds containers of plain runc and crun, whose state files contain the path of their cgroup.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,11 +11,12 @@ use serde::Deserialize;
 use crate::files;
 use crate::text::user_of;
 
-/// Maximum number of entries to read in a directory, and in one made by a user.
+/// Maximum number of entries to read in a directory of the node, and in a directory created by a
+/// user.
 const MAX_ENTRIES: usize = 4096;
 const USER_ENTRIES: usize = 256;
 
-/// A directory in which a runtime keeps a subdirectory for each container.
+/// A directory in which a runtime has a subdirectory for each container.
 struct Place {
     directory: &'static str,
     /// Whether there is a level of namespaces between the directory and the containers.
@@ -53,8 +54,8 @@ const fn place(
     }
 }
 
-/// Directories of the node. The roots that containerd and Docker pass to runc are included for containers with a custom
-/// cgroup path (`ctr run` uses `/<namespace>/<any name>`).
+/// Directories of the node. They include the roots that containerd and Docker pass to runc, because
+/// a container may have a custom cgroup path (`ctr run` uses `/<namespace>/<any name>`).
 const PLACES: &[Place] = &[
     place("run/runc", false, Format::Runc, Runtime::Oci),
     place("run/crun", false, Format::Crun, Runtime::Oci),
@@ -78,7 +79,8 @@ const USER_PLACES: &[Place] = &[
     place("crun", false, Format::Crun, Runtime::Oci),
 ];
 
-/// The required part of runc's state. The map is from controller to absolute directory; on v2 the key is "".
+/// The required part of runc's state. The map contains the absolute directory for each controller;
+/// on v2 the key is "".
 #[derive(Deserialize)]
 struct RuncState {
     id: String,
@@ -104,7 +106,7 @@ struct Seen {
     version: (u64, i64, i64),
     /// The user whose directory has the file; `None` for the node's directories.
     user: Option<String>,
-    /// The cgroup, if it is in the hierarchy that is read.
+    /// The cgroup, if it is in the hierarchy that the kernel side reads.
     path: Option<String>,
     container: Stateful,
 }
@@ -112,21 +114,23 @@ struct Seen {
 /// Containers with state files, by cgroup path.
 pub(crate) struct StateIndex {
     root: PathBuf,
-    /// Mount points of the hierarchy as runtimes see it: the given one, and the target if it is a symbolic link.
+    /// Mount points of the hierarchy as runtimes see it: the given mount point, and the target if
+    /// it is a symbolic link.
     mounts: Vec<PathBuf>,
     seen: HashMap<PathBuf, Seen>,
     by_path: HashMap<String, Stateful>,
 }
 
 impl StateIndex {
-    /// `cgroup_mount` is the mount point as this process sees it. Runtimes see it without `root`.
+    /// `cgroup_mount` is the mount point as this process sees it. Runtimes see the mount point
+    /// without `root`.
     pub(crate) fn new(root: &Path, cgroup_mount: &Path) -> Self {
         let outside = |mount: &Path| match mount.strip_prefix(root) {
             Ok(rest) => Path::new("/").join(rest),
             Err(_) => mount.to_owned(),
         };
         let mut mounts = vec![outside(cgroup_mount)];
-        // On v1, `cpu` is often a symbolic link to `cpu,cpuacct`, and runc writes the target.
+        // On v1, `cpu` is often a symbolic link to `cpu,cpuacct`, and runc records the target.
         if let (Ok(mount), Ok(root)) = (cgroup_mount.canonicalize(), root.canonicalize()) {
             mounts.push(match mount.strip_prefix(root) {
                 Ok(rest) => Path::new("/").join(rest),
@@ -141,7 +145,8 @@ impl StateIndex {
         }
     }
 
-    /// Finds new and changed state files of the node or of a user, and drops those that are gone.
+    /// Finds new and changed state files of the node or of a user, and drops those that no longer
+    /// exist.
     pub(crate) fn refresh(&mut self, user: Option<&str>) {
         let mut present = HashSet::new();
         let (base, places) = match user {
@@ -221,7 +226,8 @@ impl StateIndex {
                 let Some((id, path)) = self.read(format, &file, id, most) else {
                     continue;
                 };
-                // A user may write anything here, but may only claim groups in the user's own slice.
+                // A user may write any path here, but may only claim groups in the user's own
+                // slice.
                 let path = path.filter(|p| user.is_none_or(|user| user_of(p) == Some(user)));
                 let container = Stateful { id, runtime };
                 let seen = Seen {
@@ -236,7 +242,8 @@ impl StateIndex {
         }
     }
 
-    /// Returns id and cgroup path of a state file. Returns `None` if it cannot be read, so that it is tried again.
+    /// Returns id and cgroup path of a state file. Returns `None` if the file cannot be read, so
+    /// that the read is repeated later.
     fn read(
         &self,
         format: Format,
@@ -269,7 +276,7 @@ impl StateIndex {
     }
 }
 
-/// Strips the level below the scope in which crun may put the container's tasks.
+/// Removes the level below the scope in which crun may put the container's tasks.
 fn crun_group(path: &str) -> &str {
     match path.strip_suffix("/container") {
         Some(scope) if scope.ends_with(".scope") => scope,

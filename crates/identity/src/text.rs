@@ -1,4 +1,4 @@
-//! Recognizes identifiers of fixed form, and decodes systemd's escapes.
+//! Recognizes identifiers with a fixed format, and decodes systemd's escapes.
 
 /// Returns whether this is a container id of Docker, containerd, CRI-O or podman: 64 lowercase hex
 /// digits.

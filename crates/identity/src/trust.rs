@@ -1,9 +1,10 @@
 //! Decides how far the names in a cgroup path can be trusted.
 //!
-//! Every user who may write to a directory can name the groups in it. A name is therefore trusted if every directory
-//! above it belongs to root (or, in a namespace, to the owner of the whole mount) and no other user may write there.
-//! systemd and container runtimes hand parts of the tree to users by `chown` (delegation). Names below are chosen by
-//! the user, and may imitate those of another container.
+//! Every user who may write to a directory can choose the names of the groups in it. A name is
+//! therefore trusted if every directory above it belongs to root (or, in a namespace, to the owner
+//! of the whole mount) and no other user may write there. systemd and container runtimes hand parts
+//! of the tree to users by `chown` (delegation). The user chooses the names in a delegated part,
+//! and may imitate the names of another container.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -12,20 +13,20 @@ use noctule_model::{CgroupId, Container, ContainerRole};
 
 use crate::path::{Claim, mark, read};
 
-/// Write permission for the group and for others.
+/// Mode bits that allow the group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The place in a path from which names are chosen by a user.
+/// The position in a path from which a user chose the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Delegated {
     /// The part of the path whose names are trusted.
     pub(crate) above: String,
-    /// The owner of the directory at its end.
+    /// The owner of the directory at which the trusted part ends.
     pub(crate) uid: u32,
 }
 
-/// Finds the first directory above the group that does not belong to root. If a directory is gone, the existing ones
-/// above it decide.
+/// Finds the first directory above the group that does not belong to root. If a directory no longer
+/// exists, the existing directories above it decide.
 pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
     let root = std::fs::metadata(mount).ok()?.uid();
     let mut folder = mount.to_owned();
@@ -53,8 +54,9 @@ pub(crate) fn delegated(mount: &Path, path: &str) -> Option<Delegated> {
 
 /// Returns the owner of a group based on the trusted part of its path.
 ///
-/// A container or unit that only occurs in delegated names is prefixed with the user's id (`1000:NAME`). It is thus
-/// never confused with a container or unit of the machine or of another user. For `node` see [`read`].
+/// A container or unit that only occurs in delegated names is prefixed with the user's id
+/// (`1000:NAME`). Such a container or unit is thus never confused with one of the machine or of
+/// another user. For `node`, see [`read`].
 pub(crate) fn owner<'a>(
     id: CgroupId,
     path: &'a str,
@@ -92,7 +94,7 @@ pub(crate) fn owner<'a>(
     }
 }
 
-/// Returns the name as the user chose it, without the prefix.
+/// Returns the name without the prefix, as the user chose it.
 pub(crate) fn unmarked<'a>(delegated: Option<&Delegated>, name: &'a str) -> &'a str {
     let own = |delegated: &Delegated| name.strip_prefix(&mark(delegated.uid, ""));
     delegated.and_then(own).unwrap_or(name)
@@ -161,7 +163,7 @@ mod tests {
                 format!("{user}/ssh.service"),
                 "unit 1000:ssh.service".into(),
             ),
-            // A manager unit that the user imitates.
+            // A user imitates a manager unit.
             (
                 user,
                 format!("{user}/user@0.service/init.scope"),
@@ -178,7 +180,7 @@ mod tests {
                 "unit 1000:ssh.service".into(),
             ),
             ("/job", "/job/plain".into(), "cgroup /job/plain".into()),
-            // A container made by root, and a group that it makes inside.
+            // A container created by root, and a group that the container creates inside.
             (
                 &format!("/docker/{A}"),
                 format!("/docker/{A}/docker/{}", A.replace('a', "b")),

@@ -1,4 +1,4 @@
-//! Walks a hierarchy once, and reports id and path of every group.
+//! Walks a hierarchy once, and reports the id and path of every group.
 
 use std::fs::{self, DirEntry, ReadDir};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use noctule_model::CgroupId;
 
-/// Maximum depth of groups. It protects against a tree that contains itself.
+/// Maximum depth of groups, which protects against a tree that contains itself.
 const MAX_DEPTH: usize = 128;
 
 /// Walks the hierarchy mounted at `mount`, and passes the id and path of each group to `take`, starting with the
@@ -70,7 +70,8 @@ impl Place {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error)),
             };
-            // The listing includes the file type, so no other call is needed, and a link's target does not matter.
+            // The listing includes the file type, so no other system call is needed, and the target
+            // of a link does not matter.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => {
                     let path = format!("{}/{}", self.path, entry.file_name().to_string_lossy());
