@@ -15,7 +15,7 @@ const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
 /// Returns a message if this process is in its own cgroup namespace, where the paths in
 /// `/proc/<pid>/cgroup` are relative. `root` is the directory with the node's `proc`.
 ///
-/// Returns `None` if it is not, or if the files cannot be read.
+/// Returns `None` if it is in the initial namespace, or if the files cannot be read.
 pub fn namespace_note(root: &Path) -> Option<String> {
     let own = root.join("proc/self");
     if let Some(path) = relative_path(&own) {

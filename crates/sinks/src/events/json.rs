@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 use super::line::event_line;
 use crate::json::{OwnerJson, ValueJson, to_string};
 
-/// Returns one event as `noctule events --json` and the file of `noctule run --events` contain it:
-/// a compact JSON object without a trailing newline.
+/// Returns one event as a compact JSON object without a trailing newline, as in `noctule events
+/// --json` and the file of `noctule run --events`.
 ///
 /// Unknown values have no key. `docs/json.md` describes how bytes that are not UTF-8 are escaped.
 pub fn event_json(event: &Event) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn event_value(event: &Event) -> serde_json::Map<String, serde_json::
     }
 }
 
-/// Returns the API's answer to `events`: the objects of [`event_json`], each with the text of its
+/// Returns the API's response to `events`: the objects of [`event_json`], each with the text of its
 /// line.
 ///
 /// `more` is the number of further events that match the request. `forgotten` is the number of
@@ -134,7 +134,8 @@ impl<'a> ProcessJson<'a> {
     }
 }
 
-/// Returns the origin as JSON shows it. Events that were observed when they happened have no key.
+/// Returns the value of the origin in JSON. Events that were observed when they happened have no
+/// such key.
 pub(super) fn origin(origin: Origin) -> Option<&'static str> {
     match origin {
         Origin::Seen => None,

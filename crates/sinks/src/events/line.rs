@@ -1,4 +1,4 @@
-//! The parts of an event's line for people. The terminal code chooses widths and colours.
+//! The parts of an event's line for people. The terminal code selects widths and colours.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ const ARGUMENTS: usize = 160;
 /// The parts of a line. Text from untrusted sources is already escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
-    /// Local time of the day, to the millisecond.
+    /// Local time of day, in milliseconds.
     pub time: String,
     /// Kind of event, as `--kind` accepts it; empty for a gap.
     pub kind: &'static str,
@@ -36,8 +36,8 @@ pub struct EventLine {
 pub enum Tone {
     /// An ordinary event.
     Plain,
-    /// A process or socket that existed before recording started, or was found later by a
-    /// reconciliation.
+    /// A process or socket that existed before recording started, or that a reconciliation found
+    /// later.
     Quiet,
     /// A success.
     Good,
@@ -139,8 +139,8 @@ fn words(what: &What) -> (&'static str, String, Tone) {
             code,
             sender,
         } => {
-            // A code above 0 means that the kernel sent the signal. Before Linux 5.11 no other
-            // sender is known.
+            // A code above 0 means that the kernel sent the signal. Before Linux 5.11 other senders
+            // are not known.
             let nobody = if *code > 0 { "the kernel" } else { "a process" };
             let sender = (sender.as_ref()).map_or_else(|| nobody.to_owned(), parent);
             let what = format!("{} from {sender}", names::signal(*signal));
@@ -251,7 +251,7 @@ fn changed(path: &FilePath, change: &FileChange) -> String {
 }
 
 /// Returns the arguments, each after a space. `argv[0]` is shown only if it differs from the last
-/// component of the path, because programs such as busybox choose their behaviour by it.
+/// component of the path, because it determines the behaviour of programs such as busybox.
 fn arguments(path: &FilePath, args: &[Vec<u8>], truncated: bool) -> String {
     let base = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
     let called = args.first().and_then(|arg| base(arg));
@@ -283,7 +283,7 @@ fn arguments(path: &FilePath, args: &[Vec<u8>], truncated: bool) -> String {
     out
 }
 
-/// Quotes the argument if it would otherwise not look like a single one.
+/// Quotes the argument if it would otherwise look like several arguments or none.
 fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains([' ', '\'', '"']) {
         format!("'{}'", word.replace('\'', r"'\''"))

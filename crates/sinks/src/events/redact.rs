@@ -50,9 +50,10 @@ fn compile(expression: &str) -> Regex {
 
 /// Replaces well-known secrets in the arguments of a program.
 ///
-/// Values are recognized by the name of their option, variable, header or JSON key (`rules`). Some
-/// options are known by the program (`curl -u user:X`, `mysql -pX`), and some tokens by their
-/// format. Other secrets are not found; only recording without arguments keeps those out.
+/// Values are recognized by the name of their option, variable, header or JSON key (`rules`). Other
+/// rules recognize options of particular programs (`curl -u user:X`, `mysql -pX`), and tokens by
+/// their format. Other secrets are not found. To exclude those, events must be recorded without
+/// arguments.
 pub fn redact(args: &mut [Vec<u8>]) {
     let mut line = Line::default();
     for arg in args {
@@ -60,7 +61,7 @@ pub fn redact(args: &mut [Vec<u8>]) {
     }
 }
 
-/// State that the previous arguments leave for the next one.
+/// State that the previous arguments leave for the next argument.
 #[derive(Default)]
 struct Line {
     flags: Vec<&'static Flag>,
@@ -108,7 +109,7 @@ impl Line {
     }
 
     /// Returns the argument with the secret after its flag redacted, or `None` if no flag matches.
-    /// If the value is in the next argument, remembers to redact that.
+    /// If the value is in the next argument, that argument will be redacted.
     fn flag(&mut self, arg: &[u8]) -> Option<Vec<u8>> {
         for flag in &self.flags {
             for name in flag.flags.iter().map(|name| name.as_bytes()) {
@@ -223,7 +224,7 @@ fn pair(found: &Captures<'_>) -> Vec<u8> {
     let part = |name| found.name(name).map_or(&b""[..], |it| it.as_bytes());
     let value = found.name("quoted").or_else(|| found.name("bare"));
     let value = value.map_or(&b""[..], |it| it.as_bytes());
-    // Neither the `//` of `https://` nor a shell variable is a secret value.
+    // The value is neither the `//` of `https://` nor a shell variable.
     if value.is_empty()
         || value.starts_with(b"//")
         || value.starts_with(b"$")

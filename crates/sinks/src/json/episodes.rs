@@ -12,7 +12,7 @@ use super::{seconds, to_string};
 /// An OOM kill in a known group.
 #[derive(Clone, Debug)]
 pub struct OomKill {
-    /// In nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub time_unix_ns: u64,
     pub party: Party,
 }

@@ -1,4 +1,5 @@
-//! The JSON of one group in a span, for the page: the figures of `noctule why` that the agent keeps.
+//! The JSON of one group in a time span, for the page: those figures of `noctule why` that the
+//! agent keeps.
 
 use noctule_analysis::{Account, OwnerId, PairSum, Party, TimeSpanQuery, TimelineView};
 use noctule_model::{Cause, Counter, CpuWeight, Level};
@@ -15,25 +16,25 @@ const PARTIES: usize = 8;
 /// Maximum number of culprits whose processes are listed.
 const WITH_PROCESSES: usize = 3;
 
-/// The values that are read from files or from the last batch.
+/// Values that are read from files or from the last batch.
 #[derive(Debug, Default)]
 pub struct GroupFacts {
     /// The group's settings; `None` for a recording and until they are read.
     pub settings: Option<GroupSettings>,
-    /// Whether the processes may be shown, and are from the requested span.
+    /// Whether the processes may be shown and belong to the requested span.
     pub has_processes: bool,
     /// The time of the verdict, in nanoseconds since 1970; the end of the span by default.
     pub judged_unix_ns: Option<u64>,
 }
 
-/// The settings of a group, as the kernel's files have them.
+/// The settings of a group, as read from the kernel's files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupSettings {
-    /// CPUs that its quota allows.
+    /// Number of CPUs that the group's quota allows.
     pub limit: Option<f64>,
     pub weight: Option<CpuWeight>,
     pub idle: Option<bool>,
-    /// CPUs that its threads may use.
+    /// CPUs that the group's threads may use.
     pub allowed: Option<Vec<u32>>,
     /// The kernel's PSI `some avg10` of the CPU, in percent.
     pub pressure: Option<f64>,
@@ -51,12 +52,12 @@ pub struct GroupProcess {
         skip_serializing_if = "Option::is_none"
     )]
     pub command_line: Option<String>,
-    /// CPUs that it used.
+    /// Number of CPUs that the process used.
     pub cpus: f64,
 }
 
-/// Returns the API's answer to `group`; `None` if no owner has this number. `processes` returns the
-/// busiest processes of a party.
+/// Returns the API's response to `group`; `None` if no owner has this number. `processes` returns
+/// the busiest processes of a party.
 pub fn group_json(
     view: &TimelineView,
     id: OwnerId,
@@ -157,7 +158,7 @@ struct Answer<'a> {
     settings: Option<LimitsJson<'a>>,
 }
 
-/// Where the time of its threads went, in the judged windows of the span.
+/// How the group's threads spent their time, in the judged windows of the span.
 #[derive(Serialize)]
 struct AccountJson {
     from_unix_nano: u64,
@@ -171,7 +172,7 @@ struct AccountJson {
     blocked: Option<Named<f64>>,
 }
 
-/// A party on the other side, with its busiest processes.
+/// A culprit or victim of the group, with its busiest processes.
 #[derive(Serialize)]
 struct SideJson<'a> {
     #[serde(flatten)]

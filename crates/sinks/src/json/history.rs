@@ -54,10 +54,10 @@ impl HistorySort {
 }
 
 /// The range of the distributions: from 2^10 ns (1 µs) to 2^33 ns (9 s). Each bucket is twice as
-/// wide as the one before.
+/// wide as the previous one.
 const POWERS: std::ops::RangeInclusive<u32> = 10..=33;
 
-/// Returns the API's answer to `history`. `zones` are the zones of the last batch.
+/// Returns the API's response to `history`. `zones` are the zones of the last batch.
 pub fn history_json(
     view: &TimelineView,
     query: &TimeSpanQuery,
@@ -102,7 +102,7 @@ pub fn history_json(
     })
 }
 
-/// Returns the API's answer to `now`: the groups that were slowed down in the last judged window.
+/// Returns the API's response to `now`: the groups that were slowed down in the last judged window.
 pub fn now_json(window: Option<&JudgedWindow>) -> String {
     #[derive(Serialize)]
     struct Answer<'a> {
@@ -288,7 +288,7 @@ struct HurtVerdict<'a> {
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_step: Option<String>,
-    /// Threads that ran or waited, on average.
+    /// Average number of threads that ran or waited.
     threads: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     quota: Option<LimitJson<'a>>,
@@ -305,7 +305,7 @@ struct LimitJson<'a> {
     group: Option<&'a str>,
 }
 
-/// A party and a wait: its own, or one behind it.
+/// A party and a wait: the wait of the party, or the wait that the party caused.
 #[derive(Serialize)]
 pub(super) struct PartyJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -321,12 +321,12 @@ fn each<T>(span: &TimeSpan, of: impl Fn(&SpanStep) -> Option<T>) -> Steps<T> {
     span.buckets.iter().map(of).collect()
 }
 
-/// Returns seconds per second, rounded to four decimals; `None` in a gap.
+/// Returns a time as seconds per second, rounded to four decimals; `None` in a gap.
 fn rate(step: &SpanStep, ns: u64) -> Option<f64> {
     part_of(step.covered_ns, ns)
 }
 
-/// Like [`rate`], but for an explicit covered time.
+/// Like [`rate`], but the covered time is an argument.
 fn part_of(covered_ns: u64, ns: u64) -> Option<f64> {
     (covered_ns > 0).then(|| (ns as f64 / covered_ns as f64 * 1e4).round() / 1e4)
 }

@@ -2,7 +2,7 @@
 //! exist.
 //!
 //! The types here mirror those of the model, so a key that users see changes only if it is changed
-//! here. A value that is not measured has no key; it is never reported as 0 or null.
+//! here. If a value is not measured, its key is missing; the value is never 0 or null.
 
 mod disks;
 mod energy;
@@ -83,7 +83,7 @@ pub fn stat_json(report: &Report, level: Level) -> String {
 }
 
 /// Returns the JSON of `noctule doctor --json`: `{"features": [{"name", "state", "reason",
-/// "mend"}]}`. `mend` says how to change the state; it is absent if nothing has to be done.
+/// "mend"}]}`. `mend` describes how to improve the state. It is absent if no action is necessary.
 ///
 /// `meters` lists the energy zones in the order of a batch, then the zones that exist but are not
 /// read.
@@ -96,7 +96,7 @@ pub fn doctor_json(features: &[Feature], zones: &[Zone], unread: &[UnreadZone]) 
     to_string(&doctor)
 }
 
-/// Returns the API's answer to `node`: the machine's usage in the window, and the state of the
+/// Returns the API's response to `node`: the machine's usage in the window, and the state of the
 /// agent.
 pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
     let node = &report.node;
@@ -135,8 +135,8 @@ pub fn node_json(report: &Report, agent: &AgentFacts<'_>) -> String {
 pub struct AgentFacts<'a> {
     /// Number of the last batch.
     pub sequence: u64,
-    /// Time of the last batch in nanoseconds since 1970, if the next batch is overdue. `None` if it
-    /// is still on time, or if no more batches will come.
+    /// If the next batch is overdue, the time of the last batch in nanoseconds since 1970. `None`
+    /// if the next batch is not due yet, or if no more batches are expected.
     pub stalled_since: Option<u64>,
     /// Name of the machine.
     pub host: &'a str,
@@ -186,7 +186,7 @@ pub struct LookedAtProcess<'a> {
     pub command_line: Option<&'a str>,
 }
 
-/// Returns the API's answer for one process.
+/// Returns the API's response for one process.
 pub fn process_json(process: &LookedAtProcess<'_>) -> String {
     to_string(process)
 }
@@ -307,15 +307,15 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 }
 
 /// Serializes `value`. Serialization cannot fail, because all maps have string keys and no
-/// `Serialize` implementation here returns an error. If it did fail, a reader would reject the
-/// empty text.
+/// `Serialize` implementation here returns an error. If serialization did fail, readers would
+/// reject the empty text.
 pub(crate) fn to_string(value: &impl Serialize) -> String {
     escape_unseen(serde_json::to_string(value).unwrap_or_default())
 }
 
 /// Escapes control characters above U+007E and characters that change the text direction.
 ///
-/// JSON requires escapes only below U+0020, but a terminal acts on the other characters too. They
+/// JSON requires escapes only below U+0020, but terminals interpret the other characters, too. They
 /// occur only inside strings, where an escape has the same meaning.
 fn escape_unseen(json: String) -> String {
     let escapes = |c: char| c >= '\u{7f}' && is_unseen(c);

@@ -35,8 +35,8 @@ pub(crate) struct OwnerJson<'a> {
 }
 
 impl<'a> OwnerJson<'a> {
-    /// Returns the keys that hold for the whole row. At the levels of pods and units a row can
-    /// cover several containers, so it names none of them.
+    /// Returns the keys that apply to the whole row. At the levels of pods and units a row can
+    /// cover several containers, so container keys are left out.
     pub(crate) fn new(owner: &'a Owner, level: Level) -> Self {
         match (level, &owner.pod, &owner.unit) {
             (Level::Pod, Some(_), _) => Self::default().with_pod(owner),
@@ -64,8 +64,8 @@ impl<'a> OwnerJson<'a> {
         }
     }
 
-    /// Returns the keys for a cgroup that is known only by its id. The id 0 is left out, because
-    /// the kernel starts at 1.
+    /// Returns the keys for a cgroup of which only the id is known. The id 0 is left out, because
+    /// ids of the kernel start at 1.
     pub(crate) fn unnamed(cgroup: CgroupId) -> Self {
         Self {
             cgroup: Some(cgroup.0).filter(|id| *id != 0),
@@ -75,7 +75,8 @@ impl<'a> OwnerJson<'a> {
 
     fn with_group(self, owner: &'a Owner) -> Self {
         Self {
-            // The path of an owner that is known only by its id is `#id`, which is not a path.
+            // The path of an owner of which only the id is known is `#id`, which is not a real
+            // path.
             path: Some(owner.path.as_str()).filter(|path| path.starts_with('/')),
             cgroup: Some(owner.cgroup.0),
             ..self

@@ -1,4 +1,4 @@
-//! Who ended the blocks of a row.
+//! The processes that ended the blocks of a row.
 
 use noctule_analysis::{Released, ReleasedBy};
 use noctule_model::Level;
@@ -32,7 +32,7 @@ struct ReleaserJson<'a> {
     process: ReleasingJson<'a>,
 }
 
-/// The process that ended the longest time.
+/// The process that ended the most blocked time.
 #[derive(Serialize)]
 struct ReleasingJson<'a> {
     #[serde(rename = "process.pid")]

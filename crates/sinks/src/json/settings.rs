@@ -1,4 +1,4 @@
-//! How a group shares the CPU, in `why` and in the group of the API.
+//! How a group shares the CPU, in `why` and in the API's `group`.
 
 use noctule_model::CpuWeight;
 use serde::Serialize;

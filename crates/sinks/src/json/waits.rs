@@ -75,7 +75,7 @@ struct WaitJson {
     distribution: Option<DistributionJson>,
 }
 
-/// Waits that are still going on when the window ends.
+/// Waits that are still in progress when the window ends.
 #[derive(Serialize)]
 struct WaitingJson {
     threads: u64,
@@ -267,7 +267,7 @@ pub(super) fn party_owner(party: &Party, level: Level) -> OwnerJson<'_> {
     }
 }
 
-/// Returns the API's answer to `pairs`: victims, and the culprits that had the CPU while the
+/// Returns the API's response to `pairs`: victims, and the culprits that had the CPU while the
 /// victims waited. The longest waits come first.
 pub fn pairs_json(report: &WaitReport, level: Level) -> String {
     let pair = |row: &WaitReportRow, culprit: &Culprit| PairJson {

@@ -45,8 +45,8 @@ pub fn why_json(why: &Why) -> String {
     to_string(&answer)
 }
 
-/// Returns the JSON for the group `name`, if it neither ran nor waited for a CPU. `threads` lists
-/// its threads by state.
+/// Returns the JSON for the group `name`, which neither ran nor waited for a CPU. `threads` lists
+/// the group's threads by state.
 pub fn asleep_json(why: &Why, name: &str, threads: &[AsleepThreads]) -> String {
     let asleep = |it: &AsleepThreads| AsleepJson {
         kind: it.kind.name(),

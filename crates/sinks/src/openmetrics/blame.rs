@@ -1,4 +1,4 @@
-//! Blame: the time for which one subject made another wait.
+//! Blame: how long one subject made another one wait.
 
 use std::sync::Arc;
 
@@ -8,16 +8,15 @@ use super::figures::Figures;
 use super::pairs::{Named, Relation};
 use super::text::push_label;
 
-/// A pair gets no series until it has this much blame in total. Most pairs meet only once, by
-/// chance.
+/// Minimum total blame of a pair that has its own series. Most pairs meet only once, by chance.
 const FLOOR_NS: u64 = 10_000_000;
 
-/// Victims and culprits. The amount is the time that the victim waited, in nanoseconds.
+/// Pairs of victims and culprits. The amount is the time that the victim waited, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Blame;
 
 impl Relation for Blame {
-    /// Most pairs meet only once, by chance, so a pair gets a series only if it continues.
+    /// Most pairs meet only once, by chance, so a pair gets series only if it continues to grow.
     const WHOLE: bool = false;
     const OTHER: &'static str = "culprit=\"_other\",culprit_kind=\"other\"";
     type Partner = Blamed;
@@ -57,7 +56,7 @@ impl Relation for Blame {
         (*wait_ns >= FLOOR_NS).then_some(*wait_ns)
     }
 
-    /// Returns the time that the subject waited for others. It includes the blame of all pairs.
+    /// Returns the time that the subject waited for others, which includes the blame of all pairs.
     fn all(figures: &Figures) -> u64 {
         let others = [Cause::Neighbour, Cause::Kernel].map(Counter::Wait);
         others.map(|cause| figures.counters[cause]).iter().sum()

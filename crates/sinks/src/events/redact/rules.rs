@@ -1,7 +1,7 @@
 //! The rules for recognizing secrets: names of values, token formats of well-known services, and
 //! options of programs.
 
-/// Names whose last word is one of these have a secret value: `DB_PASS`, `db-pass`, `dbPass`.
+/// If the last word of a name is one of these, the value is secret: `DB_PASS`, `db-pass`, `dbPass`.
 pub(super) const WORDS: &[&str] = &[
     "pass",
     "passcode",
@@ -17,7 +17,7 @@ pub(super) const WORDS: &[&str] = &[
     "dsn",
 ];
 
-/// Names that contain one of these anywhere have a secret value: `PGPASSWORD`, `accesstoken`.
+/// If a name contains one of these anywhere, the value is secret: `PGPASSWORD`, `accesstoken`.
 pub(super) const PARTS: &[&str] = &[
     "password",
     "passwd",
@@ -32,7 +32,7 @@ pub(super) const PARTS: &[&str] = &[
     "accesskey",
 ];
 
-/// Names that end with one of these, once separators are removed, have a secret value.
+/// If a name ends with one of these after separators are removed, the value is secret.
 pub(super) const ENDS: &[&str] = &[
     "token",
     "accountkey",
@@ -45,14 +45,14 @@ pub(super) const ENDS: &[&str] = &[
     "signingkey",
 ];
 
-/// Last words of names that refer to a secret but do not hold it: a file, a number, a switch.
+/// Last words of names that refer to a secret but do not contain it: a file, a number, a switch.
 pub(super) const HARMLESS_ENDS: &[&str] = &[
     "file", "path", "dir", "url", "uri", "stdin", "type", "name", "length", "id", "ttl", "timeout",
     "policy", "prompt", "cmd", "command", "env", "fd", "enabled", "required", "count", "limit",
     "size",
 ];
 
-/// Prefixes of options that ask for a secret but do not contain one.
+/// Prefixes of options that make a program ask for a secret but do not contain one.
 pub(super) const SWITCHES: &[&str] = &["--no-", "--ask-", "--prompt-", "--with-", "--without-"];
 
 /// Tokens with a distinctive format, as byte regexes. The formats are the ones that the services
@@ -60,7 +60,7 @@ pub(super) const SWITCHES: &[&str] = &["--no-", "--ask-", "--prompt-", "--with-"
 pub(super) const TOKENS: &[&str] = &[
     // JSON Web Tokens.
     r"eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)*",
-    // Amazon, Google, DigitalOcean.
+    // Tokens of Amazon, Google and DigitalOcean.
     r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
     r"AIza[\w-]{35}",
     r"ya29\.[\w-]{20,}",
@@ -74,25 +74,25 @@ pub(super) const TOKENS: &[&str] = &[
     r"pypi-[\w-]{32,}",
     r"dckr_(?:pat|oat)_[\w-]{20,}",
     r"cio[A-Za-z0-9]{32}",
-    // Slack, SendGrid, Mailgun, Twilio, Telegram.
+    // Tokens of Slack, SendGrid, Mailgun, Twilio and Telegram.
     r"xox[abeoprs]-[\w-]{10,}",
     r"xapp-[\w-]{10,}",
     r"SG\.[\w-]{16,}\.[\w-]{16,}",
     r"key-[0-9a-f]{32}",
     r"SK[0-9a-f]{32}",
     r"[0-9]{8,10}:AA[\w-]{33}",
-    // Stripe, Shopify.
+    // Tokens of Stripe and Shopify.
     r"[rs]k_(?:live|test)_[A-Za-z0-9]{10,}",
     r"whsec_[\w+/=-]{16,}",
     r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-    // Vault, Grafana, Databricks, Hugging Face, OpenAI and Anthropic.
+    // Tokens of Vault, Grafana, Databricks, Hugging Face, OpenAI and Anthropic.
     r"hv[bs]\.[\w-]{20,}",
     r"s\.[A-Za-z0-9]{24}",
     r"gl(?:sa|c)_[\w+/=]{20,}",
     r"dapi[a-f0-9]{32}",
     r"hf_[A-Za-z0-9]{30,}",
     r"sk-[\w-]{20,}",
-    // age.
+    // Keys of the encryption tool age.
     r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
 ];
 
