@@ -1,5 +1,5 @@
-//! Decides which rows of a level get series of their own. All other rows are counted in the
-//! overflow.
+//! Decides which rows of a level get their own series. All other rows are counted in the overflow
+//! row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -11,9 +11,9 @@ use super::view::{Born, YOUNG_NS};
 
 /// The decision about a row that has no series yet.
 pub(super) enum Admission {
-    /// Not yet: the row's labels are not final.
+    /// The row must wait, because its labels are not final.
     Wait,
-    /// The row may never have series of its own.
+    /// The row may never have its own series.
     Overflow,
     /// The row gets series with these labels.
     Show(Arc<str>),
@@ -27,14 +27,14 @@ pub(super) struct Line {
     pub(super) born: Born,
     pub(super) figures: Arc<Figures>,
     pub(super) frequency_hertz: Option<f64>,
-    /// The verdict on the row, with earlier ones; `None` if it was not judged.
+    /// The current and earlier verdicts on the row; `None` if it was not judged.
     pub(super) verdict: Option<Verdicts>,
-    /// Sockets open now. Not part of `figures`, because the number can fall.
+    /// Number of sockets that are open now. Not part of `figures`, because the number can decrease.
     pub(super) sockets: Sockets,
     /// Threads that are waiting now.
     pub(super) waiting: Waiting,
-    /// The row has new labels. The series with the old ones keep their last values and have no
-    /// gauges.
+    /// Whether the row has new labels. The series with the old labels keep their last values and
+    /// have no gauges.
     pub(super) ended: bool,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Unnamed {
     ended_ns: u64,
 }
 
-/// A row that has series of its own.
+/// A row that has its own series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown<'a> {
     /// Identity labels, escaped.
     pub(super) labels: &'a Arc<str>,
     /// When the series with these labels began.
     pub(super) born: Born,
-    /// The row's figures, and the part of them that is counted in the overflow.
+    /// The row's figures, and how much of them is counted in the overflow row.
     pub(super) figures: [&'a Figures; 2],
     unnamed: Option<&'a Unnamed>,
 }
@@ -68,7 +68,7 @@ impl<'a> Shown<'a> {
         self.unnamed.map_or(self.born, |unnamed| unnamed.born)
     }
 
-    /// Returns the series without a name, as long as scrapers may not have read their last values.
+    /// Returns the series without a name while some scrapers may not have read their last values.
     pub(super) fn unnamed(&self, at: u64) -> Option<&'a Unnamed> {
         self.unnamed.filter(|it| it.is_kept(at))
     }
@@ -90,7 +90,7 @@ impl Unnamed {
     }
 }
 
-/// The current verdict on a row, and all kinds of verdict that it has had. Each kind keeps its
+/// The current verdict on a row, and all kinds of verdict that the row has had. Each kind keeps its
 /// series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdicts {
@@ -124,7 +124,7 @@ pub(super) struct Table<K> {
     /// Boxed, because nodes of a `BTreeMap` that is filled in key order stay half empty.
     rows: BTreeMap<K, Box<Entry>>,
     shown: usize,
-    /// The growth of rows while they had no series of their own. `None` until there is such a row.
+    /// The growth of rows that had no series. `None` if there never was such a row.
     overflow: Option<Figures>,
     overflow_born: Born,
     /// Time of the previous batch, nanoseconds since 1970.
@@ -140,31 +140,34 @@ struct Entry {
     seen_ns: u64,
     /// Counters in the batch before the last one that contains the row.
     before: Pace,
-    /// Figures in the last batch that contains the row. If they do not change, lines share them.
+    /// Figures in the last batch that contains the row. Lines share these figures if they do not
+    /// change.
     now: Arc<Figures>,
     /// The frequency from the batch, if it has one.
     frequency_hertz: Option<f64>,
     verdict: Option<Verdicts>,
     sockets: Sockets,
     waiting: Waiting,
-    /// The part of the figures that is counted in the overflow. Boxed because few rows have one.
+    /// How much of the figures is counted in the overflow row. Boxed because few rows have such a
+    /// part.
     charged: Option<Box<Figures>>,
-    /// Values of the row's series when another row took its place. If the row gets a place again,
-    /// the series continue from there.
+    /// Values of the row's series at the time when another row replaced it. If the row gets series
+    /// again, they continue from these values.
     kept: Option<Arc<Figures>>,
     overflowed: bool,
     labels: Option<Arc<str>>,
     /// When the row got its series.
     shown_ns: u64,
-    /// The labels include the name, so they never change again.
+    /// Whether the labels include the name, so that they never change again.
     named: bool,
     /// The row's series from before its name was known, if it had any.
     unnamed: Option<Box<Unnamed>>,
-    /// The group whose rows share places fairly with other groups: the cgroup of a process.
+    /// The group of the row: the cgroup of a process. Rows are divided fairly among groups.
     group: u64,
 }
 
-/// The counters from which the frequency is computed. Only these are kept from the previous batch.
+/// The counters from which the frequency is computed. Only these counters are kept from the
+/// previous batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace([u64; 3]);
 
@@ -175,7 +178,7 @@ impl Pace {
         Self(Self::COUNTERS.map(|counter| counters[counter]))
     }
 
-    /// Returns the growth of these counters. All others are 0.
+    /// Returns the growth of these counters. All other counters are 0.
     fn until(self, counters: &Counters) -> Counters {
         let mut growth = Counters::default();
         for (counter, before) in Self::COUNTERS.into_iter().zip(self.0) {
@@ -185,7 +188,7 @@ impl Pace {
     }
 }
 
-/// The overflow part of a row that was never in the overflow.
+/// The overflow part of a row that was never counted in the overflow row.
 static NOTHING: LazyLock<Figures> = LazyLock::new(Figures::default);
 
 impl Entry {
@@ -193,16 +196,16 @@ impl Entry {
         self.charged.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// Returns the values of the row's series: its figures without the parts in the overflow and in
-    /// the series without a name.
+    /// Returns the values of the row's series: its figures without the parts in the overflow row
+    /// and in the series without a name.
     fn own(&self) -> Arc<Figures> {
         let unnamed = self.unnamed.as_ref().map(|it| &*it.figures);
         let elsewhere = self.charged.as_deref().into_iter().chain(unnamed);
         elsewhere.fold(self.now.clone(), |own, other| Arc::new(own.since(other)))
     }
 
-    /// Charges to the overflow all figures that are neither there yet nor shown by the row's
-    /// series. Returns that amount.
+    /// Adds to the overflow row all figures of this row that neither it nor the row's own series
+    /// include yet. Returns the added figures.
     fn charge(&mut self) -> Figures {
         let mut growth = Arc::unwrap_or_clone(self.own());
         if let Some(kept) = &self.kept {
@@ -212,10 +215,10 @@ impl Entry {
         growth
     }
 
-    /// Gives the row series. Its part in the overflow stays there.
+    /// Gives the row its own series. The figures that the overflow row already includes stay there.
     ///
-    /// New series start at the previous batch, which is the last one that the overflow counted.
-    /// Series that the row had before continue from their last value.
+    /// New series start at the previous batch, which is the last one that the overflow row
+    /// included. Series that the row had before continue from their last value.
     fn show(&mut self, labels: Arc<str>, before_unix_ns: u64) {
         let was_overflowed = std::mem::take(&mut self.overflowed);
         if self.kept.is_none() {
@@ -230,7 +233,7 @@ impl Entry {
 }
 
 impl<K: Ord + Clone> Table<K> {
-    /// Creates a table. `grace_ns` is how long a row stays after the last batch that contains it.
+    /// Creates a table. `grace_ns` is how long a row is kept after the last batch that contains it.
     pub(super) fn new(room: usize, grace_ns: u64) -> Self {
         Self {
             room,
@@ -243,8 +246,9 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Starts a batch. `before_unix_ns` is the time of the previous batch, nanoseconds since 1970,
-    /// from which new rows count. For the first batch it is the time at which counting began.
+    /// Starts a batch. `before_unix_ns` is the time of the previous batch, in nanoseconds since
+    /// 1970. New rows count from that time. For the first batch it is the time at which counting
+    /// began.
     pub(super) fn begin(&mut self, before_unix_ns: u64) {
         self.before_unix_ns = before_unix_ns;
     }
@@ -295,8 +299,8 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Removes rows that are gone and frees their places. Their part in the overflow stays there.
-    /// This is the second step of a batch.
+    /// Removes rows that no longer exist, so that other rows can have series. Their part of the
+    /// overflow row stays there. This is the second step of a batch.
     pub(super) fn sweep(&mut self, at: u64) {
         let grace_ns = self.grace_ns;
         self.rows
@@ -304,8 +308,8 @@ impl<K: Ord + Clone> Table<K> {
         self.shown = self.rows.values().filter(|e| e.labels.is_some()).count();
     }
 
-    /// Gives a row a place if it has none and may have one. This is the third step, called for
-    /// every row in order of priority. `admission` gets the row's age in nanoseconds.
+    /// Gives a row its own series if it has none and may have them. This is the third step, called
+    /// for every row in order of priority. `admission` receives the row's age in nanoseconds.
     pub(super) fn place(&mut self, key: &K, admission: impl FnOnce(u64) -> Admission) {
         let full = self.shown >= self.room;
         let Some(entry) = self.rows.get_mut(key) else {
@@ -327,7 +331,7 @@ impl<K: Ord + Clone> Table<K> {
     /// Gives a row labels with its name, which became known after its series began.
     ///
     /// The series without the name keep their values, and those with the name begin at 0. Each
-    /// increase is thus in exactly one of them.
+    /// increase is thus in exactly one of these series.
     pub(super) fn name(&mut self, key: &K, labels: impl FnOnce() -> Option<Arc<str>>) {
         let Some(entry) = self.rows.get_mut(key) else {
             return;
@@ -356,18 +360,18 @@ impl<K: Ord + Clone> Table<K> {
         entry.labels = Some(labels);
     }
 
-    /// Sets the group with which the row shares places.
+    /// Sets the group with which the row shares the limit.
     pub(super) fn belongs(&mut self, key: &K, group: u64) {
         if let Some(entry) = self.rows.get_mut(key) {
             entry.group = group;
         }
     }
 
-    /// Takes places from the groups that hold the most, and gives them to waiting rows of groups
-    /// that hold fewer, until the numbers are equal. No group can thus hold all places.
+    /// Takes series from rows of the groups that have the most, and gives them to rows of groups
+    /// that have fewer, until the numbers are equal. No group can thus take the whole limit.
     ///
-    /// Rows that have ended lose their places first, then the newest. From then on, the growth of
-    /// such a row is added to the overflow row.
+    /// Rows that have ended lose their series first, then the newest rows. From then on, the growth
+    /// of such a row is added to the overflow row.
     pub(super) fn balance(&mut self, at: u64, mut admission: impl FnMut(&K) -> Admission) {
         let waits =
             |entry: &Entry| entry.overflowed && entry.labels.is_none() && entry.seen_ns == at;
@@ -413,7 +417,7 @@ impl<K: Ord + Clone> Table<K> {
                 places.insert(group, after);
             }
             if let Some(entry) = self.rows.get_mut(&gone) {
-                // Keeps what the series have shown, so that it is not counted again.
+                // Keeps the values that the series have shown, so that they are not counted again.
                 entry.kept = Some(entry.own());
                 entry.labels = None;
                 entry.overflowed = true;
@@ -424,7 +428,8 @@ impl<K: Ord + Clone> Table<K> {
         }
     }
 
-    /// Returns the lines after this batch, the overflow last. This is the last step of a batch.
+    /// Returns the lines after this batch, with the overflow row last. This is the last step of a
+    /// batch.
     pub(super) fn lines(
         &mut self,
         at: u64,
@@ -494,8 +499,8 @@ impl<K: Ord + Clone> Table<K> {
         lines
     }
 
-    /// Returns a row's figures, and the part of them that is counted in the overflow; `None` if the
-    /// row has no series of its own.
+    /// Returns a row's figures, and how much of them is counted in the overflow row; `None` if the
+    /// row has no series.
     pub(super) fn figures(&self, key: &K) -> Option<[&Figures; 2]> {
         let entry = self.rows.get(key)?;
         entry
@@ -504,13 +509,14 @@ impl<K: Ord + Clone> Table<K> {
             .map(|_| [&*entry.now, entry.charged()])
     }
 
-    /// Returns whether the row's place is decided: it has series of its own, or is in the overflow.
+    /// Returns whether it is decided that the row has its own series or is counted in the overflow
+    /// row.
     pub(super) fn is_settled(&self, key: &K) -> bool {
         let entry = self.rows.get(key);
         entry.is_some_and(|entry| entry.labels.is_some() || entry.overflowed)
     }
 
-    /// Returns the rows that have series of their own.
+    /// Returns the rows that have their own series.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&K, Shown<'_>)> {
         self.rows.iter().filter_map(|(key, entry)| {
             let shown = Shown {
@@ -529,7 +535,7 @@ impl<K: Ord + Clone> Table<K> {
         Some((figures, self.overflow_born))
     }
 
-    /// Returns the number of rows that are in the overflow now.
+    /// Returns the number of rows that are counted in the overflow row now.
     pub(super) fn overflowed(&self) -> usize {
         self.rows.values().filter(|entry| entry.overflowed).count()
     }

@@ -12,12 +12,12 @@ pub struct Choice {
     fine: bool,
 }
 
-/// No metric below the node level has this name.
+/// An error: no metric below the node level has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMetric(pub String);
 
 impl Default for Choice {
-    /// Leaves out the detail metrics, and gives histograms one bucket for every second power of
+    /// Leaves out the detailed metrics, and gives histograms one bucket for every second power of
     /// two.
     fn default() -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Choice {
 }
 
 /// The exponents of bucket bounds, as powers of two of nanoseconds. Fine histograms have a bound at
-/// each power of the range, others at every second one.
+/// each power in the range, and others at every second power.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     fine: std::ops::RangeInclusive<u32>,
@@ -78,9 +78,9 @@ pub(super) const WAITS: Bounds = Bounds {
     usual: 14..=32,
 };
 
-/// Connect times. The fine range begins at 16 µs, faster than a connect over loopback. It ends at
-/// 275 s, after the last SYN retry (127 s by default). The usual range is 65 µs to 4 s, which is
-/// after the second retry.
+/// Connect times. The fine range starts at 16 µs, which is less than a connect over loopback takes.
+/// It ends at 275 s, after the last SYN retry (127 s by default). The usual range is 65 µs to 4 s
+/// and thus ends after the second retry.
 pub(super) const CONNECTS: Bounds = Bounds {
     fine: 14..=38,
     usual: 16..=32,

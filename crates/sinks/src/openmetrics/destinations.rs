@@ -19,8 +19,8 @@ impl Relation for Destinations {
     const OTHER: &'static str = "destination=\"_other\"";
     type Partner = SocketAddr;
     type Amount = DestinationCounters;
-    /// Attempts, then bytes. A service that is called often or fails ranks above one that transfers
-    /// much through a single connection.
+    /// The number of attempts, then the number of bytes. A service that is called often or fails
+    /// ranks above a service that transfers much data through a single connection.
     type Rank = (u64, u64);
 
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&SocketAddr, DestinationCounters)> {

@@ -22,7 +22,7 @@ pub(super) struct Energy {
 pub(super) struct ZoneLine {
     /// Values of the labels `zone`, `socket` and `source`.
     pub(super) labels: [String; 3],
-    /// Microjoules by the account to which they were charged.
+    /// Microjoules, by the account to which they were charged.
     pub(super) parts: [(&'static str, u64); 5],
     pub(super) error_ratio: Option<f64>,
 }

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 /// Backslash, quote and line feed are escaped as the format defines, so the scraper stores the
 /// original characters.
 ///
-/// Other control characters and the two Unicode line breaks are legal in a label value. But some
-/// parsers split lines at them, and terminals act on them, so they are replaced by visible text
-/// such as `\u{1b}`.
+/// Other control characters and the two Unicode line breaks are legal in a label value. However,
+/// some parsers split lines at these characters, and terminals interpret them, so they are replaced
+/// by visible text such as `\u{1b}`.
 ///
-/// A backslash before `u{` in the original becomes `\u{5c}`, which makes the replacement
-/// reversible. Different names therefore never get the same label value, and no name can invalidate
-/// a scrape with a duplicate series.
+/// A backslash before `u{` in the original becomes `\u{5c}`, so the replacement is reversible.
+/// Different names therefore never have the same label value, and no name can invalidate a scrape
+/// by causing a duplicate series.
 pub(super) fn push_label_value(out: &mut String, text: &str) {
     let plain = |b: u8| (0x20..0x7f).contains(&b) && b != b'\\' && b != b'"';
     if text.bytes().all(plain) {

@@ -67,14 +67,14 @@ fn a_row_that_gets_its_place_late_counts_from_then() {
     table.begin(200);
     step(&mut table, 2, &[("a", 11), ("b", 23)]);
     table.begin(300);
-    // The growth of 3 since the last batch is not in the overflow.
+    // The overflow row does not include the growth of 3 since the last batch.
     assert_eq!(step(&mut table, 3, &[("b", 26)]), "b=3 rest=23");
     assert_eq!(
         starts(&mut table, 3),
         expected(&[("b", 300), ("rest", 100)])
     );
     assert_eq!(start(&table, &"b"), 300);
-    // All that a new row has was counted since the previous batch.
+    // All figures of a new row were counted since the previous batch.
     table.begin(400);
     step(&mut table, 4, &[("c", 1)]);
     assert_eq!(
@@ -83,7 +83,7 @@ fn a_row_that_gets_its_place_late_counts_from_then() {
     );
 }
 
-/// Runs one batch of rows whose groups share the places.
+/// Runs one batch of rows whose groups share the limit.
 fn share(table: &mut Table<u32>, at: u64, rows: &[(u32, u64, u64)]) -> String {
     for (key, group, ns) in rows {
         table.see(key, at, &cpu(*ns), None);
@@ -125,12 +125,12 @@ fn a_series_that_lost_its_place_goes_on_where_it_was() {
 fn a_group_that_has_all_places_gives_some_to_another() {
     let mut table: Table<u32> = Table::new(4, 60);
     let mut step = |at: u64, rows: &[(u32, u64, u64)]| share(&mut table, at, rows);
-    // The rows of the flood end at once. Without balancing they would keep their places for a
+    // The rows of the flood end immediately. Without balancing they would keep their series for a
     // minute.
     let flood = [(1, 1, 10), (2, 1, 10), (3, 1, 10), (4, 1, 10), (5, 1, 10)];
     assert_eq!(step(1, &flood), "1=10 2=10 3=10 4=10 rest=10");
     let late = [(3, 1, 11), (8, 2, 7), (9, 2, 5), (10, 2, 3)];
-    // Each group has two places.
+    // Each group has two rows with series.
     assert_eq!(step(2, &late), "1=10 3=11 8=7 9=5 rest=13");
     let late = [(3, 1, 12), (8, 2, 8), (9, 2, 9), (10, 2, 4)];
     assert_eq!(step(3, &late), "1=10 3=12 8=8 9=9 rest=14");
@@ -178,7 +178,7 @@ fn the_overflow_never_goes_down() {
     let mut table = Table::new(0, 0);
     assert_eq!(step(&mut table, 1, &[("a", 10)]), "rest=10");
     assert_eq!(step(&mut table, 2, &[]), "rest=10");
-    // The name was reused by a different row.
+    // Another row has the same name now.
     assert_eq!(step(&mut table, 3, &[("a", 4)]), "rest=14");
 }
 
