@@ -28,37 +28,37 @@ use super::{levels, own};
 /// The exporter's options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Exports every process. Off by default, because the number of series is unbounded.
+    /// Exports every process. Off by default, because the number of processes is unbounded.
     pub process_level: bool,
-    /// Maximum number of containers with series of their own. The same limit applies to units, and
-    /// to cgroups.
+    /// Maximum number of containers with their own series. The same limit applies to units, and to
+    /// cgroups.
     pub max_subjects: usize,
-    /// Maximum number of processes with series of their own.
+    /// Maximum number of processes with their own series.
     pub max_processes: usize,
-    /// Maximum number of victim and culprit pairs with series of their own.
+    /// Maximum number of victim and culprit pairs with their own series.
     pub blame_pairs: usize,
-    /// Maximum number of destinations with series of their own, over all subjects.
+    /// Maximum number of destinations with their own series, over all subjects.
     pub destinations: usize,
-    /// How long such a pair or destination keeps its series without growth if another one needs the
-    /// place, in nanoseconds.
+    /// How long such a pair or destination keeps its series without growth if another one needs
+    /// series, in nanoseconds.
     pub blame_grace_ns: u64,
     /// The metrics of the levels below the node.
     pub choice: Arc<Choice>,
-    /// How long a container may wait for its name before it is exported without one, in
+    /// How long a container may wait for its name before it is exported without a name, in
     /// nanoseconds.
     pub settle_ns: u64,
     /// How long the row of a process is kept after the process ended, in nanoseconds. For the other
-    /// levels the rollup decides.
+    /// levels, the rollup determines this time.
     pub process_grace_ns: u64,
     /// When counting began, nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// The batches come from a recording, so their age says nothing about the agent.
+    /// Whether the batches come from a recording, so that their age says nothing about the agent.
     pub recorded: bool,
     /// Version of the agent, for `noctule_self_build_info`.
     pub version: &'static str,
     /// The node's name for Kepler-compatible metrics; `None` turns these metrics off.
     pub kepler_node: Option<String>,
-    /// The other exporter whose metric names are exported too, if any.
+    /// The other exporter whose metric names are also exported, if any.
     pub foreign: Option<ForeignExporter>,
 }
 
@@ -125,16 +125,15 @@ impl Exporter {
         }
     }
 
-    /// Sets the counters of the agent's HTTP server, which snapshots contain from the next batch
-    /// on.
+    /// Sets the counters of the agent's HTTP server, which snapshots include from the next batch.
     pub fn served(&mut self, served: Served) {
         self.served = served;
     }
 
-    /// Takes the next batch, and returns the series that scrapes show until the batch after it. The
-    /// subjects of the batch must be filled.
+    /// Processes the next batch, and returns the series that scrapes show until the batch after it.
+    /// The subjects of the batch must be filled in.
     ///
-    /// If a batch is skipped, time resolution is lost, and so are the processes that ended in it.
+    /// Skipping a batch reduces time resolution, and loses the processes that ended in it.
     pub fn observe(&mut self, batch: &Batch) -> Snapshot {
         self.begin(batch);
         self.observe_subjects(batch);
@@ -249,7 +248,7 @@ impl Exporter {
         }
     }
 
-    /// Must run after the subjects of the batch have got their series.
+    /// Must run after the subjects of the batch have their series.
     fn observe_pairs(&mut self, batch: &Batch, levels: &mut [Level]) {
         let shown = |subject: &Subject| match subject {
             Subject::Container(_) => self.containers.figures(subject),
@@ -388,8 +387,8 @@ impl Snapshot {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Renders the levels, which are by far the largest part and do not depend on the time. `part`
-    /// gets one family at a time, so the whole text is never in memory.
+    /// Renders the levels, which are by far the largest part of a page and do not depend on the
+    /// time. `part` receives one family at a time, so the whole text is never in memory.
     pub fn render_levels(&self, exposition: Exposition, view: View, part: &mut dyn FnMut(Vec<u8>)) {
         let mut writer = Writer::new(exposition, view, self.taken_ns);
         for level in &self.levels {
@@ -404,7 +403,8 @@ impl Snapshot {
         part(writer.take_all());
     }
 
-    /// Renders the remaining metrics: those about the agent itself, and the age of the last batch.
+    /// Renders the remaining metrics: the metrics about the agent itself, and the age of the last
+    /// batch.
     pub fn render_own(&self, exposition: Exposition, now_ns: u64) -> Vec<u8> {
         let mut writer = Writer::new(exposition, View::Complete, self.taken_ns);
         own::write(&mut writer, self, now_ns);

@@ -6,11 +6,11 @@ use noctule_model::{Counters, DestinationCounters, EventCounters, Histogram, Jou
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures {
     pub(super) counters: Counters,
-    /// Zero if the machine has no power sensor.
+    /// All values are zero if the machine has no power sensor.
     pub(super) joules: Joules,
     /// Run-queue latencies in nanoseconds; empty if the level has no such metric.
     pub(super) waits: Histogram,
-    /// Zero if the level has no such metrics.
+    /// All values are zero if the level has no such metrics.
     pub(super) events: EventCounters,
     /// Connect times in nanoseconds.
     pub(super) connects: Histogram,

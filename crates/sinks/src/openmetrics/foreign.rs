@@ -1,8 +1,8 @@
 //! Metrics under the names of cAdvisor or Coroot, in addition to noctule's own (docs/cadvisor.md,
 //! docs/coroot.md).
 //!
-//! Only rows with series of their own are exported. Their labels are translated once, when they are
-//! first shown. Rows with equal translated labels share a series, which has the sum of their
+//! Only rows with their own series are exported. Their labels are translated once, when the rows
+//! are first shown. Rows with equal translated labels share a series, which has the sum of their
 //! values. This happens when a container is restarted: its id changes, but not its name.
 
 use std::collections::{BTreeMap, HashMap};
@@ -27,8 +27,8 @@ use super::writer::Writer;
 pub(super) struct Foreign {
     exporter: ForeignExporter,
     known: HashMap<Subject, Known>,
-    /// Values of our destination series, by the labels of the row and of the destination, with the
-    /// last batch that contained them.
+    /// Values of noctule's destination series, by the labels of the row and of the destination,
+    /// with the last batch that contained them.
     amounts: HashMap<[Arc<str>; 2], (DestinationCounters, u64)>,
     sums: Arc<Sums>,
     /// The quotas that existed in the first batch, by cgroup path, with their periods at that time.
@@ -44,7 +44,8 @@ struct Periods {
 }
 
 impl Periods {
-    /// Adds the growth from `before` to `now`. A smaller value means that the quota was set again.
+    /// Adds the growth from `before` to `now`. A smaller value means that the quota was set again,
+    /// so that the kernel counts from 0.
     fn add_growth(&mut self, now: Self, before: Self) {
         let growth = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
         self.all += growth(now.all, before.all);
@@ -61,25 +62,26 @@ impl From<&QuotaRow> for Periods {
     }
 }
 
-/// One of our rows.
+/// A row of noctule.
 #[derive(Debug)]
 struct Known {
-    /// Labels in the other exporter's scheme; empty if that exporter has no such rows.
+    /// The labels that the other exporter would give this row; empty if that exporter has no such
+    /// rows.
     theirs: Arc<str>,
     /// Values in the last batch.
     counters: Counters,
     events: EventCounters,
-    /// `None` until the row has had a quota.
+    /// Periods of the row's quota; `None` if the row has never had a quota.
     periods: Option<Periods>,
     sequence: u64,
 }
 
-/// The series of the other exporter. A sum includes rows that are gone, as long as another row has
-/// the same labels.
+/// The series of the other exporter. A sum includes rows that no longer exist, as long as another
+/// row has the same labels.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     rows: BTreeMap<Arc<str>, Row>,
-    /// Keyed by the labels of the row and those of the destination.
+    /// Destinations by the labels of the row and of the destination.
     destinations: BTreeMap<[Arc<str>; 2], Destination>,
 }
 
@@ -88,7 +90,7 @@ struct Row {
     born: Born,
     counters: Counters,
     events: EventCounters,
-    /// Quota periods, and when their series began: a quota can be set after the row began.
+    /// Quota periods, and when their series began. A quota can be set after the row began.
     periods: Option<(Born, Periods)>,
 }
 
@@ -161,7 +163,7 @@ impl Foreign {
         }
     }
 
-    /// Adds up the rows. Returns the other exporter's labels, keyed by ours.
+    /// Adds up the rows. Returns the other exporter's labels, keyed by noctule's labels.
     fn add_rows(
         &mut self,
         batch: &Batch,
@@ -257,7 +259,7 @@ impl Known {
         }
     }
 
-    /// Adds the periods since the last batch that had any, or else since `first`.
+    /// Adds the periods since the last batch that had any, or since `first` if none had.
     fn add_periods(&mut self, now: Periods, first: Periods, taken_ns: u64, sum: &mut Row) {
         let before = self.periods.replace(now).unwrap_or(first);
         let born = Born {
@@ -268,8 +270,8 @@ impl Known {
         periods.add_growth(now, before);
     }
 
-    /// Adds the row's growth since the last batch. The array contains the current figures, and the
-    /// part of them that is counted in the overflow.
+    /// Adds the row's growth since the last batch. The array contains the current figures, and how
+    /// much of them is counted in the overflow row.
     fn add_growth(&mut self, [now, charged]: [&Figures; 2], sum: &mut Row) {
         let counters = now.counters.since(&charged.counters);
         let events = now.events.since(&charged.events);
@@ -279,8 +281,8 @@ impl Known {
     }
 }
 
-/// Returns the quota of the container's cgroup. If the runtime makes a child cgroup for the
-/// processes (`libpod-ID.scope/container`), returns the quota of its parent.
+/// Returns the quota of the container's cgroup. If the runtime creates a child cgroup for the
+/// processes (`libpod-ID.scope/container`), returns the quota of the parent cgroup.
 fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&'a QuotaRow> {
     let id = &owner.container.as_ref()?.id;
     let parent = owner.path.rsplit_once('/').map(|(parent, _)| parent);
@@ -292,7 +294,8 @@ fn quota_of<'a>(owner: &Owner, quotas: &HashMap<&str, &'a QuotaRow>) -> Option<&
         .find_map(|path| quotas.get(path).copied())
 }
 
-/// Returns a row's labels in the other exporter's scheme; empty if that exporter has no such rows.
+/// Returns the labels that the other exporter would give a row; empty if that exporter has no such
+/// rows.
 fn translate(exporter: ForeignExporter, subject: &Subject, owner: &Owner) -> String {
     let container = owner.container.as_ref();
     let pod = owner.pod.as_ref();

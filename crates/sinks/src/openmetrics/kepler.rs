@@ -1,7 +1,7 @@
 //! Metrics under Kepler's names, in addition to noctule's own, for existing dashboards
 //! (docs/kepler.md).
 //!
-//! Only rows with series of their own are exported, and their labels are frozen at the same time.
+//! Only rows with their own series are exported, and their labels become final at the same time.
 //! Pods are the sums of their containers.
 
 mod rows;
@@ -23,8 +23,8 @@ use super::writer::Writer;
 pub(super) use rows::joined;
 use rows::{Row, Rows};
 
-/// The value of the label `state`. It never changes, because another state would be another series,
-/// and the growth between the two would be lost.
+/// The value of the label `state`. It never changes, because a series with another state would be a
+/// new series, and the growth between the two would be lost.
 const STATE: &str = "running";
 
 /// State that is kept between batches.
@@ -127,7 +127,8 @@ fn usage(before: &Node, now: &Node) -> Option<f64> {
     (elapsed > 0).then(|| 1.0 - (idle as f64 / elapsed as f64).min(1.0))
 }
 
-/// Returns the zones, summed by kind. A zone inside another zone of its kind is not counted again.
+/// Returns the zones, summed by kind. A zone inside another zone of the same kind is not counted
+/// again.
 fn zones(batch: &Batch) -> Vec<Zone> {
     let Some(energy) = &batch.energy else {
         return Vec::new();

@@ -5,7 +5,7 @@ use noctule_model::{Batch, Owner, ProcessId, ProcessRow, Subject, SubjectRow};
 use super::budget::Admission;
 use super::text::push_label;
 
-/// The identity label's value for the row that collects everything beyond the budget.
+/// The identity label's value for the row that collects everything beyond the limit.
 pub(super) const OVERFLOW: &str = "_overflow";
 
 /// Returns the label that identifies a subject, and its value.
@@ -19,8 +19,8 @@ fn identity(subject: &Subject) -> (&'static str, &str) {
 }
 
 /// Decides whether a subject may be exported now, and with which labels. `patience_over` means that
-/// the subject has waited long enough for its name. `lives` returns whether any of its cgroups
-/// still exists.
+/// the subject has waited long enough for its name. `lives` returns whether any of the subject's
+/// cgroups still exists.
 pub(super) fn of_subject(
     row: &SubjectRow,
     patience_over: bool,
@@ -29,7 +29,7 @@ pub(super) fn of_subject(
     let (label, value) = identity(&row.subject);
     if value == OVERFLOW {
         // An LXC container can have this name. Two series with equal labels would make the whole
-        // scrape invalid, so the container is counted in the overflow row.
+        // scrape invalid, so such a container is counted in the overflow row.
         return Admission::Overflow;
     }
     let container = matches!(row.subject, Subject::Container(_));
@@ -71,8 +71,8 @@ fn push_container_labels(labels: &mut String, owner: &Owner) {
 }
 
 /// Age at which a process is exported, unless it ends earlier. A younger process often still
-/// changes: a service manager or runtime forks, moves the child to its cgroup, and the child calls
-/// exec.
+/// changes: a service manager or runtime forks, moves the child to its cgroup, and then the child
+/// executes another program.
 const GROWN_UP_NS: u64 = 1_000_000_000;
 
 /// Returns when a process was created, in Unix seconds with three decimals.
@@ -84,8 +84,8 @@ pub(super) fn start(id: ProcessId, batch: &Batch) -> String {
 /// Decides whether a process may be exported now, and with which labels.
 ///
 /// A process waits for the owner of its cgroup as long as a container waits for its name. After
-/// that, the label is the cgroup's id. A process that is gone waits for its exit record, which
-/// contains its final cgroup and name.
+/// that time, the label is the cgroup's id. A process that has ended waits for its exit record,
+/// which contains its final cgroup and name.
 pub(super) fn of_process(row: &ProcessRow, batch: &Batch, patience_over: bool) -> Admission {
     let created_ns = batch.boot_unix_ns.saturating_add(row.id.start_ns);
     let young = batch.time_unix_ns < created_ns.saturating_add(GROWN_UP_NS);

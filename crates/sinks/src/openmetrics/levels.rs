@@ -19,8 +19,8 @@ const NO_LABELS: (&[&str], &[&str]) = (&[], &[]);
 const ROWS: usize = 64;
 
 /// Writes all families of the level that have samples. Families are the outer loop, because
-/// OpenMetrics requires the samples of a family to be contiguous. `part` gets the samples of up to
-/// [`ROWS`] rows at a time.
+/// OpenMetrics requires the samples of a family to be contiguous. `part` receives the samples of up
+/// to [`ROWS`] rows at a time.
 pub(super) fn write(
     text: &mut Writer,
     level: &Rows<'_>,
@@ -106,7 +106,7 @@ fn counters(
     });
 }
 
-/// Writes counters. The metric's own label, if it has one, distinguishes them.
+/// Writes counters. If the metric has its own label, the label distinguishes them.
 fn labelled<K: Measurable, const N: usize>(
     text: &mut Writer,
     level: &Rows<'_>,
@@ -174,8 +174,8 @@ fn destinations(
     for line in level.destinations {
         for counter in list.iter().filter(there) {
             let value = value(metric, line.amount[*counter]);
-            // The metric's first label is the destination. The labels of the partner already
-            // contain it.
+            // The metric's first label is the destination, which the labels of the partner already
+            // contain.
             let labels = &metric.labels[1..];
             let names = &[counter.part()][..labels.len()];
             text.pair(line, (labels, names), value);

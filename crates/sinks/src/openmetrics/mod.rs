@@ -19,7 +19,7 @@
 //! # Labels never change
 //!
 //! The labels of a series are frozen when it is first exported. A runtime may write the file with a
-//! container's name late, so the exporter waits until one of these holds:
+//! container's name late, so the exporter waits until one of these conditions holds:
 //!
 //! - The container has a name, and so does its pod, if any.
 //! - The container has been known for [`Options::settle_ns`].

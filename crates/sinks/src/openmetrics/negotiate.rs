@@ -29,12 +29,12 @@ impl Exposition {
 
     /// Chooses a format according to the header `Accept`.
     ///
-    /// A client gets protobuf or OpenMetrics only if it names that format and does not prefer
-    /// another one. OpenMetrics must be named with version 1.0.0 or without a version.
+    /// A client receives protobuf or OpenMetrics only if it names that format and does not prefer
+    /// another format. OpenMetrics must be named with version 1.0.0 or without a version.
     ///
-    /// All other clients, such as browsers and `curl`, get the classic format. So does a client
-    /// that accepts none of the formats, because readable text is more useful than a 406. A media
-    /// range with a malformed `q` is ignored.
+    /// All other clients, such as browsers and `curl`, receive the classic format. A client that
+    /// accepts none of the formats receives it, too, because readable text is more useful than a
+    /// 406. A media range with a malformed `q` is ignored.
     pub fn negotiate(accept: Option<&str>) -> Self {
         let mut best = (0.0, Self::Classic);
         let ranges = accept.unwrap_or_default().split(',');
@@ -86,8 +86,8 @@ impl<'a> Range<'a> {
         Some(range)
     }
 
-    /// Returns the format that the media range names. A wildcard names none: it gets the classic
-    /// format anyway, and must not outrank an OpenMetrics with a lower `q`.
+    /// Returns the format that the media range names. A wildcard names no format. It would select
+    /// the classic format anyway, and must not outrank OpenMetrics with a lower `q`.
     fn format(&self) -> Option<Exposition> {
         let is = |media: &str, version: &str| {
             self.media.eq_ignore_ascii_case(media) && self.version.is_none_or(|v| v == version)

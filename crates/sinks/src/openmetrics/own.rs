@@ -1,4 +1,4 @@
-//! Writes the metrics of the node as a whole and of the agent itself.
+//! Writes the metrics of the node as a whole, and of the agent itself.
 
 use noctule_model::{
     Counter, FeatureState, Metric, ProgramCost, SELF_METRICS, SelfSource, Sending,
@@ -175,7 +175,7 @@ impl Family<'_> {
         }
     }
 
-    /// Writes how far the tables for TCP overflowed, if TCP is observed.
+    /// Writes how far the tables for TCP overflowed, if TCP is measured.
     fn full_tables(&mut self, snapshot: &Snapshot) {
         if !connects_measured(snapshot.measured) {
             return;

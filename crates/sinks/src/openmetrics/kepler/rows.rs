@@ -39,7 +39,7 @@ pub(super) struct Rows {
 #[derive(Debug)]
 struct Known {
     labels: Labels,
-    /// Value in the last batch.
+    /// Energy in the last batch.
     joules: Joules,
     pod: Option<Arc<Owner>>,
     sequence: u64,
@@ -77,7 +77,7 @@ impl Rows {
                 continue;
             };
             if let Some(pod) = owner.as_ref().and_then(|owner| owner.pod.as_ref()) {
-                // A pod's sum includes containers that are gone, so it never decreases.
+                // A pod's sum includes removed containers, so it never decreases.
                 let known = self.pods.get(&pod.uid);
                 let sum = pods.entry(pod.uid.clone()).or_insert_with(|| Row {
                     tick: known.map(|_| Joules::default()),
@@ -144,7 +144,7 @@ impl Rows {
 struct Seen<'a> {
     sequence: u64,
     born: Born,
-    /// The current figures, and the part of them that is counted in the overflow.
+    /// The current figures, and how much of them is counted in the overflow row.
     figures: [&'a Figures; 2],
 }
 
@@ -252,7 +252,7 @@ fn process_labels(node_name: &str, row: &ProcessRow, batch: &Batch) -> Labels {
     [new.into(), old.into()]
 }
 
-/// Returns the runtime's name in Kepler 0.11.
+/// Returns the name of the runtime in Kepler 0.11.
 const fn runtime(runtime: Runtime) -> &'static str {
     match runtime {
         Runtime::Docker => "docker",
