@@ -1,4 +1,4 @@
-//! Decides which pairs of a subject and a partner get series of their own.
+//! Decides which pairs of a subject and a partner get their own series.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,23 +15,23 @@ use super::view::{Born, YOUNG_NS};
 /// until the labels are final.
 pub(super) type Named<'a> = dyn Fn(&Subject) -> Option<Arc<str>> + 'a;
 
-/// A relation between subjects and their partners, with an amount for each pair.
+/// A relation between subjects and partners, with an amount for each pair.
 pub(super) trait Relation {
     /// The other side of the pair.
     type Partner: Ord + Clone + Debug + 'static;
     /// Type of the amount of a pair, such as a time or a number of bytes.
     type Amount: Cumulative + Copy + Debug;
-    /// Priority of a pair for a place in the series. The pairs with the largest rank get one.
+    /// Priority of a pair. The pairs with the highest rank get series.
     type Rank: Ord;
 
-    /// Whether series start with the pair's full amount, if none of it has been shown elsewhere.
+    /// Whether series start with the pair's full amount, if no other series has shown any of it.
     /// Otherwise they start at 0, and the earlier amount stays in the series of all other partners.
     const WHOLE: bool;
 
-    /// Labels of the series that sums all partners without a place.
+    /// Labels of the series that sums all partners without their own series.
     const OTHER: &'static str;
 
-    /// Returns the partners of a subject that have rows of their own.
+    /// Returns the partners of a subject that have their own rows.
     fn of(row: &SubjectRow) -> impl Iterator<Item = (&Self::Partner, Self::Amount)>;
 
     /// Returns whether the partner can have series.
@@ -45,12 +45,11 @@ pub(super) trait Relation {
     /// Returns the escaped labels of the partner; `None` until they are final.
     fn labels(partner: &Self::Partner, named: &Named<'_>) -> Option<Arc<str>>;
 
-    /// Returns the rank of a pair with this amount; `None` if the amount is too small to get
-    /// series.
+    /// Returns the rank of a pair with this amount; `None` if the amount is too small for series.
     fn rank(amount: &Self::Amount) -> Option<Self::Rank>;
 
-    /// Returns the amount over all partners, including partners without a row of their own. It
-    /// never grows more slowly than the sum of the rows.
+    /// Returns the amount over all partners, including partners without their own row. It never
+    /// grows more slowly than the sum of the rows.
     fn all(figures: &Figures) -> Self::Amount;
 }
 
@@ -71,7 +70,7 @@ pub(super) struct Pairs<R: Relation> {
     room: usize,
     grace_ns: u64,
     subjects: HashMap<Subject, Partners<R>>,
-    /// Number of pairs that should have series but got no place.
+    /// Number of pairs that should have series but got none because of the limit.
     overflowed: usize,
     other: Arc<str>,
     /// Time of the previous batch, nanoseconds since 1970.
@@ -85,7 +84,7 @@ struct Partners<R: Relation> {
     /// shown.
     shown_before: bool,
     pairs: BTreeMap<R::Partner, Pair<R::Amount>>,
-    /// Growth of the subject's pairs while they had series, including pairs that are gone.
+    /// Growth of the subject's pairs while they had series, including pairs that no longer exist.
     shown: R::Amount,
     /// When the subject got its first partner; 0 if it never had one.
     began_ns: u64,
@@ -111,7 +110,7 @@ impl<R: Relation> Default for Partners<R> {
 
 impl<R: Relation> Partners<R> {
     /// Returns the subject's series under the labels of `row`. `other` labels the series of all
-    /// partners without a place.
+    /// partners without their own series.
     fn lines(&self, at: u64, row: &Shown<'_>, other: &Arc<str>) -> Vec<PairLine<R::Amount>> {
         let line = |partner: &Arc<str>, born, amount| PairLine {
             labels: row.labels.clone(),
@@ -127,7 +126,7 @@ impl<R: Relation> Partners<R> {
         let mut born = row.born;
         if R::WHOLE {
             if self.began_ns == 0 {
-                // Most subjects have no partner, so they get no such series.
+                // Most subjects have no partner, so they need no such series.
                 return lines;
             }
             born.began_ns = born.began_ns.max(self.began_ns);
@@ -143,7 +142,7 @@ impl<R: Relation> Partners<R> {
         R::all(now).since(&R::all(overflowed)).since(&self.shown)
     }
 
-    /// Ends the series without the subject's name. Those with the name begin at 0.
+    /// Ends the series without the subject's name. The series with the name begin at 0.
     fn begin_named(&mut self, at: u64, row: &Shown<'_>, unnamed: Shown<'_>, other: &Arc<str>) {
         self.unnamed = self.lines(at, &unnamed, other);
         self.unnamed_rest = self.rest(row);
@@ -153,7 +152,7 @@ impl<R: Relation> Partners<R> {
     }
 }
 
-/// The growing pairs that have places, by subject.
+/// The growing pairs that have series, by subject.
 struct Holders<'a, A>(HashMap<&'a Subject, Held<'a, A>>);
 
 struct Held<'a, A> {
@@ -189,7 +188,8 @@ impl<'a, A> Holders<'a, A> {
         }
     }
 
-    /// Takes a pair from the subject with the most places, if that has at least two more than `to`.
+    /// Takes series from a pair of the subject that has the most, if that subject has at least two
+    /// more than `to`.
     fn give_way(&mut self, to: &Subject) -> Option<&'a mut Pair<A>> {
         let own = self.0.get(to).map_or(0, |held| held.places);
         let holders = self.0.iter_mut();
@@ -203,30 +203,31 @@ impl<'a, A> Holders<'a, A> {
 #[derive(Debug)]
 struct Pair<A> {
     first_ns: u64,
-    /// When the pair's series began. They continue when the pair gets a place again. `began_ns` is
-    /// 0 before the first place.
+    /// When the pair's series began. They continue when the pair gets series again. `began_ns` is 0
+    /// before the pair first gets series.
     born: Born,
     seen_ns: u64,
     grown_ns: u64,
     /// Labels of the partner, kept once they are final.
     labels: Option<Arc<str>>,
     now: A,
-    /// The part of `now` that is counted in the series of all other partners.
+    /// How much of `now` is counted in the series of all other partners.
     charged: A,
     shown: bool,
-    /// Time at which the pair got its place.
+    /// Time at which the pair got its series.
     shown_ns: u64,
-    /// Whether nothing of the pair was shown before it got its place.
+    /// Whether no value of the pair was shown before it got its series.
     fresh: bool,
-    /// Time at which the value of the pair's series last changed, or the pair got its place.
+    /// Time at which the value of the pair's series last changed, or at which the pair got its
+    /// series.
     changed_ns: u64,
     /// Value of the pair's row in the last batch. A row that was evicted restarts at 0.
     row: A,
 }
 
 impl<R: Relation> Pairs<R> {
-    /// Creates an empty set. `grace_ns` is how long a pair keeps its place without growth if
-    /// another pair needs it.
+    /// Creates an empty set. `grace_ns` is how long a pair keeps its series without growth if
+    /// another pair needs series.
     pub(super) fn new(room: usize, grace_ns: u64) -> Self {
         Self {
             room,
@@ -243,15 +244,15 @@ impl<R: Relation> Pairs<R> {
         self.before_unix_ns = before_unix_ns;
     }
 
-    /// Returns the number of pairs that should have series but got no place.
+    /// Returns the number of pairs that should have series but got none because of the limit.
     pub(super) fn overflowed(&self) -> usize {
         self.overflowed
     }
 
-    /// Takes the subjects of a batch and assigns places.
+    /// Processes the subjects of a batch and decides which pairs have series.
     ///
-    /// If a subject has series, `shown` returns its figures and the part of them that is counted in
-    /// the overflow. Its pairs never get series before the subject does.
+    /// If a subject has series, `shown` returns its figures and how much of them is counted in the
+    /// overflow row. The pairs of a subject never get series before the subject does.
     pub(super) fn observe<'a>(
         &mut self,
         at: u64,
@@ -270,7 +271,7 @@ impl<R: Relation> Pairs<R> {
                 if !is_there {
                     pair.leave();
                 }
-                // A subject that ended had its own grace.
+                // A subject that ended had its own grace period.
                 let has_ended = R::subject(partner).is_some_and(|it| !living.contains(it));
                 is_there || pair.is_listed(at) && !has_ended
             });
@@ -310,14 +311,15 @@ impl<R: Relation> Pairs<R> {
         }
     }
 
-    /// Assigns places to the pairs that rank first.
+    /// Gives series to the pairs that rank first.
     ///
-    /// A pair keeps its place while it grows or no other pair needs the place. But a subject with
-    /// fewer places takes one from the subject that has the most, so that no subject can hold them
-    /// all.
+    /// A pair keeps its series while it grows or no other pair needs them. However, a subject with
+    /// fewer pairs takes over the series of a pair of the subject that has the most, so that no
+    /// subject can take the whole limit.
     ///
-    /// After a pair loses its place, its series stay until all readers have the last value. There
-    /// are at most as many such series as places. At that limit, no more pairs change places.
+    /// After a pair has lost this right, its series are still shown until all readers have the last
+    /// value. The number of such series is at most the limit. While that number is reached, no more
+    /// pairs are exchanged.
     fn place<'a>(
         &mut self,
         at: u64,
@@ -337,7 +339,7 @@ impl<R: Relation> Pairs<R> {
             if partners.began_ns == 0 && figures.is_some_and(|[now, _]| R::all(now) != none) {
                 partners.began_ns = at;
             }
-            // The part in the overflow stays there.
+            // The part that is counted in the overflow row stays there.
             let whole = figures.is_some_and(|[_, overflowed]| R::all(overflowed) == none);
             let began = !std::mem::replace(&mut partners.shown_before, has_series);
             let mut held = Vec::new();
@@ -367,7 +369,7 @@ impl<R: Relation> Pairs<R> {
         waiting.sort_by(|a, b| (&a.0, a.1, a.2).cmp(&(&b.0, b.1, b.2)));
         quiet.sort_by_key(|(_, pair)| quiet_ns(pair));
         if !waiting.is_empty() {
-            // The newest pair loses its place first.
+            // The newest pair loses its series first.
             holders.sort();
         }
         self.overflowed = 0;
@@ -454,8 +456,8 @@ impl<A: Cumulative> Pair<A> {
         }
     }
 
-    /// Gives the pair a place. Its past stays in the series of all other partners, unless the pair
-    /// is fresh.
+    /// Gives the pair its own series. Its earlier amount stays in the series of all other partners,
+    /// unless the pair is fresh.
     fn take_place(&mut self, at: u64, before_unix_ns: u64) {
         if self.born.began_ns == 0 {
             self.born.began_ns = at;
@@ -468,19 +470,19 @@ impl<A: Cumulative> Pair<A> {
         self.changed_ns = at;
     }
 
-    /// Gives up the pair's place, because its row is gone.
+    /// Withdraws the pair's series, because its row no longer exists.
     fn leave(&mut self) {
         self.shown = false;
         self.row = A::default();
     }
 
-    /// Returns whether the pair has series: it has a place, or its old series are still shown.
+    /// Returns whether the pair has series, or its old series are still shown.
     fn is_listed(&self, at: u64) -> bool {
         self.shown || self.stays(at)
     }
 
-    /// Returns whether the pair's series are still shown although it has lost its place. They are
-    /// kept until a reader that scrapes every five minutes has seen the last value.
+    /// Returns whether the pair's series are still shown although it has lost the right to have
+    /// them. They are kept until a reader that scrapes every five minutes has seen the last value.
     fn stays(&self, at: u64) -> bool {
         self.born.began_ns > 0 && at.saturating_sub(self.changed_ns) <= YOUNG_NS
     }
@@ -490,7 +492,7 @@ impl<A: Cumulative> Pair<A> {
         self.now.since(&self.charged)
     }
 
-    /// Restarts the pair's series at 0. The earlier amount is in another series.
+    /// Restarts the pair's series at 0. Another series includes the earlier amount.
     fn begin_again(&mut self, born: Born) {
         self.charged = self.now.clone();
         self.born = Born {

@@ -16,13 +16,13 @@ use crate::otlp::messages::{
 use crate::otlp::{Identity, REQUEST_BYTES, Request, of_labels, scope};
 
 /// Time between the start of a sum and its point of value 0. In OTLP, a point at the start itself
-/// means that the start is unknown.
+/// would mean that the start is unknown.
 const ZERO_AFTER_NS: u64 = 1;
 
-/// The points of one resource, under construction.
+/// The points of one resource while they are collected.
 pub(super) struct Points {
     metrics: Vec<messages::Metric>,
-    /// The metric that receives the next samples, as an index and its definition.
+    /// The metric that receives the next samples: its index and definition.
     open: Option<(usize, OtelMetric)>,
     time_unix_ns: u64,
     count: u64,
@@ -38,7 +38,7 @@ impl Points {
         }
     }
 
-    /// Selects the metric that receives the next samples. Several of our metrics can map to the
+    /// Selects the metric that receives the next samples. Several metrics of noctule can have the
     /// same OTLP name.
     pub(super) fn metric<S>(&mut self, level: &str, metric: &Metric<S>) {
         let otel = OtelMetric::new(level, metric);
@@ -152,8 +152,8 @@ impl Points {
     }
 }
 
-/// Converts the buckets. Prometheus' index refers to a bucket's upper bound, OTLP's to the lower
-/// one.
+/// Converts the buckets. Prometheus' index refers to the upper bound of a bucket, and OTLP's index
+/// to the lower bound.
 fn buckets(sample: &HistogramSample<'_>) -> (u64, Option<Buckets>) {
     let (zero_count, counted) = exponential(sample.histogram);
     let positive = counted.first().map(|(first, _)| {
@@ -232,8 +232,8 @@ impl Requests<'_> {
 
 impl Snapshot {
     /// Passes the figures to `hand_on` as OTLP requests, one at a time. `now_ns` is the same as for
-    /// [`Snapshot::render`]. `view` determines which series are new to the receiver; those get an
-    /// additional point at 0.
+    /// [`Snapshot::render`]. `view` determines which series are new to the receiver. New series get
+    /// an additional point at 0.
     pub fn otlp(
         &self,
         identity: &Identity,

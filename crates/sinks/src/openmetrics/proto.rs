@@ -13,7 +13,7 @@ pub(super) const SCHEMA: i32 = 3;
 /// Upper bound of the zero bucket: the default of Prometheus' client libraries.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
-/// Longest run of empty buckets that is written out instead of starting a new span.
+/// Longest run of empty buckets that is written explicitly instead of starting a new span.
 const GAP: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -125,14 +125,14 @@ struct Family {
 /// Number of the field `metric` in `MetricFamily`.
 const METRIC: u32 = 4;
 
-/// Metric families, under construction.
+/// Metric families while they are written.
 #[derive(Default)]
 pub(super) struct Families {
     out: Vec<u8>,
     /// The current family, without its samples.
     open: Option<Family>,
-    /// Samples of the current family, already encoded: the messages would take ten times as much
-    /// memory.
+    /// Samples of the current family, already encoded, because unencoded messages would take ten
+    /// times as much memory.
     samples: Vec<u8>,
 }
 
@@ -229,10 +229,10 @@ fn index(seconds: f64) -> i32 {
 /// Converts a histogram of nanoseconds into schema 3 buckets in seconds. Returns the number of
 /// values that are 0, and each non-empty bucket with its count, in ascending order.
 ///
-/// Both kinds have 8 buckets per power of two. Ours have equal widths within a power of two, and
-/// start at powers of two of nanoseconds, so the bounds differ. Each of our buckets is therefore
-/// counted in the schema 3 bucket that contains its middle. Counts are exact and buckets never
-/// shrink, but a value can be one bucket off.
+/// Both kinds have 8 buckets per power of two. The buckets of noctule have equal widths within a
+/// power of two, and start at powers of two of nanoseconds, so the bounds differ. Each of these
+/// buckets is therefore counted in the schema 3 bucket that contains its middle. Counts are exact
+/// and buckets never shrink, but a value can be one bucket off.
 pub(super) fn exponential(histogram: &Histogram) -> (u64, Vec<(i32, u64)>) {
     let mut zero_count = 0;
     let mut counts: Vec<(i32, u64)> = Vec::new();
@@ -251,7 +251,7 @@ pub(super) fn exponential(histogram: &Histogram) -> (u64, Vec<(i32, u64)>) {
 }
 
 /// Encodes the histogram as the format requires: spans of buckets, and each count as the difference
-/// to the one before.
+/// from the previous count.
 fn native(histogram: &Histogram) -> ProtoHistogram {
     let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
     let (zero_count, counts) = exponential(histogram);

@@ -44,7 +44,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Returns some of the rows. The first portion has all pairs.
+    /// Returns some of the rows. The first portion contains all pairs.
     pub(super) fn portion(&self, lines: &'a [Line], is_first: bool) -> Self {
         let mut portion = *self;
         portion.lines = lines;
@@ -104,7 +104,7 @@ impl Snapshot {
         self.first_ns
     }
 
-    /// Returns the smallest view that shows the same page as `view`. Readers to which the same
+    /// Returns the smallest view that shows the same page as `view`. Readers for which the same
     /// series are new get equal views, so they can share a rendered page.
     pub fn least_view(&self, view: View) -> View {
         let kepler = self.kepler.iter().flat_map(Names::born);
@@ -118,7 +118,8 @@ impl Snapshot {
         first.map_or(View::Complete, |first_ns| View::Since(first_ns - 1))
     }
 
-    /// Returns when the series of the node and the agent began: with the agent.
+    /// Returns the start of the series of the node and the agent, which began when the agent
+    /// started.
     pub(super) fn born(&self) -> Born {
         Born {
             began_ns: 0,
@@ -141,7 +142,7 @@ pub struct Snapshot {
     pub(super) energy: Energy,
     pub(super) measured: Measured,
     pub(super) levels: Vec<Level>,
-    /// Number of victim and culprit pairs without a place.
+    /// Number of victim and culprit pairs without series because of the limit.
     pub(super) overflow_blames: usize,
     pub(super) overflow_destinations: usize,
     pub(super) features: Arc<[Feature]>,

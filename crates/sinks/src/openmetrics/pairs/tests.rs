@@ -15,7 +15,7 @@ fn unit(name: &str) -> Subject {
     Subject::Unit(name.into())
 }
 
-/// A victim that waited for these culprits, in ms. The empty name is the culprit without a name.
+/// A victim that waited for these culprits, in ms. An empty name stands for the unnamed culprit.
 fn row(name: &str, blame: &[(&str, u64)]) -> SubjectRow {
     let culprit = |name: &str| match name {
         "" => Blamed::Unnamed,
@@ -146,36 +146,36 @@ fn places_go_to_the_most_blame_and_from_who_is_quiet() {
     let blame = |a, b| [row("v", &[("a", a), ("b", b)])];
     assert_eq!(steps.step(1, &blame(20, 30)), "v<unit:b=0 v<_other=50");
     assert_eq!(steps.pairs.overflowed(), 1);
-    // A growing pair keeps its place, even if other pairs have more blame.
+    // A growing pair keeps its series, even if other pairs have more blame.
     assert_eq!(steps.step(2, &blame(90, 31)), "v<unit:b=1 v<_other=120");
     assert_eq!(steps.step(102, &blame(91, 31)), "v<unit:b=1 v<_other=121");
     let text = "v<unit:a=0 v<unit:b=1 v<_other=122";
     assert_eq!(steps.step(103, &blame(92, 31)), text);
-    // Further growth of b is added to `_other`. If b gets a place again, its series continue from
-    // their last values.
+    // Further growth of b is added to `_other`. If b gets series again, they continue from their
+    // last values.
     let text = "v<unit:a=1 v<unit:b=1 v<_other=126";
     assert_eq!(steps.step(104, &blame(93, 35)), text);
     assert_eq!(steps.pairs.overflowed(), 1);
     let text = "v<unit:a=1 v<unit:b=1 v<_other=127";
     assert_eq!(steps.step(300, &blame(93, 36)), text);
-    // By now each reader has got the last value of a.
+    // By now each reader has received the last value of a.
     let late = 301 + YOUNG_NS;
     let text = "v<unit:b=3 v<_other=127";
     assert_eq!(steps.step(late, &blame(93, 38)), text);
 }
 
-/// The first connects were already shown. When the pair gets a place again, its series do not
-/// restart at 0, and the sum is unchanged.
+/// The first connects were already shown. When the pair gets series again, they do not restart at
+/// 0, and the sum is unchanged.
 #[test]
 fn a_destination_that_has_a_place_again_goes_on_from_what_it_had() {
     let mut steps: Steps<Destinations> = Steps::new(9, 1);
     let cases = [
         (1, [(80, 7), (81, 3)], ("80=0 _other=0", 0)),
         (2, [(80, 7), (81, 3)], ("80=7 _other=3", 10)),
-        // Port 80 has been quiet for longer than the grace time.
+        // Port 80 has been quiet for longer than the grace period.
         (103, [(80, 7), (81, 4)], ("80=7 81=0 _other=4", 11)),
         (104, [(80, 7), (81, 5)], ("80=7 81=1 _other=4", 12)),
-        // Growth without a place stays in `_other`.
+        // Growth without own series stays in `_other`.
         (105, [(80, 9), (81, 5)], ("80=7 81=1 _other=6", 14)),
         (300, [(80, 10), (81, 5)], ("80=7 81=1 _other=7", 15)),
         (301, [(80, 12), (81, 5)], ("80=9 81=1 _other=7", 17)),
@@ -197,7 +197,7 @@ fn a_subject_with_fewer_places_takes_one() {
     let text = steps.step(3, &with(38));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=50"), "{text}");
     assert!(text.contains("w<unit:c=0 w<_other=11"), "{text}");
-    // No subject has two places more than v now.
+    // No subject has two pairs more than v now.
     let text = steps.step(4, &with(39));
     assert!(text.contains("v<unit:a=1 v<unit:b=8 v<_other=51"), "{text}");
     // Its series continue from their last value.
@@ -215,7 +215,7 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     steps.step(1, &[row("v", &[("a", 20)])]);
     let text = steps.step(2, &[row("v", &[("a", 25), ("b", 15)])]);
     assert_eq!(text, "v<unit:a=5 v<_other=35");
-    // The culprit is no longer a subject. Its series ends, and the counters still include it.
+    // The culprit is no longer a subject. Its series end, and the counters still include the wait.
     let mut gone = row("v", &[("a", 25), ("b", 16)]);
     gone.blame.remove(0);
     let text = "v<unit:b=0 v<_other=36";
@@ -224,7 +224,7 @@ fn what_is_gone_takes_nothing_back_and_gives_its_place_away() {
     assert_eq!(steps.step(5, &[row("v", &[])]), "v<_other=0");
 }
 
-/// A reader that sums increases as `increase()` does.
+/// A reader that adds up increases as `increase()` does.
 struct Counting {
     every: u64,
     view: View,
@@ -251,7 +251,7 @@ impl Counting {
     }
 }
 
-/// Pairs change places, disappear, and reappear at 0.
+/// Pairs gain and lose series, disappear, and reappear at 0.
 #[test]
 fn each_reader_counts_all_that_pairs_had() {
     const SECOND: u64 = 1_000_000_000;
@@ -289,7 +289,7 @@ fn each_reader_counts_all_that_pairs_had() {
             row.counters[Counter::Wait(Cause::Neighbour)] = all[victim] * MS;
             rows.push(row);
         }
-        // The culprits live on.
+        // The culprits still exist.
         rows.extend(["a", "b", "c", "d"].map(|name| row(name, &[])));
         let at = second * SECOND;
         let lines = steps.lines(at, &rows);
@@ -310,7 +310,7 @@ fn a_victim_without_series_has_no_pairs_but_is_in_the_overflow() {
     assert_eq!(steps.step(1, &rows(20, 30)), text);
     let text = "v<unit:a=1 v<_other=20 rest<_other=35";
     assert_eq!(steps.step(2, &rows(21, 35)), text);
-    // The row gets the free place and counts from here.
+    // The row gets the free series and counts from this point.
     let rows = [row("w", &[("b", 38)])];
     let text = "w<unit:b=0 w<_other=3 rest<_other=35";
     assert_eq!(steps.step(3, &rows), text);
