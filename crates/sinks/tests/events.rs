@@ -1,4 +1,4 @@
-//! Events as JSON and as lines: each kind against golden files, and hostile bytes.
+//! Tests events as JSON and as lines: each kind against golden files, and hostile bytes.
 
 mod fixture;
 
@@ -281,7 +281,7 @@ fn sockets() -> Vec<Event> {
         origin: Origin::Existing,
         ..event(tcp(TcpChange::Connect { duration_ns: None }))
     };
-    // The connection began before the agent started, and its end was found later.
+    // The connection began before the agent started, and the agent found its end later.
     let late = What::Tcp {
         change: TcpChange::ConnectFailed {
             reason: ConnectError::Other,

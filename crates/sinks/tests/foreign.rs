@@ -1,4 +1,4 @@
-//! The metrics under names of cAdvisor and Coroot, compared with noctule's own.
+//! Tests the metrics under names of cAdvisor and Coroot, compared with noctule's own metrics.
 
 mod fixture;
 
@@ -142,7 +142,7 @@ fn periods_are_counted_from_the_first_batch_or_the_birth_of_the_quota() {
     batch.quotas[0].periods += 10;
     batch.quotas[0].throttled_periods += 4;
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
-    // The limit was removed. The series is kept for as long as the container exists.
+    // The limit was removed. The series are kept for as long as the container exists.
     let mut quotas = std::mem::take(&mut batch.quotas);
     assert_eq!(periods(&batch), [Some(10.0), Some(4.0)]);
     // When the limit is set again, the kernel counts from 0.
@@ -201,8 +201,8 @@ fn labels_stay_as_they_were_first_shown() {
     assert_eq!(labels(&renamed), first);
 }
 
-/// A restarted container has another id and the same name. The row of the previous one is kept for
-/// a while.
+/// A restarted container has another id and the same name. The row of the previous container is
+/// kept for a while.
 #[test]
 fn containers_of_one_name_share_a_sum_that_never_falls() {
     let mut exporter = Exporter::new(Options {
@@ -238,7 +238,7 @@ fn containers_of_one_name_share_a_sum_that_never_falls() {
     batch.subjects.insert(place, again);
     let both = (vec![cpu[0] + 7.0], 2.0 * connects);
     assert_eq!(usage(&mut batch), both);
-    // After one of the two containers ends, the sum stays.
+    // After one of the two containers ends, the sum is unchanged.
     batch.subjects.remove(place + 1);
     assert_eq!(usage(&mut batch), both);
     batch.subjects[place].counters[Counter::CpuTime] += 1_000_000_000;

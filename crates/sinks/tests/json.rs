@@ -251,7 +251,7 @@ fn doctor_says_how_to_mend_where_there_is_a_way() {
     assert_eq!(doctor, expected);
 }
 
-/// A package that used 30 J. Of these, 10.000001 J were charged.
+/// A package that used 30 J, 10.000001 J of which were charged.
 fn energy() -> EnergyReport {
     let account = ZoneAccount {
         total_uj: 30_000_001,
@@ -375,7 +375,7 @@ fn doctor_lists_zones_of_energy_and_why_others_are_not_read() {
 
 const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
 
-/// Returns answers with all optional keys, each with the name of its schema.
+/// Returns outputs with all optional keys, each with the name of its schema.
 fn answers() -> Vec<(&'static str, String)> {
     let mut full = report(vec![row(container(71, Some("cart")), SECOND)]);
     full.measured = measured().or(EventCounter::all().collect());

@@ -17,8 +17,8 @@ fn exporter() -> Exporter {
     })
 }
 
-/// Two packages, a container in a pod, a unit, and a process of the container. All of them have
-/// been charged the amounts of `metered`, `tick` times over.
+/// Two packages, a container in a pod, a unit, and a process of the container. Each is charged the
+/// amounts of `metered`, `tick` times.
 fn node(rollup: &mut Rollup, tick: u64) -> Batch {
     let groups = vec![
         group(container(71, Some("cart")), tick * SECOND),

@@ -62,9 +62,9 @@ fn golden() {
     }
 }
 
-/// Removes what openmetrics-parser 0.5 rejects. It accepts no unit for a histogram, which
-/// OpenMetrics forbids only for info metrics and state sets. It also rejects the labels of
-/// culprits, which differ by kind.
+/// Removes texts that openmetrics-parser 0.5 wrongly rejects. It accepts no unit for a histogram,
+/// although OpenMetrics forbids units only for info metrics and state sets. It also rejects the
+/// labels of culprits, which differ by kind.
 fn as_the_parser_takes_it(text: &str) -> String {
     let histograms = ["_duration_seconds ", "_tcp_connect_seconds "];
     let of_histogram = |line: &&str| histograms.iter().any(|name| line.contains(name));
@@ -79,10 +79,10 @@ fn as_the_parser_takes_it(text: &str) -> String {
 #[test]
 fn parsers_accept_it() {
     // openmetrics-parser 0.5 requires equal label names throughout a family, which OpenMetrics only
-    // recommends. So there is no overflow row here, and no container without a label. Its grammar
-    // is not anchored at the end, so the test checks that nothing is left over. Mixed label sets
-    // were checked by hand with `openmetrics.parser` of prometheus_client 0.26, and with promtool
-    // 2.42.
+    // recommends. The input therefore has no overflow row, and no container without a label. Its
+    // grammar is not anchored at the end, so the test checks that nothing is left over. Mixed label
+    // sets were checked by hand with `openmetrics.parser` of prometheus_client 0.26, and with
+    // promtool 2.42.
     let mut uniform = hostile();
     uniform.subjects.retain(|row| match &row.subject {
         Subject::Container(name) | Subject::Unit(name) => !["", "_overflow"].contains(&&**name),
@@ -146,8 +146,8 @@ fn hostile_names_stay_on_their_line_and_lose_nothing() {
             let sum: f64 = rows.iter().map(|(_, v)| v.parse::<f64>().unwrap()).sum();
             assert_eq!(sum, HOSTILE.len() as f64, "{level}");
         }
-        // A row with an empty or reserved name is counted in the overflow, or has an empty label.
-        // It is never lost.
+        // A row with an empty or reserved name is counted in the overflow row, or has an empty
+        // label. No row is lost.
         assert!(text.contains("cgroup=\"/user.slice/quote\\\"} 1\\n\""));
         assert!(text.contains(r#"comm="\\u{1b}[2J""#));
         assert!(text.contains(r#"comm="\\u{5c}u{1b}[2J""#));
@@ -188,7 +188,7 @@ fn every_metric_of_the_tables_appears_with_its_own_labels() {
     let mut batch = small();
     batch.measured = Measured::from_iter(Counter::all());
     batch.measured.extend(EventCounter::all());
-    // No kernel provides both.
+    // No kernel provides both values.
     batch.node.steal_included_ns = batch.node.steal_ns;
     fixture::metered(&mut batch);
     for row in &mut batch.subjects {
@@ -337,8 +337,8 @@ fn destinations_close_with_what_they_are_part_of() {
         reported.collect::<Vec<_>>()
     };
     let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    // The first destination gets the only place. Its series starts with the current value instead
-    // of 0, because a connection pool does not connect again.
+    // The first destination gets the only series. It starts with the current value instead of 0,
+    // because a connection pool does not connect again.
     let first = [line("10.0.0.1:80", "5"), line("_other", "3")];
     assert_eq!(step(1, 1), first);
     let later = [line("10.0.0.1:80", "15"), line("_other", "9")];
@@ -389,7 +389,8 @@ fn nothing_goes_down_while_groups_come_and_go() {
         blame_grace_ns: 2 * SECOND,
         ..options()
     });
-    // Six units. Each waits for the next ones, and they take turns being absent for eight batches.
+    // Six units. Each unit waits for the following ones, and the units take turns in being absent
+    // for eight batches.
     let name = |i: u64| format!("u{i}.service");
     let mut before = std::collections::HashMap::new();
     for at in 1..40 {
@@ -426,13 +427,13 @@ fn nothing_goes_down_while_groups_come_and_go() {
         rollup.apply(&mut batch);
         batch.measured = waits().fold(batch.measured, Measured::with);
         batch.measured.extend(EventCounter::all());
-        // The source keeps the waits of groups that are gone, but the fixture does not.
+        // The source keeps the waits of removed groups, but the fixture does not.
         batch.all_waits = Histogram::default();
         let text = exporter.observe(&batch).render(Exposition::Classic, 0);
         let now = rising(&text);
         for (series, value) in &now {
             let earlier = before.get(series).unwrap_or(&0.0);
-            // A unit that was missing for longer than the grace time is a new one.
+            // A unit that was missing for longer than the grace period counts as a new unit.
             assert!(value >= earlier, "{at}: {series}: {earlier} to {value}");
         }
         assert!(now.len() > 100);
@@ -674,7 +675,7 @@ fn processes_are_shown_only_on_request() {
     assert!(!text.contains("level=\"process\""));
 }
 
-/// Checks the number of series in docs/metrics.md, which is for a row without connections.
+/// Checks the number of series in docs/metrics.md, which refers to a row without connections.
 /// Everything is measured except hardware counters, files and energy.
 #[test]
 fn a_row_has_66_series() {

@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// Returns the value in the unit that is shown.
+    /// Returns the value in the displayed unit.
     pub(super) fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,
@@ -43,7 +43,7 @@ impl Value {
     }
 }
 
-/// An exposition under construction.
+/// An exposition while it is written.
 ///
 /// Writing to a string cannot fail, so the results of `write!` are ignored here.
 pub(super) struct Text {
@@ -88,7 +88,7 @@ impl Text {
             Kind::Histogram => "histogram",
         };
         let open = self.exposition == Exposition::OpenMetrics;
-        // The classic format has no names of families: its header lines contain those of the
+        // The classic format has no names of families: its header lines contain the names of the
         // samples.
         let name = if open {
             &self.sample[..family]

@@ -1,29 +1,30 @@
 //! How a reader sees series that are new to it.
 
 /// Longest time for which a series counts as new, in nanoseconds. It equals Prometheus' default
-/// lookback. A reader that was away for longer would otherwise take the series' past for growth in
-/// its last interval.
+/// lookback. A reader that was away for longer would otherwise count earlier growth of the series
+/// as growth in its last interval.
 pub(super) const YOUNG_NS: u64 = 300_000_000_000;
 
 /// When a series began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Born {
-    /// Time of the first batch with the series, in nanoseconds of `CLOCK_MONOTONIC`; 0 if the
-    /// series existed from the start.
+    /// Time of the first batch that contains the series, in nanoseconds of `CLOCK_MONOTONIC`; 0 if
+    /// the series existed from the start.
     pub(super) began_ns: u64,
     /// When the series' counters were 0, in nanoseconds since 1970; 0 if unknown.
     pub(super) start_unix_ns: u64,
 }
 
 /// How a reader sees counters and histograms of new series. Prometheus' `increase()` and `rate()`
-/// use the difference of two samples, so a reader must first get each new series at 0.
+/// use the difference of two samples, so a reader must first receive each new series with the value
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
     /// Shows each series with its value.
     #[default]
     Complete,
-    /// Treats series as new if they began after this time, in nanoseconds of `CLOCK_MONOTONIC`. It
-    /// is the time of the last batch that the reader has seen.
+    /// Treats series as new if they began after this time, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// This is the time of the last batch that the reader has seen.
     Since(u64),
 }
 

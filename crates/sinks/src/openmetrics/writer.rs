@@ -44,7 +44,7 @@ impl HistogramSample<'_> {
         let mut buckets = self.histogram.buckets().peekable();
         let mut below = 0;
         self.powers.iter().map(move |&bits| {
-            // Powers of two are bucket bounds, so each bucket is on one side of a power.
+            // Powers of two are bucket bounds, so no bucket contains a power in its interior.
             while let Some((_, count)) = buckets.next_if(|(low, _)| *low < 1 << bits) {
                 below += count;
             }
@@ -53,7 +53,7 @@ impl HistogramSample<'_> {
     }
 }
 
-/// An exposition under construction, for one reader.
+/// An exposition while it is written for one reader.
 pub(super) struct Writer {
     format: Format,
     view: View,
@@ -100,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// Returns whether the current family's series is new to the reader.
+    /// Returns whether the series of the current family is new to the reader.
     fn is_new(&self, born: Born) -> bool {
         self.kind != Kind::Gauge && self.view.is_new(born, self.taken_ns)
     }
@@ -124,7 +124,7 @@ impl Writer {
         match &mut self.format {
             Format::Text(text) => text.family(name, kind, unit, help),
             Format::Proto(families) => families.family(name, kind, unit, help),
-            // OTLP does not export the names of other exporters.
+            // OTLP does not include the names of other exporters.
             Format::Points(_) => {}
         }
     }

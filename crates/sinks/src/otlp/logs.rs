@@ -98,7 +98,8 @@ impl EventRecords {
         }
     }
 
-    /// Adds an event. `now_unix_ns` is when the agent passes it on, in nanoseconds since 1970.
+    /// Adds an event. `now_unix_ns` is the time at which the agent passes the event on, in
+    /// nanoseconds since 1970.
     pub fn event(&mut self, event: &Event, now_unix_ns: u64) {
         let process = event.process.as_ref();
         let (subject, resource) = match process.and_then(|it| it.owner.as_deref()) {
@@ -171,7 +172,7 @@ impl EventRecords {
         self.bytes += size;
         self.items += 1;
         let (known, records) = self.open.entry(subject).or_default();
-        // A name can become known after the first event.
+        // A name can become known after the first event of the subject.
         if resource.len() > known.len() {
             self.bytes += resource
                 .iter()
@@ -182,7 +183,7 @@ impl EventRecords {
         records.push(record);
     }
 
-    /// Returns an id by which receivers recognize duplicates of a record.
+    /// Returns an id that allows receivers to recognize duplicates of a record.
     fn uid(&self) -> String {
         let run = self.run;
         let (high, middle, low) = (run >> 32, run >> 16 & 0xffff, run & 0xffff);
@@ -227,7 +228,7 @@ impl EventRecords {
     }
 }
 
-/// The fields in which records differ.
+/// The fields that differ between records.
 struct Draft {
     name: &'static str,
     time_unix_ns: u64,

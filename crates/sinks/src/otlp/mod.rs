@@ -9,8 +9,9 @@
 //! Every resource describes the node. The resource of the node and the agent also has the agent's
 //! attributes (`service.*`).
 //!
-//! The resource of a container, unit, cgroup or process has its identity, but nothing of the agent,
-//! which the scope names instead. Metrics and events of one container have equal resources.
+//! The resource of a container, unit, cgroup or process identifies its subject, but has no
+//! attributes of the agent, which the scope identifies instead. Metrics and events of one container
+//! have equal resources.
 
 mod logs;
 pub(crate) mod messages;

@@ -4,7 +4,7 @@ use noctule_model::{CgroupId, ContainerRole, Owner};
 
 use super::messages::{KeyValue, Resource};
 
-/// Attributes that resources have in addition to those of their subject.
+/// Attributes of resources that do not depend on the subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Attributes of the node, in every resource: `host.name`, `host.id`, `os.type`, and those that
@@ -79,15 +79,16 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> V
         };
         attributes.push(KeyValue::text(key, value));
     }
-    // In Kubernetes, a container is named by the specification of its pod. That is the name we
-    // have.
+    // In Kubernetes, the specification of a pod contains the names of its containers. That is the
+    // name known here.
     if let Some(name) = container.filter(|_| is_pod) {
         attributes.push(KeyValue::text("k8s.container.name", name));
     }
     attributes
 }
 
-/// Returns the attributes of an owner. They equal those of the labels of its subject.
+/// Returns the attributes of an owner. They equal the attributes derived from the labels of its
+/// subject.
 pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     let container = owner.container.as_ref();
     let container = container.filter(|it| it.role != ContainerRole::Helper);
@@ -116,7 +117,7 @@ pub(crate) fn of_owner(owner: &Owner) -> Vec<KeyValue> {
     of_labels(known)
 }
 
-/// Returns the attributes of a cgroup that is known only by its id.
+/// Returns the attributes of a cgroup of which only the id is known.
 pub(crate) fn of_group(cgroup: CgroupId) -> Vec<KeyValue> {
     of_owner(&Owner::unknown(cgroup))
 }
@@ -170,7 +171,8 @@ pub fn agent_instance(node: &str) -> String {
     parts.join("-")
 }
 
-/// Returns the SHA-1 digest (FIPS 180-4) that version 5 UUIDs require. Nothing here is secret.
+/// Returns the SHA-1 digest (FIPS 180-4) that version 5 UUIDs require. The input contains no
+/// secrets.
 fn sha1(message: &[u8]) -> [u8; 20] {
     let mut padded = message.to_vec();
     padded.push(0x80);

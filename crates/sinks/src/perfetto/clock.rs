@@ -2,7 +2,7 @@
 
 use noctule_model::Batch;
 
-/// If the boot time that the wall clock implies moves by more than this, the wall clock was set.
+/// If the boot time that the wall clock implies changes by more than this, the wall clock was set.
 const SET_NS: u64 = 100_000_000;
 
 /// Time since the first recorded boot. The clock continues across later boots.
@@ -15,7 +15,7 @@ pub(super) struct Clock {
     /// Wall-clock times at which this clock was 0, according to these two batches, in nanoseconds
     /// since 1970.
     zeros: Option<[i64; 2]>,
-    /// The amount to add to the time since the current boot to get the time of this clock.
+    /// The difference between the time of this clock and the time since the current boot.
     behind_ns: i64,
 }
 
@@ -29,7 +29,7 @@ impl Clock {
     /// Advances to the next batch. If the wall clock was set, returns trace times with the
     /// wall-clock time at each.
     ///
-    /// One of them is a reading of the old wall clock just before the change. Perfetto requires
+    /// One of these is a reading of the old wall clock just before the change. Perfetto requires
     /// that no time before a clock snapshot is later than the snapshot.
     pub(super) fn advance(&mut self, batch: &Batch) -> Vec<(u64, u64)> {
         let at = batch.time_unix_ns.cast_signed();
@@ -67,8 +67,8 @@ impl Clock {
     }
 
     /// Returns the trace time of an event between the two batches. The wall clock may have been set
-    /// in between, so the time is converted with both readings. Nearly always, only one result is
-    /// between the batches.
+    /// in between, so the time is converted with both readings. Nearly always, exactly one of the
+    /// results is between the batches.
     pub(super) fn of_event(&self, unix_ns: u64) -> u64 {
         let [before, last] = self.zeros.unwrap_or_default();
         let [by_before, by_last] = [moment(before, unix_ns), moment(last, unix_ns)];

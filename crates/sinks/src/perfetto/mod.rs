@@ -2,8 +2,8 @@
 //! verdicts, and events on one time line.
 //!
 //! Counters exist for containers, units and cgroups, and cover the interval that ends at a batch.
-//! Perfetto holds a value until the next one, so a counter is written only when it changes, at the
-//! start of the interval.
+//! Perfetto extends a value until the next one, so a counter is written only when it changes, at
+//! the start of the interval.
 //!
 //! Times are `CLOCK_BOOTTIME`. Clock snapshots give the wall-clock time at the start of the trace,
 //! and whenever the clock was set.
@@ -72,7 +72,7 @@ impl Group {
     }
 }
 
-/// The subject of a track. Names are not enough, because two containers can have the same one.
+/// The subject of a track. Names are not enough, because two containers can have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Of {
     /// The whole node, or all events of a kind.
@@ -90,7 +90,7 @@ struct Series {
     seen: u64,
 }
 
-/// The slice of a verdict that still holds.
+/// The slice of a verdict that still applies.
 #[derive(Clone, Debug, PartialEq)]
 struct Slice {
     track: u64,

@@ -61,7 +61,7 @@ pub(super) struct TrackDescriptor {
     pub(super) sibling_merge_behavior: Option<i32>,
 }
 
-/// The way in which Perfetto merges sibling tracks. By default it merges tracks with the same name.
+/// How Perfetto merges sibling tracks. By default Perfetto merges tracks with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 pub(super) enum Merge {
     Unspecified = 0,

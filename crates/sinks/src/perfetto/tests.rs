@@ -73,13 +73,14 @@ fn containers_of_one_name_have_tracks_of_their_own() {
     assert_eq!(values, [0.0, 0.0, 0.25, 0.5]);
 }
 
-/// Perfetto holds a counter's value until the next one, so an interval's value is at its start.
+/// Perfetto extends a counter's value until the next one, so the value of an interval is at its
+/// start.
 #[test]
 fn counters_hold_over_the_intervals_in_which_they_were_counted() {
     let mut tracer = Tracer::new(JudgeOptions::default());
     let mut bytes = tracer.batch(&batch(1, &[0, 0]));
     bytes.extend(tracer.batch(&batch(2, &[SECOND / 2, SECOND / 4])));
-    // The second container is gone.
+    // The second container was removed.
     bytes.extend(tracer.batch(&batch(4, &[SECOND])));
     bytes.extend(tracer.batch(&batch(5, &[SECOND])));
     bytes.extend(tracer.batch(&batch(6, &[2 * SECOND])));
@@ -152,7 +153,8 @@ fn times(bytes: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
     (of_events.collect(), snapshots.collect())
 }
 
-/// A batch `since_boot` seconds after a boot, where the wall clock implies a boot at `boot_unix`.
+/// A batch `since_boot` seconds after a boot. The wall clock implies that the boot was at
+/// `boot_unix`.
 fn batch_of(since_boot: u64, boot_unix: u64) -> Batch {
     Batch {
         time_unix_ns: (boot_unix + since_boot) * SECOND,

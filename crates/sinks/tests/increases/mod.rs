@@ -1,4 +1,5 @@
-//! Tests the increases that Prometheus' `increase()` computes from the pages that a scraper gets.
+//! Tests the increases that Prometheus' `increase()` computes from the pages that a scraper
+//! receives.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ fn counted(text: &str) -> BTreeMap<String, f64> {
     values
 }
 
-/// The row has its final values when it appears, like a job that ends within a second.
+/// The row already has its final values when it appears, like a job that ends within a second.
 #[test]
 fn each_scraper_counts_all_that_a_short_job_did() {
     let mut exporter = Exporter::new(Options::default());
@@ -69,7 +70,8 @@ fn each_scraper_counts_all_that_a_short_job_did() {
     }
 }
 
-/// A batch of what two groups did in the first `seconds`. One is a container with this name.
+/// A batch with the activity of two groups in the first `seconds`. One group is a container with
+/// this name.
 fn grown(rollup: &mut Rollup, at: u64, seconds: u64, name: Option<&str>) -> Batch {
     let mut groups = vec![group(container(71, name), seconds * SECOND / 2)];
     groups.push(group(unit(72, "cron.service"), seconds * SECOND / 2));
