@@ -230,11 +230,13 @@ impl Registry {
 
     /// Returns the owner of a group.
     ///
-    /// An unknown id causes a walk of the hierarchy, unless there was one within [`Config::walk_interval`] before the
-    /// current time. An id that no walk finds has [`Owner::unknown`], and is not searched again for
-    /// [`Config::remember`]. A known id takes one lookup and no allocation.
+    /// An unknown id causes a walk of the hierarchy, unless there was one within
+    /// [`Config::walk_interval`] before the current time. An id that no walk finds has
+    /// [`Owner::unknown`], and is not searched for again for [`Config::remember`]. Looking up a
+    /// known id does not allocate.
     ///
-    /// Names are missing at first, so callers should ask again rather than keep the result.
+    /// Names are missing at first, so callers should call this method again rather than keep the
+    /// result.
     pub fn owner(&mut self, id: CgroupId) -> Arc<Owner> {
         if let Some(group) = self.groups.get_mut(&id)
             && group.life != Life::Unseen

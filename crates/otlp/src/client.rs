@@ -1,4 +1,4 @@
-//! The connection to the receiver, opened when needed.
+//! The connection to the receiver, which is opened when needed.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const WORDS: usize = 200;
 pub struct Settings {
     /// The receiver.
     pub endpoint: Endpoint,
-    /// TLS settings. `None` disables TLS, whatever the endpoint says.
+    /// TLS settings. `None` disables TLS, whatever the endpoint requires.
     pub tls: Option<Tls>,
     /// Headers of each request.
     pub headers: HeaderMap,
@@ -48,7 +48,7 @@ pub struct Settings {
     pub gzip: bool,
     /// Time limit for connecting, sending a request and receiving the response.
     pub timeout: Duration,
-    /// Name and version of the agent, for the receiver's logs.
+    /// Name and version of the agent, shown in the receiver's logs.
     pub agent: HeaderValue,
 }
 
@@ -56,7 +56,7 @@ impl Settings {
     /// Parses a request header; returns `None` if it is invalid.
     pub fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
         let mut value = HeaderValue::from_str(value).ok()?;
-        // The value may be a credential, so no message shows it.
+        // The value may be a credential, so no log message may show it.
         value.set_sensitive(true);
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value))
     }
@@ -88,7 +88,8 @@ pub struct Client {
     connection: Option<Connection>,
     /// TLS settings of the open connection.
     spoken: Option<Arc<ClientConfig>>,
-    /// Whether the receiver has asked for a client certificate and not answered a request since.
+    /// Whether the receiver has requested a client certificate and not responded to a request
+    /// since.
     asked: Arc<AtomicBool>,
 }
 
@@ -98,12 +99,13 @@ enum Connection {
     Grpc(http2::SendRequest<Full<Bytes>>),
 }
 
-/// The stream below HTTP, with or without TLS. As a trait object, the HTTP code is compiled once.
+/// The stream below HTTP, with or without TLS. A trait object ensures that the HTTP code is
+/// compiled only once.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Why a request got no answer.
+/// Why a request got no response.
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 impl Client {
@@ -117,13 +119,13 @@ impl Client {
         }
     }
 
-    /// Sends a request without items, to check whether the receiver accepts others.
+    /// Sends a request without items, to check whether the receiver accepts requests.
     pub async fn probe(&mut self, signal: Signal) -> Outcome {
         let request = self.settings.pack(&[], 0);
         self.send(signal, &request).await
     }
 
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(crate) async fn send(&mut self, signal: Signal, request: &Packed) -> Outcome {
         let patience = self.settings.timeout;
         let outcome = match timeout(patience, self.exchange(signal, &request.body)).await {
@@ -131,14 +133,15 @@ impl Client {
             Ok(Err(failed)) => Outcome::later(self.words(&*failed)),
             Err(_) => Outcome::later(format!("no response within {patience:?}")),
         };
-        // A late answer on that connection would be taken for the answer to the next request.
+        // A late response on that connection would be mistaken for the response to the next
+        // request.
         self.connection = None;
         outcome
     }
 
     fn words(&self, error: &(dyn std::error::Error + 'static)) -> String {
         let explained = tls::explain(error, &self.settings.endpoint.host);
-        // An explanation in terms of TLS takes precedence.
+        // An explanation that concerns TLS takes precedence.
         let asked = self.asked.swap(false, Ordering::Relaxed);
         match (explained, asked) {
             (Some(explained), _) => explained,
@@ -148,13 +151,13 @@ impl Client {
     }
 
     async fn exchange(&mut self, signal: Signal, body: &Bytes) -> Result<Outcome, Failed> {
-        // Renewed certificates apply from the next request on, over a new connection.
+        // Renewed certificates apply from the next request, over a new connection.
         let tls = self.settings.tls.as_ref().map(Tls::config);
         if tls.as_ref().map(Arc::as_ptr) != self.spoken.as_ref().map(Arc::as_ptr) {
             self.connection = None;
             self.spoken = tls;
         }
-        // The other side may have closed an idle connection, which shows only now.
+        // The receiver may have closed an idle connection, which is noticed only now.
         if self.connection.is_some()
             && let Ok(response) = self.ask(signal, body).await
         {
@@ -277,8 +280,8 @@ fn http_outcome(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome
     refused_or_later(status, headers, &said)
 }
 
-/// Returns the outcome of an HTTP error. The statuses 429, 502, 503 and 504 ask the client to
-/// retry.
+/// Returns the outcome of an HTTP error. The statuses 429, 502, 503 and 504 mean that the client
+/// should retry.
 fn refused_or_later(status: StatusCode, headers: &HeaderMap, said: &str) -> Outcome {
     let why = joined(&format!("HTTP {}", status.as_u16()), said);
     match status.as_u16() {

@@ -21,7 +21,7 @@ pub enum Protocol {
 pub struct Endpoint {
     /// Host name or address. An IPv6 address has no brackets.
     pub host: String,
-    /// The port, by default that of the protocol.
+    /// The port, by default the port of the protocol.
     pub port: u16,
     /// The path before `/v1/metrics`, without a slash at the end.
     path: String,

@@ -11,7 +11,7 @@ pub(crate) fn framed(compressed: bool, message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Returns the message of an answer. A compressed answer, which was not requested, is read as
+/// Returns the message of a response. A compressed response, which was not requested, is read as
 /// empty.
 pub(crate) fn message(frame: &[u8]) -> &[u8] {
     let Some((head, rest)) = frame.split_first_chunk::<5>() else {
@@ -51,7 +51,8 @@ pub(crate) fn name(code: i32) -> String {
     known.map_or_else(|| code.to_string(), |name| (*name).to_owned())
 }
 
-/// Returns whether OTLP allows a retry. `RESOURCE_EXHAUSTED` does only if the receiver says when.
+/// Returns whether OTLP allows a retry. For `RESOURCE_EXHAUSTED`, a retry is allowed only if the
+/// receiver says when.
 pub(crate) fn is_for_now(code: i32, says_when: bool) -> bool {
     match name(code).as_str() {
         "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE"

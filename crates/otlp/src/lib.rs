@@ -1,10 +1,11 @@
 //! Sends requests to an OpenTelemetry receiver over HTTP or gRPC, with or without TLS, and never
 //! blocks its callers.
 //!
-//! A request is bytes and the number of items in them; this crate does not interpret the bytes.
-//! Each [`Signal`] has its own bounded queue ([`Queue`]) and one request in flight. A request that
-//! the receiver refuses temporarily stays first and is retried. If the queue is full, the oldest
-//! waiting request is dropped. Items that are not delivered are counted by reason ([`Reason`]).
+//! A request consists of bytes and the number of items in them; this crate does not interpret the
+//! bytes. Each [`Signal`] has its own bounded queue ([`Queue`]) and one request in flight. If the
+//! receiver refuses a request temporarily, the request stays first in the queue and is retried. If
+//! the queue is full, the oldest waiting request is dropped. Items that are not delivered are
+//! counted by reason ([`Reason`]).
 
 mod client;
 mod endpoint;

@@ -12,17 +12,17 @@ pub enum Outcome {
         /// Number of items in the request that the receiver rejected. The receiver would reject
         /// them again.
         rejected: u64,
-        /// The receiver's message about rejected items, or its warning; may be empty.
+        /// The receiver's message about rejected items, or a warning; may be empty.
         said: String,
     },
-    /// A temporary failure: the request will be sent again.
+    /// A temporary failure. The request will be sent again.
     Later {
-        /// Minimum delay, if the receiver gave one.
+        /// Minimum delay, if the receiver specified one.
         after: Option<Duration>,
         /// The reason, for people.
         why: String,
     },
-    /// A permanent failure: the receiver would refuse it again.
+    /// A permanent failure. The receiver would refuse the request again.
     Refused {
         /// The reason, for people.
         why: String,
@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-/// The answer to a request. It has the same fields for every signal.
+/// The response to a request. It has the same fields for every signal.
 #[derive(Clone, PartialEq, Message)]
 struct ExportAnswer {
     #[prost(message, optional, tag = "1")]
@@ -53,7 +53,7 @@ struct PartialSuccess {
     said: String,
 }
 
-/// Reads the answer to an accepted request. An unreadable answer counts as full success: the
+/// Reads the response to an accepted request. An unreadable response counts as full success: the
 /// receiver reported success, and sending the request again would count it twice.
 pub(crate) fn accepted(body: &[u8]) -> Outcome {
     let answer = ExportAnswer::decode(body).unwrap_or_default();
@@ -101,7 +101,7 @@ struct Delay {
 }
 
 impl Status {
-    /// Returns the delay before a retry, if the answer gives one.
+    /// Returns the delay before a retry, if the response specifies one.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let mut details = self.details.iter();
         let info = details.find(|it| it.kind.ends_with("/google.rpc.RetryInfo"))?;

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 /// Why an item was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The queue was full: the item was dropped for newer ones.
+    /// The queue was full, so the item was dropped in favour of newer ones.
     QueueFull,
     /// The receiver refused the request.
     Refused,
@@ -42,7 +42,7 @@ pub struct Counts {
     pub lost: [u64; Reason::ALL.len()],
     /// Items that wait or are in flight.
     pub waiting: u64,
-    /// Their encoded bytes.
+    /// Encoded bytes of these items.
     pub waiting_bytes: u64,
     /// Number of retries.
     pub retries: u64,
@@ -75,8 +75,8 @@ struct State {
 }
 
 impl Queue {
-    /// Creates a queue for `room` bytes, or for one request of any size, in addition to the request
-    /// in flight.
+    /// Creates a queue with a capacity of `room` bytes, in addition to the request in flight. A
+    /// single request may be larger.
     pub fn new(room: usize) -> Self {
         Self {
             room,
@@ -215,7 +215,7 @@ mod tests {
         queue.put(request(4, 1));
         let first = next(&queue).expect("a request");
         assert_eq!(first.items, 1);
-        // The request in flight does not count towards the room.
+        // The request in flight does not count towards the capacity.
         for items in [2, 4, 8] {
             queue.put(request(4, items));
         }

@@ -7,30 +7,31 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(15);
 
-/// Upper limit for delays that the receiver asks for.
+/// Upper limit for delays that the receiver requests.
 const MOST_ASKED: Duration = Duration::from_secs(600);
 
 /// Exponential back-off. Each delay is multiplied by a random factor from 0.5 to 1.5, so that
-/// agents that lost their receiver together do not return together.
+/// agents that lost their receiver at the same time do not reconnect at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     failed: u32,
 }
 
 impl BackOff {
-    /// Returns the delay after one more failure, no shorter than the receiver asks for.
+    /// Returns the delay after another failure, which is at least the delay that the receiver
+    /// requests.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let step = FIRST.saturating_mul(1 << self.failed.min(10)).min(MOST);
         self.failed += 1;
         let pause = step.mul_f64(0.5 + random());
-        // A requested delay is only ever lengthened by the random part.
+        // The random part only lengthens a requested delay.
         asked.map_or(pause, |asked| {
             let asked = asked.min(MOST_ASKED);
             pause.max(asked + FIRST.mul_f64(random()))
         })
     }
 
-    /// Restarts with the first delay, after an answer.
+    /// Restarts with the first delay, after a response.
     pub(crate) fn reset(&mut self) {
         self.failed = 0;
     }

@@ -22,14 +22,16 @@ use crate::endpoint::Protocol;
 /// Requested TLS settings. Files are passed as their PEM contents.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TlsWish<'a> {
-    /// Certificates of the receiver's authorities; `None` for those that the system trusts.
+    /// Certificates of the receiver's authorities; `None` for the authorities that the system
+    /// trusts.
     pub authorities: Option<&'a [u8]>,
     /// Client certificate with intermediate certificates, and its private key, for a receiver that
-    /// asks for one.
+    /// requests one.
     pub own: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// TLS settings that are checked and ready. Clones share them: replacing one replaces all.
+/// TLS settings that are checked and ready. Clones share the settings: replacing those of one clone
+/// replaces them for all.
 #[derive(Clone)]
 pub struct Tls(Arc<Mutex<Arc<ClientConfig>>>);
 
@@ -73,7 +75,7 @@ impl Tls {
         config.clone()
     }
 
-    /// Performs the TLS handshake on a connection. Sets `asked` if the receiver asks for a client
+    /// Performs the TLS handshake on a connection. Sets `asked` if the receiver requests a client
     /// certificate.
     pub(crate) async fn begin(
         config: &ClientConfig,
@@ -103,8 +105,8 @@ impl Tls {
     }
 }
 
-/// Records that the receiver asked for a client certificate. A receiver that gets none often closes
-/// the connection without a reason.
+/// Records that the receiver requested a client certificate. A receiver that gets none often closes
+/// the connection without giving a reason.
 #[derive(Debug)]
 struct Noting {
     own: Arc<dyn ResolvesClientCert>,
@@ -126,7 +128,7 @@ impl ResolvesClientCert for Noting {
     }
 }
 
-/// The likely reason why a receiver that asked for a client certificate closed the connection.
+/// The likely reason why a receiver that requested a client certificate closed the connection.
 pub(crate) const ASKED: &str = "the receiver asked for a client certificate: set otlp.cert_file and \
     otlp.key_file to one from an authority that it trusts";
 
@@ -137,7 +139,8 @@ const NO_HTTP2: &str = "the receiver does not offer HTTP/2 on this port, which g
 fn system_roots() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // System stores may contain certificates that rustls cannot parse. The remaining ones suffice.
+    // The system's stores may contain certificates that rustls cannot parse. The other certificates
+    // suffice.
     let (usable, _) = roots.add_parsable_certificates(found.certs);
     if usable > 0 {
         return Ok(roots);
@@ -190,8 +193,7 @@ fn meaning(error: &rustls::Error, host: &str) -> String {
     }
 }
 
-/// Returns whether a server sends the alert about a client certificate, or about its absence in TLS
-/// 1.2.
+/// Returns whether the alert concerns the client certificate, or its absence in TLS 1.2.
 fn is_about_ours(alert: AlertDescription) -> bool {
     use AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRevoked, CertificateUnknown,
@@ -215,7 +217,8 @@ fn certificate_meaning(error: &CertificateError, host: &str) -> String {
         NotValidYet, NotValidYetContext, UnknownIssuer,
     };
     match error {
-        // Two authorities of the same name differ only in their signatures.
+        // If two authorities have the same name, only the signature shows that the certificate is
+        // from the other one.
         UnknownIssuer | BadSignature => "the receiver's certificate is not signed by a trusted authority: set otlp.ca_file to the \
                           certificate of its authority"
             .into(),

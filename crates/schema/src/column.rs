@@ -138,7 +138,7 @@ impl<R> Default for List<R> {
 pub(crate) trait Stored<V> {
     /// Returns the value.
     fn stored(&self) -> V;
-    /// Takes the value back; returns false if the part cannot be without one.
+    /// Stores the value in the part; returns false if the part requires a value and there is none.
     fn restore(&mut self, value: V) -> bool;
 }
 

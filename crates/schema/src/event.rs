@@ -17,7 +17,7 @@ pub type EventField = Field<What>;
 pub struct EventKind {
     /// The value of `event.name`.
     pub name: &'static str,
-    /// A description of the event, and when it is not reported.
+    /// A description of the event, and the cases in which it is not reported.
     pub help: &'static str,
     /// The fields, in the order in which formats write them.
     pub fields: &'static [&'static [EventField]],
@@ -110,7 +110,7 @@ const GAP: EventKind = EventKind {
     ]],
 };
 
-/// One table of a recording contains all kinds. Columns that a kind does not have are empty.
+/// A single table of a recording contains all kinds. Columns that a kind does not have are empty.
 impl Row for What {
     const COLUMNS: &'static [&'static [Column<Self>]] = &[
         process::COLUMNS,

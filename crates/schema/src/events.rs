@@ -75,7 +75,7 @@ impl EventsField {
         }
     }
 
-    /// Returns the counters, which are none for the sockets that are open now.
+    /// Returns the counters. The fields for open sockets have none.
     pub const fn counters(&self) -> &[EventCounter] {
         match &self.source {
             Count(counter) => std::slice::from_ref(counter),

@@ -1,4 +1,4 @@
-//! Describes each field once: its key, type and meaning, and how to get its value.
+//! Describes each field in one place: its key, type and meaning, and how to get its value.
 //!
 //! Formats iterate over these tables, and `cargo xtask gen` writes the documentation from them.
 

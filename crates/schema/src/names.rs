@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Errors that can occur when a file is opened or a connection is made. The numbers are equal on
+/// Errors that can occur when a file is opened or a connection is made. The numbers are the same on
 /// all architectures for which the agent is built.
 const ERRORS: &[(i32, &str)] = &[
     (1, "EPERM"),
@@ -61,7 +61,7 @@ const ERRORS: &[(i32, &str)] = &[
     (125, "ECANCELED"),
 ];
 
-/// Returns the name of an error, such as `ENOENT`; the number if the table has no name.
+/// Returns the name of an error, such as `ENOENT`, or the number if the table has no name.
 pub fn error(errno: i32) -> Cow<'static, str> {
     let found = ERRORS.iter().find(|(number, _)| *number == errno);
     found.map_or_else(|| errno.to_string().into(), |(_, name)| (*name).into())
@@ -73,7 +73,7 @@ const DNS_CODES: [&str; 11] = [
     "NXRRSET", "NOTAUTH", "NOTZONE",
 ];
 
-/// Returns the name of a DNS response code; the number if the table has no name.
+/// Returns the name of a DNS response code, or the number if the table has no name.
 pub fn dns_code(code: u8) -> Cow<'static, str> {
     let known = DNS_CODES.get(usize::from(code));
     known.map_or_else(|| code.to_string().into(), |name| (*name).into())
@@ -100,7 +100,7 @@ const DNS_TYPES: [(u16, &str); 17] = [
     (257, "CAA"),
 ];
 
-/// Returns the name of a DNS record type; `TYPE` and its number if the table has no name (RFC
+/// Returns the name of a DNS record type, or `TYPE` and the number if the table has no name (RFC
 /// 3597).
 pub fn dns_type(kind: u16) -> Cow<'static, str> {
     let known = DNS_TYPES.iter().find(|(number, _)| *number == kind);
@@ -114,7 +114,8 @@ const SIGNALS: [&str; 31] = [
     "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// Returns the name of a signal, such as `SIGKILL`. Real-time signals have none: `signal 34`.
+/// Returns the name of a signal, such as `SIGKILL`. Real-time signals have no names and are shown
+/// as `signal 34`.
 pub fn signal(number: u8) -> String {
     let at = usize::from(number).checked_sub(1);
     match at.and_then(|at| SIGNALS.get(at)) {
@@ -134,7 +135,7 @@ const LARGE_FILE: u32 = if cfg!(target_arch = "x86_64") {
     0o400_000
 };
 
-/// Flags with their bits. A flag that contains the bits of another precedes it.
+/// Flags with their bits. A flag that contains the bits of another flag precedes it.
 const FLAGS: &[(u32, &str)] = &[
     (0o100, "O_CREAT"),
     (0o200, "O_EXCL"),

@@ -185,7 +185,7 @@ const WAIT: UsageField = UsageField {
         value_type: Type::Number,
         help: "run-queue latency: time that threads were runnable but not running, including \
                the elapsed part of waits that have not ended",
-        // The time of a cause that is not measured is counted under another cause.
+        // If a cause is not measured, its time is counted under another cause.
         get: |usage| {
             let waits = Counter::WAITS.into_iter();
             let waits = waits.filter_map(|wait| usage.measured.value(&usage.counters, wait));

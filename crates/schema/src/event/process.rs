@@ -295,7 +295,8 @@ const MEMORY: &[EventField] = &[
         get!(OomKill { limit_bytes } => limit_bytes.map(Value::from))),
 ];
 
-/// Columns in recordings. Other kinds of events use those of paths, user ids, times and errors too.
+/// Columns in recordings. Other kinds of events also use the columns of paths, user ids, times and
+/// errors.
 pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU32 "parent_pid": What::ProcessStart { parent_pid, .. } => parent_pid),
     column!(Parents "parent":

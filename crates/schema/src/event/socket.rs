@@ -8,7 +8,7 @@ use super::{EventField, EventKind, get};
 use crate::column::{Access, Column, List, Row, Stored as _, Values, column};
 use crate::{Value, flag, integer, mark, names, number, text};
 
-/// The value of `error.type` of a DNS query without an answer.
+/// The value of `error.type` for a DNS query without a response.
 const NO_ANSWER: &str = "timeout";
 
 pub(super) const LISTEN: EventKind = EventKind {
@@ -285,7 +285,7 @@ const TRANSPORT: &[EventField] = &[text("network.transport",
     "`udp`.",
     |_| Some(Value::text("udp")))];
 
-/// Columns in recordings. Other kinds of events use the error number too.
+/// Columns in recordings. Other kinds of events also use the error number.
 pub(super) const COLUMNS: &[Column<What>] = &[
     column!(MaybeU64 "socket":
         What::Tcp { socket, .. } | What::UdpFlow(UdpFlow { socket, .. }) => socket.id,
