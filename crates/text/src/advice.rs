@@ -6,10 +6,11 @@ use crate::asleep::release;
 use crate::reason::{hardly_throttled, is_mostly_stalled, part};
 use crate::{bytes, cpus, sentence};
 
-/// Idle share of a CPU from which advice names it.
+/// Minimum idle share of a CPU that advice mentions.
 const IDLE: f64 = 0.2;
 
-/// Returns the whole answer for a hurt group: sentence, evidence and advice. Not escaped.
+/// Returns the complete text for a hurt group: sentence, evidence and advice. The text is not
+/// escaped.
 pub fn answer(name: &str, reason: &Reason) -> String {
     let mut words = format!("{name}: {}", sentence(reason));
     for fact in facts(reason) {
@@ -22,7 +23,7 @@ pub fn answer(name: &str, reason: &Reason) -> String {
     words
 }
 
-/// Returns evidence for the verdict, in addition to the sentence. Not escaped.
+/// Returns evidence for the verdict, in addition to the sentence. The texts are not escaped.
 pub fn facts(reason: &Reason) -> Vec<String> {
     let mut facts = Vec::new();
     if let Some(quota) = reason.quota.as_ref().filter(|q| q.periods > 0)
@@ -81,7 +82,7 @@ pub fn cpu_numbers(cpus: &[u32]) -> String {
     format!("CPU{s} {}", parts.join(","))
 }
 
-/// Returns the first thing to try, if something usually helps. Not escaped.
+/// Returns the first action to try, if some action usually helps. The text is not escaped.
 pub fn advice(reason: &Reason) -> Option<String> {
     match reason.kind {
         VerdictKind::HeldByMemoryLimit => return raise_memory_limit(reason),
@@ -100,7 +101,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         return Some(format!("let it run on CPU {cpu} too"));
     }
     Some(match reason.kind {
-        // No step of the group's own helps against these.
+        // The group itself can do nothing about these causes.
         VerdictKind::Quiet
         | VerdictKind::HeldByDisk
         | VerdictKind::HeldByFilesystem
@@ -124,7 +125,7 @@ pub fn advice(reason: &Reason) -> Option<String> {
         }
         VerdictKind::QuotaAndNeighbours => format!("{}; then {}", quota(reason), share(reason)),
         VerdictKind::TooManyThreads => {
-            // The CPUs that the group may use are unknown; other groups may use the rest.
+            // It is unknown which CPUs the group may use; other groups may use the rest.
             let is_more = reason.threads.round() > reason.cpus.ceil().max(1.0);
             match reason.room {
                 Some(room) => format!(
@@ -158,7 +159,7 @@ fn raise_memory_limit(reason: &Reason) -> Option<String> {
     };
     Some(match limit.under_oom {
         true => format!("{raise}, end one of its processes, or set memory.oom_control to 0"),
-        // Pages that are read in turn are evicted before their next turn, until all of them fit.
+        // If pages are read in turn, each is evicted before its next turn, until all of them fit.
         false if memory.reread_bytes > 0 => {
             format!("{raise} until all that it reads again and again fits; less returns little")
         }
@@ -221,7 +222,7 @@ fn share(reason: &Reason) -> String {
     }
 }
 
-/// Names the destination of a move: another node if all CPUs of this node are busy.
+/// Returns the destination of a move: another node if all CPUs of this node are busy.
 fn place(reason: &Reason) -> &'static str {
     let idle = reason.settings.affinity.as_ref().and_then(|a| a.idle);
     match idle {
@@ -383,13 +384,13 @@ mod tests {
              up in 49 of 50 periods; 8.0 runnable threads on average. Try: raise its limit (now \
              0.2 CPU), or run fewer threads"
         );
-        // Others had the CPU until nearly the end of each period, so that more of only one of the
-        // two helps little.
+        // Others had the CPU until nearly the end of each period, so fixing only one of the two
+        // causes helps little.
         (reason.throttled, reason.quota_binds) = (0.02, true);
         let words = "raise its limit (now 0.2 CPU) and its CPU weight: one without the other gains \
             little";
         assert_eq!(advice(&reason).as_deref(), Some(words));
-        // The accused groups are then inside the limited group.
+        // In this case, the accused groups are inside the limited group.
         reason.kind = VerdictKind::QuotaAndNeighbours;
         reason.quota_binds = true;
         let words = "raise its limit (now 0.2 CPU), or run fewer threads";

@@ -3,8 +3,8 @@
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Returns the text in ASCII, with the same width. noctule's own symbols become the nearest
-/// character; other non-ASCII text becomes one `?` per column.
+/// Returns the text in ASCII, with the same width. noctule's own symbols are replaced by the
+/// nearest character, and other non-ASCII text by one `?` per column.
 pub fn ascii(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();

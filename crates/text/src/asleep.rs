@@ -5,7 +5,7 @@ use noctule_model::{Asleep, AsleepThreads};
 use crate::duration;
 
 /// Explains why a group did nothing for a window, from the states of its threads, with advice.
-/// `threads` must be sorted by the number of threads, largest first. Not escaped.
+/// `threads` must be sorted by the number of threads, largest first. The text is not escaped.
 pub fn asleep(name: &str, window_ns: u64, threads: &[AsleepThreads]) -> String {
     let all: u32 = threads.iter().map(|it| it.threads).sum();
     let held = threads.iter().find(|it| it.kind.is_held());
@@ -54,7 +54,7 @@ fn part(it: &AsleepThreads) -> String {
     }
 }
 
-/// Returns how to let the threads continue.
+/// Describes how to let the threads continue.
 pub(crate) fn release(it: &AsleepThreads) -> Option<String> {
     Some(match it.kind {
         Asleep::Stopped => format!("kill -CONT {}, if that is not intended", it.pid),

@@ -2,17 +2,18 @@
 
 use noctule_model::{Cause, Histogram};
 
-/// Number of characters in a drawn histogram. There is one for each factor of four, from 1 µs (2^10
-/// ns) to 4 s (2^32 ns). The first and the last also count shorter and longer waits.
+/// Number of characters in a drawn histogram. There is one character for each factor of four, from
+/// 1 µs (2^10 ns) to 4 s (2^32 ns). The first and the last character include shorter and longer
+/// waits.
 pub const WAIT_LENGTHS: usize = 13;
 
-/// The scale above a drawn histogram. Each label starts at the character of its length.
+/// The scale above a drawn histogram. Each label starts at the character for that length.
 pub const WAIT_SCALE: &str = " 1µs  1ms  1s";
 
 const FIRST_POWER: u32 = 10;
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Returns the glyph of a cause in a bar. Glyphs are distinguishable without colours.
+/// Returns the glyph of a cause in a bar. Glyphs can be distinguished without colours.
 pub const fn glyph(cause: Cause) -> char {
     match cause {
         Cause::Throttle => '▓',
@@ -51,7 +52,7 @@ pub fn strip(parts: impl IntoIterator<Item = Option<f64>>) -> String {
 }
 
 /// Draws a histogram on one line, scaled to its fullest bucket. Even a single wait is visible, and
-/// a blank means no waits.
+/// a blank means that there were no waits.
 pub fn drawn(waits: &Histogram) -> String {
     let counts = lengths(waits);
     let most = counts.iter().copied().max().unwrap_or(0).max(1);

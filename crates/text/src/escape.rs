@@ -25,7 +25,7 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
 }
 
 /// Formats bytes as text from which every byte can be recovered. Invalid UTF-8 becomes `\xHH`, and
-/// a backslash is doubled. Control characters stay, for formats that escape them themselves.
+/// a backslash is doubled. Control characters are kept, for formats that have their own escapes.
 pub fn lossless(bytes: &[u8]) -> String {
     joined(bytes, |valid| valid.replace('\\', "\\\\"))
 }
@@ -43,8 +43,8 @@ fn joined(bytes: &[u8], valid: impl Fn(&str) -> String) -> String {
     out
 }
 
-/// Returns whether a terminal interprets the character, or draws nothing for it. Those are control
-/// characters and characters that change how the rest of a line is drawn.
+/// Returns whether a terminal interprets the character, or draws nothing for it. These are control
+/// characters and characters that affect how the rest of a line is drawn.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -71,7 +71,7 @@ mod tests {
             ("größe".as_bytes(), "größe"),
             (b"a\xff\xfeb", r"a\xff\xfeb"),
             (br"a\xff", r"a\\xff"),
-            // A character that is cut off at the end.
+            // A character that is truncated.
             (b"\xe2\x82", r"\xe2\x82"),
             (b"", ""),
         ];

@@ -1,4 +1,4 @@
-//! Fits text into terminal columns: width, cutting, padding, wrapping.
+//! Fits text into terminal columns: measures, cuts, pads and wraps it.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -40,7 +40,7 @@ pub fn keep_end(text: &str, max: usize) -> String {
 }
 
 /// Returns the name, or its beginning, `…` and its end, in at most `max` columns. Names within one
-/// pod or directory begin alike, so the last part of a path stays whole if it fits.
+/// pod or directory have the same beginning, so the last part of a path is kept whole if it fits.
 pub fn shorten(name: &str, max: usize) -> String {
     if width(name) <= max || max < 4 {
         return keep_start(name, max);
@@ -124,7 +124,7 @@ pub fn fold(text: &str, room: Option<usize>, hang: usize) -> Vec<String> {
         return vec![text.to_owned()];
     };
     let hang = if room >= hang + LEAST { hang } else { 0 };
-    // The blanks that start the first line count when it is measured.
+    // The width of the first line includes the blanks at its start.
     let indent = " ".repeat(hang);
     let (first, rest) = match text.char_indices().nth(hang) {
         Some((at, _)) if text.is_char_boundary(at) && width(&text[..at]) == hang => {

@@ -34,7 +34,7 @@ pub const fn exited(process: &ProcessRow) -> &'static str {
 }
 
 /// Returns the name of an energy zone, escaped for a terminal. Each socket and each die has a zone
-/// `dram`, so a name without a number gets theirs (`dram 0`, `dram 0 die 1`).
+/// `dram`, so the number is added to a name without one (`dram 0`, `dram 0 die 1`).
 pub fn zone_name(zone: &Zone) -> String {
     let name = escape(&zone.name);
     match (zone.socket, zone.die) {

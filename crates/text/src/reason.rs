@@ -1,10 +1,10 @@
-//! Describes a verdict: what happens to the group, caused by which group, and how much.
+//! Describes a verdict: the effect on the group, the group that caused it, and its extent.
 
 use noctule_model::{BlockClass, MemoryUse, Reason, VerdictKind, Waiting};
 
 use crate::{bytes, duration, percent};
 
-/// Returns the sentence of a verdict, from the group's own point of view. Not escaped.
+/// Returns the sentence of a verdict, as the group experiences it. The sentence is not escaped.
 pub fn sentence(reason: &Reason) -> String {
     let mut words = match reason.kind {
         VerdictKind::Quiet => quiet(reason),
@@ -145,7 +145,7 @@ fn stalled(kind: VerdictKind, reason: &Reason) -> String {
     words
 }
 
-/// Names the memory limit that was reached.
+/// Returns the memory limit that was reached, as text.
 fn memory_limit(memory: Option<&MemoryUse>) -> String {
     let Some(limit) = memory.and_then(|memory| memory.limit.as_ref()) else {
         return "a memory limit".to_owned();
@@ -161,7 +161,7 @@ fn memory_limit(memory: Option<&MemoryUse>) -> String {
     words
 }
 
-/// Names what a held thread waits for.
+/// Returns what a held thread waits for.
 const fn awaited(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::HeldByDisk => "block I/O or write-back",
@@ -174,7 +174,7 @@ const fn awaited(kind: VerdictKind) -> &'static str {
 /// Waits below this share of the active time are not mentioned.
 const WORTH_A_WORD: f64 = 0.05;
 
-/// Describes the waits that the verdict does not name.
+/// Describes the waits that the verdict does not mention.
 fn other_stalls(reason: &Reason) -> Option<String> {
     // The other waits of a stopped group explain nothing.
     if reason.kind == VerdictKind::Stopped {
@@ -214,7 +214,7 @@ pub(crate) fn is_mostly_stalled(reason: &Reason) -> bool {
     stalled > reason.runnable
 }
 
-/// Returns how many threads are waiting, and for how long the longest has waited.
+/// Returns how many threads are waiting, and how long the longest wait has lasted.
 fn still_waiting(waiting: &Waiting) -> String {
     let longest = duration(waiting.longest_ns);
     match waiting.threads {
@@ -231,7 +231,7 @@ pub fn waiting_now(waiting: &Waiting) -> String {
     }
 }
 
-/// Describes the main culprit, and the waits behind others.
+/// Describes the main culprit, and the waits for other groups.
 fn neighbour(reason: &Reason) -> String {
     let contended = part(reason.contended);
     let mut words = "hurt".to_owned();
@@ -244,7 +244,7 @@ fn neighbour(reason: &Reason) -> String {
     words.push_str(&format!(
         ": runnable but not running {contended} of its wanted time"
     ));
-    // Other groups had a part in it too.
+    // Other groups also contributed.
     if let Some(culprit) = reason.culprits.first()
         && culprit.share < 0.95 * reason.contended
     {
@@ -289,7 +289,7 @@ fn crowded(reason: &Reason) -> String {
     )
 }
 
-/// Describes waits behind groups without a row of their own; empty below 1% of the wanted time.
+/// Describes waits for groups without their own row; empty below 1% of the wanted time.
 fn nameless(reason: &Reason) -> String {
     match reason.nameless {
         share if share >= 0.01 => format!(
@@ -319,8 +319,8 @@ fn held(reason: &Reason) -> String {
         ),
         None => format!("held back {throttled} of its wanted time by {limit}"),
     };
-    // A neighbour that took nothing from the group is not accused, but the table shows it, so it is
-    // mentioned.
+    // A neighbour that took nothing from the group is not accused, but it appears in the table, so
+    // the text mentions it.
     if let Some(culprit) = reason.culprits.first().filter(|c| c.share >= 0.1)
         && reason.quota_binds
     {

@@ -20,14 +20,14 @@ pub struct Need {
 /// A visible column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its position among all columns.
+    /// The column's position among all columns.
     pub column: usize,
-    /// Its width on the terminal.
+    /// The column's width on the terminal.
     pub width: usize,
 }
 
 /// Chooses the columns that fit into `room` with `gap` blanks between them, and distributes the
-/// spare width. The column with the lowest priority number always stays.
+/// spare width. The column with the lowest priority number is always kept.
 pub fn fit(needs: &[Need], room: usize, gap: usize) -> Vec<Place> {
     let mut chosen: Vec<usize> = (0..needs.len()).collect();
     chosen.sort_by_key(|&column| needs[column].priority);
@@ -64,7 +64,7 @@ pub fn fit(needs: &[Need], room: usize, gap: usize) -> Vec<Place> {
     places
 }
 
-/// Meaning of a text, shown by colour. Colour never carries meaning alone.
+/// Meaning of a text, shown by colour. Colour is never the only sign of a meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// No meaning.
@@ -84,9 +84,9 @@ pub enum Tone {
     Cause(Cause),
 }
 
-/// Returns the colour of a cause among the 256 of terminals. It resembles the colour on the page
-/// and is visible on light and dark backgrounds. `None` means faint: no group had the CPU, or it is
-/// unknown which.
+/// Returns the colour of a cause, among the 256 colours of terminals. It resembles the colour on
+/// the page and is visible on light and dark backgrounds. `None` means faint: no group had the CPU,
+/// or the group is unknown.
 pub const fn cause_colour(cause: Cause) -> Option<u8> {
     match cause {
         Cause::Throttle => Some(136),
@@ -120,7 +120,7 @@ impl Span {
 /// The contents of a column in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// One text, or several parts that are never cut.
+    /// The text, or several parts that are never cut.
     pub spans: Vec<Span>,
     /// A shorter word, used if the text does not fit.
     pub short: Option<String>,
@@ -174,7 +174,7 @@ pub struct Head {
     pub align: Align,
     /// See [`Need::priority`].
     pub priority: u8,
-    /// Minimum width; `None` if a cut cell would be meaningless.
+    /// Minimum width; `None` if a truncated cell would be meaningless.
     pub least: Option<usize>,
 }
 
@@ -201,8 +201,8 @@ pub fn table(heads: &[Head], rows: &[Vec<Cell>], room: Option<usize>) -> Lines {
             let cells = rows.iter().map(|row| row[i].width());
             let title = width(&head.title);
             let most = cells.max().unwrap_or(0).max(title);
-            // The first column identifies the row, so it gets up to a third of the room, and other
-            // text columns get a sixth each.
+            // The first column identifies the row, so it may use up to a third of the room. Other
+            // text columns may use a sixth each.
             let part = room.unwrap_or(0) / if i == 0 { 3 } else { 6 };
             let least = |least: usize| least.max(part).max(title).min(most);
             Need {

@@ -5,8 +5,8 @@ pub fn count(value: u64) -> String {
     rate(value as f64)
 }
 
-/// Formats a fractional number, such as events per second. It looks like [`count`], with one
-/// decimal below 10.
+/// Formats a fractional number, such as events per second, like [`count`] but with one decimal
+/// below 10.
 pub fn rate(value: f64) -> String {
     const STEPS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if value < 10.0 && value.fract() != 0.0 && value >= 0.05 {
@@ -54,7 +54,7 @@ pub fn ratio(value: f64) -> String {
 /// Formats nanoseconds as a duration in at most six characters, up to a hundred days: `45ns`,
 /// `12.3ms`, `1.25s`, `3m07s`, `2h05m`, `1d03h`.
 pub fn duration(ns: u64) -> String {
-    // Rounding to the displayed unit never carries into the next one.
+    // Rounding to the displayed unit never carries into the next unit.
     let two = |unit: f64, per: u64, names: [&str; 2]| {
         let whole = (ns as f64 / unit).round() as u64;
         format!("{}{}{:02}{}", whole / per, names[0], whole % per, names[1])

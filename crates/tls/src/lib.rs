@@ -1,7 +1,7 @@
-//! Reads certificates and keys from PEM, and reports what is wrong with them.
+//! Reads certificates and keys from PEM, and explains defects in them.
 //!
 //! The HTTP server (`noctule-web`) and the client of an OpenTelemetry receiver (`noctule-otlp`)
-//! read the same kinds of files. Both report defects in the same words.
+//! read the same kinds of files. Both report defects with the same messages.
 
 use std::error::Error;
 use std::fmt;
@@ -15,11 +15,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub enum TlsPart {
     /// The certificates of the peer's authorities.
     Authorities,
-    /// Our certificate.
+    /// The agent's own certificate.
     Certificate,
-    /// Our private key.
+    /// The agent's own private key.
     Key,
-    /// Versions, cipher suites or curves.
+    /// The selected versions, cipher suites or curves.
     Choice,
 }
 
@@ -39,8 +39,8 @@ impl TlsError {
         Self { part, words }
     }
 
-    /// Creates an error about our certificate and its key. The messages of rustls about key types
-    /// and defects quote no bytes.
+    /// Creates an error about the agent's certificate and its key. The messages of rustls about key
+    /// types and defects do not quote any bytes.
     pub fn of_own(error: &rustls::Error) -> Self {
         use rustls::Error::{InconsistentKeys, InvalidCertificate};
         match error {
@@ -61,12 +61,12 @@ impl fmt::Display for TlsError {
 
 impl Error for TlsError {}
 
-/// Reads our certificate and the intermediate certificates that follow it.
+/// Reads the agent's certificate and the intermediate certificates that follow it.
 pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     certificates(pem, TlsPart::Certificate)
 }
 
-/// Reads the private key of our certificate.
+/// Reads the private key of the agent's certificate.
 pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         TlsError::new(

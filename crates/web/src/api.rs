@@ -1,8 +1,8 @@
 //! The JSON API below `/api/v1/`.
 //!
-//! The agent answers from the last published batch, so an answer stays the same until the next
-//! batch. Each answer carries the tag of that batch. It is made once and sent to every client that
-//! asks for it meanwhile.
+//! The agent responds from the last published batch, so a response is valid until the next batch.
+//! Each response has the tag of that batch. A response is made once and sent to every client that
+//! requests it meanwhile.
 
 mod encoding;
 mod store;
@@ -66,7 +66,7 @@ pub const RESOURCES: &[Resource] = &[
     Resource::new("openapi.json", &[]),
 ];
 
-/// A static answer: it stays the same while the agent runs.
+/// A static response, which does not change while the agent runs.
 const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
 
 impl Resource {
@@ -78,25 +78,25 @@ impl Resource {
 /// Why a query cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The query is wrong. The text says where, and what is accepted.
+    /// The query is wrong. The text describes the error and the accepted values.
     Query(String),
-    /// The requested figures are not available yet. The text says why.
+    /// The requested figures are not available yet. The text gives the reason.
     NotYet(String),
 }
 
-/// The source of answers. Answers are made on a separate thread, one at a time; other queries wait.
+/// The source of responses. A separate thread makes one response at a time; other queries wait.
 pub trait Agent: Send + Sync {
     /// Returns the number of the last publication; `None` before the first. Until the number
-    /// changes, the agent gives the same answer to the same query.
+    /// changes, the agent responds to the same query with the same text.
     fn published(&self) -> Option<u64>;
 
-    /// Returns the answer for a resource as JSON.
+    /// Returns the response for a resource as JSON.
     fn answer(&self, resource: &str, query: &Query) -> Result<String, Refusal>;
 }
 
 /// The parts that the API needs.
 pub struct Api {
-    /// The source of answers.
+    /// The source of responses.
     pub agent: Arc<dyn Agent>,
     /// Announces publications.
     pub ticks: Ticks,
@@ -112,7 +112,7 @@ struct Shared {
     agent: Arc<dyn Agent>,
     store: Arc<Store>,
     streams: Arc<Streams>,
-    /// Limits how many answers are made at a time.
+    /// Limits how many responses are made at a time.
     answerers: Arc<Semaphore>,
 }
 
@@ -155,7 +155,7 @@ async fn resource(
         Ok(query) => query,
         Err(QueryError(words)) => return refuse(StatusCode::BAD_REQUEST, &words),
     };
-    // As for `/metrics`: a client that disconnects while waiting here leaves no work behind.
+    // As for `/metrics`, a client that disconnects while waiting here leaves no work behind.
     let Ok(answerer) = shared.answerers.clone().acquire_owned().await else {
         return refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -235,7 +235,7 @@ pub(crate) fn refuse(status: StatusCode, words: &str) -> Response {
     (status, headers, body).into_response()
 }
 
-/// Returns whether the client already has the answer with this tag.
+/// Returns whether the client already has the response with this tag.
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let sent = headers.get_all(header::IF_NONE_MATCH).iter();
     let mut tags = sent
@@ -244,7 +244,7 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known.trim().trim_start_matches("W/") == tag)
 }
 
-/// Returns an answer with its tag, compressed if the client accepts that.
+/// Returns a response with its tag, compressed if the client accepts that.
 pub(crate) fn tagged(
     headers: &HeaderMap,
     tag: &str,
