@@ -1,8 +1,8 @@
 //! HTTP basic authentication. Passwords are stored as bcrypt hashes.
 //!
 //! By design, checking a password takes tens of milliseconds of CPU time. Results are therefore
-//! remembered, checks run on a separate thread one at a time, and few clients may wait. A flood of
-//! wrong passwords neither delays a client that was already admitted, nor takes a CPU.
+//! remembered, checks run on a separate thread one at a time, and only few clients may wait. A
+//! flood of wrong passwords neither delays a client that was already admitted nor occupies a CPU.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,17 +22,17 @@ use crate::refusals::Refused;
 /// Maximum cost of a hash: one or two seconds per check. Each step doubles the time.
 const MOST_COST: u32 = 15;
 
-/// Maximum number of waiting checks, of all clients and of one address.
+/// Maximum number of waiting checks, over all clients and for one address.
 const WAITING: usize = 16;
 const WAITING_EACH: usize = 2;
 
-/// The pause after a failed check, as a multiple of the time it took.
+/// The pause after a failed check, as a multiple of the duration of the check.
 const PAUSE: u32 = 3;
 
 /// Number of wrong credentials to remember.
 const WRONG: usize = 256;
-/// Number of right credentials to remember, more than there are users. Only clients with a valid
-/// password add to them.
+/// Number of right credentials to remember, which is more than the number of users. Only clients
+/// with a valid password can add entries.
 const RIGHT: usize = 1024;
 
 /// User names and password hashes.
@@ -46,8 +46,8 @@ impl std::fmt::Debug for Users {
 }
 
 impl Users {
-    /// Rejects values that are not bcrypt hashes or are too slow to check. Errors name neither user
-    /// nor hash, but the position in the order of names.
+    /// Rejects values that are not bcrypt hashes or are too slow to check. Errors contain neither
+    /// user nor hash, but the position in the order of names.
     pub fn new(users: BTreeMap<String, String>) -> Result<Self, String> {
         for (at, hash) in users.values().enumerate() {
             let parts = hash.parse::<bcrypt::HashParts>().map_err(|_| {
@@ -73,7 +73,7 @@ impl Users {
     }
 
     /// Returns the hash to compare with, and whether the name exists. For an unknown name it
-    /// returns another user's hash, so that the check takes as long.
+    /// returns another user's hash, so that the check takes the same time.
     fn hash(&self, name: &str) -> Option<(&str, bool)> {
         let own = self.0.get(name).map(|hash| (hash.as_str(), true));
         own.or_else(|| Some((self.0.values().next()?.as_str(), false)))
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// Takes a place in the queue; returns false if there is none.
+    /// Takes a slot in the queue; returns false if none is free.
     fn wait(&mut self, from: IpAddr) -> bool {
         let all: usize = self.waiting.values().sum();
         let own = self.waiting.get(&from).copied().unwrap_or(0);
@@ -143,7 +143,7 @@ impl State {
     }
 }
 
-/// A place in the queue, returned when the client leaves.
+/// A slot in the queue, which is released when the client leaves.
 struct Waiting<'a> {
     verifier: &'a Verifier,
     from: IpAddr,
@@ -157,8 +157,8 @@ impl Drop for Waiting<'_> {
 
 impl Verifier {
     pub(crate) fn new() -> Self {
-        // If the kernel has no random bytes, TLS does not work either. Tags are then only less
-        // secret.
+        // If the kernel has no random bytes, TLS does not work either. In that case tags are only
+        // less secret.
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, &[]));
         Self {
@@ -237,7 +237,7 @@ fn verdict(right: bool) -> Result<(), Refused> {
     }
 }
 
-/// Returns the address that counts as one client. One client can have a whole IPv6 network.
+/// Returns the address that counts as one client. A single client can have a whole IPv6 network.
 fn network(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(address) => {
@@ -326,7 +326,7 @@ mod tests {
         let right = headers("Basic YWxpY2U6c2VjcmV0");
         runtime().block_on(async {
             verifier.check(&users, &right, HERE).await.unwrap();
-            // No further check can run.
+            // Prevents any further check.
             let held = verifier.slot.clone().acquire_owned().await.unwrap();
             let wrong = headers("Basic YWxpY2U6d3Jvbmc=");
             let check = || verifier.check(&users, &wrong, HERE);

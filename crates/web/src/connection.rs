@@ -27,19 +27,19 @@ use crate::secured::Guard;
 /// Time limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// For a complete request header, from the moment the server waits for it. It also limits idle
-    /// time.
+    /// Time limit for a complete request header, from the moment the server waits for it. It also
+    /// limits idle time.
     pub(crate) header: Duration,
-    /// After this time the connection closes with the current answer.
+    /// Time after which the connection closes once the current response is sent.
     pub(crate) life: Duration,
-    /// For that last answer. It limits the whole answer rather than each write, because a client
-    /// that reads one byte at a time lets every single write succeed.
+    /// Time limit for that last response. It applies to the whole response rather than to each
+    /// write, because a client that reads one byte at a time lets every single write succeed.
     pub(crate) last_answer: Duration,
 }
 
 impl Limits {
-    /// Prometheus allows 10 s for an answer by default, and reconnects if a connection is gone. The
-    /// last answer may be a stream of events.
+    /// By default, Prometheus waits 10 s for a response, and reconnects if a connection was closed.
+    /// The last response may be a stream of events.
     pub(crate) const DEFAULT: Self = Self {
         header: Duration::from_secs(5),
         life: Duration::from_secs(30),
@@ -47,7 +47,7 @@ impl Limits {
     };
 }
 
-/// More than any scraper sends in a header. hyper's minimum is half of it.
+/// More than any scraper sends in a header. The minimum of hyper is half of this value.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// State shared by all connections.

@@ -17,7 +17,7 @@ use crate::seats::{Room, Seats};
 use crate::secured::{Guard, Secured};
 use crate::ui;
 
-/// Capacity of a connection: more than any answer except a stream.
+/// Capacity of a connection, which is more than any response except a stream needs.
 const ROOM: usize = 1 << 20;
 
 /// Limits that end a stream of events. All other connections end by themselves.
@@ -43,8 +43,8 @@ impl Front {
         }))
     }
 
-    /// Returns everything that one connection answers to `sent`, after which the client closes its
-    /// side.
+    /// Returns everything that a connection sends in response to `sent`, after which the client
+    /// closes its side.
     pub async fn answer(&self, sent: &[u8]) -> Vec<u8> {
         let (mut client, server) = duplex(ROOM);
         let (_stop, stopped) = watch::channel(false);

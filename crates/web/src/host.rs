@@ -1,8 +1,8 @@
 //! Checks the header `Host` against the names of this server.
 //!
 //! With DNS rebinding, a foreign page makes a browser resolve the page's name to this machine's
-//! address, and then reads the answers. Such requests still carry the foreign name in `Host`. A
-//! request to an address involves no name and is answered.
+//! address, and then reads the responses. Such requests still have the foreign name in `Host`. A
+//! request to an address involves no name and is accepted.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,16 +1,17 @@
 //! The HTTP server of noctule: `/metrics`, `/livez`, `/readyz`, the JSON API and the page.
 //!
-//! No request changes anything: every answer is a function of what the agent last published. The
-//! server depends on neither batches nor formats; it is given [`Handlers`].
+//! No request changes anything: every response is a function of the last published data. The server
+//! depends on neither batches nor formats; the caller passes [`Handlers`].
 //!
 //! The server runs on its own thread, and its resources are bounded whatever clients do. The number
 //! of connections is limited, and so are the buffer and the lifetime of each. All connections share
-//! one copy of a page. A client that sends its header byte by byte, or never reads the answer, can
-//! neither hold memory nor delay the agent's exit. Such clients cannot keep a scraper out either:
-//! the oldest connection without a request, or the oldest answer, makes room for a new one.
+//! one copy of a page. A client that sends its header byte by byte, or never reads the response,
+//! can neither hold memory nor delay the agent's exit. Such clients cannot keep a scraper out
+//! either: the server closes the oldest connection without a request, or the oldest response, to
+//! make room for a new one.
 //!
-//! [`Security`] holds TLS, users with passwords, and headers. It can be replaced while the server
-//! runs.
+//! [`Security`] contains TLS settings, users with passwords, and headers. These settings can be
+//! replaced while the server runs.
 
 mod api;
 mod basic;

@@ -1,4 +1,4 @@
-//! Answers whose large part is made once and shared by all clients.
+//! Responses whose large part is made once and shared by all clients.
 
 use std::io;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc, Decompress, FlushDecompress};
 use hyper::body::{Bytes, Frame, SizeHint};
 
-/// Bytes of a page that a connection holds at a time, besides the shared page.
+/// Bytes of a page that a connection holds at a time, in addition to the shared page.
 const PART_BYTES: usize = 64 * 1024;
 
 /// Maximum output of a flush with nothing left to flush.
@@ -20,8 +20,8 @@ const EMPTY_BLOCK: u64 = 5;
 /// The header of a gzip stream without name and time, for the fastest compression.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// The part of a page that all clients share. Only the compressed form is kept. If a client does not accept gzip, the
-/// part is decompressed piece by piece for it.
+/// The part of a page that all clients share. Only the compressed form is kept. If a client does
+/// not accept gzip, the server decompresses the part for it piece by piece.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// A deflate stream in pieces, ending on a byte boundary.
@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Compresses a shared part piece by piece, so that the whole is never in memory.
+/// Compresses a shared part piece by piece, so that the whole part is never in memory.
 #[derive(Debug)]
 pub struct Packer {
     deflate: DeflateEncoder<Vec<u8>>,
@@ -73,8 +73,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Returns the part. It ends on a byte boundary, because each page continues it with a block of
-    /// its own.
+    /// Returns the part. It ends on a byte boundary, because each page continues it with its own
+    /// block.
     pub fn finish(mut self) -> io::Result<Shared> {
         // A single flush can leave data in the compressor (flate2 1.1.11 with miniz_oxide 0.9.1).
         loop {
@@ -106,23 +106,23 @@ impl Default for Packer {
 pub struct Page {
     /// Value of the `Content-Type` header.
     pub content_type: &'static str,
-    /// The beginning of the body, shared with other answers.
+    /// The first part of the body, shared with other responses.
     pub shared: Arc<Shared>,
-    /// The end of the body, made for this answer.
+    /// The rest of the body, made for this response.
     pub own: Vec<u8>,
-    /// Whether the client gets the body compressed.
+    /// Whether the client receives the body compressed.
     pub gzip: bool,
-    /// Called when the kernel has accepted the whole answer for the client. Not called if the client got only part of
-    /// it.
+    /// Called when the kernel has accepted the whole response for the client. Not called if the
+    /// client received only a part.
     pub sent: Option<Sent>,
 }
 
-/// What to do when an answer was sent.
+/// A function to call when a response was sent.
 #[derive(Clone)]
 pub struct Sent(Arc<dyn Fn() + Send + Sync>);
 
 impl Sent {
-    /// Wraps the function. It must not block.
+    /// Wraps the function, which must not block.
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))
     }
@@ -220,10 +220,11 @@ impl HttpBody for Packed {
 struct Plain {
     shared: Arc<Shared>,
     inflate: Decompress,
-    /// The piece being decompressed, and the bytes of it already consumed.
+    /// The piece that is being decompressed, and the number of its bytes that were already
+    /// consumed.
     piece: usize,
     taken: usize,
-    /// Bytes of the shared part still to come.
+    /// Remaining bytes of the shared part.
     left: u64,
     own: Bytes,
 }

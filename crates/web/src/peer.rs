@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Prefix length of an IPv6 network. A client with one address of a network can use all of it.
+/// Prefix length of an IPv6 network. A client that has one address of a network can use all of its
+/// addresses.
 const NETWORK_BITS: u32 = 64;
 
 /// Clients that share a limit: an IPv4 address, an IPv6 network, or this machine.

@@ -43,7 +43,7 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns a text that is equal for equivalent queries.
+    /// Returns a text that is the same for equivalent queries.
     pub(crate) fn canonical(&self) -> String {
         let parts = self
             .0

@@ -13,14 +13,14 @@ pub enum Refused {
     Busy,
     /// An unknown name in the `Host` header.
     Host,
-    /// The oldest connection, closed to make room for a new one.
+    /// The oldest connection, which was closed to make room for a new one.
     Crowded,
     /// Plain HTTP on a TLS port.
     PlainHttp,
     /// A missing or untrusted client certificate.
     ClientCertificate,
-    /// Another TLS failure. Mostly, client and server share no version or cipher suite, or the
-    /// client does not trust the server's certificate.
+    /// Another TLS failure. In most cases, client and server share no version or cipher suite, or
+    /// the client does not trust the server's certificate.
     Tls,
 }
 

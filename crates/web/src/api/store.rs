@@ -1,4 +1,4 @@
-//! Answers to the queries since the last publication.
+//! Responses to the queries since the last publication.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,12 @@ use hyper::body::Bytes;
 use super::encoding::gzip;
 use super::{Refusal, tagged};
 
-/// Maximum number of stored answers, and of their bytes. Pages with the same view share an answer.
+/// Maximum number of stored responses, and of their bytes. Pages with the same view share a
+/// response.
 const ANSWERS: usize = 32;
 const BYTES: usize = 8 << 20;
 
-/// A finished answer.
+/// A finished response.
 #[derive(Debug)]
 pub(crate) struct Made {
     tag: String,
@@ -34,7 +35,7 @@ impl Made {
     }
 }
 
-/// The newest answers, oldest first.
+/// The newest responses, oldest first.
 #[derive(Debug)]
 pub(crate) struct Store {
     start: u64,
@@ -56,15 +57,15 @@ impl Store {
         }
     }
 
-    /// Returns the answer for a key at this publication, and makes it if it is not stored.
+    /// Returns the response for a key at this publication. If the response is not stored, makes it.
     pub(crate) fn get_or_make(
         &self,
         key: &str,
         published: u64,
         make: impl FnOnce() -> Result<String, Refusal>,
     ) -> Result<Arc<Made>, Refusal> {
-        // No code panics while it holds the lock, and the stored answers would still be valid if it
-        // did.
+        // No code panics while it holds the lock, and the stored responses would still be valid if
+        // it did.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |it: &&Kept| it.key == key && it.published == published;
         if let Some(known) = kept.iter().find(same) {
@@ -76,7 +77,7 @@ impl Store {
             packed: gzip(&plain, Compression::fast()),
             plain,
         });
-        // Answers of earlier publications are no longer useful.
+        // Responses of earlier publications are no longer useful.
         kept.retain(|it| it.published == published || it.published == 0);
         kept.push_back(Kept {
             key: key.to_owned(),

@@ -1,5 +1,5 @@
-//! Server-sent events. Each client is notified when a batch is published, and then asks for what it
-//! shows. A slow client misses ticks; nothing is queued for it.
+//! Server-sent events. Each client is notified when a batch is published, and then requests the
+//! data that it shows. A slow client misses notifications; they are not queued.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,16 +18,16 @@ use tokio::time::{Sleep, sleep};
 use crate::connection::Limits;
 use crate::peer::Peer;
 
-/// Maximum number of streams. It is below the number of connections, so that a scraper always finds
-/// one.
+/// Maximum number of streams. The number is below the number of connections, so that a scraper
+/// always finds a free connection.
 const STREAMS: usize = 32;
 
-/// Maximum number of streams of one address, or of this machine. The page polls if it gets no
-/// stream.
+/// Maximum number of streams per address, or from this machine. If the page gets no stream, it
+/// polls.
 const STREAMS_EACH: usize = 8;
 
-/// Lifetime of a stream. It ends before its connection does, so that the client reconnects when it
-/// wants to. A browser reports an error if a stream is cut off.
+/// Lifetime of a stream. A stream ends before its connection does, so that the client can choose
+/// when to reconnect. A browser reports an error if a stream is cut off.
 const LIFE: Duration = Duration::from_secs(25);
 const _: () = assert!(LIFE.as_secs() < Limits::DEFAULT.last_answer.as_secs());
 
@@ -93,7 +93,7 @@ impl Streams {
     }
 }
 
-/// The place of one stream, returned when dropped.
+/// The slot of one stream, which is released on drop.
 #[derive(Debug)]
 struct Place {
     open: Open,
