@@ -21,24 +21,24 @@ use crate::turns::Turns;
 /// Returns the page of `/metrics`; `None` before the first batch.
 type Metrics = dyn Fn(&Wish) -> Option<Page> + Send + Sync;
 
-/// The form in which a client wants the page of `/metrics`.
+/// The format in which a client wants the page of `/metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
     /// The `Accept` header. A value that is not ASCII counts as missing.
     pub accept: Option<String>,
-    /// Whether to compress the page. Every client understands a plain page.
+    /// Whether to compress the page. Every client understands an uncompressed page.
     pub gzip: bool,
-    /// The scraper; `None` if the client is not one: only scrapers, such as Prometheus, send their
+    /// The scraper; `None` for other clients. Only scrapers, such as Prometheus, send their
     /// timeout.
     pub scraper: Option<Scraper>,
 }
 
-/// A client that takes the page again and again.
+/// A client that requests the page repeatedly.
 #[derive(Clone, Debug)]
 pub struct Scraper {
-    /// What distinguishes it from others: its address, user agent, timeout and query.
+    /// The scraper's address, user agent, timeout and query, which distinguish it from others.
     pub name: String,
-    /// With whom it shares places.
+    /// The peer with which the scraper shares limits.
     pub peer: Option<Peer>,
 }
 
@@ -49,21 +49,22 @@ const SCRAPE_TIMEOUT: HeaderName = HeaderName::from_static("x-prometheus-scrape-
 #[derive(Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-/// Returns whether the agent is ready, or why not.
+/// Returns whether the agent is ready. If not, returns the reason.
 type Ready = dyn Fn() -> Result<(), String> + Send + Sync;
 
-/// The sources of answers. They must not change anything. Pages are made on separate threads.
-/// `ready` is called on the thread that serves all clients; it must not block or take more than a
-/// few milliseconds.
+/// The functions that provide responses. They must not change anything. Pages are made on separate
+/// threads. `ready` is called on the thread that serves all clients, so it must not block or take
+/// more than a few milliseconds.
 #[derive(Clone)]
 pub struct Handlers {
-    /// The page of `/metrics`. `None` means that there is no batch yet; the client gets status 503.
+    /// Returns the page of `/metrics`. `None` means that there is no batch yet; the client then
+    /// receives status 503.
     pub metrics: Arc<Metrics>,
-    /// Whether the agent is ready. If not, the client gets the reason.
+    /// Returns whether the agent is ready. If not, the client receives the reason.
     pub ready: Arc<Ready>,
 }
 
-/// Answer extension: the page that the answer holds until it is sent.
+/// Response extension: the page that the response holds until it is sent.
 #[derive(Clone)]
 pub(crate) struct Held(pub(crate) Arc<Shared>);
 
@@ -92,7 +93,7 @@ pub(crate) fn router(handlers: Handlers, hosts: Option<Hosts>) -> Router {
         }))
 }
 
-/// Rejects requests for a host name that is not this server's.
+/// Rejects requests for a host name other than the names of this server.
 async fn check_host(hosts: Option<Hosts>, request: Request, next: Next) -> Response {
     let host = match host::host_header(&request) {
         Ok(host) => host,
@@ -127,7 +128,7 @@ async fn metrics(
     };
     let has_body = request.method() != Method::HEAD;
     // A task that was handed over outlives its connection, but a request that waits here does not.
-    // Clients that come and go therefore build up no queue.
+    // Therefore clients that come and go do not build up a queue.
     let Some(turn) = turns.take(peer(&request)).await else {
         return failed();
     };
@@ -138,7 +139,7 @@ async fn metrics(
         let (kind, sent) = (page.content_type, page.sent.clone());
         Some((shared, sent, encoding, kind, page.into_body()))
     };
-    // A large page takes longer than other clients should wait.
+    // Rendering a large page takes longer than other clients should wait.
     let page = match spawn_blocking(render).await {
         Ok(page) => page,
         // Resuming the panic ends this connection, as if this thread had panicked.
@@ -195,7 +196,7 @@ async fn ready(State(handlers): State<Handlers>) -> Response {
     }
 }
 
-/// Returns the answer for when too many requests are waiting.
+/// Returns the response for the case that too many requests are waiting.
 pub(crate) fn busy() -> Response {
     let mut response = text(
         StatusCode::SERVICE_UNAVAILABLE,

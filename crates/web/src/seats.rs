@@ -1,13 +1,14 @@
 //! The open connections, and which of them closes when there are too many.
 //!
-//! Connections are counted in three states, so that no state can keep a scraper out. What happens
-//! to a connection if a state is full:
+//! Connections are counted in three states, so that no state can keep a scraper out. If a state is
+//! full, a connection is closed or refused as follows:
 //!
 //! - Without a complete request: the oldest connection is closed.
-//! - The answer is being made: the newest request of the peer with the most requests is closed for a
-//!   peer with fewer. Otherwise the new request is refused, because earlier ones are served first.
-//! - The answer is being sent: an answer that its client does not read is closed, or else the one
-//!   without progress for the longest time.
+//! - The response is being made: the newest request of the peer with the most requests is closed in
+//!   favour of a peer with fewer. Otherwise the new request is refused, because earlier requests
+//!   are served first.
+//! - The response is being sent: a response that its client does not read is closed. If there is
+//!   none, the response without progress for the longest time is closed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -30,11 +31,12 @@ use crate::peer::Peer;
 pub(crate) struct Room {
     /// Connections without a complete request: new, idle, or slow to send.
     pub(crate) waiting: usize,
-    /// Connections with a request whose answer is not ready.
+    /// Connections with a request whose response is not ready.
     pub(crate) asking: usize,
-    /// Connections with an answer being sent.
+    /// Connections whose response is being sent.
     pub(crate) answering: usize,
-    /// Bytes of shared pages held only by answers being sent. The two newest pages do not count.
+    /// Bytes of shared pages held only by responses that are being sent. The two newest pages are
+    /// not included.
     pub(crate) old_bytes: usize,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Seats {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Increases whenever a connection changes its kind, so that keys are ordered by age.
+    /// Increases whenever a connection changes its state, so that keys are ordered by age.
     next: u64,
     waiting: BTreeMap<u64, Arc<Notify>>,
     asking: BTreeMap<u64, Asking>,
@@ -79,7 +81,7 @@ struct Answering {
     progress: Arc<Progress>,
 }
 
-/// Progress of an answer.
+/// Progress of a response.
 #[derive(Debug, Default)]
 struct Progress {
     /// Number of the last write that the socket accepted.
@@ -87,9 +89,8 @@ struct Progress {
     bytes: AtomicU64,
 }
 
-/// More than the kernel accepts for a client that does not read. That is the send buffer plus the
-/// largest receive buffer of an unprivileged process (twice `net.core.rmem_max`: 416 KiB by
-/// default).
+/// More than the kernel accepts for a client that does not read: the send buffer plus the largest
+/// receive buffer of an unprivileged process (twice `net.core.rmem_max`: 416 KiB by default).
 const UNREAD_BYTES: u64 = 1 << 20;
 
 impl Progress {
@@ -103,13 +104,13 @@ impl Progress {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Returns whether the client must have read a part of the answer.
+    /// Returns whether the client must have read a part of the response.
     fn is_read(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > UNREAD_BYTES
     }
 }
 
-/// The place of one connection, returned when dropped.
+/// The slot of one connection, which is released on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Arc<Seats>,
@@ -117,11 +118,11 @@ pub(crate) struct Seat {
     peer: Peer,
     progress: Arc<Progress>,
     place: Mutex<Place>,
-    /// Called after the next flush: the connection has the whole answer.
+    /// Called after the next flush, when the connection has the whole response.
     sent: Mutex<Option<Sent>>,
 }
 
-/// The kind of a connection, with its key.
+/// The state of a connection, with its key.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Waiting(u64),
@@ -138,8 +139,8 @@ impl Seats {
         })
     }
 
-    /// Gives a new connection a place. If all are taken, closes the oldest connection without a
-    /// request.
+    /// Gives a new connection a slot. If all slots are taken, closes the oldest connection without
+    /// a request.
     pub(crate) fn take(self: &Arc<Self>, peer: Peer) -> Arc<Seat> {
         let close = Arc::new(Notify::new());
         let key = self.state().wait(close.clone(), self.room.waiting);
@@ -153,7 +154,7 @@ impl Seats {
         })
     }
 
-    /// Closes the most expendable connection, if there is any.
+    /// Closes the connection that matters least, if there is any.
     pub(crate) fn close_one(&self) {
         let mut state = self.state();
         match state.waiting.pop_first() {
@@ -191,8 +192,9 @@ impl State {
         key
     }
 
-    /// Returns whether a request of this peer may wait for its answer. If there is no room, the newest request of
-    /// the peer with the most requests gives way, if that peer has at least two more.
+    /// Returns whether a request of this peer may wait for its response. If there is no room, the
+    /// newest request of the peer with the most requests is closed, if that peer has at least two
+    /// more.
     fn may_ask(&mut self, peer: Peer, room: usize) -> bool {
         if self.asking.len() < room {
             return true;
@@ -216,9 +218,9 @@ impl State {
         true
     }
 
-    /// Closes answers until there is room for one more. Answers from which the client did not read
-    /// are closed first. Among them, the address with the most answers goes first, and then the one
-    /// with the oldest last write.
+    /// Closes responses until there is room for one more. Responses from which the client did not
+    /// read are closed first. Among them, the address with the most responses comes first, and then
+    /// the response with the oldest last write.
     fn make_room(&mut self, room: usize) {
         while self.answering.len() >= room && !self.answering.is_empty() {
             let mut counts: HashMap<(bool, Peer), usize> = HashMap::new();
@@ -244,7 +246,7 @@ impl State {
         }
     }
 
-    /// Returns the pages held by answers, oldest first, except the newest page.
+    /// Returns the pages held by responses, oldest first, except the newest page.
     fn old_pages(&self, newest: &Arc<Shared>) -> Vec<Arc<Shared>> {
         let mut old: Vec<Arc<Shared>> = Vec::new();
         for page in self.answering.values().filter_map(|it| it.page.as_ref()) {
@@ -256,8 +258,9 @@ impl State {
         old
     }
 
-    /// Closes the oldest answers until old pages take at most `most` bytes. The page before the
-    /// newest does not count, so that each of two scrapers in turn gets a whole page of any size.
+    /// Closes the oldest responses until old pages take at most `most` bytes. The page before the
+    /// newest is not included, so that two alternating scrapers each receive a whole page of any
+    /// size.
     fn forget_pages(&mut self, newest: &Arc<Shared>, most: usize) {
         loop {
             let mut old = self.old_pages(newest);
@@ -283,11 +286,11 @@ impl Seat {
         self.close.notified().await;
     }
 
-    /// Records that a request is complete. Returns `None` if too many answers are being made.
+    /// Records that a request is complete. Returns `None` if too many responses are being made.
     pub(crate) fn ask(self: &Arc<Self>) -> Option<Answer> {
         let mut place = self.place();
         let mut state = self.seats.state();
-        // A connection that was closed meanwhile has lost its place and gets none.
+        // A connection that was closed meanwhile has lost its slot and gets no new one.
         if let Place::Waiting(key) = *place
             && state.waiting.contains_key(&key)
         {
@@ -311,7 +314,7 @@ impl Seat {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the place.
+    /// Releases the slot.
     fn leave(&self, place: Place) {
         let mut state = self.seats.state();
         match place {
@@ -329,13 +332,13 @@ impl Drop for Seat {
     }
 }
 
-/// An answer being made or sent.
+/// A response that is being made or sent.
 #[derive(Debug)]
 pub(crate) struct Answer(Arc<Seat>);
 
 impl Answer {
-    /// Records that the answer is ready and is being sent; other answers may have to close. `page`
-    /// is the page that it holds.
+    /// Records that the response is ready and is being sent; other responses may have to close.
+    /// `page` is the page that the response holds.
     pub(crate) fn begin(&self, page: Option<&Arc<Shared>>) {
         let Seat {
             seats,
@@ -347,7 +350,7 @@ impl Answer {
         let mut place = self.0.place();
         let Place::Asking(key) = *place else { return };
         let mut state = seats.state();
-        // One that was closed meanwhile gets no other place.
+        // A connection that was closed meanwhile gets no other slot.
         if state.asking.remove(&key).is_none() {
             return;
         }
@@ -387,15 +390,15 @@ impl Drop for Answer {
 /// A body that counts as being sent until the connection has read all of it.
 pub(crate) struct Kept {
     pub(crate) body: Body,
-    /// `None` for a short answer without a place.
+    /// `None` for a short response without a slot.
     pub(crate) answer: Option<Answer>,
     /// Called when the whole body was sent.
     pub(crate) sent: Option<Sent>,
 }
 
 impl Drop for Kept {
-    /// Called when the connection has read all of the body, or has given up on it. The bytes that it read are sent at
-    /// its next flush.
+    /// Called when the connection has read the whole body, or has given up. The bytes that the
+    /// connection read are sent at its next flush.
     fn drop(&mut self) {
         if self.body.is_end_stream()
             && let Some(Answer(seat)) = &self.answer
@@ -425,7 +428,7 @@ impl HttpBody for Kept {
     }
 }
 
-/// A stream that records in its seat how much the client takes.
+/// A stream that records in its slot how much the client reads.
 pub(crate) struct Noted<S> {
     pub(crate) stream: S,
     pub(crate) seat: Arc<Seat>,
@@ -473,7 +476,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
         self.stream.is_write_vectored()
     }
 
-    /// HTTP flushes when its own buffer is empty.
+    /// HTTP calls flush when its own buffer is empty.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         let sent = self.seat.sent().take();
@@ -585,7 +588,7 @@ mod tests {
         let flood: [_; 4] = std::array::from_fn(|_| ask(1));
         let others = [2, 3].map(ask);
         assert!(others.iter().all(|(_, answer)| answer.is_some()));
-        // Two each, or one each.
+        // Each peer has two requests, or each has one.
         assert!(ask(1).1.is_none() && ask(2).1.is_none());
         let asks = |(seat, _): &(Arc<Seat>, _)| match *seat.place() {
             Place::Asking(key) => seats.state().asking.contains_key(&key),

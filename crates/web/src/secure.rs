@@ -1,4 +1,4 @@
-//! Headers and access check of the page and its API.
+//! Headers and access check for the page and its API.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use axum::response::Response;
 use crate::api::refuse;
 use crate::host::{self, Hosts};
 
-/// Only scripts of this server run, and they may connect only to it. The hash is that of the import
-/// map in `ui/index.html`, because browsers do not load import maps from files.
+/// Only scripts of this server may run, and they may connect only to this server. The hash belongs
+/// to the import map in `ui/index.html`, because browsers do not load import maps from files.
 pub(crate) const POLICY: &str = "default-src 'none'; \
     script-src 'self' 'sha256-fQ4xixOq3mHgBvvm7D1toF4qIwQ3/uNilAJCuDUfhkg='; \
     style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

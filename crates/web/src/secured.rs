@@ -1,4 +1,4 @@
-//! TLS, passwords and headers. They can be replaced while the server runs.
+//! TLS, passwords and headers, which can be replaced while the server runs.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,7 +11,7 @@ use crate::basic::{Users, Verifier};
 use crate::refusals::{Refusals, Refused};
 use crate::tls::Tls;
 
-/// Headers that the configuration may add to every answer.
+/// Headers that the configuration may add to every response.
 const ALLOWED: [HeaderName; 5] = [
     header::CONTENT_SECURITY_POLICY,
     header::STRICT_TRANSPORT_SECURITY,
@@ -27,16 +27,16 @@ pub struct Security {
     pub tls: Option<Tls>,
     /// Users; empty if no password is required.
     pub users: Users,
-    /// Headers added to every answer that lacks them.
+    /// Headers added to every response that lacks them.
     pub headers: Headers,
 }
 
-/// Headers added to every answer.
+/// Headers added to every response.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Rejects headers that do not concern security. Errors quote neither names nor values.
+    /// Rejects headers that do not concern security. Errors contain neither names nor values.
     pub fn new(headers: &[(String, String)]) -> Result<Self, String> {
         let mut taken = Vec::new();
         for (at, (name, value)) in headers.iter().enumerate() {
@@ -57,12 +57,12 @@ impl Headers {
     }
 }
 
-/// The current security settings of a server, replaced as a whole.
+/// The current security settings of a server, which are replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Secured(RwLock<Arc<Security>>);
 
 impl Secured {
-    /// Creates the settings for the start.
+    /// Creates the initial settings.
     pub fn new(security: Security) -> Self {
         Self(RwLock::new(Arc::new(security)))
     }
@@ -81,7 +81,7 @@ impl Secured {
     }
 }
 
-/// Decides which requests are answered.
+/// Decides which requests may be answered.
 pub(crate) struct Guard {
     pub(crate) secured: Arc<Secured>,
     pub(crate) refusals: Arc<Refusals>,
@@ -97,7 +97,7 @@ impl Guard {
         }
     }
 
-    /// Returns whether a request may be answered; if not, returns the answer that refuses it.
+    /// Returns whether a request may be answered; if not, returns the response that refuses it.
     pub(crate) async fn admit(&self, sent: &HeaderMap, from: IpAddr) -> Result<(), Response> {
         let security = self.secured.now();
         let checked = self.verifier.check(&security.users, sent, from).await;
@@ -107,7 +107,7 @@ impl Guard {
         })
     }
 
-    /// Adds the headers of the settings to an answer.
+    /// Adds the headers of the settings to a response.
     pub(crate) fn complete(&self, response: &mut Response<Body>) {
         if response.status() == StatusCode::MISDIRECTED_REQUEST {
             self.refusals.count(Refused::Host);
