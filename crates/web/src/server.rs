@@ -23,21 +23,20 @@ use crate::seats::{Room, Seats};
 use crate::secured::{Guard, Secured};
 use crate::ui;
 
-/// Send buffer of each connection, which limits what the kernel holds for a client that does not
-/// read. The kernel doubles the value. Without a limit it grows to 4 MiB, which counts as the
-/// agent's memory.
+/// Size of the send buffer of each connection, which limits how many bytes the kernel holds for a
+/// client that does not read. The kernel doubles the value. Without a limit the buffer grows to 4
+/// MiB, which counts as the agent's memory.
 const SEND_BYTES: usize = 64 * 1024;
 
-/// Number of `/metrics` pages made at a time. Their threads have the privileges of the server
-/// thread.
+/// Number of `/metrics` pages made at a time. The threads have the privileges of the server thread.
 pub(crate) const RENDERERS: usize = 2;
-/// Number of API answers made at a time, on a separate thread. A slow query delays other queries
+/// Number of API responses made at a time, on a separate thread. A slow query delays other queries
 /// but no scraper.
 pub(crate) const ANSWERERS: usize = 1;
 /// Number of passwords checked at a time, on a separate thread.
 const CHECKERS: usize = 1;
-/// How long idle threads stay (a year). The process table may be full when the next page is
-/// requested.
+/// How long idle threads are kept (a year), because the process table may be full when the next
+/// page is requested.
 const KEEP_RENDERERS: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long to wait for the threads to start.
 const RENDERER_START: Duration = Duration::from_secs(1);
@@ -45,10 +44,10 @@ const RENDERER_START: Duration = Duration::from_secs(1);
 /// Maximum number of connections of all kinds.
 const MOST_CONNECTIONS: usize = 192;
 
-/// How long `stop` waits for answers being sent.
+/// How long `stop` waits for responses that are being sent.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A listener that does not serve yet.
+/// A listener that does not serve requests yet.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
@@ -68,7 +67,7 @@ pub fn bind(address: SocketAddr) -> io::Result<Bound> {
     take(TcpListener::bind(address)?)
 }
 
-/// Like [`bind`], with a socket that is already open.
+/// Like [`bind`], but with a socket that is already open.
 pub fn take(listener: TcpListener) -> io::Result<Bound> {
     listener.set_nonblocking(true)?;
     // Accepted connections inherit the size.
@@ -86,7 +85,7 @@ pub fn take(listener: TcpListener) -> io::Result<Bound> {
     })
 }
 
-/// A running server. Dropping it stops it, as [`Server::stop`] does.
+/// A running server. Dropping it stops the server, as [`Server::stop`] does.
 #[derive(Debug)]
 pub struct Server {
     stop: watch::Sender<bool>,
@@ -189,7 +188,7 @@ impl Bound {
                 if can_work {
                     start_renderers(&runtime, threads);
                 }
-                // The receiver is gone if the process is exiting.
+                // The receiver no longer exists if the process is exiting.
                 let _ = started.send(tried);
                 if !can_work {
                     return;
@@ -209,7 +208,7 @@ impl Bound {
     }
 }
 
-/// Checks that one more thread can start. The runtime panics if it cannot start any.
+/// Checks that another thread can start. The runtime panics if it cannot start any thread.
 fn room_for_one() -> io::Result<()> {
     let one = std::thread::Builder::new().name("noctule-render".into());
     // The thread does nothing and cannot panic.
@@ -218,7 +217,7 @@ fn room_for_one() -> io::Result<()> {
 }
 
 /// Starts the threads that make pages, and waits until they run. A blocked task keeps its thread,
-/// so the next task starts another one. If only one thread starts, it makes all pages.
+/// so the next task starts another thread. If only one thread starts, that thread makes all pages.
 fn start_renderers(runtime: &Runtime, threads: usize) {
     let (begun, begins) = mpsc::channel();
     let mut gates = Vec::new();
@@ -242,13 +241,14 @@ fn start_renderers(runtime: &Runtime, threads: usize) {
 }
 
 impl Server {
-    /// Closes the listener, lets current answers finish, and returns after about a second at most,
-    /// whatever clients do. Only a handler that blocks delays it further.
+    /// Closes the listener, lets current responses finish, and returns after at most about a
+    /// second, whatever clients do. Only a handler that blocks delays the return further.
     pub fn stop(self) {
         drop(self);
     }
 
-    /// Returns whether the server still runs. It ends by itself only because of a defect.
+    /// Returns whether the server is still running. A server ends by itself only because of a
+    /// defect.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
@@ -283,8 +283,8 @@ async fn accept(
         // Reaps connections that have ended.
         while open.try_join_next().is_some() {}
         let Ok((stream, from)) = accepted else {
-            // Most likely the process is out of file descriptors, which return when connections
-            // end.
+            // Most likely the process has no free file descriptors. Some become free when
+            // connections end.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -322,7 +322,7 @@ mod tests {
     use crate::page::tests::noise;
     use crate::{Page, Sent, Shared};
 
-    /// Far longer than any step of a test. Reaching it is a failure, never a pass.
+    /// Far longer than any step of a test. A test that reaches this time has failed.
     const WATCHDOG: Duration = Duration::from_secs(60);
     const NEVER: Duration = Duration::from_secs(3600);
     const SOON: Duration = Duration::from_millis(50);
@@ -335,7 +335,7 @@ mod tests {
     /// A function that returns the page for each request.
     type Pages = dyn Fn() -> Page + Send + Sync;
 
-    /// Returns a page that no socket buffer holds.
+    /// Returns a page that is larger than any socket buffer.
     fn page(shared: Arc<Shared>) -> Page {
         Page {
             content_type: "text/plain",
@@ -350,9 +350,9 @@ mod tests {
         Arc::new(Shared::new("x".repeat(bytes)).unwrap())
     }
 
-    /// Returns a page that takes as much memory as it has bytes.
+    /// Returns a page that cannot be compressed, so that it takes as much memory as it has bytes.
     fn incompressible(bytes: usize) -> Arc<Shared> {
-        // Deflate finds no match further away than 32 KiB.
+        // Deflate finds no match at a distance of more than 32 KiB.
         let block = noise(64 << 10);
         Arc::new(Shared::new(block.repeat(bytes / block.len())).unwrap())
     }
@@ -417,7 +417,7 @@ mod tests {
         let (_server, address) = serve(room(1), limits);
         rest(client(address, "GET /livez HTTP/1.1\r\nhost:"));
         rest(client(address, ""));
-        // A connection is idle if its next header does not arrive.
+        // A connection becomes idle when it waits for its next header.
         assert!(rest(client(address, LIVEZ)).starts_with(b"HTTP/1.1 200"));
     }
 
@@ -437,7 +437,7 @@ mod tests {
         let mut deaf = client(address, METRICS);
         assert_eq!(&first_bytes(&mut deaf), b"HTTP/1.1 200");
         let begun = Instant::now();
-        // One reference is held here and one by the server.
+        // This test holds one reference, and the server holds another.
         while Arc::strong_count(&shared) > 2 {
             assert!(begun.elapsed() < WATCHDOG, "the page is still held");
             std::thread::yield_now();
@@ -452,7 +452,7 @@ mod tests {
         let hanging: Vec<_> = (0..5).map(|_| client(address, "GET")).collect();
         let mut answered = client(address, LIVEZ);
         assert_eq!(&first_bytes(&mut answered), b"HTTP/1.1 200");
-        // The oldest connection was closed without an answer.
+        // The oldest connection was closed without a response.
         for gone in hanging.into_iter().take(3) {
             assert_eq!(rest(gone), b"");
         }
@@ -530,7 +530,7 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 1);
     }
 
-    /// Each answer has a different page here, as if a new snapshot preceded each.
+    /// Each response has a different page, as if a new snapshot preceded each.
     #[test]
     fn clients_that_never_read_hold_bounded_memory() {
         let made: Arc<Mutex<Vec<Weak<Shared>>>> = Arc::default();
@@ -551,7 +551,8 @@ mod tests {
         }
         let made = made.lock().unwrap();
         let held = made.iter().filter(|page| page.strong_count() > 0).count();
-        // The newest page, the one before, those for which there is room, and one being released.
+        // The newest page, the page before, the pages for which there is room, and one that is
+        // being released.
         assert!(
             held <= 2 + (Room::DEFAULT.old_bytes >> 22) + 1,
             "{held} of 4 MiB"
@@ -559,7 +560,7 @@ mod tests {
         assert_eq!(made.len(), 20);
     }
 
-    /// Each scraper gets a different page, as if a new snapshot preceded each scrape.
+    /// Each scraper receives a different page, as if a new snapshot preceded each scrape.
     #[test]
     fn two_scrapers_get_whole_pages_of_any_size() {
         const PAGE: usize = 2 * Room::DEFAULT.old_bytes;

@@ -31,15 +31,16 @@ pub enum TlsVersion {
     V13,
 }
 
-/// Client certificates that the server asks for.
+/// Client certificates that the server requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
     /// None.
     #[default]
     None,
-    /// A certificate that is not checked. Clients without one are served too.
+    /// A certificate that is not checked. Clients without a certificate are also served.
     Request,
-    /// Any certificate whose private key the client holds. It does not identify the client.
+    /// Any certificate whose private key the client holds. The certificate does not identify the
+    /// client.
     RequireAny,
     /// A certificate of a trusted authority, if the client sends one.
     VerifyIfGiven,
@@ -54,7 +55,7 @@ pub struct TlsWish<'a> {
     pub certificates: &'a [u8],
     /// The private key of the server's certificate.
     pub key: &'a [u8],
-    /// Whether clients are asked for certificates, and how these are checked.
+    /// Whether client certificates are requested, and how they are checked.
     pub clients: ClientAuth,
     /// Certificates of the authorities that sign client certificates.
     pub client_ca: Option<&'a [u8]>,
@@ -79,7 +80,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Curve names of Go, which web configurations use, and the names of rustls.
+/// Curve names in Go, which web configurations use, and their names in rustls.
 const CURVES: [(&str, &str); 3] = [
     ("X25519", "X25519"),
     ("CurveP256", "secp256r1"),
@@ -112,9 +113,9 @@ impl Tls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Performs the TLS handshake with a client, or returns why it failed.
+    /// Performs the TLS handshake with a client. If it fails, returns the reason.
     pub(crate) async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Refused> {
-        // A client that speaks plain HTTP gets an answer that it can read.
+        // A client that speaks plain HTTP receives a readable response.
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first[0].is_ascii_alphabetic() => {
@@ -134,7 +135,7 @@ async fn refuse_plain(mut stream: TcpStream) {
         b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
         Connection: close\r\n\r\nthis port speaks HTTPS: use https:// instead of http://\n";
     // The request is read first: closing a connection with unread bytes resets it, and the client
-    // would lose the answer.
+    // would lose the response.
     let mut sent = [0; 4096];
     let _ = stream.try_read(&mut sent);
     let _ = stream.write_all(ANSWER).await;

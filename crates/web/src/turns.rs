@@ -1,7 +1,7 @@
-//! Whose page is made next.
+//! Decides which client's page is made next.
 //!
-//! Pages are made by a few threads. Of one peer no more than one is made at a time, so that its requests wait for each
-//! other, and those of other peers for one of them at most.
+//! A few threads make the pages. Each peer can use at most one thread at a time. The requests of a
+//! peer therefore wait for each other, but requests of other peers wait for at most one of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,7 +17,7 @@ pub(crate) struct Turns {
     peers: Mutex<HashMap<Option<Peer>, Weak<Semaphore>>>,
 }
 
-/// A page may be made while this exists.
+/// The right to make a page, for as long as this value exists.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _thread: OwnedSemaphorePermit,
@@ -25,7 +25,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// So many pages are made at a time.
+    /// Creates the turns. `threads` is the number of pages that are made at a time.
     pub(crate) fn new(threads: usize) -> Self {
         Self {
             threads: Arc::new(Semaphore::new(threads)),
@@ -33,7 +33,7 @@ impl Turns {
         }
     }
 
-    /// Waits until a page for this peer may be made. `None` only when the server ends.
+    /// Waits until a page for this peer may be made. Returns `None` only when the server ends.
     pub(crate) async fn take(&self, peer: Option<Peer>) -> Option<Turn> {
         let own = self.of(peer);
         let peer = own.acquire_owned().await.ok()?;
@@ -49,7 +49,7 @@ impl Turns {
         if let Some(own) = peers.get(&peer).and_then(Weak::upgrade) {
             return own;
         }
-        // Those without a request are of no more use.
+        // Drops the peers that have no request.
         peers.retain(|_, own| own.strong_count() > 0);
         let own = Arc::new(Semaphore::new(1));
         peers.insert(peer, Arc::downgrade(&own));

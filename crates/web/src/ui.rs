@@ -175,7 +175,7 @@ mod tests {
             "the page has another inline script"
         );
         assert!(!page.contains("style=") && !page.contains("<style"));
-        // Every file named in the map exists.
+        // Every file in the import map exists.
         for place in map.split('"').filter(|it| it.starts_with("/ui/")) {
             text(&place["/ui/".len()..]);
         }

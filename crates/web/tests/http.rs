@@ -1,4 +1,4 @@
-//! Tests the server as clients see it, with real sockets and without an HTTP library.
+//! Tests the server from the client's side, with real sockets and without an HTTP library.
 #![allow(clippy::unwrap_used, reason = "clippy does not recognize test helpers")]
 
 use std::io::{Read, Write};
@@ -239,7 +239,7 @@ fn bind_reports_an_address_in_use() {
 
 #[test]
 fn the_address_is_free_again_after_a_stop() {
-    // An address for this test only, so that no other test takes the port once it is free.
+    // An address that only this test uses, so that no other test takes the port once it is free.
     let bound = bind(([127, 83, 0, 1], 0).into()).unwrap();
     let address = bound.address();
     let handlers = Handlers {
@@ -293,7 +293,8 @@ fn a_compressed_page_is_one_gzip_stream_with_its_own_end() {
     assert!(head.contains("content-encoding: gzip"), "{head}");
     assert!(head.contains("vary: accept, accept-encoding"), "{head}");
     assert!(packed.len() < plain.len() / 4, "{} bytes", packed.len());
-    // The body is one gzip stream: a client that stops at its end has everything.
+    // The body is a single gzip stream, so a client that stops when the stream ends has read
+    // everything.
     let mut decoder = flate2::bufread::GzDecoder::new(&*packed);
     let mut unpacked = Vec::new();
     decoder.read_to_end(&mut unpacked).unwrap();
