@@ -86,7 +86,7 @@ fn print_sizes(folder: &Path, hours: u64) {
     print("all", sizes.values().sum());
 }
 
-/// The amount by which the counters of a repetition exceed the recorded ones.
+/// The difference between the counters of a repetition and the recorded counters.
 #[derive(Default)]
 struct Growth {
     processes: HashMap<ProcessId, Counters>,
@@ -163,7 +163,8 @@ fn read(folder: &Path) {
     let tape = Tape::open(folder).expect("a tape");
     let middle = &tape.segments()[tape.segments().len() / 2];
     let (begin_ns, _) = middle.span().expect("batches");
-    // Segments start with all rows, so a moment near the start and one near the end are measured.
+    // Segments start with all rows, so the example measures a moment near the start of a segment
+    // and one near its end.
     for (place, offset_ns) in [("begin", 20 * SECOND_NS), ("end", 280 * SECOND_NS)] {
         let at = begin_ns + offset_ns;
         print_least(&format!("waits of 5 minutes, {place} of a segment"), || {

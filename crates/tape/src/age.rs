@@ -1,5 +1,5 @@
 //! The age of segments. The wall clock can be set, and can be wrong after boot. A limit that
-//! trusted one reading of it could remove a whole recording, or never remove anything again.
+//! trusted a single reading could remove a whole recording, or never remove anything again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const STEADY_NS: u64 = 60_000_000_000;
 /// A larger difference between the wall clock and the monotonic clock is a step.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// The clocks of this run, and the times at which it wrote its segments.
+/// The clocks of this run, and the times at which this run wrote its segments.
 #[derive(Debug, Default)]
 pub(crate) struct Ages {
     /// `CLOCK_MONOTONIC` of the first and the last batch.
@@ -21,7 +21,7 @@ pub(crate) struct Ages {
     steady: Option<(Reading, Reading)>,
     /// `CLOCK_MONOTONIC` of the last write to each segment of this run.
     written: HashMap<PathBuf, u64>,
-    /// The times at which segments of earlier runs end. These times do not change, so each is read
+    /// The end times of segments from earlier runs. These times do not change, so each is read only
     /// once, when it is needed.
     earlier: HashMap<PathBuf, End>,
 }
@@ -58,7 +58,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Whether both clocks advanced by the same amount until `later`.
+    /// Returns whether both clocks advanced by the same amount until `later`.
     fn agrees(&self, later: &Self) -> bool {
         let taken = i128::from(later.taken_ns) - i128::from(self.taken_ns);
         let unix = i128::from(later.unix_ns) - i128::from(self.unix_ns);
@@ -97,12 +97,13 @@ impl Ages {
         self.earlier.remove(segment);
     }
 
-    /// Whether the first of these segments, which are in order, was last written more than `age_ns`
-    /// ago.
+    /// Returns whether the first of these segments, which are in order, was last written more than
+    /// `age_ns` ago.
     ///
     /// A segment of this run is dated by the monotonic clock. A segment of an earlier run is at
-    /// least as old as this run. While the wall clock is steady, the segment's age is measured by
-    /// it. If its end lies in the future or cannot be read, it is as old as the next segment.
+    /// least as old as this run. While the wall clock is steady, the wall clock determines the age
+    /// of such a segment. If the segment's end time is in the future or cannot be read, the segment
+    /// is treated as being as old as the next one.
     pub(crate) fn is_older(&mut self, paths: &[PathBuf], age_ns: u64) -> bool {
         let (begun_ns, now_ns) = self.run.unwrap_or_default();
         let passed = |since_ns: u64| now_ns.saturating_sub(since_ns) > age_ns;
@@ -125,7 +126,7 @@ impl Ages {
         false
     }
 
-    /// The wall clock, if it made no step for [`STEADY_NS`].
+    /// Returns the wall clock, if it made no step for [`STEADY_NS`].
     fn steady_unix_ns(&self) -> Option<u64> {
         let (since, now) = self.steady?;
         let length = now.taken_ns.saturating_sub(since.taken_ns);

@@ -1,4 +1,4 @@
-//! The unwritten rows of a table, and their form as an Arrow record batch.
+//! The unwritten rows of a table, and their representation as an Arrow record batch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,13 +19,13 @@ const COUNTS: (&str, &str) = (
     "to be added up over the rows of the same key and the same counted_from, in the order of tick",
 );
 
-/// A row and its batch.
+/// A row and its batch number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry<R> {
     /// [`noctule_model::Batch::sequence`].
     pub(crate) tick: u64,
-    /// The batch of the entry at which summing the counts starts. If it equals `tick`, the counts
-    /// are complete.
+    /// The batch of the entry from which the counts are summed. If it equals `tick`, the counts are
+    /// complete.
     pub(crate) counted_from: u64,
     /// The row was removed in this batch; `row` holds its last state.
     pub(crate) removed: bool,
@@ -68,7 +68,7 @@ impl<R: Record> Entry<R> {
 }
 
 impl<R: Keyed> Entry<R> {
-    /// Returns the row with complete counts, given the row before it.
+    /// Returns the row with complete counts, given the previous entry of the row.
     pub(crate) fn row_after(self, before: Option<&R>) -> R {
         let mut row = self.row;
         if self.counted_from != self.tick
@@ -79,8 +79,8 @@ impl<R: Keyed> Entry<R> {
         row
     }
 
-    /// Reads only the last entry of each row, with the counts of its earlier entries added. These
-    /// are a small part of all entries.
+    /// Reads only the last entry of each row, with the counts of its earlier entries added. They
+    /// are a small fraction of all entries.
     pub(crate) fn read_last(batch: &RecordBatch) -> ColumnResult<Vec<Self>> {
         let columns = Columns::of(batch);
         let ticks = u64::read(&columns, "tick")?;
@@ -126,24 +126,23 @@ pub(crate) trait Pending: Send {
     fn rows(&self) -> usize;
     /// Writes every row of the next batch, even if it did not change.
     fn rewrite(&mut self);
-    /// Forgets what was written, so that the next batch is written in full.
+    /// Drops the last states of rows, so that the next batch is written in full.
     fn restart(&mut self);
 }
 
 /// A table that writes a row only when it changes.
 ///
-/// Rows arrive in nearly the same order in each batch, so each row is looked for right after the
-/// previous one. With tens of thousands of pairs, hash lookups made up 40% of the cost of
-/// recording.
+/// Rows are in nearly the same order in each batch, so the search for a row starts after the
+/// previous row. With tens of thousands of pairs, hash lookups took 40% of the cost of recording.
 #[derive(Debug)]
 pub(crate) struct Changes<R: Keyed> {
-    /// The last state of each row; `None` for a free place.
+    /// The last state of each row; `None` for a free slot.
     rows: Vec<Option<Last<R>>>,
     places: HashMap<R::Key, usize>,
     free: Vec<usize>,
-    /// Places of the rows of the last batch, in its order.
+    /// Slots of the rows of the last batch, in the order of that batch.
     order: Vec<usize>,
-    /// Whether the next batch writes unchanged rows too.
+    /// Whether the next batch also writes unchanged rows.
     whole: bool,
     differences: bool,
     pending: Vec<Entry<R>>,
@@ -192,13 +191,13 @@ impl<R: Keyed> Default for Changes<R> {
 }
 
 impl<R: Keyed> Changes<R> {
-    /// Makes the table write counts as differences from the row before.
+    /// Makes the table write counts as differences from the previous entry.
     pub(crate) fn write_differences(&mut self) {
         self.differences = true;
     }
 
-    /// Records the changes that a batch made. Returns the keys of the rows that ended: those
-    /// missing from the batch, and those that [`Keyed::ends_in`] reports.
+    /// Records the changes that a batch made. Returns the keys of the rows that ended, because they
+    /// are missing from the batch or because [`Keyed::ends_in`] reports that.
     pub(crate) fn step(&mut self, tick: u64, rows: impl Iterator<Item = R>) -> Vec<R::Key> {
         let whole = std::mem::take(&mut self.whole);
         let mut ended = Vec::new();
@@ -243,7 +242,7 @@ impl<R: Keyed> Changes<R> {
         ended
     }
 
-    /// Finds the place of a row, trying the expected place first.
+    /// Finds the slot of a row, trying the expected slot first.
     fn find(&self, key: R::Key, expected: Option<usize>) -> Option<usize> {
         let is_it = |place: &usize| {
             let last = self.rows.get(*place).and_then(Option::as_ref);
@@ -289,7 +288,7 @@ where
 {
     fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         let mut entries = std::mem::take(&mut self.pending);
-        // Successive states of a row become neighbours. That compresses well, because only the low
+        // Successive states of a row become adjacent. They compress well, because only the low
         // bytes of the counters differ.
         entries.sort_by_key(|entry| (entry.row.key(), entry.tick));
         let removed: Vec<&bool> = entries.iter().map(|entry| &entry.removed).collect();
@@ -318,7 +317,7 @@ where
     }
 }
 
-/// A table whose rows belong to one batch each.
+/// A table whose rows each belong to a single batch.
 #[derive(Debug)]
 pub(crate) struct Log<R> {
     pending: Vec<Entry<R>>,
@@ -404,7 +403,8 @@ mod tests {
     use super::*;
     use crate::tables::PairRecord;
 
-    /// Writes one pair with the given wait after each batch; `None` means that the batch lacks it.
+    /// Writes one pair with the given wait after each batch; `None` means that the batch lacks the
+    /// pair.
     fn written(waits: &[Option<u64>], whole: usize) -> RecordBatch {
         let mut changes = Changes::default();
         changes.write_differences();
@@ -444,7 +444,7 @@ mod tests {
                 (3, 3, 9, 3),
                 (4, 4, 4, 3),
                 (5, 4, 2, 0),
-                // The removed row.
+                // The entry that removes the row.
                 (6, 6, 6, 3),
                 (7, 7, 8, 3),
                 (8, 7, 1, 0),

@@ -35,8 +35,8 @@ pub(crate) trait Column: Clone + Default {
     fn arrays(values: &[&Self], out: &mut Vec<ArrayRef>);
     /// Returns one value per row.
     fn read(from: &Columns<'_>, name: &str) -> ColumnResult<Vec<Self>>;
-    /// Returns the growth of a count since an earlier value, or `None` if it decreased or counts
-    /// something else. A value that is not a count is returned unchanged.
+    /// Returns the growth of a count since an earlier value, or `None` if the count decreased or
+    /// has another meaning. A value that is not a count is returned unchanged.
     fn since(&self, _earlier: &Self) -> Option<Self> {
         Some(self.clone())
     }
@@ -58,8 +58,8 @@ pub(crate) trait Record: Clone + Default + PartialEq {
     fn add(&mut self, earlier: &Self);
 }
 
-/// Declares a [`Record`] in which each field is a [`Column`] of the same name. `of` a type with the
-/// same fields, it also converts between both.
+/// Declares a [`Record`] in which each field is a [`Column`] of the same name. With `of` and a type
+/// with the same fields, it also converts between both.
 macro_rules! record {
     ($(#[$doc:meta])* pub(crate) struct $name:ident of $model:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)+
@@ -137,8 +137,8 @@ pub(crate) struct Columns<'a> {
     fields: &'a Fields,
     arrays: &'a [ArrayRef],
     rows: usize,
-    /// Runs of rows: only the last row of each is read, with the counts of the run added up. `None`
-    /// reads every row.
+    /// Runs of rows. Only the last row of each run is read, with the counts of the run added up.
+    /// `None` reads every row.
     picked: Option<&'a [Range<usize>]>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Columns<'a> {
         self.rows
     }
 
-    /// Returns the array index of each row. For a picked row, it is the last index of its run.
+    /// Returns the array index of each row. For a run, this is its last index.
     fn places(&self) -> impl Iterator<Item = usize> + use<'a> {
         let picked = self.picked;
         (0..self.rows).map(move |row| picked.map_or(row, |picked| picked[row].end - 1))
@@ -202,7 +202,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Marks each row whose successor differs in one of these columns. Marks every row if a column
-    /// is missing or none is named.
+    /// is missing or `names` is empty.
     pub(crate) fn ends_of_runs(&self, names: &[&str]) -> Vec<bool> {
         let mut ends = vec![names.is_empty(); self.rows];
         if let Some(last) = ends.last_mut() {
@@ -245,7 +245,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Marks the rows whose value differs from that of the next row.
+/// Marks the rows whose value differs from the value of the next row.
 fn mark_changes(array: &ArrayRef, marks: &mut [bool]) {
     fn mark(marks: &mut [bool], differs: impl Fn(usize) -> bool) {
         let rows = marks.len().saturating_sub(1);
@@ -331,7 +331,7 @@ primitive_columns! {
     f64 => Float64Type,
 }
 
-/// A number that only grows, in a table that writes counts as differences.
+/// A number that never decreases, in a table that writes counts as differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) u64);
 

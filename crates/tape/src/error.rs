@@ -63,7 +63,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Reports a segment that no longer exists. A recorder removes the oldest one at its limits.
+    /// Reports a segment that no longer exists. To stay within its limits, a recorder removes the
+    /// oldest segment.
     pub(crate) fn removed(segment: &Path) -> Self {
         Self {
             path: segment.to_owned(),

@@ -17,8 +17,8 @@ pub(crate) struct Inside {
     pub(crate) times: (u64, u64),
     /// First and last batch number.
     pub(crate) numbers: (u64, u64),
-    /// Set if the wall clock was set between these numbers: the time of the batch before the last
-    /// number. Times are then compared at the two ends only.
+    /// If the wall clock was set between these numbers, the time of the batch before the last
+    /// number. In that case times are compared only at the first and the last number.
     pub(crate) set_before_unix_ns: Option<u64>,
 }
 
@@ -47,8 +47,8 @@ impl Inside {
             return (from..=to).contains(&time_unix_ns);
         };
         let after_begin = number > least || time_unix_ns >= from;
-        // The batch `greatest` follows the window. Its events include some that happened inside the
-        // window and were observed late.
+        // The batch `greatest` follows the window. The events before that batch include some that
+        // happened inside the window but were observed late.
         let before_end = if number.saturating_add(1) < greatest {
             true
         } else if number < greatest {
@@ -60,7 +60,7 @@ impl Inside {
     }
 }
 
-/// The events in order. After damage, reading continues with the next segment.
+/// Yields the events in order. After damage, reading continues with the next segment.
 #[derive(Debug)]
 pub struct Events<'a> {
     segments: &'a [Segment],
@@ -83,7 +83,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The damage found so far.
+    /// Returns the damage found so far.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
@@ -104,7 +104,7 @@ impl<'a> Events<'a> {
         self.owners = Owners::default();
     }
 
-    /// Whether the segment can contain matching events.
+    /// Returns whether the segment can contain matching events.
     fn has_any(&self, segment: &Segment) -> bool {
         let mut flushes = segment.flushes().iter();
         flushes.any(|flush| self.inside.may_have(flush))

@@ -1,7 +1,7 @@
 //! Exports the tables of a recording to Parquet or CSV for other programs.
 //!
-//! Batches are read and converted to rows again. Therefore each file starts with every row,
-//! wherever its stretch starts, and recordings of older versions get the current columns.
+//! Batches are read and converted to rows again. Therefore each file starts with all rows, wherever
+//! its stretch starts, and exports of older recordings have the current columns.
 
 mod csv;
 mod parquet;
@@ -26,14 +26,14 @@ use crate::tables::Owners;
 use crate::tape::Tape;
 use place::{Place, Places};
 
-/// Bounds of buffered data. Tests use smaller ones, to get many row groups of few rows.
+/// Limits of buffered data. Tests use smaller limits, to get many row groups with few rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// Maximum number of buffered rows. They are written in the order of their keys, which
     /// compresses well.
     pub(crate) rows: usize,
-    /// Size in memory at which a Parquet row group is written. In the file it takes a tenth of
-    /// that.
+    /// Size in memory at which a Parquet row group is written. In the file a row group takes a
+    /// tenth of that.
     pub(crate) group_bytes: usize,
 }
 
@@ -46,7 +46,8 @@ impl Default for Sizes {
     }
 }
 
-/// Maximum number of events converted at a time. There can be any number between two batches.
+/// Maximum number of events that are converted at a time. There can be any number of events between
+/// two batches.
 pub(crate) const MOST_EVENTS: usize = 10_000;
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -201,7 +202,7 @@ impl Export {
         }
     }
 
-    /// Returns a function from a wall-clock time to the directory of its rows.
+    /// Returns a function that maps a wall-clock time to the directory of its rows.
     fn places_of(&self, tape: &Tape, stretch: &Stretch) -> impl Fn(u64) -> Place + use<> {
         let meta = tape.segments()[stretch.span.segments.0].meta();
         let (host, run) = (meta.host.clone(), meta.run.clone());
@@ -217,7 +218,7 @@ impl Export {
         }
     }
 
-    /// Writes a file without rows for each table that never had one, because queries name all
+    /// For each table without any rows, writes a file without rows, because queries mention all
     /// tables.
     fn write_empty(&mut self) -> Result<(), Error> {
         let Some(place) = &self.place else {
@@ -244,7 +245,8 @@ impl Export {
             }
         }
         self.place = Some(place.clone());
-        // The next events' owners get the number of the last batch, so its time is kept.
+        // The owners of the next events have the number of the last batch, so the time of that
+        // batch is kept.
         let last = self.times.pop_last();
         self.times.clear();
         self.times.extend(last);

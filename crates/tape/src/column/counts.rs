@@ -1,4 +1,4 @@
-//! Counters: one column each, which is null where the counter is not measured.
+//! Counters. Each has one column, which is null if the counter is not measured.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub(crate) trait Named: Countable + PartialEq {
     fn former_column(self) -> Option<&'static str> {
         None
     }
-    /// Whether the counter is measured.
+    /// Returns whether the counter is measured.
     fn is_measured(self, measured: Measured) -> bool;
     /// Adds the counter to a set of measured counters. Does nothing if the set cannot represent it.
     fn note(self, measured: &mut Measured);
 }
 
-/// Counters with the set of those that are measured.
+/// Counters, with the set of counters that are measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted<K, const N: usize> {
     pub(crate) counts: Counts<K, N>,
@@ -170,8 +170,8 @@ impl Named for DestinationCounter {
     fn note(self, _: &mut Measured) {}
 }
 
-/// `Measured` has no bit for energy. Energy counts as measured if anything is: a batch without a
-/// meter has `Measured::NONE` here.
+/// `Measured` has no bit for energy. Energy counts as measured if anything is measured: here, a
+/// batch without a meter has `Measured::NONE`.
 impl Named for ZoneKind {
     fn all() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter()

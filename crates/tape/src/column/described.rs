@@ -1,4 +1,4 @@
-//! Columns described by `noctule-schema`: those of events and of the types they contain.
+//! Columns described by `noctule-schema`: columns of events and of the types that events contain.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;
@@ -17,7 +17,7 @@ pub(crate) fn fields<T: Row>(out: &mut Vec<Field>) {
     }
 }
 
-/// Appends the values of these columns. A row that is `None` has default values.
+/// Appends the values of these columns. If a row is `None`, its values are the defaults.
 pub(crate) fn arrays<T: Row>(rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
     fn of<T, V: Column>(access: &Access<T, V>, rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
         let value = |row: &Option<&T>| row.map_or_else(V::default, access.get);
@@ -29,7 +29,7 @@ pub(crate) fn arrays<T: Row>(rows: &[Option<&T>], out: &mut Vec<ArrayRef>) {
     }
 }
 
-/// Fills rows from their columns, and sets a row to `None` if it lacks a required value.
+/// Fills rows from their columns. If a row lacks a required value, sets it to `None`.
 pub(crate) fn read<T: Row>(from: &Columns<'_>, rows: &mut [Option<T>]) -> ColumnResult<()> {
     fn of<T, V: Column>(access: &Access<T, V>, values: Vec<V>, rows: &mut [Option<T>]) {
         for (row, value) in rows.iter_mut().zip(values) {

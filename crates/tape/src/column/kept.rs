@@ -54,7 +54,7 @@ keeps! {
     Word as ZoneKind: |kind| Self(kind.name()), |name| {
         ZoneKind::named(name.0).unwrap_or(ZoneKind::Other)
     };
-    // For a meter that this version does not know, `Model` avoids claiming that its energy was
+    // If this version does not know the meter, `Model` avoids the claim that its energy was
     // measured.
     Word as EnergySource: |source| Self(source.name()), |name| {
         EnergySource::named(name.0).unwrap_or(EnergySource::Model)
@@ -67,7 +67,7 @@ keeps! {
     };
 }
 
-/// The columns of a record among those of another.
+/// Adds the columns of a record to those of another record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Flat<R>(pub(crate) R);
 

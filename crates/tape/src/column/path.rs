@@ -1,4 +1,4 @@
-//! Paths, which take several columns.
+//! Paths, each of which takes several columns.
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;

@@ -194,7 +194,7 @@ fn words<'a>(values: impl Iterator<Item = Option<&'a Words>>, out: &mut Vec<Arra
 }
 
 /// Writes string views, which contain short text inline, so that repeated text compresses to almost
-/// nothing. Plain string columns have offsets, which all differ.
+/// nothing. Plain string columns have offsets, all of which differ.
 fn views<'a>(values: impl Iterator<Item = Option<&'a str>>, out: &mut Vec<ArrayRef>) {
     let mut builder = StringViewBuilder::new();
     values.for_each(|value| builder.append_option(value));

@@ -1,4 +1,5 @@
-//! Writes a table as CSV. Lists become JSON, bytes hexadecimal digits, and times have microseconds.
+//! Writes a table as CSV. Lists are written as JSON, bytes as hexadecimal digits, and times in
+//! microseconds.
 
 use std::fs::File;
 use std::io;
@@ -43,7 +44,7 @@ impl Rows for Table {
     }
 }
 
-/// Returns the value of a cell. Covers the types that occur in the tables.
+/// Returns the value of a cell. Supports the types that occur in the tables.
 fn value(array: &ArrayRef, row: usize) -> Value {
     if array.is_null(row) {
         return Value::Null;

@@ -104,7 +104,7 @@ fn types(fields: &Fields) -> Result<Vec<TypePtr>> {
     fields.iter().map(|field| type_of(field)).collect()
 }
 
-/// Returns the Parquet type of a column. Recordings contain no other Arrow types than these.
+/// Returns the Parquet type of a column. Recordings contain only these Arrow types.
 fn type_of(field: &Field) -> Result<TypePtr> {
     let name = field.name();
     let repetition = match field.is_nullable() {

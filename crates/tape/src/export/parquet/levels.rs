@@ -1,6 +1,6 @@
 //! Converts nested rows to Parquet's flat leaf columns. Each slot of a leaf has two levels. The
 //! definition level counts how many of the enclosing optional values and lists are present. The
-//! repetition level says which enclosing list the slot continues.
+//! repetition level determines which enclosing list the slot continues.
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef, ListArray};
@@ -135,7 +135,8 @@ mod tests {
         }
     }
 
-    /// A list of numbers, a null, an empty list, a list of a null, and one of nulls and numbers.
+    /// A list of numbers, a null, an empty list, a list with a null, and a list with nulls and
+    /// numbers.
     fn rows() -> [Row; 5] {
         [
             Some(vec![Some(1), Some(2)]),
@@ -195,7 +196,8 @@ mod tests {
         assert_eq!(found(array, true), [expected]);
     }
 
-    /// Repetition levels: 0 starts a row, 1 continues the outer list, 2 the inner list.
+    /// Repetition levels: 0 starts a row, 1 continues the outer list, and 2 continues the inner
+    /// list.
     #[test]
     fn lists_in_lists_begin_and_go_on() {
         let mut outer = ListBuilder::new(ListBuilder::new(UInt32Builder::new()));

@@ -126,7 +126,7 @@ fn times() -> [ArrayRef; 2] {
 #[test]
 fn each_type_comes_back_in_any_number_of_row_groups() {
     let [rows, expected] = times().map(plain);
-    // A slice reports the memory size of its whole array.
+    // The reported memory size of a slice includes its whole array.
     let size = rows.get_array_memory_size();
     let cases = [
         (7, 1, vec![7]),
@@ -158,7 +158,7 @@ fn lists(rows: &[Numbers]) -> ListArray {
     lists.finish()
 }
 
-/// Wraps items in lists as long as the given rows, with null where a row is `None`.
+/// Wraps items in lists that are as long as the given rows, with null where a row is `None`.
 fn around(items: ArrayRef, rows: &[Option<Vec<Numbers>>]) -> ArrayRef {
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lengths = rows.iter().map(|row| row.as_ref().map_or(0, Vec::len));
