@@ -15,7 +15,7 @@ use crate::private::{self, OpenFolder};
 
 const LOCK: &str = "lock";
 
-/// Name that a segment gets while it is being removed.
+/// Name of a segment while it is being removed.
 pub(crate) const REMOVING: &str = "removing";
 
 /// Format of the start time in a segment's name.
@@ -24,15 +24,16 @@ const TIME: &str = "%Y%m%dT%H%M%SZ";
 /// Minimum number of digits with which a segment's name starts.
 const DIGITS: usize = 8;
 
-/// Above any number that a recording reaches. A forged directory name can contain a larger one.
+/// A number above any that a recording reaches. A forged directory name can contain a larger one.
 const MOST: u64 = 1 << 50;
 
-/// How much of a recording is kept. The oldest segment is removed first.
+/// How much of a recording is kept. The oldest segments are removed first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all segments; `None` for no limit.
+    /// Maximum size of all segments in bytes; `None` for no limit.
     pub bytes: Option<u64>,
-    /// Age of the end of a segment in nanoseconds, as defined in docs/tape.md; `None` for no limit.
+    /// Maximum age of a segment's end in nanoseconds, as defined in docs/tape.md; `None` for no
+    /// limit.
     pub age_ns: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Without this, the lock would last until the last copy of the file is closed.
+        // Without this call, the lock would last until the last copy of the file is closed.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -118,8 +119,8 @@ impl Folder {
         Ok(segment)
     }
 
-    /// Removes the oldest segments until the rest is within the limits. Keeps `current`, which is
-    /// being written. The age limit also keeps the newest segment.
+    /// Removes the oldest segments until the others are within the limits. Keeps `current`, which
+    /// is being written. The age limit also keeps the newest segment.
     pub(crate) fn keep_to(&mut self, limits: &Limits, current: Option<&Path>) -> Result<(), Error> {
         if !limits.is_some() {
             return Ok(());
@@ -167,7 +168,7 @@ impl Folder {
     }
 }
 
-/// Removes the rest of a segment whose removal was interrupted.
+/// Removes the remaining files of a segment whose removal was interrupted.
 fn finish_removal(folder: &Path) -> Result<(), Error> {
     let rest = folder.join(REMOVING);
     match fs::remove_dir_all(&rest) {
@@ -189,7 +190,7 @@ pub(crate) fn segments(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Whether the directory contains anything except the `lost+found` of a file system root.
+/// Returns whether the directory contains anything except the `lost+found` of a file system root.
 fn has_others(folder: &Path) -> Result<bool, Error> {
     for entry in fs::read_dir(folder).map_err(Error::at(folder))? {
         let name = entry.map_err(Error::at(folder))?.file_name();
@@ -215,7 +216,7 @@ pub(crate) fn size(segment: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Whether a path is a single segment instead of a directory of segments.
+/// Returns whether a path is a single segment instead of a directory of segments.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.join(index::FILE).exists()
 }

@@ -1,5 +1,5 @@
-//! The index of a segment. Each write of the tables appends a line with the place and checksum of
-//! the written data. The line is written after the data, so data without a line is incomplete.
+//! The index of a segment. Each write of the tables appends a line with the position and checksum
+//! of the written data. The line is written after the data, so data without a line is incomplete.
 //!
 //! Other Arrow readers do not need the index: each table is a complete Arrow stream.
 
@@ -12,7 +12,7 @@ pub(crate) const FILE: &str = "index";
 const FLUSH: &str = "rows";
 const CLOSED: &str = "closed";
 
-/// Optional words after the numbers of a line. Format 1 had neither.
+/// Optional words after the numbers of a line. Format 1 had none.
 const WHOLE: &str = "whole";
 const KEPT: &str = "kept";
 
@@ -23,7 +23,7 @@ const SCHEMA: char = '^';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) table: String,
-    /// Whether the chunk is the schema at the start of the file; otherwise it is a record batch.
+    /// Whether the chunk is the schema at the start of the file. Otherwise it is a record batch.
     pub(crate) schema: bool,
     pub(crate) offset: u64,
     pub(crate) length: u64,
@@ -46,8 +46,8 @@ pub(crate) struct Flush {
     pub(crate) events_to_unix_ns: u64,
     /// Whether the first batch contains all rows, so that reading can start with it.
     pub(crate) whole: bool,
-    /// Whether each batch contains all rows of the batch before it, except for processes reported
-    /// as exited.
+    /// Whether each batch contains all rows of the previous batch, except for processes reported as
+    /// exited.
     pub(crate) kept: bool,
     pub(crate) chunks: Vec<Chunk>,
 }

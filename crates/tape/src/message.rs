@@ -1,6 +1,6 @@
 //! Arrow IPC messages in a file: a schema and record batches. Recordings have no dictionaries.
-//! Arrow's `StreamReader` supports them for every type and would add a megabyte to the binary, so
-//! it is not used.
+//! Arrow's `StreamReader` supports dictionaries of every type. It would add a megabyte to the
+//! binary, so it is not used.
 //!
 //! A record batch is checked before it is decoded. The decoder panics on a buffer outside the
 //! message, and allocates as much memory as a buffer claims to need.
@@ -36,16 +36,16 @@ const LONGEST: i64 = 1 << 30;
 pub(crate) enum Found {
     /// A complete message, with its size in bytes.
     Whole(u64),
-    /// A message that continues past the available bytes.
+    /// A message that extends beyond the available bytes.
     Begun,
-    /// The end of the stream.
+    /// The end-of-stream marker.
     End,
-    /// Anything else.
+    /// Bytes that are neither a message nor the end-of-stream marker.
     Foreign,
 }
 
-/// Classifies what starts at offset `at` of a stream of `to` bytes. Of a message, decodes only the
-/// metadata that gives its length.
+/// Classifies the bytes at offset `at` of a stream of `to` bytes. For a message, decodes only the
+/// metadata, which contains the length.
 pub(crate) fn find(stream: &File, at: u64, to: u64) -> io::Result<Found> {
     let room = to.saturating_sub(at);
     let mut begin = [0; 8];
@@ -151,7 +151,7 @@ fn check_sizes(message: &Message<'_>, batch: &Head<'_>, body: &[u8]) -> Result<(
             .filter(|_| offset >= 0 && length >= 0);
         let part = end.and_then(|end| body.get(offset as usize..end as usize));
         let part = part.ok_or_else(|| format!("a buffer claims {length} bytes at {offset}"))?;
-        // A compressed buffer starts with its decompressed length, or -1 if it is stored
+        // A compressed buffer starts with its decompressed length, or with -1 if it is stored
         // uncompressed.
         let claimed = match (batch.compression(), part.first_chunk()) {
             (Some(_), Some(claimed)) => i64::from_le_bytes(*claimed),

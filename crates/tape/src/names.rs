@@ -8,7 +8,8 @@ const LONGEST: usize = 128;
 const MOST: usize = 4096;
 
 /// Returns a name as a static string, which the model needs for kinds of loss, places and maps. The
-/// strings are leaked. They are few, and their number is limited in case a file is damaged.
+/// strings are leaked. There are few strings, and their number is limited in case a file is
+/// damaged.
 pub(crate) fn intern(text: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

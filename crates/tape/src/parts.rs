@@ -33,7 +33,8 @@ pub(crate) const ALL: &[&str] = &[
     "maps",
 ];
 
-/// The tables for reports about groups: quotas, memory, waits and their causes. They are half of the bytes.
+/// The tables for reports about groups: quotas, memory, waits and their causes. They contain half
+/// of the bytes.
 pub(crate) const OF_GROUPS: &[&str] = &[
     "owners", "node", "groups", "quotas", "memory", "waits", "pairs", "features", "losses",
 ];
@@ -71,7 +72,7 @@ impl<'a> Parts<'a> {
             (decode(segment, &mine), others.join())
         });
         let mut tables = mine?;
-        // Panics caused by forged bytes are caught while decoding, so this one is a bug.
+        // Panics caused by forged bytes are caught during decoding, so this panic is a bug.
         tables.extend(others.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         Ok(Self { segment, tables })
     }
@@ -81,7 +82,7 @@ impl<'a> Parts<'a> {
         self.entries(table, Entry::read)
     }
 
-    /// Reads the entries of a table, or only the last one of each row.
+    /// Reads the entries of a table, or only the last entry of each row.
     pub(crate) fn rows<R: Keyed>(&self, table: &str, last: bool) -> Result<Vec<Entry<R>>, Damage> {
         match last {
             false => self.all(table),
@@ -98,8 +99,8 @@ impl<'a> Parts<'a> {
         part.map_or(Ok(Vec::new()), |part| self.segment.entries(part, read))
     }
 
-    /// Returns the numbers of batches that lack a process, quota, pair or bucket of the batch
-    /// before. A process whose exit is reported in the same batch does not count.
+    /// Returns the numbers of batches that lack a process, quota, pair or bucket of the previous
+    /// batch. A process whose exit is reported in the same batch is not included.
     pub(crate) fn removals(&self) -> Result<BTreeSet<u64>, Damage> {
         let exited = self.all::<ProcessRecord>("exited")?;
         let exited: BTreeSet<_> = exited.iter().map(|it| (it.tick, it.row.key())).collect();

@@ -36,7 +36,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Returns the tables of a recording. Tables with many rows write counts as differences.
-    /// Complete counts have more low bytes that do not compress and would make a recording a
+    /// Complete counts have more low bytes, which do not compress, and would make a recording a
     /// quarter larger.
     pub(crate) fn of_differences() -> Self {
         let mut tables = Self::default();
@@ -108,7 +108,7 @@ impl Tables {
             all_connects,
             destinations,
             blames,
-            // Recordings contain neither.
+            // Recordings do not contain these fields.
             releases: _,
             disks: _,
             quotas,
@@ -167,8 +167,8 @@ impl Tables {
         kept
     }
 
-    /// Records the changes of processes. Returns whether no process is missing without having
-    /// exited.
+    /// Records the changes of processes. Returns whether every process that is missing from the
+    /// batch has exited.
     fn step_processes(
         &mut self,
         tick: u64,
@@ -205,7 +205,7 @@ impl Tables {
         self.exited.pending().count() as u64
     }
 
-    /// Forgets all rows, so that the next batch is written in full.
+    /// Drops the last states of all rows, so that the next batch is written in full.
     pub(crate) fn restart(&mut self) {
         self.each()
             .iter_mut()

@@ -59,7 +59,7 @@ impl OpenFolder {
         &self.path
     }
 
-    /// Creates a directory in this one.
+    /// Creates a directory inside this one.
     pub(crate) fn make(&self, name: &str) -> Result<Self, Error> {
         let path = self.path.join(name);
         let made = mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER));
@@ -107,8 +107,8 @@ impl OpenFolder {
     }
 }
 
-/// Returns an error message if a place for secrets belongs to another user, who could replace its
-/// content. Root may own it, because root can read everything anyway.
+/// Returns an error message if a directory or file for secrets belongs to another user, who could
+/// replace its content. Root may own it, because root can read everything anyway.
 fn others(owner: u32, me: u32) -> Option<String> {
     (owner != 0 && owner != me).then(|| {
         format!(

@@ -125,8 +125,8 @@ impl Recorder {
         self.queue.filled.notify_one();
     }
 
-    /// Whether the next batch fits into the queue. Needed only by a caller that makes batches
-    /// faster than a clock does.
+    /// Returns whether the next batch fits into the queue. Only a caller that makes batches faster
+    /// than a clock needs this.
     pub fn has_room(&self) -> bool {
         self.queue.state().batches < MOST_BATCHES
     }
@@ -167,12 +167,12 @@ impl Recorder {
         ]
     }
 
-    /// Takes the latest write error, so that each is reported once.
+    /// Takes the latest write error, so that each error is reported once.
     pub fn trouble(&self) -> Option<String> {
         self.queue.state().trouble.take()
     }
 
-    /// Waits up to `patience` until everything is written. Returns whether it was.
+    /// Waits up to `patience` until everything is written. Returns whether that succeeded.
     /// [`Self::trouble`] then returns the last error.
     pub fn close(&self, patience: Duration) -> bool {
         self.queue.state().closed = true;
@@ -186,7 +186,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for something to write. Returns it with the events that were dropped after it, or
+    /// Waits for data to write. Returns the data and the events that were dropped after it, or
     /// `None` once the queue is closed and empty.
     fn take(&self) -> Option<(VecDeque<Item>, Tally)> {
         let idle =
@@ -205,8 +205,8 @@ impl Queue {
     }
 }
 
-/// Counts a lost event. A gap adds the losses that it reports. Returns the number of newly lost
-/// events.
+/// Counts a lost event. For a gap, adds the losses that it reports. Returns the number of newly
+/// lost events.
 fn add(tally: &mut Tally, event: &Event) -> u64 {
     match &event.what {
         What::Gap { lost, .. } => {
@@ -261,7 +261,7 @@ impl Thread {
         }
     }
 
-    /// Writes a gap in place of the lost events.
+    /// Writes a gap record in place of the lost events.
     fn gap(&mut self) {
         if self.missing.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The state of all tables at one batch, rebuilt from what was written.
+//! The state of all tables at one batch, reconstructed from the recording.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,8 @@ impl<R: Keyed> Rows<R> {
 
     fn advance(&mut self, tick: u64) {
         while let Some(entry) = pop_up_to(&mut self.later, tick) {
-            // Changed in place, because rows are large and removing one moves its neighbours.
+            // Rows are changed in place, because they are large and removing one moves its
+            // neighbours.
             match self.now.entry(entry.row.key()) {
                 Slot::Occupied(known) if entry.removed => drop(known.remove()),
                 Slot::Occupied(mut known) => {
@@ -71,7 +72,7 @@ pub(crate) struct State {
     owners: Owners,
     node: VecDeque<Entry<NodeRecord>>,
     exited: VecDeque<Entry<ProcessRecord>>,
-    /// The loaded batches that lack rows of the batch before.
+    /// The loaded batches that lack rows of the previous batch.
     ends: BTreeSet<u64>,
     /// The current batch, and the processes that exited since the last batch that was returned.
     at: Option<Entry<NodeRecord>>,
@@ -93,7 +94,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Loads a flush. Everything is read before anything is changed.
+    /// Loads a flush. All data is read before the state changes.
     pub(crate) fn load(&mut self, parts: &Parts<'_>) -> Result<(), Damage> {
         let ends = self.ends(parts)?;
         self.take(parts, false)?;
@@ -101,7 +102,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns the numbers of the batches that lack rows of the batch before.
+    /// Returns the numbers of the batches that lack rows of the previous batch.
     pub(crate) fn ends(&self, parts: &Parts<'_>) -> Result<BTreeSet<u64>, Damage> {
         let mut ends = parts.removals()?;
         let mut groups = parts.all::<GroupRecord>("groups")?;
@@ -212,12 +213,12 @@ impl State {
         second.map(|entry| (entry.tick, entry.row.time.0))
     }
 
-    /// Whether there is a current batch. There is none at the start of a segment.
+    /// Returns whether there is a current batch. There is none at the start of a segment.
     pub(crate) fn has_batch(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Whether the next batch contains every row of the current batch.
+    /// Returns whether the next batch contains every row of the current batch.
     pub(crate) fn next_keeps_rows(&self) -> bool {
         let next = self.next_tick();
         self.at.is_some() && next.is_some_and(|tick| !self.ends.contains(&tick))
@@ -237,7 +238,7 @@ impl State {
         }
     }
 
-    /// Forgets the processes that exited in skipped batches.
+    /// Drops the processes that exited in skipped batches.
     pub(crate) fn forget_ended(&mut self) {
         self.ended.clear();
     }

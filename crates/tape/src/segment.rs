@@ -30,17 +30,17 @@ pub(crate) const FORMAT: u32 = 3;
 /// Maximum size of a chunk. 200,000 rows, or one batch, have about 100 MB before compression.
 const LONGEST: u64 = 1 << 30;
 
-/// Maximum length of an index line. It needs about 40 bytes per table.
+/// Maximum length of an index line. A line needs about 40 bytes per table.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Maximum size of an index. It grows by less than 10 MB per day.
+/// Maximum size of an index. An index grows by less than 10 MB per day.
 const LONGEST_INDEX: u64 = 256 << 20;
 
 /// Maximum size of the description. A command's arguments have at most 2 MiB, and JSON can take six
 /// characters for one byte.
 const LONGEST_META: u64 = 16 << 20;
 
-/// Maximum length of a name in the description. Exports repeat it in each row.
+/// Maximum length of a name in the description. Exports repeat the name in each row.
 const LONGEST_NAME: usize = 256;
 
 /// Separates the description from the checksum of the text before this separator.
@@ -119,8 +119,8 @@ impl Meta {
     }
 }
 
-/// Opens a file of a segment without blocking, which opening a pipe would do until it has a writer.
-/// Returns `None` if it is not a regular file.
+/// Opens a file of a segment without blocking, because opening a pipe would block until it has a
+/// writer. Returns `None` if the file is not a regular file.
 fn open_regular(path: &Path) -> io::Result<Option<File>> {
     let file = File::options()
         .read(true)
@@ -154,14 +154,14 @@ pub struct Segment {
     meta: Meta,
     flushes: Vec<Flush>,
     closed: bool,
-    /// Offset and description of an incomplete or missing last line. It is damage only if the
+    /// Offset and description of an incomplete or missing last line. This is damage only if the
     /// segment is no longer being written.
     unfinished: Option<(u64, &'static str)>,
     damages: Vec<Damage>,
 }
 
 impl Segment {
-    /// Reads the index. Damage in it is recorded, and is not an error.
+    /// Reads the index. Damage in the index is recorded, and is not an error.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let index = path.join(index::FILE);
         let mut this = Self {
@@ -192,13 +192,13 @@ impl Segment {
         Ok(this)
     }
 
-    /// Whether the segment was removed. A recorder removes a segment as a whole.
+    /// Returns whether the segment was removed. A recorder removes a segment as a whole.
     fn is_gone(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
         found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether the segment contains files other than the index.
+    /// Returns whether the segment contains files other than the index.
     fn has_more(&self) -> bool {
         let files = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let mut names = files.map(|file| file.file_name());
@@ -213,10 +213,10 @@ impl Segment {
         });
     }
 
-    /// Reads the index, and checks whether the tables contain rows that it does not name.
+    /// Reads the index, and checks whether the tables contain rows that the index does not list.
     fn read_lines(&mut self, index: File) -> io::Result<()> {
-        // The recorder may be writing now. Lengths are read first, so the index names at least what
-        // the tables had then.
+        // The recorder may be writing now. Lengths are read before the index, so that the index
+        // lists at least those rows.
         let lengths = unnamed::lengths(&self.path);
         let end = self.read_index(&mut BufReader::new(index))?;
         if self.closed || !self.damages.is_empty() {
@@ -277,8 +277,8 @@ impl Segment {
         }
     }
 
-    /// Called when a newer segment exists: this one is no longer being written, so an incomplete
-    /// end is damage.
+    /// Called when a newer segment exists. This segment is no longer being written, so an
+    /// incomplete last line is damage.
     pub(crate) fn is_followed(&mut self) {
         if let Some((offset, reason)) = self.unfinished.take() {
             self.damage_of_index(offset, reason);
@@ -331,7 +331,7 @@ impl Segment {
         &self.meta
     }
 
-    /// Whether the segment is complete and will not grow.
+    /// Returns whether the segment is complete and will not grow.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -392,12 +392,12 @@ impl Segment {
         sum(self.tables().iter().map(|(_, bytes)| *bytes))
     }
 
-    /// Verifies the checksum of each chunk. Returns all damage, including that of the index.
+    /// Verifies the checksum of each chunk. Returns all damage, including damage of the index.
     pub(crate) fn check(&self) -> Vec<Damage> {
         let chunks = self.flushes.iter().flat_map(|flush| &flush.chunks);
         let bad = chunks.filter_map(|chunk| self.bytes_of(chunk).err());
         let mut all: Vec<_> = self.damages.iter().cloned().chain(bad).collect();
-        // A removed segment yields the same damage for each chunk.
+        // A removed segment reports the same damage for each chunk.
         all.dedup();
         all
     }
@@ -498,7 +498,7 @@ impl Segment {
     }
 }
 
-/// Adds numbers of an index, which can be forged and therefore of any size.
+/// Adds numbers of an index. The numbers can be forged, so they can have any size.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }

@@ -12,12 +12,12 @@ use super::{DAY_NS, Exported, TableFormat, csv, parquet};
 use crate::error::Error;
 use crate::private;
 
-/// The origin of rows, which determines their file.
+/// The origin of rows, which determines the file that contains them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Days since 1970, if each day gets a directory.
+    /// Days since 1970, if each day has its own directory.
     pub(super) day: Option<u64>,
-    /// Whether each host gets a directory.
+    /// Whether each host has its own directory.
     pub(super) in_host: bool,
     pub(super) host: String,
     pub(super) run: String,
@@ -37,7 +37,7 @@ impl Place {
         folder
     }
 
-    /// Whether rows of both places go into the same file.
+    /// Returns whether rows of both origins go into the same file.
     fn is_with(&self, other: &Self) -> bool {
         self.day == other.day && (!self.in_host || self.host == other.host)
     }
@@ -137,7 +137,7 @@ impl Places {
         open.rows.write(batch).map_err(Error::at(&open.path))
     }
 
-    /// Whether the table has an open file.
+    /// Returns whether the table has an open file.
     pub(super) fn has(&self, table: &str) -> bool {
         self.open.contains_key(table)
     }
