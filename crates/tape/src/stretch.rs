@@ -15,10 +15,10 @@ const STEP_NS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub span: Span,
-    /// Wall-clock time of the start, nanoseconds since 1970. The first batch is the last one at or
-    /// before it.
+    /// Wall-clock time of the start, nanoseconds since 1970. The first batch is the last batch at
+    /// or before this time.
     pub from_unix_ns: u64,
-    /// Wall-clock time of the end. It can precede the start if the clock was set back.
+    /// Wall-clock time of the last moment. It can precede the start if the clock was set back.
     pub to_unix_ns: u64,
     /// Whether the requested period continues after the last batch of the span.
     pub is_cut: bool,
@@ -28,7 +28,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Returns a whole span, even if the wall clock was set back in it.
+    /// Returns a whole span, even if the wall clock was set back within the span.
     pub fn whole(span: Span) -> Self {
         Self {
             span,
@@ -40,7 +40,7 @@ impl Stretch {
         }
     }
 
-    /// Returns a part by wall-clock time alone.
+    /// Returns a part that is determined by wall-clock time alone.
     fn by_wall(tape: &Tape, span: Span, from_unix_ns: u64, length_ns: u64) -> Self {
         let to_unix_ns = from_unix_ns.saturating_add(length_ns);
         let number_at = |time| tape.number_at(&span, time);
@@ -98,8 +98,8 @@ impl Stretch {
         batches.up_to(last)
     }
 
-    /// Returns the events. A part that reaches an end of the span includes the events beyond the
-    /// span's first or last batch.
+    /// Returns the events. A part that reaches the first or last batch of the span includes the
+    /// events beyond that batch.
     pub fn events<'a>(&self, tape: &'a Tape) -> Events<'a> {
         Events::of(tape.segments_of(&self.span), self.events)
     }
@@ -126,8 +126,8 @@ impl Tape {
         clocks.stretch(span, from_ns, length_ns)
     }
 
-    /// The time between the first and the last batch of a span in nanoseconds, by the monotonic
-    /// clock. `None` if it cannot be read.
+    /// Returns the time between the first and the last batch of a span in nanoseconds, by the
+    /// monotonic clock. Returns `None` if it cannot be read.
     pub fn length_ns(&self, span: &Span) -> Option<u64> {
         let clocks = Clocks::of(self.segments_of(span));
         let (first, last) = (clocks.first()?, clocks.last()?);
@@ -142,7 +142,8 @@ impl Tape {
         Some(last.taken_ns.saturating_sub(first.taken_ns))
     }
 
-    /// How often the wall clock showed a time in a span: twice if it was set back over it.
+    /// Returns how often the wall clock showed a time in a span, which is twice if the clock was
+    /// set back past that time.
     pub fn times_shown(&self, span: &Span, unix_ns: u64) -> usize {
         let runs = Clocks::of(self.segments_of(span)).runs();
         let shown = |run: &&Run| (run.from_unix_ns..=run.to_unix_ns).contains(&unix_ns);
@@ -159,7 +160,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The wall-clock time at another moment if the clock is not set in between.
+    /// Returns the wall-clock time at another moment if the clock is not set in between.
     fn unix_at(&self, taken_ns: u64) -> u64 {
         match taken_ns.checked_sub(self.taken_ns) {
             Some(later) => self.unix_ns.saturating_add(later),
@@ -167,7 +168,7 @@ impl Reading {
         }
     }
 
-    /// Whether both clocks advanced by about the same amount until `later`.
+    /// Returns whether both clocks advanced by about the same amount until `later`.
     fn agrees(&self, later: &Self) -> bool {
         self.unix_at(later.taken_ns).abs_diff(later.unix_ns) <= STEP_NS
     }
@@ -180,7 +181,7 @@ struct Run {
     to_unix_ns: u64,
 }
 
-/// The flushes of a span in order, which contain its clocks.
+/// The flushes of a span in order. They contain the clock readings.
 struct Clocks<'a> {
     flushes: Vec<(&'a Segment, &'a Flush)>,
 }
@@ -196,7 +197,7 @@ impl<'a> Clocks<'a> {
         }
     }
 
-    /// Reads the clocks of one flush; none if it is damaged.
+    /// Reads the clocks of one flush. Returns no readings if the flush is damaged.
     fn read(&self, place: usize) -> Vec<Reading> {
         let (segment, flush) = self.flushes[place];
         let nodes = segment.read::<NodeRecord>(flush, "node");
@@ -219,10 +220,10 @@ impl<'a> Clocks<'a> {
         places.find_map(|place| self.read(place).last().copied())
     }
 
-    /// Returns the last reading for which `is_before` holds, by binary search. If it holds for
+    /// Returns the last reading for which `is_before` returns true, by binary search. If there is
     /// none, returns the first reading.
     fn last_where(&self, is_before: impl Fn(&Reading) -> bool) -> Option<Reading> {
-        // A damaged flush is represented by the one before it.
+        // The previous flush represents a damaged flush.
         let begin_of = |place: usize| {
             let mut places = (0..=place).rev();
             places.find_map(|place| self.read(place).first().copied())
@@ -255,7 +256,7 @@ impl<'a> Clocks<'a> {
             Some(later) => at.taken_ns.saturating_add(later),
             None => at.taken_ns.saturating_sub(at.unix_ns - unix_ns),
         };
-        // A time that the clock skipped is mapped to the moment at which it was set ahead.
+        // A time that the clock skipped is mapped to the moment at which the clock was set forward.
         let behind = |it: &Reading| it.number > at.number && it.taken_ns > at.taken_ns;
         let place = self.flushes.partition_point(|(_, it)| it.last <= number);
         let next = (place < self.flushes.len()).then(|| self.read(place));
@@ -263,7 +264,7 @@ impl<'a> Clocks<'a> {
         Some(next.map_or(taken_ns, |next| taken_ns.min(next.taken_ns - 1)))
     }
 
-    /// Returns a part by the monotonic clock.
+    /// Returns a part that is determined by the monotonic clock.
     fn stretch(&self, span: &Span, from_ns: u64, length_ns: u64) -> Option<Stretch> {
         let to_ns = from_ns.saturating_add(length_ns);
         let (begin, end) = (self.first()?, self.last()?);
@@ -304,16 +305,16 @@ impl<'a> Clocks<'a> {
         })
     }
 
-    /// Number at which reading starts. If nothing before the start is readable, this is the damaged
-    /// data, so that the damage is reported.
+    /// Returns the number at which reading starts. If no data before the start is readable, this is
+    /// the number of the damaged data, so that the damage is reported.
     fn begun(&self, first: &Reading, from_ns: u64) -> u64 {
         let oldest = self.flushes.first().map(|(_, flush)| flush.first);
         let oldest = oldest.filter(|_| first.taken_ns > from_ns);
         oldest.map_or(first.number, |oldest| oldest.min(first.number))
     }
 
-    /// Number at which reading ends. It includes damaged data at the end, so that the damage is
-    /// reported.
+    /// Returns the number at which reading ends. It includes damaged data after the last readable
+    /// batch, so that the damage is reported.
     fn reached(&self, last: &Reading, to_ns: u64) -> u64 {
         if last.taken_ns > to_ns {
             let mut before = self.flushes.iter().rev();
@@ -328,8 +329,8 @@ impl<'a> Clocks<'a> {
         damaged.map_or(last.number, |(_, flush)| flush.first.max(last.number))
     }
 
-    /// Splits the span where the clock was set back. The index suffices, because the writer ends a
-    /// flush there.
+    /// Splits the span at each time when the clock was set back. The index suffices, because the
+    /// writer ends a flush there.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for (_, flush) in &self.flushes {

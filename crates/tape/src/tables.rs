@@ -1,5 +1,5 @@
-//! The tables of a segment, one file each. A row consists of its record and the number of its
-//! batch.
+//! The tables of a segment, each in its own file. A row consists of its record and the number of
+//! its batch.
 
 mod cpu;
 mod energy;
@@ -29,19 +29,19 @@ pub(crate) use quota::QuotaRecord;
 pub(crate) use status::{FeatureRecord, LossRecord, MapRecord, ProgramRecord};
 pub(crate) use waits::{Distribution, PairRecord, WaitRecord};
 
-/// A row that is written only when it changes, and once more, marked as removed, when it
-/// disappears.
+/// A row that is written only when it changes. When it disappears, it is written once more and
+/// marked as removed.
 pub(crate) trait Keyed: Record {
     /// Identifies a row across batches.
     type Key: Copy + Eq + Hash + Ord;
 
-    /// The columns of the key. Of successive rows with equal values in them, only the last is read
-    /// if the batches in between are not needed. Empty for small tables.
+    /// The columns of the key. If successive rows have equal values in these columns, only the last
+    /// row is read when the batches in between are not needed. Empty for small tables.
     const COLUMNS: &[&str] = &[];
 
     fn key(&self) -> Self::Key;
 
-    /// Whether some of this row's counters were reset in the row of a later batch.
+    /// Returns whether some of this row's counters were reset in the row of a later batch.
     fn ends_in(&self, _later: &Self) -> bool {
         false
     }

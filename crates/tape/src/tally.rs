@@ -25,7 +25,7 @@ impl Tally {
         self.0.values().sum()
     }
 
-    /// Returns the counts in the form that a gap needs.
+    /// Returns the counts in the format of a gap record.
     pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
         self.0.iter().map(|(name, count)| (*name, *count)).collect()
     }

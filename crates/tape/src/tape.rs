@@ -1,4 +1,4 @@
-//! Reading a recording.
+//! Reads a recording.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub struct Tape {
 /// recorder lost are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The smallest wall-clock time of a batch, nanoseconds since 1970. It belongs to the first
-    /// batch, unless the clock was set back. Without batches, these times are those of events.
+    /// The smallest wall-clock time of a batch, nanoseconds since 1970. This is the time of the
+    /// first batch, unless the clock was set back. Without batches, the times of events are used.
     pub from_unix_ns: u64,
     /// The largest wall-clock time of a batch.
     pub to_unix_ns: u64,
@@ -37,12 +37,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether the span contains a wall-clock time.
+    /// Returns whether the span contains a wall-clock time.
     pub fn has(&self, unix_ns: u64) -> bool {
         (self.from_unix_ns..=self.to_unix_ns).contains(&unix_ns)
     }
 
-    /// The number of batches from the first to the last, including lost ones.
+    /// Returns the number of batches from the first to the last, including lost ones.
     pub fn batches(&self) -> u64 {
         let count = |(first, last): (u64, u64)| last.saturating_sub(first).saturating_add(1);
         self.ticks.map_or(0, count)
@@ -133,8 +133,8 @@ impl Tape {
         spans.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// The average time between two batches of a span in nanoseconds, by the monotonic clock. Lost
-    /// batches count too. `None` if two batches cannot be read.
+    /// Returns the average time between two batches of a span in nanoseconds, by the monotonic
+    /// clock. Lost batches are included. Returns `None` if two batches cannot be read.
     pub fn interval_ns(&self, span: &Span) -> Option<u64> {
         let (first, last) = span.segments;
         let segments = self.segments.get(first..=last)?.iter();
@@ -156,8 +156,8 @@ impl Tape {
     }
 
     /// Returns the batches of a span, starting with the last one whose number ([`Batch::sequence`])
-    /// is at most `sequence`. If that one is damaged, starts with the last readable one before it,
-    /// or else with the first readable one after it.
+    /// is at most `sequence`. If that batch is damaged, starts with the last readable batch before
+    /// it, or else with the first readable batch after it.
     pub fn batches_from(&self, span: &Span, sequence: u64) -> Batches<'_> {
         let segments = self.segments_of(span);
         let from = |segments, number| Batches::of(parts::ALL, segments, Begin::Number(number));
@@ -171,8 +171,8 @@ impl Tape {
             filled.map(move |flush| (at, flush.last))
         });
         let mut before = flushes.rev().filter(|(_, last)| *last < sequence);
-        // Limited to this segment. If everything is damaged, each attempt would otherwise scan all
-        // the rest.
+        // The search is limited to this segment. If all data is damaged, each attempt would
+        // otherwise scan the rest of the recording.
         let can_be_read = |(at, last): &(usize, u64)| reached(&from(&segments[..=*at], *last));
         match before.find(can_be_read) {
             Some((_, last)) => from(segments, last),
@@ -180,9 +180,9 @@ impl Tape {
         }
     }
 
-    /// The number of the last batch of a span at or before a moment, or of the first batch if all
-    /// are later. If it cannot be read, the number is estimated from the index. `None` without
-    /// batches.
+    /// Returns the number of the last batch of a span at or before a moment, or of the first batch
+    /// if all batches are later. If the number cannot be read, it is estimated from the index.
+    /// Returns `None` without batches.
     pub fn number_at(&self, span: &Span, time_unix_ns: u64) -> Option<u64> {
         let segments = self.segments_of(span);
         let (segment, flush) = place(segments, Begin::Time(time_unix_ns));
@@ -199,8 +199,8 @@ impl Tape {
         Some(known.unwrap_or(by_index))
     }
 
-    /// Returns the batches of a span from a moment, with the tables for reports of groups' waits:
-    /// node, groups, quotas, waits and their causes, features, losses.
+    /// Returns the batches of a span from a moment, with only the tables for reports about waits of
+    /// groups: node, groups, quotas, waits and their causes, features, losses.
     pub fn batches_of_groups(&self, span: &Span, from_unix_ns: u64) -> Batches<'_> {
         self.batches_of(parts::OF_GROUPS, span, Begin::Time(from_unix_ns))
     }
@@ -232,23 +232,23 @@ impl Tape {
         self.segments.iter().flat_map(Segment::check).collect()
     }
 
-    /// The damage found in indexes and descriptions.
+    /// Returns the damage found in indexes and descriptions.
     pub fn damages(&self) -> impl Iterator<Item = &Damage> {
         self.segments.iter().flat_map(Segment::damages)
     }
 }
 
-/// The position at which reading starts: the last batch at or before it.
+/// The position at which reading starts: the last batch at or before that time or number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Begin {
     /// Wall-clock time, nanoseconds since 1970.
     Time(u64),
-    /// Batch number, which only increases.
+    /// Batch number, which never decreases.
     Number(u64),
 }
 
 /// Finds the segment and the flush that contain a position. If the clock was set back and showed a
-/// time twice, the later one counts.
+/// time twice, the later occurrence is used.
 fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     let flushes = |(at, segment): (usize, &'_ Segment)| {
         let flushes = segment.flushes().iter().enumerate();
@@ -262,7 +262,7 @@ fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     };
     let (Begin::Time(wanted) | Begin::Number(wanted)) = from;
     let all: Vec<_> = segments.iter().enumerate().flat_map(flushes).collect();
-    // A flush lasts until the next one starts.
+    // A flush extends to the start of the next one.
     let holds = |at: &usize| {
         let (_, from, to) = all[*at];
         let next = all.get(at + 1).map_or(to, |next| next.1.saturating_sub(1));
@@ -270,13 +270,13 @@ fn place(segments: &[Segment], from: Begin) -> (usize, usize) {
     };
     let last = || all.iter().rposition(|(_, from, _)| *from <= wanted);
     let found = (0..all.len()).rev().find(holds).or_else(last);
-    // A position before all flushes maps to the first.
+    // A position before all flushes is mapped to the first flush.
     found
         .map_or(all.first(), |at| all.get(at))
         .map_or((0, 0), |it| it.0)
 }
 
-/// The batches in order. After damage, reading continues with the next segment.
+/// Yields the batches in order. After damage, reading continues with the next segment.
 #[derive(Debug)]
 pub struct Batches<'a> {
     /// The tables that are read.
@@ -311,7 +311,7 @@ impl<'a> Batches<'a> {
         batches
     }
 
-    /// Limits the batches to those up to this number ([`Batch::sequence`]).
+    /// Stops after the batch with this number ([`Batch::sequence`]).
     #[must_use]
     pub fn up_to(self, last: u64) -> Self {
         Self { last, ..self }
@@ -336,7 +336,7 @@ impl<'a> Batches<'a> {
         self.state.next_unix_ns().filter(|_| self.next_is_inside())
     }
 
-    /// Whether the next batch is loaded and within the limit.
+    /// Returns whether the next batch is loaded and within the limit.
     fn next_is_inside(&self) -> bool {
         self.state.next_tick().is_some_and(|next| next <= self.last)
     }
@@ -380,8 +380,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// Jumps to the last flush of the segment that starts with all rows, if only processes ended on
-    /// the way.
+    /// Jumps to the last flush of the segment that starts with all rows, if only processes ended in
+    /// between.
     fn jump(&mut self) -> Result<(), Damage> {
         let Some(segment) = self.segments.first().filter(|_| self.state.has_batch()) else {
             return Ok(());
@@ -419,7 +419,7 @@ impl<'a> Batches<'a> {
         self.state.load(&parts)
     }
 
-    /// The damage found so far.
+    /// Returns the damage found so far.
     pub fn damages(&self) -> &[Damage] {
         &self.damages
     }
@@ -438,7 +438,7 @@ impl<'a> Batches<'a> {
         Some((segment, flush))
     }
 
-    /// Goes to the last batch of a flush at or before a position.
+    /// Advances to the last batch of a flush at or before a position.
     fn skip_to(&mut self, flush: usize, from: Begin) {
         self.pass_flushes(flush);
         let before = |this: &Self| {
@@ -454,7 +454,7 @@ impl<'a> Batches<'a> {
         self.state.forget_ended();
     }
 
-    /// Goes past the flushes before this one.
+    /// Skips the flushes before this one.
     fn pass_flushes(&mut self, flush: usize) {
         while self.flush < flush
             && let Some((segment, flush)) = self.take_flush()

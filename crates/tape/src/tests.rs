@@ -1,4 +1,4 @@
-//! Checks that recordings are read back unchanged, and that damage is reported.
+//! Tests that recordings are read back unchanged, and that damage is reported.
 
 mod committed;
 mod damage;

@@ -7,7 +7,7 @@ use super::waits::{group, kind};
 use crate::column::{Keeps, List, Word, record};
 
 record! {
-    /// A group that used a CPU since the batch before, with its time.
+    /// A group that used a CPU since the previous batch, with its time.
     pub(crate) struct HolderRecord {
         holder_kind: Word,
         holder: u64,
@@ -42,7 +42,7 @@ record! {
         idle_ns: u64,
         interrupt_ns: Option<u64>,
         steal_ns: Option<u64>,
-        /// Sorted by time, longest first.
+        /// Holders in descending order of time.
         holders: List<HolderRecord>,
     }
 }

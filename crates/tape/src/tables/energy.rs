@@ -61,7 +61,7 @@ record! {
         place: u32,
         zone: Flat<DescriptionRecord>,
         reading: Flat<ReadingRecord>,
-        /// Whether the account is filled; otherwise its values are 0.
+        /// Whether the account is filled in. Otherwise its values are 0.
         accounted: bool,
         account: Flat<AccountRecord>,
     }

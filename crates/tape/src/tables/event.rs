@@ -30,7 +30,7 @@ record! {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EventRecord {
     head: HeadRecord,
-    /// `None` if the event was read and this version does not know its kind.
+    /// `None` if the event was read from a recording and this version does not know its kind.
     what: Option<What>,
 }
 

@@ -9,7 +9,7 @@ use super::status::in_order;
 use crate::column::{Counted, List, Moment, record};
 
 record! {
-    /// The values that a batch has once.
+    /// The values that exist once per batch.
     pub(crate) struct NodeRecord {
         time: Moment,
         /// `CLOCK_MONOTONIC`.
@@ -57,7 +57,7 @@ impl NodeRecord {
             nominal_hertz,
             outside_unseen,
         } = batch.node;
-        // Programs and maps have tables of their own.
+        // Programs and maps have their own tables.
         let AgentCost {
             cpu_ns,
             resident_bytes,
@@ -65,7 +65,7 @@ impl NodeRecord {
             programs,
             programs_window_ns,
             maps: _,
-            // These describe the recording agent and are useless to a reader.
+            // These values describe the recording agent and are useless to a reader.
             bounded_groups: _,
             sendings: _,
         } = &batch.agent;
@@ -142,7 +142,7 @@ record! {
         cpus: u32,
         elapsed_ns: u64,
         idle_ns: u64,
-        /// Contains one item.
+        /// A list with exactly one item.
         used: List<UseRecord>,
     }
 }

@@ -10,7 +10,7 @@ use crate::column::{Word, record};
 /// Number of an owner in its segment; `None` if the owner is unknown.
 pub(crate) type OwnerNumber = Option<u32>;
 
-/// Returns the runtime of that name, or `Oci` for one that this version does not know.
+/// Returns the runtime with that name, or `Oci` if this version does not know the name.
 fn runtime(name: &str) -> Runtime {
     Runtime::named(name).unwrap_or(Runtime::Oci)
 }
@@ -138,7 +138,7 @@ impl Owners {
         Some(number)
     }
 
-    /// Forgets all owners. Numbering continues, so that no number is used twice.
+    /// Drops all owners. Numbering continues, so that no number is used twice.
     pub(crate) fn restart(&mut self) {
         *self = Self {
             next: self.next,
@@ -156,7 +156,7 @@ impl Owners {
         self.known.insert(record.owner, Arc::new(record.owner()));
     }
 
-    /// Moves all owners that another set has read into this one.
+    /// Moves all owners that another set has read into this set.
     pub(crate) fn add(&mut self, other: &mut Self) {
         self.known.extend(other.known.drain());
     }

@@ -11,7 +11,7 @@ use crate::column::{Counted, Keeps, List, Words, record};
 pub(super) type Figures = Counted<Counter, { Counter::COUNT }>;
 pub(super) type Energies = Counted<ZoneKind, { ZoneKind::ALL.len() }>;
 
-/// Returns the energy counters, which are all measured if there is a meter.
+/// Returns the energy counters, all of which are measured if there is a meter.
 pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
     let measured = match metered {
         true => Measured::NONE.with(Counter::CpuTime),
@@ -21,7 +21,7 @@ pub(super) fn energies(joules: Joules, metered: bool) -> Energies {
 }
 
 record! {
-    /// Usage on one package of a machine with several.
+    /// Usage on one package of a machine that has several.
     pub(crate) struct UseRecord of PackageUse {
         cpu_ns: u64,
         sibling_busy_ns: u64,

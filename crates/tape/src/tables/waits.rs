@@ -1,11 +1,11 @@
-//! Latency distributions, and the matrix of waiting and causing groups.
+//! Latency distributions, and the matrix of victims and culprits.
 
 use noctule_model::{Blame, BlameRow, CgroupId, Group, Histogram, WaitRow};
 
 use super::Keyed;
 use crate::column::{Count, Word, record};
 
-/// Which distribution a bucket belongs to.
+/// The distribution to which a bucket belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
     /// Run-queue latency.

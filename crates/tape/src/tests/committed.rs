@@ -1,4 +1,4 @@
-//! Checks that recordings of every earlier format, which are committed, can still be read.
+//! Tests that recordings of every earlier format, which are committed, can still be read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::tape::Tape;
 /// All formats so far.
 const FORMATS: [u32; 3] = [1, 2, 3];
 
-/// Summarizes what is compared: values that later versions of the model contain too.
+/// Returns the compared values as text: values that later versions of the model also contain.
 fn summary(batches: &[Batch], events: &[Event]) -> String {
     let mut text = String::new();
     for batch in batches {
@@ -71,7 +71,8 @@ fn a_tape_of_each_format_stays_readable() {
     for format in FORMATS {
         let folder = tests.join(format!("format-{format}"));
         let expected = tests.join(format!("format-{format}.txt"));
-        // An existing recording is never rewritten, because this version would write it.
+        // An existing recording is never rewritten, because it would no longer be in its old
+        // format.
         if std::env::var_os("NOCTULE_BLESS").is_some() && !folder.exists() {
             add(&folder, &expected);
         }
