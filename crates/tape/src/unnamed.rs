@@ -1,6 +1,6 @@
-//! Finds rows that the index of a segment does not name. Rows are written before their index line.
-//! A killed or running writer therefore leaves at most one unnamed message per table. More than
-//! that means that index lines were lost.
+//! Finds rows that the index of a segment does not list. Rows are written before their index line.
+//! A killed or running writer therefore leaves at most one unlisted message per table. If there are
+//! more messages, index lines were lost.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,10 +25,10 @@ pub(crate) fn lengths(segment: &Path) -> Lengths {
     tables.collect()
 }
 
-/// The unnamed rows of a table.
+/// The unlisted rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// There are none.
+    /// All rows are listed.
     None,
     /// Rows of one flush, whose write may not have finished.
     Last,
@@ -36,8 +36,8 @@ pub(crate) enum Rows {
     Lost,
 }
 
-/// Returns a table with unnamed rows, with their offset. Prefers a table with lost index lines. The
-/// lengths must be read before the index.
+/// Returns a table with unlisted rows, and the offset of these rows. Prefers a table with lost
+/// index lines. The lengths must be read before the index.
 pub(crate) fn find(
     segment: &Path,
     flushes: &[Flush],

@@ -19,22 +19,23 @@ use crate::segment::{self, Meta, table_file};
 use crate::tables::Owners;
 use crate::tally::Tally;
 
-/// Maximum age of unwritten rows. A crash loses no more than this, and at most half of a young
+/// Maximum age of unwritten rows. A crash loses no more than this time, and at most half of a young
 /// recording.
 const FLUSH_NS: u64 = 10_000_000_000;
 
 /// Interval between full rewrites of all rows. To reconstruct one moment, a reader goes back at
-/// most this far. It makes recordings 3% larger.
+/// most this far. Full rewrites make recordings 3% larger.
 const WHOLE_NS: u64 = 60_000_000_000;
 
 /// Maximum number of unwritten rows, which bounds memory.
 const MOST_ROWS: usize = 200_000;
 
-/// A segment is closed when it reaches the size limit divided by this. The oldest segment is
-/// removed as a whole, and most of the permitted amount should remain.
+/// A segment is closed when its size reaches the size limit divided by this number. The oldest
+/// segment is removed as a whole, and most of the permitted amount should remain.
 const PARTS: u64 = 4;
 
-/// Level of zstd compression. Level 3 makes recordings 8% larger, level 9 makes them 2% smaller.
+/// Level of zstd compression. Level 3 makes recordings 8% larger, and level 9 makes them 2%
+/// smaller.
 const LEVEL: i32 = 7;
 
 /// Alignment of buffers. A table has dozens of columns, most of which compress to less than the
@@ -48,15 +49,16 @@ pub struct Options {
     pub folder: PathBuf,
     /// Duration of a segment, nanoseconds.
     pub segment_ns: u64,
-    /// How much is kept.
+    /// How much of the recording is kept.
     pub limits: Limits,
     /// The origin of the recording.
     pub meta: Meta,
-    /// Called on the writing thread before anything else, to drop privileges that it does not need.
+    /// Called on the writing thread before anything else, to drop privileges that the thread does
+    /// not need.
     pub on_thread: fn(),
 }
 
-/// Writes a recording, and waits for the disk.
+/// Writes a recording. The calls wait for the disk.
 pub(crate) struct Writer {
     folder: Folder,
     options: Options,
@@ -118,8 +120,8 @@ impl Writer {
         if self.open.as_ref().is_some_and(over) {
             written = self.end_segment();
         } else if self.flush.ticks > 0 && batch.time_unix_ns < self.flush.to_unix_ns {
-            // The clock was set back. Within a flush times must increase, because readers search by
-            // the times of its ends.
+            // The clock was set back. Times must increase within a flush, because readers search by
+            // the times of its first and last batch.
             written = self.flush();
         }
         let is_first = self.flush.ticks == 0;
@@ -144,8 +146,8 @@ impl Writer {
         written
     }
 
-    /// Whether rows are due to be written after a batch taken at `taken_ns`. The first batch is
-    /// written immediately. After that, a write is due when it would double the recording.
+    /// Returns whether rows must be written after a batch taken at `taken_ns`. The first batch is
+    /// written immediately. After that, rows are written when that would double the recording.
     fn is_due(&mut self, taken_ns: u64) -> bool {
         let since = *self.since_ns.get_or_insert(taken_ns);
         let Some(first) = self.first_ns else {
@@ -157,7 +159,7 @@ impl Writer {
         unwritten >= written || taken_ns.saturating_sub(since) >= FLUSH_NS
     }
 
-    /// Whether the next batch is due to be written in full, together with its owners.
+    /// Returns whether the next batch must be written in full, together with its owners.
     fn begin_whole(&mut self, taken_ns: u64) -> bool {
         let since = self.whole_ns.map(|whole| taken_ns.saturating_sub(whole));
         if since.is_some_and(|since| since < WHOLE_NS) {
@@ -185,7 +187,7 @@ impl Writer {
         self.tables.events(self.tick, events, &mut self.owners);
     }
 
-    /// Whether the maximum number of unwritten rows is reached.
+    /// Returns whether the maximum number of unwritten rows is reached.
     pub(crate) fn is_full(&mut self) -> bool {
         self.tables.rows() >= MOST_ROWS
     }
@@ -201,7 +203,7 @@ impl Writer {
         written.and(closed)
     }
 
-    /// Closes the open segment, after everything was written.
+    /// Closes the open segment, after all rows were written.
     fn close_segment(&mut self) -> Result<(), Unwritten> {
         let closed = self.open.take().map_or(Ok(()), Open::close);
         self.restart();
@@ -253,7 +255,7 @@ impl Writer {
         }
     }
 
-    /// Whether the open segment has reached its share of the size limit.
+    /// Returns whether the open segment has reached its share of the size limit.
     fn is_large(&self) -> bool {
         let most = self.options.limits.bytes;
         let open = most.zip(self.open.as_ref());
@@ -273,8 +275,8 @@ impl Writer {
         let mut encoded = None;
         loop {
             let written = self.append(flush, &parts, since_ns, &mut encoded);
-            // On a full disk the oldest segment is removed, as at the limit. Without a limit, old
-            // segments must stay.
+            // On a full disk the oldest segment is removed, as when the limit is reached. Without a
+            // limit, old segments must be kept.
             match written {
                 Err(error) if error.is_full() && self.options.limits.is_some() => {
                     let current = self.open.as_ref().map(|open| open.folder.path());
@@ -363,8 +365,8 @@ impl Open {
             format: segment::FORMAT,
             ..meta.clone()
         };
-        // The index is created first, so that a segment with other files and no index is known as
-        // damaged.
+        // The index is created first, so that a segment that has other files but no index can be
+        // recognized as damaged.
         let index = folder.new_file(index::FILE)?;
         // The rename makes the file appear complete or not at all, even if the process is killed.
         let mut begun = folder.new_file(segment::META_BEGUN)?;
@@ -401,7 +403,7 @@ impl Open {
     fn append(&mut self, mut flush: Flush, parts: &[Encoded]) -> Result<(), Error> {
         let written = self.append_all(&mut flush, parts);
         if written.is_err() {
-            // Truncating is best effort: the index does not name the excess bytes.
+            // Truncating is best effort, because the index does not list the excess bytes.
             for table in &self.tables {
                 if let Some(file) = &table.file {
                     let _ = file.set_len(table.length);

@@ -1,4 +1,4 @@
-//! Truncated and corrupted files.
+//! Tests truncated and corrupted files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Damages a recording in many ways. Nothing may panic, no batch may differ from the original, and
-/// all batches before the damage must be returned.
+/// Damages a recording in many ways. Reading must not panic, no batch may differ from the original,
+/// and all batches before the damage must be returned.
 #[test]
 fn what_is_read_of_a_damaged_tape_is_true() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -126,7 +126,7 @@ fn an_index_that_was_lost_or_cut_is_said() {
         (0, &remove("meta.json"), Some("No such file")),
         (0, &cut, Some("the last line is incomplete")),
         (1, &begun, Some("the last line is incomplete")),
-        // The line may still be written.
+        // The recorder may still be writing the line.
         (2, &begun, None),
         (2, &zeros, Some("not a line that noctule writes")),
         (2, &long, Some("not a line that noctule writes")),
@@ -142,7 +142,7 @@ fn an_index_that_was_lost_or_cut_is_said() {
     }
 }
 
-/// Cuts whole lines from the end of an index. The last line says that the segment is closed.
+/// Cuts whole lines from the end of an index. The last line marks the segment as closed.
 fn lines_cut(lines: usize) -> impl Fn(&Path) {
     index(move |bytes| {
         let ends = (0..bytes.len()).filter(|at| bytes[*at] == b'\n');
@@ -178,7 +178,7 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
     const LAST: Option<&str> = Some("the line for the last write is missing");
     type Case<'a> = (usize, &'a dyn Fn(&Path), Option<&'a str>);
     let cases: [Case<'_>; 11] = [
-        // Without the last line, the index still names all data.
+        // Without the last line, the index still lists all data.
         (0, &lines_cut(1), None),
         (2, &lines_cut(1), None),
         (0, &lines_cut(2), MISSING),
@@ -188,7 +188,7 @@ fn an_index_that_was_cut_between_two_lines_is_said() {
         (1, &index(|bytes| bytes.truncate(10)), MISSING),
         (0, &killed, None),
         (0, &both(&killed, 1), LAST),
-        // The line may still be written.
+        // The recorder may still be writing the line.
         (2, &both(&killed, 1), None),
         (1, &foreign_rows, MISSING),
         (2, &foreign_rows, MISSING),
@@ -253,8 +253,8 @@ fn read_if_begun(folder: &Path) -> (usize, usize, usize) {
     }
 }
 
-/// Shows why a missing index line cannot be rebuilt from the rows: only the line has a checksum.
-/// Arrow messages and the zstd frames in them have none.
+/// Shows why a missing index line cannot be reconstructed from the rows: only the line has a
+/// checksum. Arrow messages and the zstd frames inside them have none.
 #[test]
 fn rows_have_no_checksum_but_that_of_the_index() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -352,7 +352,7 @@ fn damage_all(tape: &Tape, segment: usize, table: &str) {
     }
 }
 
-/// Changes a byte of a table's rows. Returns whether there are any.
+/// Changes a byte of a table's rows. Returns whether the table has rows in this flush.
 fn damage(segment: &Segment, flush: &Flush, table: &str) -> bool {
     let mut chunks = flush.chunks.iter();
     let Some(chunk) = chunks.find(|it| it.table == table && !it.schema) else {

@@ -1,4 +1,4 @@
-//! Checks that exported Parquet and CSV files contain the recorded data.
+//! Tests that exported Parquet and CSV files contain the recorded data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -90,7 +90,7 @@ fn parquet_has_the_figures_of_the_batches() {
     let happened: usize = all.iter().map(|tick| tick.0.len()).sum();
     assert!(happened > 0);
     assert_eq!(count(&rows(&out, "events")), happened);
-    // The last row of each process that was not removed equals the one in the last batch.
+    // The last row of each process that was not removed equals the row in the last batch.
     let mut last = BTreeMap::new();
     for batch in rows(&out, "processes") {
         let cell = |name: &str| batch.column_by_name(name).expect("a column").clone();
@@ -135,7 +135,7 @@ fn parquet_has_the_figures_of_the_batches() {
     assert_eq!(done.files, found.len() as u64);
 }
 
-/// A query fails if a table that it names does not exist.
+/// A query fails if a table that it uses does not exist.
 #[test]
 fn a_table_without_rows_has_its_columns() {
     let folder = tempfile::tempdir().expect("a folder");

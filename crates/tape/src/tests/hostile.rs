@@ -178,7 +178,7 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
         let (_, _, damages) = read(folder.path());
         assert!(damages > 0, "case {place}");
     }
-    // Invalid times, whose sums must not overflow.
+    // Invalid times. Adding them must not overflow.
     let mut bad = flushes.clone();
     (bad[0].first, bad[0].last, bad[0].ticks) = (u64::MAX, 0, u64::MAX);
     (bad[0].from_unix_ns, bad[0].to_unix_ns) = (u64::MAX, 0);
@@ -192,7 +192,7 @@ fn an_index_that_names_what_is_not_of_the_segment_is_damaged() {
     let segment = &tape.segments()[0];
     assert_eq!(segment.batches(), u64::MAX);
     assert!(segment.events().max(segment.bytes()) > 0);
-    // A chunk in a sparse file that is longer than any real chunk.
+    // A chunk in a sparse file. The chunk is longer than any real chunk.
     let mut bad = flushes.clone();
     let chunk = &mut bad[0].chunks[0];
     let file = path.join(table_file(&chunk.table));

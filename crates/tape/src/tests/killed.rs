@@ -1,4 +1,4 @@
-//! A writer that is killed at a random moment.
+//! Tests a writer that is killed at a random moment.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ const FOLDER: &str = "NOCTULE_TAPE_TEST_FOLDER";
 const ROUNDS: u64 = 200;
 const SEED: u64 = 5;
 
-/// Maximum number of batches that the writer makes.
+/// Maximum number of batches that the writer produces.
 const TICKS: usize = 400;
 
 /// Writes until it is killed.
@@ -67,7 +67,8 @@ fn what_was_written_before_a_kill_is_whole() {
             .stderr(Stdio::null())
             .spawn()
             .expect("this test can be started");
-        // Waits for some index lines, and then for a random time that does not depend on lines.
+        // Waits until the index has some lines, and then for a random time that does not depend on
+        // lines.
         let wanted = dice.roll(4) as usize;
         while lines(folder.path()) < wanted {
             assert!(
@@ -92,7 +93,8 @@ fn what_was_written_before_a_kill_is_whole() {
         let mut found = 0;
         for span in &spans {
             for batch in tape.batches(span, 0) {
-                // The first and the last batch are compared completely, the others only by count.
+                // The first and the last batch are compared completely, and the others only by
+                // count.
                 let whole = found == 0 || batch.time_unix_ns == span.to_unix_ns;
                 assert!(
                     !whole || format!("{batch:?}") == all[found],

@@ -1,4 +1,4 @@
-//! Checks that a recording stays within its limits and has one writer.
+//! Tests that a recording stays within its limits and has only one writer.
 
 use noctule_model::Batch;
 
@@ -120,8 +120,9 @@ fn world_of(seed: u64, ticks: usize) -> Vec<Batch> {
     (0..ticks).map(|_| world.tick().1).collect()
 }
 
-/// Counts the segments of an earlier and of the current run that remain after some seconds.
-/// Segments have 10 s, 100 s are kept, and `clock` changes the wall clock of the current run.
+/// Counts the segments of an earlier run and of the current run that remain after some seconds. A
+/// segment lasts 10 s, the age limit is 100 s, and `clock` changes the wall clock of the current
+/// run.
 fn kept(clock: fn(u64, u64) -> u64, seconds: u64) -> (usize, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {
@@ -155,7 +156,7 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
     const YEAR: u64 = 365 * 24 * 3_600_000_000_000;
     let usual = kept(|time, _| time, 60);
     assert_eq!(usual, (5, 6), "all is younger");
-    // One or several wrong readings, before the clock is corrected.
+    // The clock has one or several wrong values before it is corrected.
     assert_eq!(
         kept(|time, at| time + u64::from(at == 30) * YEAR, 60),
         usual
@@ -178,9 +179,9 @@ fn a_wrong_clock_neither_removes_a_recording_nor_keeps_all_of_it() {
     assert_eq!(kept(|time, _| time + YEAR, 90).0, 0);
 }
 
-/// Records several runs of 80 s each in segments of 10 s, with a limit of 100 s, and returns how
-/// many segments of each run remain at the end. A run starts when the previous one ends. Its wall
-/// clock is off by the given amount.
+/// Records several runs of 80 s each in segments of 10 s, with an age limit of 100 s. Returns how
+/// many segments of each run finally remain. A run starts when the previous one ends. The wall
+/// clock of each run is off by the given amount.
 fn kept_of_starts(clocks: &[i64]) -> Vec<usize> {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = Limits {
@@ -243,7 +244,7 @@ fn a_run_whose_clock_was_set_back_is_whole() {
     }
     let whole = Stretch::whole(span).batches(&tape);
     assert_eq!(whole.count(), 100);
-    // Batch numbers increase regardless of the times. Some are missing.
+    // Batch numbers increase regardless of the times. Some numbers are missing.
     for number in 0..ticks[99].1.sequence + 2 {
         let before = ticks.iter().rposition(|(_, it)| it.sequence <= number);
         let found = tape.batches_from(&span, number).map(|it| it.sequence);
@@ -263,7 +264,8 @@ fn events_without_a_batch_are_read_and_kept() {
     };
     let mut world = World::new(6);
     let mut ticks: Vec<_> = (0..6).map(|_| world.tick()).collect();
-    // The machine has been up for longer than a segment lasts, and longer than the age limit.
+    // The machine has been up for longer than the duration of a segment, and longer than the age
+    // limit.
     for (_, batch) in &mut ticks {
         batch.taken_ns += 10_000_000_000_000;
     }

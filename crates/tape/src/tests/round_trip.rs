@@ -1,4 +1,4 @@
-//! Checks that batches and events are read back unchanged.
+//! Tests that batches and events are read back unchanged.
 
 use std::sync::Arc;
 
@@ -144,12 +144,12 @@ fn batches_without_ends_are_not_made_for_a_report() {
     while let Some(batch) = batches.next_for_report() {
         made.push(batch.sequence);
     }
-    // The ends of the window and of each segment.
+    // The first and last batch of the window and of each segment.
     let places = [0, 19, 20, 39, 40, 45].map(|place| first.sequence + place);
     assert_eq!(made, places);
 }
 
-/// A segment of three minutes. A process exits in the second one.
+/// The segment lasts three minutes. A process exits in the second minute.
 #[test]
 fn a_report_has_the_processes_that_ended_in_minutes_that_are_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -206,7 +206,7 @@ fn where_it_comes_from_is_kept() {
     assert!(tape.segments()[0].is_closed());
 }
 
-/// Adds a throttled group that also waits for another group during its remaining quota.
+/// Adds a throttled group that also waits for another group while its quota lasts.
 fn limited(all: &mut [(Vec<Event>, Batch)]) {
     const SECOND_NS: u64 = 1_000_000_000;
     let id = CgroupId(77);

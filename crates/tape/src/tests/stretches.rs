@@ -1,4 +1,4 @@
-//! Parts of a recording in which the wall clock is set back and ahead.
+//! Tests parts of a recording in which the wall clock is set back and forward.
 
 use noctule_model::{Batch, Event};
 
@@ -9,7 +9,7 @@ use crate::tape::{Span, Tape};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The wall clock is set back by 20 s before batch 40, and ahead by an hour before batch 80.
+/// The wall clock is set back by 20 s before batch 40, and forward by an hour before batch 80.
 const BACK: usize = 40;
 const AHEAD: usize = 80;
 
@@ -53,8 +53,8 @@ fn recorded(segment_s: u64) -> (tempfile::TempDir, Tape, Span) {
     (folder, tape, span)
 }
 
-/// Returns the numbers of a part's first and last batch, and those of the batches before which its
-/// events were observed.
+/// Returns the numbers of a part's first and last batch, and the number of the batch before which
+/// each of its events was observed.
 fn numbers(tape: &Tape, part: &Stretch) -> ((u64, u64), Vec<u64>) {
     let ticks = ticks();
     let mut batches = part.batches(tape);
@@ -79,7 +79,7 @@ fn a_part_is_as_long_as_the_clock_says_that_nobody_sets() {
         assert_eq!(tape.length_ns(&span), Some(119 * SECOND_NS));
         for at in (1..ticks.len()).step_by(6) {
             for length in [0, 5, 25, 500] {
-                // If the clock showed a time twice, the later one counts.
+                // If the clock showed a time twice, the later occurrence is used.
                 let from = ticks[at].1.time_unix_ns;
                 let later = ticks.iter().rposition(|it| it.1.time_unix_ns == from);
                 let first = later.map_or(0, |later| later as u64 + 1);

@@ -392,7 +392,7 @@ impl World {
             row.reread_bytes += 4096 * dice.roll(99);
             row.read_bytes += dice.roll(1 << 30);
         }
-        // In the order in which a live batch has them.
+        // The rows are in the order of a live batch.
         rows.sort_by(|a, b| (&a.path, a.cgroup).cmp(&(&b.path, b.cgroup)));
     }
 
